@@ -1,0 +1,138 @@
+//! The error type of this crate.
+
+use crate::state::TaskState;
+
+/// What a call of this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call failed.
+///
+/// Callers decide by the predicates ([`Error::is_transient`], [`Error::is_indeterminate`]); the
+/// message is for people and names the thing, the limit and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A namespace, task type, task id or header is not of the allowed form.
+    #[error("invalid {what} {value:?}: {reason}")]
+    InvalidName {
+        /// What was named: `namespace`, `task type`, `task id`, `header`.
+        what: &'static str,
+        /// The value, cut to a printable length.
+        value: String,
+        /// The rule that it breaks.
+        reason: &'static str,
+    },
+    /// A number or a size is outside its limit.
+    #[error("{what} is {actual}, the limit is {limit}")]
+    LimitExceeded {
+        /// What was measured, with its unit.
+        what: &'static str,
+        /// The value given.
+        actual: u64,
+        /// The largest value allowed.
+        limit: u64,
+    },
+    /// A setting, URL or argument that cannot be used.
+    #[error("{0}")]
+    InvalidInput(String),
+    /// Another task has this id. Nothing changed.
+    #[error(
+        "task {id:?} of type {task_type} exists already and is {state}: \
+         use another id, or replace() or keep()"
+    )]
+    Conflict {
+        /// The type.
+        task_type: String,
+        /// The id.
+        id: String,
+        /// Where the existing task is.
+        state: TaskState,
+    },
+    /// The message could not be written as JSON.
+    #[error("the message cannot be written as JSON: {0}")]
+    Serialize(String),
+    /// The store cannot be reached or is busy. Certainly not applied; try again.
+    #[error("{store} is unavailable: {detail}")]
+    Unavailable {
+        /// Which store, as a URL without secrets or a path.
+        store: String,
+        /// What the operating system, client or server said.
+        detail: String,
+    },
+    /// The answer was lost: the call may have been applied. Repeating it is safe (same ids, same locks).
+    #[error(
+        "{store} did not answer: {detail}; it may have been applied, repeat it with the same id"
+    )]
+    Indeterminate {
+        /// Which store.
+        store: String,
+        /// What happened to the answer.
+        detail: String,
+    },
+    /// The store has no room left. Certainly not applied.
+    #[error("{store} is full: {detail}")]
+    Full {
+        /// Which store.
+        store: String,
+        /// What is full and what to do.
+        detail: String,
+    },
+    /// The store takes no writes. Certainly not applied.
+    #[error("{store} is read-only: {detail}")]
+    ReadOnly {
+        /// Which store.
+        store: String,
+        /// Why, and what to do.
+        detail: String,
+    },
+    /// The store's settings break a promise; `fix` is the exact line to change.
+    #[error("{store}: {setting}; {fix}")]
+    Misconfigured {
+        /// Which store.
+        store: String,
+        /// The setting found and why it will not do.
+        setting: String,
+        /// What to change.
+        fix: String,
+    },
+    /// Stored data is damaged.
+    #[error("{key} is corrupt: {detail}")]
+    Corrupt {
+        /// Where the damage is.
+        key: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// Stored data of a version that this release does not read.
+    #[error(
+        "{what} has format version {found}, this release reads up to {supported}: upgrade delayq"
+    )]
+    Incompatible {
+        /// What was read.
+        what: String,
+        /// The version found.
+        found: u32,
+        /// The newest version that is understood.
+        supported: u32,
+    },
+    /// The store or the plugin has been shut down.
+    #[error("{0} has been shut down")]
+    Closed(&'static str),
+}
+
+impl Error {
+    /// Whether the same call may succeed later without anybody changing anything.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable { .. } | Self::Indeterminate { .. } | Self::Full { .. }
+        )
+    }
+
+    /// Whether the call may have been applied although it failed.
+    #[must_use]
+    pub fn is_indeterminate(&self) -> bool {
+        matches!(self, Self::Indeterminate { .. })
+    }
+}

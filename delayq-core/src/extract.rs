@@ -1,0 +1,186 @@
+//! What the function form of `#[task_worker]` takes apart and returns: [`Json`], [`Component`] and
+//! [`IntoTaskResult`].
+
+use std::any::type_name;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::registry::{Components, FromComponents, MissingComponent};
+use crate::worker::{TaskError, TaskResult};
+
+/// The message of a task, read as JSON.
+///
+/// As an argument of a worker function: `async fn cancel(Json(order): Json<Order>) -> TaskResult`.
+/// `Order` derives `serde::Deserialize`; to send it with the function's typed `job(..)` it derives
+/// `serde::Serialize` too. A message that does not read as `Order` goes to dead, because no retry
+/// mends it.
+///
+/// In an `impl TaskWorker`, [`Json::from_message`] does the same:
+///
+/// ```
+/// use delayq_core::{Json, TaskError};
+///
+/// # fn main() -> Result<(), TaskError> {
+/// let Json(numbers) = Json::<Vec<u32>>::from_message(b"[1, 2]")?;
+/// assert_eq!(numbers, [1, 2]);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Json<T>(pub T);
+
+impl<'a, T: Deserialize<'a>> Json<T> {
+    /// Reads `message`; what it borrows from it, it may keep.
+    ///
+    /// # Errors
+    /// [`TaskError::Dead`] with serde's words and the place, when the message is not such a `T`.
+    pub fn from_message(message: &'a [u8]) -> Result<Self, TaskError> {
+        serde_json::from_slice(message).map(Self).map_err(|e| {
+            TaskError::dead(format!(
+                "the message is not a {} in JSON: {e}",
+                type_name::<T>()
+            ))
+        })
+    }
+}
+
+impl<T> Deref for Json<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Json<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+/// A value that the application shares with its workers: a pool, a client, its configuration.
+///
+/// As an argument of a worker function: `pool: Component<Pool>`, used like a `&Pool`. It is looked up
+/// when the plugin starts, so that a forgotten one is an error of `start()` and not of the first task.
+///
+/// As a field of a worker that implements [`FromComponents`]:
+///
+/// ```
+/// use delayq_core::registry::{Components, FromComponents, MissingComponent};
+/// use delayq_core::Component;
+///
+/// struct Mailer;
+/// struct SendMail { mailer: Component<Mailer> }
+///
+/// impl FromComponents for SendMail {
+///     fn from_components(components: &Components) -> Result<Self, MissingComponent> {
+///         Ok(Self { mailer: Component::from_components(components)? })
+///     }
+/// }
+/// ```
+pub struct Component<T>(pub Arc<T>);
+
+// Without this every worker that cannot be built is told that a `Component` can be.
+#[diagnostic::do_not_recommend]
+impl<T: Send + Sync + 'static> FromComponents for Component<T> {
+    fn from_components(components: &Components) -> Result<Self, MissingComponent> {
+        components.get().map(Self)
+    }
+}
+
+impl<T> Deref for Component<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Clone for Component<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> fmt::Debug for Component<T> {
+    /// The type only: a component may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Component<{}>", type_name::<T>())
+    }
+}
+
+/// What a worker function may return: [`TaskResult`], `()`, or `Result<(), E>` with an error that
+/// converts to a [`TaskError`], which every `std::error::Error` does.
+#[diagnostic::on_unimplemented(
+    message = "a worker function cannot return `{Self}`",
+    label = "return `TaskResult`, `()`, or `Result<(), E>` where `E` is a `std::error::Error`",
+    note = "turn another error, such as `String` or `anyhow::Error`, into a failed attempt with \
+            `.map_err(TaskError::retry)?` and return `TaskResult`"
+)]
+pub trait IntoTaskResult {
+    /// The result as the handler wants it.
+    ///
+    /// # Errors
+    /// The function's own error, converted.
+    fn into_task_result(self) -> TaskResult;
+}
+
+impl IntoTaskResult for () {
+    fn into_task_result(self) -> TaskResult {
+        Ok(())
+    }
+}
+
+// Without this the compiler explains what `Into<TaskError>` lacks instead of what to return.
+#[diagnostic::do_not_recommend]
+impl<E: Into<TaskError>> IntoTaskResult for Result<(), E> {
+    fn into_task_result(self) -> TaskResult {
+        self.map_err(Into::into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_is_no_such_json_is_dead_and_says_where_it_is_wrong() {
+        let error = Json::<Vec<u32>>::from_message(b"[1, x]").unwrap_err();
+        let TaskError::Dead(text) = error else {
+            panic!("{error:?}")
+        };
+        assert!(
+            text.contains("Vec<u32>") && text.contains("line 1 column 5"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn json_may_borrow_from_the_message() {
+        let message = b"[\"a\"]".to_vec();
+        let Json(names) = Json::<Vec<&str>>::from_message(&message).unwrap();
+        assert_eq!(names, ["a"]);
+    }
+
+    #[test]
+    fn a_component_is_shared_not_copied_and_does_not_print_its_value() {
+        let mut components = Components::default();
+        components.insert("secret".to_owned());
+        let first = Component::<String>::from_components(&components).unwrap();
+        let second = Component::<String>::from_components(&components).unwrap();
+        assert!(Arc::ptr_eq(&first.0, &second.0));
+        assert_eq!(format!("{first:?}"), "Component<alloc::string::String>");
+    }
+
+    #[test]
+    fn an_error_of_a_function_means_another_attempt() {
+        let failed = "x".parse::<u32>().map(|_| ());
+        assert!(matches!(
+            failed.into_task_result(),
+            Err(TaskError::Retry(_))
+        ));
+        let dead: TaskResult = Err(TaskError::dead("no"));
+        assert!(matches!(dead.into_task_result(), Err(TaskError::Dead(_))));
+        assert!(matches!(().into_task_result(), Ok(())));
+    }
+}

@@ -1,0 +1,342 @@
+//! The submitted form of a task: what an application fills in, and what a store accepts.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::name::{TaskId, TaskType};
+use crate::task::Headers;
+use crate::time::{MAX_DELAY, Timestamp, duration_ms};
+
+/// Largest message that any configuration may allow: 1 MiB. Larger ones belong into a blob store.
+pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
+/// Most headers of one task.
+pub const MAX_HEADERS: usize = 64;
+/// Largest sum of header names and values of one task, in bytes: headers are read with every claim.
+pub const MAX_HEADER_BYTES: usize = 8 << 10;
+
+/// When a task is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// This long after the store accepted it, on the store's clock.
+    After(Duration),
+    /// At this time; a past one means now.
+    At(Timestamp),
+}
+
+/// When a task stops being worth running. It is then ended as expired instead of started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// At this time.
+    At(Timestamp),
+    /// This long after the due time that the last submit, reschedule or requeue gave.
+    AfterDue(Duration),
+}
+
+/// What to do when the type already has a task with this id that has not ended.
+///
+/// The same request sent again (same message, headers, times) is always answered `AlreadyExists`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnConflict {
+    /// Answer `Conflict` and change nothing.
+    #[default]
+    Reject,
+    /// Answer `AlreadyExists` and keep the old task.
+    Keep,
+    /// Put the new task in the place of a scheduled or dead one; `Conflict` while it runs.
+    Replace,
+}
+
+/// A task ready for a store: every field validated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTask {
+    /// Its type.
+    pub task_type: TaskType,
+    /// Its id, unique within the type.
+    pub id: TaskId,
+    /// When it is due.
+    pub when: When,
+    /// When it expires.
+    pub expiry: Option<Expiry>,
+    /// What to do if the id is taken.
+    pub on_conflict: OnConflict,
+    /// The message.
+    pub message: Vec<u8>,
+    /// The headers.
+    pub headers: Headers,
+}
+
+/// The limits that a submitted job is checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest message in bytes; default 256 KiB, at most [`MAX_MESSAGE_BYTES`].
+    pub max_message_bytes: usize,
+    /// Longest delay; default and at most 10 years ([`MAX_DELAY`]).
+    pub max_delay: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_message_bytes: 256 << 10,
+            max_delay: MAX_DELAY,
+        }
+    }
+}
+
+/// A task as an application submits it: type, message, when, and options.
+///
+/// The id is made here, not by the store, so that sending a clone again after a lost answer is safe.
+///
+/// ```
+/// use delayq_core::{DelayQueueJob, minutes};
+///
+/// # fn main() -> Result<(), delayq_core::Error> {
+/// let job = DelayQueueJob::new("order.cancel", &"order 42")?
+///     .id("order-42")
+///     .after(minutes(30))
+///     .header("shop", "berlin");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a job does nothing until it is sent"]
+pub struct DelayQueueJob {
+    task_type: String,
+    id: String,
+    when: When,
+    expiry: Option<Expiry>,
+    on_conflict: OnConflict,
+    message: Vec<u8>,
+    headers: Headers,
+}
+
+impl DelayQueueJob {
+    /// A job whose message is `message` as JSON, due now, with a generated id.
+    ///
+    /// # Errors
+    /// [`Error::Serialize`] when `message` has no JSON form. Names and limits are checked by `send`.
+    pub fn new(task_type: impl Into<String>, message: &(impl Serialize + ?Sized)) -> Result<Self> {
+        let message = serde_json::to_vec(message).map_err(|e| Error::Serialize(e.to_string()))?;
+        Ok(Self::raw(task_type, message))
+    }
+
+    /// A job with a message of any bytes, due now, with a generated id.
+    pub fn raw(task_type: impl Into<String>, message: impl Into<Vec<u8>>) -> Self {
+        Self {
+            task_type: task_type.into(),
+            id: TaskId::generate().to_string(),
+            when: When::After(Duration::ZERO),
+            expiry: None,
+            on_conflict: OnConflict::default(),
+            message: message.into(),
+            headers: Headers::new(),
+        }
+    }
+
+    /// Uses `id`, a business key, instead of the generated one. Unique within the task type.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = id.into();
+        self
+    }
+
+    /// Due `delay` after the store accepts it, measured on the store's clock.
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.when = When::After(delay);
+        self
+    }
+
+    /// Due at `time`; a past time means now.
+    pub fn at(mut self, time: impl Into<Timestamp>) -> Self {
+        self.when = When::At(time.into());
+        self
+    }
+
+    /// Not started any more from `time` on: it ends as expired.
+    pub fn expires_at(mut self, time: impl Into<Timestamp>) -> Self {
+        self.expiry = Some(Expiry::At(time.into()));
+        self
+    }
+
+    /// Not started any more once it is `span` late: it ends as expired.
+    pub fn expires_after(mut self, span: Duration) -> Self {
+        self.expiry = Some(Expiry::AfterDue(span));
+        self
+    }
+
+    /// Replaces a scheduled or dead task with the same id.
+    pub fn replace(mut self) -> Self {
+        self.on_conflict = OnConflict::Replace;
+        self
+    }
+
+    /// Keeps an existing task with the same id, whatever its message.
+    pub fn keep(mut self) -> Self {
+        self.on_conflict = OnConflict::Keep;
+        self
+    }
+
+    /// Adds a header, which the worker sees beside the message.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.insert(name.into(), value.into());
+        self
+    }
+
+    /// The task id that this job will have.
+    #[must_use]
+    pub fn task_id(&self) -> &str {
+        &self.id
+    }
+
+    /// Validates every field; `now` is the caller's clock, used for the delay limit of absolute times.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`] or [`Error::LimitExceeded`], naming the field and the limit.
+    pub fn into_task(self, limits: &Limits, now: Timestamp) -> Result<NewTask> {
+        check_size(
+            "message size in bytes",
+            self.message.len(),
+            limits.max_message_bytes,
+        )?;
+        check_headers(&self.headers)?;
+        check_delay("delay in ms", self.when, limits, now)?;
+        if let Some(Expiry::AfterDue(span)) = self.expiry {
+            check_delay("expires_after in ms", When::After(span), limits, now)?;
+        }
+        Ok(NewTask {
+            task_type: TaskType::new(&self.task_type)?,
+            id: TaskId::new(&self.id)?,
+            when: self.when,
+            expiry: self.expiry,
+            on_conflict: self.on_conflict,
+            message: self.message,
+            headers: self.headers,
+        })
+    }
+}
+
+/// Checks a message that replaces another one.
+///
+/// # Errors
+/// [`Error::LimitExceeded`].
+pub fn check_message(message: &[u8], limits: &Limits) -> Result<()> {
+    check_size(
+        "message size in bytes",
+        message.len(),
+        limits.max_message_bytes,
+    )
+}
+
+/// Checks that `when` is within the delay limit, counted from `now`.
+///
+/// # Errors
+/// [`Error::LimitExceeded`], naming `what`.
+pub fn check_delay(what: &'static str, when: When, limits: &Limits, now: Timestamp) -> Result<()> {
+    let delay = match when {
+        When::After(delay) => delay,
+        When::At(time) => time.since(now),
+    };
+    let limit = limits.max_delay.min(MAX_DELAY);
+    if delay <= limit {
+        return Ok(());
+    }
+    let ms = |d| u64::try_from(duration_ms(d)).unwrap_or(u64::MAX);
+    Err(Error::LimitExceeded {
+        what,
+        actual: ms(delay),
+        limit: ms(limit),
+    })
+}
+
+fn check_size(what: &'static str, actual: usize, limit: usize) -> Result<()> {
+    let limit = limit.min(MAX_MESSAGE_BYTES);
+    if actual <= limit {
+        return Ok(());
+    }
+    Err(Error::LimitExceeded {
+        what,
+        actual: actual as u64,
+        limit: limit as u64,
+    })
+}
+
+fn check_headers(headers: &Headers) -> Result<()> {
+    check_size("number of headers", headers.len(), MAX_HEADERS)?;
+    let bytes = headers
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    check_size("size of all headers in bytes", bytes, MAX_HEADER_BYTES)?;
+    let reason = "a header name is 1 or more visible ASCII characters, without blanks";
+    for name in headers.keys() {
+        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic()) {
+            let value = name.chars().take(40).collect();
+            return Err(Error::InvalidName {
+                what: "header",
+                value,
+                reason,
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::days;
+
+    const NOW: Timestamp = Timestamp::ZERO;
+
+    fn check(job: DelayQueueJob) -> Result<NewTask> {
+        job.into_task(&Limits::default(), NOW)
+    }
+
+    fn job() -> DelayQueueJob {
+        DelayQueueJob::new("a", &1).unwrap()
+    }
+
+    #[test]
+    fn a_job_keeps_its_id_when_cloned_so_that_sending_it_again_is_safe() {
+        let job = job();
+        assert_eq!(job.clone().task_id(), job.task_id());
+        assert_ne!(self::job().task_id(), job.task_id());
+    }
+
+    #[test]
+    fn limits_hold_exactly() {
+        let limits = Limits::default();
+        assert!(check(DelayQueueJob::raw("a", vec![0; limits.max_message_bytes])).is_ok());
+        let error = check(DelayQueueJob::raw(
+            "a",
+            vec![0; limits.max_message_bytes + 1],
+        ))
+        .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "message size in bytes is 262145, the limit is 262144"
+        );
+        assert!(check(job().after(MAX_DELAY)).is_ok());
+        assert!(check(job().after(MAX_DELAY + Duration::from_nanos(1))).is_err());
+        assert!(check(job().at(NOW.plus(days(3650)))).is_ok());
+        assert!(check(job().at(NOW.plus(days(3651)))).is_err());
+        assert!(check(job().expires_after(days(3651))).is_err());
+    }
+
+    #[test]
+    fn headers_are_bounded_and_named_well() {
+        assert!(check(job().header("trace-id", "ä b")).is_ok());
+        assert!(check(job().header("", "x")).is_err());
+        assert!(check(job().header("a b", "x")).is_err());
+        assert!(check(job().header("a", "x".repeat(MAX_HEADER_BYTES))).is_err());
+    }
+
+    #[test]
+    fn a_message_without_a_json_form_is_refused() {
+        let map = std::collections::HashMap::from([((1, 2), 3)]);
+        assert!(matches!(
+            DelayQueueJob::new("a", &map),
+            Err(Error::Serialize(_))
+        ));
+    }
+}

@@ -1,0 +1,216 @@
+//! Names, validated once: namespaces, task types, task ids.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+
+/// Longest namespace, in bytes.
+pub const MAX_NAMESPACE_BYTES: usize = 64;
+/// Longest task type, in bytes.
+pub const MAX_TASK_TYPE_BYTES: usize = 100;
+/// Longest task id, in bytes.
+pub const MAX_TASK_ID_BYTES: usize = 128;
+/// How much of a refused value an error repeats.
+const SHOWN_CHARS: usize = 40;
+
+fn invalid(what: &'static str, value: &str, reason: &'static str) -> Error {
+    Error::InvalidName {
+        what,
+        value: value.chars().take(SHOWN_CHARS).collect(),
+        reason,
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b':')
+}
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $max:expr, $allowed:expr, $reason:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Validates `value`.
+            ///
+            /// # Errors
+            /// [`Error::InvalidName`] when it is empty, too long or has a byte that is not allowed.
+            pub fn new(value: impl AsRef<str>) -> Result<Self> {
+                let value = value.as_ref();
+                if value.is_empty() || value.len() > $max || !value.bytes().all($allowed) {
+                    return Err(invalid($what, value, $reason));
+                }
+                Ok(Self(value.into()))
+            }
+
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+            fn from_str(value: &str) -> Result<Self> {
+                Self::new(value)
+            }
+        }
+    };
+}
+
+name_type!(
+    /// A separate world of task types and tasks: two namespaces never see each other.
+    ///
+    /// 1 to 64 of `A-Z a-z 0-9 . _ - :`. The default is `default`.
+    Namespace, "namespace", MAX_NAMESPACE_BYTES, is_word,
+    "use 1 to 64 of A-Z a-z 0-9 . _ - :"
+);
+
+name_type!(
+    /// The name of the work, such as `order.cancel`.
+    ///
+    /// 1 to 100 of `A-Z a-z 0-9 . _ - :`.
+    TaskType, "task type", MAX_TASK_TYPE_BYTES, is_word,
+    "use 1 to 100 of A-Z a-z 0-9 . _ - :"
+);
+
+name_type!(
+    /// The identity of a task within its type: a business key such as `order-42`, or a generated one.
+    ///
+    /// 1 to 128 visible ASCII characters (`!` to `~`): no blanks, no control characters.
+    TaskId, "task id", MAX_TASK_ID_BYTES, |byte: u8| byte.is_ascii_graphic(),
+    "use 1 to 128 visible ASCII characters, without blanks"
+);
+
+impl Default for Namespace {
+    fn default() -> Self {
+        Self("default".into())
+    }
+}
+
+impl TaskId {
+    /// A new id: a ULID, 26 characters, ordered by time to the millisecond and random after that.
+    #[must_use]
+    pub fn generate() -> Self {
+        Self(ulid::Ulid::generate().to_string().into())
+    }
+}
+
+/// Which task types a worker serves: one (`order.cancel`), or all with a common beginning (`report.*`).
+///
+/// The `*` stands at the end, after a `.`, `_`, `-` or `:`, or alone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TypePattern {
+    /// Exactly this type.
+    Exact(TaskType),
+    /// Every type that begins with this text (empty: every type).
+    Prefix(String),
+}
+
+impl TypePattern {
+    /// Validates `pattern`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`] when it is neither a task type nor a beginning followed by one `*`.
+    pub fn new(pattern: &str) -> Result<Self> {
+        let Some(prefix) = pattern.strip_suffix('*') else {
+            return TaskType::new(pattern).map(Self::Exact);
+        };
+        let separated = prefix.is_empty() || prefix.ends_with(['.', '_', '-', ':']);
+        if prefix.len() >= MAX_TASK_TYPE_BYTES || !separated || !prefix.bytes().all(is_word) {
+            let reason = "write the common beginning up to a separator, then *, as in report.*";
+            return Err(invalid("task type pattern", pattern, reason));
+        }
+        Ok(Self::Prefix(prefix.to_owned()))
+    }
+
+    /// Whether `task_type` is one of those meant.
+    #[must_use]
+    pub fn matches(&self, task_type: &TaskType) -> bool {
+        match self {
+            Self::Exact(exact) => exact == task_type,
+            Self::Prefix(prefix) => task_type.as_str().starts_with(prefix.as_str()),
+        }
+    }
+}
+
+impl fmt::Display for TypePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(exact) => exact.fmt(f),
+            Self::Prefix(prefix) => write!(f, "{prefix}*"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_id_takes_every_visible_ascii_character_and_nothing_else() {
+        for byte in 0..=u8::MAX {
+            let id = char::from(byte).to_string();
+            assert_eq!(TaskId::new(&id).is_ok(), byte.is_ascii_graphic(), "{id:?}");
+        }
+        assert!(TaskId::new("").is_err());
+        assert!(TaskId::new("x".repeat(MAX_TASK_ID_BYTES)).is_ok());
+        assert!(TaskId::new("x".repeat(MAX_TASK_ID_BYTES + 1)).is_err());
+    }
+
+    #[test]
+    fn names_cannot_hold_what_separates_parts_of_a_key() {
+        for bad in ["", "a/b", "a{b", "a}b", "a b", "a*", "ä", "a\n", "a\0"] {
+            assert!(TaskType::new(bad).is_err(), "{bad:?}");
+            assert!(Namespace::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_is_allowed() {
+        let message = TaskType::new("order cancel").unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "invalid task type \"order cancel\": use 1 to 100 of A-Z a-z 0-9 . _ - :"
+        );
+    }
+
+    #[test]
+    fn a_pattern_matches_by_its_beginning() {
+        let pattern = TypePattern::new("report.*").unwrap();
+        assert!(pattern.matches(&TaskType::new("report.daily").unwrap()));
+        assert!(!pattern.matches(&TaskType::new("reports").unwrap()));
+        for bad in ["rep*", "re*port.*", "**", "a b.*"] {
+            assert!(TypePattern::new(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn generated_ids_are_valid_short_and_ordered_by_time() {
+        let id = TaskId::generate();
+        assert_eq!(id.as_str().len(), 26);
+        assert!(TaskId::new(id.as_str()).is_ok());
+    }
+}

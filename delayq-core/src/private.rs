@@ -1,0 +1,74 @@
+//! What the code that `#[task_worker]` writes refers to; not part of the public interface.
+//!
+//! That code names everything through this one module, so it does not depend on what an application
+//! imports, shadows or renames.
+
+pub use std::sync::Arc;
+pub use std::time::Duration;
+
+pub use async_trait::async_trait;
+pub use inventory;
+pub use serde::Serialize;
+pub use serde_json;
+
+pub use crate::error::Result;
+pub use crate::extract::{Component, IntoTaskResult, Json};
+pub use crate::job::DelayQueueJob;
+pub use crate::registry::{Components, FromComponents, MissingComponent, WorkerRegistration};
+pub use crate::retry::{Backoff, RetryPolicy};
+pub use crate::worker::{
+    Delivery, LatePolicy, OnLate, TaskContext, TaskError, TaskResult, TaskWorker, WorkerOptions,
+};
+
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::name::{TaskType, TypePattern};
+
+/// The message as JSON. A function and not a method, so that the compiler names the missing trait of a
+/// `T` that cannot be read.
+///
+/// # Errors
+/// As [`Json::from_message`].
+pub fn json<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Result<Json<T>, TaskError> {
+    Json::from_message(message)
+}
+
+/// The message as text, for a worker function that takes `&str` or `String`.
+///
+/// # Errors
+/// [`TaskError::Dead`] when it is not UTF-8, because no retry mends it.
+pub fn text(message: &[u8]) -> Result<&str, TaskError> {
+    std::str::from_utf8(message).map_err(|e| {
+        TaskError::dead(format!(
+            "the message is not UTF-8 ({e}); take &[u8] for binary messages"
+        ))
+    })
+}
+
+/// Checks that a job of `task_type` would reach the worker of `pattern`.
+///
+/// # Errors
+/// [`Error::InvalidName`] or [`Error::InvalidInput`], naming both.
+pub fn check_served(pattern: &str, task_type: &str) -> Result<()> {
+    if TypePattern::new(pattern)?.matches(&TaskType::new(task_type)?) {
+        return Ok(());
+    }
+    Err(Error::InvalidInput(format!(
+        "task type {task_type:?} is not one of {pattern:?}, which this worker serves"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_for_a_pattern_worker_must_be_of_a_type_that_it_serves() {
+        assert_eq!(check_served("report.*", "report.daily"), Ok(()));
+        for refused in ["order.cancel", "report.*", "report daily", ""] {
+            let error = check_served("report.*", refused).unwrap_err().to_string();
+            assert!(error.contains(&format!("{refused:?}")), "{error}");
+        }
+    }
+}

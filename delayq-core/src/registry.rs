@@ -1,0 +1,137 @@
+//! The workers that the linker collected, and the components they are built from.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::worker::{TaskWorker, WorkerOptions};
+
+/// One worker, as `#[task_worker]` registers it at link time.
+#[derive(Clone, Copy)]
+pub struct WorkerRegistration {
+    /// The task type or pattern that it serves.
+    pub task_type: &'static str,
+    /// Its stable name: it tells the workers of one type apart, across restarts. Unique within a type.
+    pub name: &'static str,
+    /// Its options.
+    pub options: WorkerOptions,
+    /// Builds it once, when the plugin starts.
+    pub build: fn(&Components) -> Result<Arc<dyn TaskWorker>, MissingComponent>,
+}
+
+impl fmt::Debug for WorkerRegistration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerRegistration")
+            .field("task_type", &self.task_type)
+            .field("name", &self.name)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+inventory::collect!(WorkerRegistration);
+
+/// Every worker that was linked into this program.
+///
+/// A crate whose code the linker drops registers nothing: refer to something in it, for example with
+/// `use my_workers as _;`.
+pub fn registered_workers() -> impl Iterator<Item = &'static WorkerRegistration> {
+    inventory::iter::<WorkerRegistration>.into_iter()
+}
+
+/// Shared values that workers are built from, one of each type: pools, clients, configuration.
+#[derive(Clone, Default)]
+pub struct Components {
+    by_type: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+}
+
+impl Components {
+    /// Adds `component`; one of the same type is replaced.
+    pub fn insert<T: Send + Sync + 'static>(&mut self, component: T) {
+        self.by_type.insert(TypeId::of::<T>(), Arc::new(component));
+    }
+
+    /// The component of type `T`.
+    ///
+    /// # Errors
+    /// [`MissingComponent`], naming the type, when none was added.
+    pub fn get<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, MissingComponent> {
+        let found = self.by_type.get(&TypeId::of::<T>()).cloned();
+        found
+            .and_then(|any| any.downcast().ok())
+            .ok_or(MissingComponent {
+                type_name: type_name::<T>(),
+            })
+    }
+}
+
+impl fmt::Debug for Components {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Components({})", self.by_type.len())
+    }
+}
+
+/// A worker asks for a component that the application did not add.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no component of type {type_name}: add it with .component(..) before start()")]
+pub struct MissingComponent {
+    /// The type asked for.
+    pub type_name: &'static str,
+}
+
+/// How `#[task_worker]` builds a worker from the application's components.
+///
+/// Every `Default` type has it. Implement it for a worker that needs something:
+///
+/// ```
+/// use delayq_core::registry::{Components, FromComponents, MissingComponent};
+/// use std::sync::Arc;
+///
+/// struct Mailer;
+/// struct SendMail { mailer: Arc<Mailer> }
+///
+/// impl FromComponents for SendMail {
+///     fn from_components(components: &Components) -> Result<Self, MissingComponent> {
+///         Ok(Self { mailer: components.get()? })
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`#[task_worker]` does not know how to build `{Self}`",
+    label = "neither `Default` nor `FromComponents` is implemented for it",
+    note = "add `#[derive(Default)]` to `{Self}`, or write `impl FromComponents for {Self}` to build \
+            it from the application's components"
+)]
+pub trait FromComponents: Sized {
+    /// Builds the value.
+    ///
+    /// # Errors
+    /// [`MissingComponent`] when something it needs was not added.
+    fn from_components(components: &Components) -> Result<Self, MissingComponent>;
+}
+
+// Without this the compiler asks for `Default` only and never mentions components.
+#[diagnostic::do_not_recommend]
+impl<T: Default> FromComponents for T {
+    fn from_components(_: &Components) -> Result<Self, MissingComponent> {
+        Ok(Self::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_is_found_by_its_type_and_a_missing_one_is_named() {
+        let mut components = Components::default();
+        components.insert(7_u32);
+        assert_eq!(*components.get::<u32>().unwrap(), 7);
+        let error = components.get::<String>().unwrap_err().to_string();
+        assert!(
+            error.contains("alloc::string::String") && error.contains(".component("),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,125 @@
+//! A stored task and the lock on it, as the store's edges show them.
+
+use std::collections::BTreeMap;
+
+use crate::name::TaskId;
+pub use crate::state::TaskState;
+use crate::time::Timestamp;
+
+/// Headers of a task: names and values that travel with the message.
+pub type Headers = BTreeMap<String, String>;
+
+/// The bucket's view of a task: which one, and when.
+///
+/// Ordered as a bucket orders its tasks: by due time, then by id.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskDetail {
+    /// When the task should start next.
+    pub due_at: Timestamp,
+    /// The task.
+    pub id: TaskId,
+}
+
+/// The lease that a claim takes on one task, proven by its fence.
+///
+/// The fence strictly increases from one lock to the next of the same task, across restarts of the
+/// store too. Hand it to whatever the worker writes to: a sink that refuses a fence smaller than the
+/// largest it has seen is safe from a holder that has lost its lock without knowing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lock {
+    /// The locked task.
+    pub id: TaskId,
+    /// The number of this lock; below 2^53.
+    pub fence: u64,
+}
+
+/// What happened to a task so far, apart from its first submission; all zero for most tasks.
+///
+/// Starts - 1 = failures + lock expiries + releases since it was submitted or last requeued.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trail {
+    /// Attempts that ended in an error.
+    pub failures: u32,
+    /// Attempts whose lock expired: their holder crashed, hung or lost the store.
+    pub lock_expiries: u32,
+    /// Times the task was given back without burning an attempt.
+    pub releases: u32,
+    /// Times an operator took the task out of dead.
+    pub requeues: u32,
+    /// The last error, or the cause of death; at most [`MAX_ERROR_BYTES`](crate::store::MAX_ERROR_BYTES).
+    pub last_error: Option<String>,
+    /// Workers of the type that have succeeded already; a retry leaves them out. The plugin writes it.
+    pub succeeded: Vec<String>,
+}
+
+impl Trail {
+    /// The number of the attempt that comes next: 1 for a task that never ran.
+    #[must_use]
+    pub fn next_attempt(&self) -> u32 {
+        self.failures
+            .saturating_add(self.lock_expiries)
+            .saturating_add(1)
+    }
+}
+
+/// A task as its claimer gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimedTask {
+    /// Proof of the claim.
+    pub lock: Lock,
+    /// When the lock expires, on the store's clock.
+    pub lock_until: Timestamp,
+    /// 1-based count of starts since the submit or the last requeue; a release does not count.
+    pub attempt: u32,
+    /// When this attempt was due. The repeat of an expired lock was due when the last submit,
+    /// reschedule or requeue said.
+    pub due_at: Timestamp,
+    /// When the task was accepted.
+    pub submitted_at: Timestamp,
+    /// When it stops being worth running, if ever.
+    pub expires_at: Option<Timestamp>,
+    /// The message, byte for byte as sent.
+    pub message: Vec<u8>,
+    /// The headers as sent.
+    pub headers: Headers,
+    /// What happened before this attempt.
+    pub trail: Trail,
+}
+
+/// The answer to "what became of it?".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskInfo {
+    /// The task.
+    pub id: TaskId,
+    /// Where it is.
+    pub state: TaskState,
+    /// By state: when it is due (scheduled), when its lock expires (running), when it died (dead), or
+    /// when it ended.
+    pub at: Timestamp,
+    /// When it was accepted; `None` once ended.
+    pub submitted_at: Option<Timestamp>,
+    /// When it expires, if it has an expiry and has not ended.
+    pub expires_at: Option<Timestamp>,
+    /// The current attempt while running, else the number of attempts made.
+    pub attempt: u32,
+    /// The message; `None` once ended (its memory is freed at once).
+    pub message: Option<Vec<u8>>,
+    /// The headers; empty once ended.
+    pub headers: Headers,
+    /// What happened so far; default once ended.
+    pub trail: Trail,
+    /// Whether a cancel was requested while it runs.
+    pub cancel_requested: bool,
+}
+
+impl TaskInfo {
+    /// The bucket's view, for a scheduled task.
+    #[must_use]
+    pub fn detail(&self) -> Option<TaskDetail> {
+        let scheduled = self.state == TaskState::Scheduled;
+        scheduled.then(|| TaskDetail {
+            due_at: self.at,
+            id: self.id.clone(),
+        })
+    }
+}

@@ -1,0 +1,274 @@
+//! Time: the one place where it is read.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+/// The longest delay, of a task or of a retry: 10 years of 365 days. Longer ones are mistakes of units.
+pub const MAX_DELAY: Duration = Duration::from_hours(87600);
+
+/// A point in time: milliseconds since the Unix epoch, UTC.
+///
+/// Every time that delayq stores or compares has this resolution.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The latest time that delayq accepts: 9999-12-30T21:59:59.999Z, the last that has an RFC 3339
+    /// form in every time zone; as a number it is far below 2^53, so that Lua and JSON keep it exact.
+    pub const MAX: Self = Self(253_402_207_199_999);
+    /// The epoch.
+    pub const ZERO: Self = Self(0);
+
+    /// The time `ms` milliseconds after the epoch; values outside `0..=MAX` are moved to the nearer end.
+    #[must_use]
+    pub fn from_millis(ms: i64) -> Self {
+        Self(ms.clamp(0, Self::MAX.0))
+    }
+
+    /// Milliseconds since the epoch.
+    #[must_use]
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// This time moved later by `delay`; stops at [`Timestamp::MAX`].
+    #[must_use]
+    pub fn plus(self, delay: Duration) -> Self {
+        Self::from_millis(self.0.saturating_add(duration_ms(delay)))
+    }
+
+    /// This time moved earlier by `span`; stops at the epoch.
+    #[must_use]
+    pub fn minus(self, span: Duration) -> Self {
+        Self::from_millis(self.0.saturating_sub(duration_ms(span)))
+    }
+
+    /// How long after `earlier` this time is; zero when it is not later.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        time.duration_since(UNIX_EPOCH)
+            .map_or(Self::ZERO, |since| Self::ZERO.plus(since))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(time) => write!(f, "{time:.3}"),
+            Err(_) => write!(f, "{} ms", self.0),
+        }
+    }
+}
+
+/// `duration` in whole milliseconds, rounded up, so that a delay is never cut short.
+#[must_use]
+pub fn duration_ms(duration: Duration) -> i64 {
+    let ms = duration.as_nanos().div_ceil(1_000_000);
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
+/// `n` milliseconds.
+#[must_use]
+pub const fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// `n` seconds.
+#[must_use]
+pub const fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// `n` minutes.
+#[must_use]
+pub const fn minutes(n: u64) -> Duration {
+    Duration::from_secs(n.saturating_mul(60))
+}
+
+/// `n` hours.
+#[must_use]
+pub const fn hours(n: u64) -> Duration {
+    Duration::from_secs(n.saturating_mul(3_600))
+}
+
+/// `n` days of 24 hours.
+#[must_use]
+pub const fn days(n: u64) -> Duration {
+    Duration::from_secs(n.saturating_mul(86_400))
+}
+
+/// A boxed sleep.
+pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Where the time comes from: the system, or a test.
+///
+/// A clock shows two times: the time of day, which people, NTP and operators may set forwards and
+/// backwards, and the time that has passed, which only grows. Sleeps are measured on the latter.
+pub trait Clock: Send + Sync + fmt::Debug + 'static {
+    /// The time of day.
+    fn now(&self) -> Timestamp;
+
+    /// The time passed since some fixed moment; never set, never backwards.
+    fn elapsed(&self) -> Duration;
+
+    /// Completes once [`elapsed`](Self::elapsed) has reached `elapsed`. To be called within a tokio
+    /// runtime. An end rather than a length, so that no time is lost between reckoning and sleeping.
+    fn sleep_until(&self, elapsed: Duration) -> Sleep;
+}
+
+/// The system's clocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+/// What [`SystemClock::elapsed`] counts from: the first time that anybody asks.
+static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+impl Clock for SystemClock {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the time of day"
+    )]
+    fn now(&self) -> Timestamp {
+        SystemTime::now().into()
+    }
+
+    fn elapsed(&self) -> Duration {
+        STARTED.elapsed()
+    }
+
+    fn sleep_until(&self, elapsed: Duration) -> Sleep {
+        match STARTED.checked_add(elapsed) {
+            Some(end) => Box::pin(tokio::time::sleep_until(end.into())),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+}
+
+/// A clock that stands still until a test moves it. Clones share the time.
+#[derive(Clone, Debug)]
+pub struct VirtualClock {
+    times: watch::Sender<Times>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    now: Timestamp,
+    elapsed: Duration,
+}
+
+impl VirtualClock {
+    /// A clock that shows `start`.
+    #[must_use]
+    pub fn new(start: Timestamp) -> Self {
+        Self {
+            times: watch::Sender::new(Times {
+                now: start,
+                elapsed: Duration::ZERO,
+            }),
+        }
+    }
+
+    /// Lets `span` pass, and wakes the sleeps that end by then.
+    pub fn advance(&self, span: Duration) {
+        self.times.send_modify(|times| {
+            times.now = times.now.plus(span);
+            times.elapsed = times.elapsed.saturating_add(span);
+        });
+    }
+
+    /// Sets the time of day without any time passing: what an operator or NTP does to a real clock.
+    pub fn set(&self, time: Timestamp) {
+        self.times.send_modify(|times| times.now = time);
+    }
+}
+
+impl Default for VirtualClock {
+    /// A clock that shows 2026-01-01T00:00:00Z.
+    fn default() -> Self {
+        Self::new(Timestamp::from_millis(1_767_225_600_000))
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        self.times.borrow().now
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.times.borrow().elapsed
+    }
+
+    fn sleep_until(&self, elapsed: Duration) -> Sleep {
+        let mut times = self.times.subscribe();
+        // Once every clone of the clock is gone, no time can pass any more.
+        Box::pin(async move {
+            if times
+                .wait_for(|times| times.elapsed >= elapsed)
+                .await
+                .is_err()
+            {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_is_rounded_up_and_never_overflows() {
+        assert_eq!(duration_ms(Duration::from_nanos(1)), 1);
+        assert_eq!(duration_ms(Duration::from_millis(5)), 5);
+        assert_eq!(
+            Timestamp::from_millis(7).plus(Duration::MAX),
+            Timestamp::MAX
+        );
+        assert_eq!(
+            Timestamp::from_millis(7).minus(Duration::MAX),
+            Timestamp::ZERO
+        );
+        assert_eq!(Timestamp::from_millis(i64::MIN), Timestamp::ZERO);
+    }
+
+    #[test]
+    fn a_timestamp_prints_as_rfc_3339() {
+        assert_eq!(
+            Timestamp::from_millis(1_767_225_600_005).to_string(),
+            "2026-01-01T00:00:00.005Z"
+        );
+        assert_eq!(Timestamp::MAX.to_string(), "9999-12-30T21:59:59.999Z");
+    }
+
+    #[tokio::test]
+    async fn a_virtual_sleep_ends_when_the_time_is_moved() {
+        let clock = VirtualClock::default();
+        let mut sleep = clock.sleep_until(minutes(30));
+        clock.advance(minutes(29));
+        clock.sleep_until(minutes(29)).await;
+        clock.set(Timestamp::MAX);
+        assert!(
+            tokio::time::timeout(Duration::ZERO, &mut sleep)
+                .await
+                .is_err()
+        );
+        clock.advance(minutes(1));
+        sleep.await;
+    }
+}
