@@ -1,0 +1,377 @@
+//! What goes into and comes out of the edges of a store.
+
+use std::time::Duration;
+
+use crate::name::{Namespace, TaskId, TaskType};
+use crate::state::TaskState;
+use crate::task::{ClaimedTask, Lock, TaskInfo};
+use crate::time::Timestamp;
+
+/// Most tasks of one claim, settle or extend step; larger batches are split. It bounds how long one
+/// step keeps everybody else waiting (about 0.5 ms on Redis).
+pub const MAX_BATCH: usize = 128;
+
+/// Longest error text that a store keeps with a task; longer ones are cut at a character boundary.
+pub const MAX_ERROR_BYTES: usize = 1_024;
+
+/// How far a store's clock may run ahead of the claimer's before claims hold back.
+///
+/// A claim treats `min(store's clock, claimer's clock + CLOCK_GUARD)` as now for due times and
+/// expiries, so that a store clock that jumps forward does not start tasks early. Locks and pauses live
+/// on the store's clock alone.
+pub const CLOCK_GUARD: Duration = Duration::from_millis(500);
+
+/// How long a store remembers a task that has ended, by default.
+pub const DEFAULT_RETENTION: Duration = Duration::from_mins(10);
+
+/// Most ended tasks of one type that a store has to remember; above this the oldest may be forgotten
+/// before their retention is over. It bounds the memory of a type that ends 100,000 tasks a second.
+pub const MAX_RETAINED: usize = 50_000;
+
+/// What an acknowledged submit survives, weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Durability {
+    /// Lost with the store's process.
+    Memory,
+    /// Survives a crash of the store's process, not a power loss of its machine.
+    Process,
+    /// Survives a power loss of the store's machine: written to disk and synced before the answer.
+    Disk,
+    /// Survives the loss of a machine: acknowledged by a replica, too.
+    Replicated,
+}
+
+impl Durability {
+    /// The class's name as written in a store URL: `memory`, `process`, `disk`, `replicated`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Process => "process",
+            Self::Disk => "disk",
+            Self::Replicated => "replicated",
+        }
+    }
+}
+
+/// What every store is opened with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreOptions {
+    /// The namespace that the store serves; default `default`.
+    pub namespace: Namespace,
+    /// The weakest class that an acknowledgement may have; default [`Durability::Process`]. A store
+    /// that cannot keep it refuses to open, and says what to change.
+    pub durability: Durability,
+    /// How long ended tasks are remembered; default [`DEFAULT_RETENTION`], zero: not at all.
+    pub retention: Duration,
+    /// How long one call may take before it fails; default 5 s. The largest batches take milliseconds,
+    /// so a longer wait means that the store is down.
+    pub call_timeout: Duration,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            namespace: Namespace::default(),
+            durability: Durability::Process,
+            retention: DEFAULT_RETENTION,
+            call_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The outcome of submitting one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubmitOutcome {
+    /// The task is stored and will run.
+    Accepted {
+        /// When it is due, on the store's clock.
+        due_at: Timestamp,
+        /// Whether it took the place of a scheduled or dead task (`OnConflict::Replace`).
+        replaced: bool,
+    },
+    /// The same request was accepted before, or an existing task was kept (`OnConflict::Keep`).
+    AlreadyExists {
+        /// Where the existing task is; an ended one is known until its retention is over.
+        state: TaskState,
+    },
+    /// Another task has this id; nothing changed.
+    Conflict {
+        /// Where it is.
+        state: TaskState,
+    },
+}
+
+/// What to claim.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// Most tasks to take; at most [`MAX_BATCH`] are.
+    pub limit: usize,
+    /// How long the locks last.
+    pub lock_for: Duration,
+    /// The claimer's clock, see [`CLOCK_GUARD`].
+    pub caller_now: Timestamp,
+    /// A task whose lock has expired this often is poison and goes to dead; 0 is read as 1.
+    pub max_lock_expiries: u32,
+}
+
+/// What a claim took, and when to call again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// The time that due times were compared with: the store's now, held back by [`CLOCK_GUARD`].
+    pub now: Timestamp,
+    /// The store's now; far after `now` when the two clocks disagree. Locks are measured on it.
+    pub store_now: Timestamp,
+    /// The tasks, locked: first those whose lock had expired, then by due time and id.
+    pub tasks: Vec<ClaimedTask>,
+    /// Tasks that the claim ended instead of handing them out.
+    pub ended: Vec<ClaimEnd>,
+    /// The earliest time at which another claim can find something: the next due time, the next expiry
+    /// of a lock (of anybody), or the end of a pause with an end. At or before `now` when more is due
+    /// already; `None` when nothing is scheduled or running, or the pause has no end.
+    pub next_due: Option<Timestamp>,
+}
+
+/// A task that a claim ended instead of handing it out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimEnd {
+    /// The task.
+    pub id: TaskId,
+    /// Why.
+    pub cause: EndCause,
+}
+
+/// Why a claim ended a task instead of handing it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EndCause {
+    /// Its expiry had passed: now expired.
+    Expired,
+    /// Its lock expired and a cancel was requested before: now cancelled.
+    Cancelled,
+    /// Its lock expired too often (it seems to kill its process): now dead.
+    Poison,
+    /// Its stored record is damaged: now dead.
+    Corrupt,
+}
+
+/// One task to settle: the lock that proves the right to do so, and the end of the attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// The lock of the attempt.
+    pub lock: Lock,
+    /// How it ended.
+    pub end: AttemptEnd,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttemptEnd {
+    /// Success: the task is done.
+    Done,
+    /// Failure, to be repeated: scheduled again, due after the wait; counts one failure. After a cancel
+    /// request the task is cancelled instead.
+    Retry {
+        /// From now, on the store's clock.
+        after: Duration,
+        /// What went wrong.
+        error: String,
+        /// The workers of the type that have succeeded, this attempt's and earlier ones'.
+        succeeded: Vec<String>,
+    },
+    /// Given back: scheduled again, due after the wait; counts one release, no attempt. After a cancel
+    /// request the task is cancelled instead.
+    Release {
+        /// From now, on the store's clock.
+        after: Duration,
+        /// As for `Retry`.
+        succeeded: Vec<String>,
+    },
+    /// Failure for good: the task is dead; counts one failure.
+    Dead {
+        /// What went wrong.
+        error: String,
+    },
+    /// Not worth running any more: the task is expired.
+    Expired,
+}
+
+impl AttemptEnd {
+    /// How soon the task is due again; `None` when it has ended.
+    #[must_use]
+    pub fn due_again_in(&self) -> Option<Duration> {
+        match self {
+            Self::Retry { after, .. } | Self::Release { after, .. } => Some(*after),
+            Self::Done | Self::Dead { .. } | Self::Expired => None,
+        }
+    }
+}
+
+/// The outcome of settling one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettleOutcome {
+    /// The attempt is settled (also when the same settlement had been applied before).
+    Settled,
+    /// Somebody else holds or held the task since, or it has ended: nothing changed.
+    LockLost,
+}
+
+/// The outcome of extending one lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtendOutcome {
+    /// The lock now expires at this time, on the store's clock.
+    Extended(Timestamp),
+    /// As `Extended`, and somebody asked to cancel the task: the worker should stop.
+    CancelRequested(Timestamp),
+    /// Somebody else holds or held the task since, or it has ended: nothing changed.
+    LockLost,
+}
+
+/// The outcome of a cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelOutcome {
+    /// It will never start (again); its memory is freed.
+    Cancelled,
+    /// It runs. Its worker is asked to stop, and no further attempt will start.
+    Running,
+    /// It had ended or is dead.
+    Finished(TaskState),
+    /// There is no such task, or it ended longer ago than the retention.
+    NotFound,
+}
+
+/// The outcome of a reschedule or update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeOutcome {
+    /// The change is stored; the task is scheduled for this time.
+    Changed {
+        /// When it is due.
+        due_at: Timestamp,
+    },
+    /// It runs; nothing changed.
+    Running,
+    /// It had ended or is dead; nothing changed.
+    Finished(TaskState),
+    /// There is no such task, or it ended longer ago than the retention.
+    NotFound,
+}
+
+/// Numbers of one type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypeStats {
+    /// The time of these numbers, on the store's clock.
+    pub now: Timestamp,
+    /// Scheduled tasks, the due ones included.
+    pub scheduled: u64,
+    /// Scheduled tasks that are due.
+    pub due: u64,
+    /// Running tasks.
+    pub running: u64,
+    /// Dead tasks.
+    pub dead: u64,
+    /// Due time of the first scheduled task.
+    pub next_due: Option<Timestamp>,
+    /// When a pause ends ([`Timestamp::MAX`]: it has no end), while paused.
+    pub paused_until: Option<Timestamp>,
+}
+
+impl TypeStats {
+    /// How long the first task has been due; zero when none is.
+    #[must_use]
+    pub fn oldest_age(&self) -> Duration {
+        self.next_due
+            .map_or(Duration::ZERO, |due| self.now.since(due))
+    }
+}
+
+/// One page of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The tasks, by their `at` and id.
+    pub tasks: Vec<TaskInfo>,
+    /// Where the next page begins; `None` after the last one.
+    pub next: Option<Cursor>,
+}
+
+/// A place in a listing: after this task. It stays valid while tasks come and go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// The `at` of the last task seen.
+    pub at: Timestamp,
+    /// Its id.
+    pub id: TaskId,
+}
+
+/// Which dead tasks are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeadFilter {
+    /// These.
+    Ids(Vec<TaskId>),
+    /// The first ones by time of death that fulfil all conditions.
+    Matching {
+        /// Died before this time.
+        died_before: Option<Timestamp>,
+        /// The last error contains this text.
+        error_contains: Option<String>,
+        /// At most so many.
+        limit: usize,
+    },
+}
+
+impl DeadFilter {
+    /// All dead tasks of the type.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::Matching {
+            died_before: None,
+            error_contains: None,
+            limit: usize::MAX,
+        }
+    }
+}
+
+/// What an audit found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditReport {
+    /// Tasks looked at.
+    pub checked: u64,
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+}
+
+/// One structural damage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The id concerned, as stored (damage may have made it invalid).
+    pub id: String,
+    /// What is wrong, for people.
+    pub what: String,
+    /// Whether this audit mended it.
+    pub repaired: bool,
+}
+
+/// Which handlers should look again before their time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wakeup {
+    /// The first task of this type became earlier, or its pause ended.
+    Type(TaskType),
+    /// Wake-ups may have been missed: any type.
+    All,
+}
+
+/// `error` cut to [`MAX_ERROR_BYTES`] at a character boundary.
+#[must_use]
+pub fn cut_error(error: &str) -> &str {
+    error
+        .get(..error.floor_char_boundary(MAX_ERROR_BYTES))
+        .unwrap_or(error)
+}
+
+/// The first fence of a claim: above every earlier one, and not below the time in microseconds, so that
+/// a store that lost its last writes (failover, restored backup) still hands out larger fences. Below
+/// 2^53 until the year 2255, so that Lua keeps it exact.
+pub(crate) fn next_fence(high_water: u64, now: Timestamp) -> u64 {
+    let time = u64::try_from(now.as_millis().saturating_mul(1_000)).unwrap_or(0);
+    time.max(high_water.saturating_add(1))
+}
