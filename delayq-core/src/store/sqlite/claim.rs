@@ -1,0 +1,240 @@
+//! The claim: all the work that is due, and when to call again.
+
+use super::error::Outcome;
+use super::record::read_headers;
+use super::stored::{Place, Stored, select_stored};
+use super::tx::{Bucket, Tx, code, sql_count, sql_fence};
+use crate::name::{TaskId, TaskType};
+use crate::state::TaskState;
+use crate::store::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH, next_fence};
+use crate::task::{ClaimedTask, Lock};
+use crate::time::Timestamp;
+
+const SELECT_REACHED: &str = select_stored!(
+    "INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 AND at <= ?3 ORDER BY at, id LIMIT ?4"
+);
+const LOCK: &str =
+    "UPDATE tasks SET state = 1, at = ?2, fence = ?3, lock_expiries = ?4 WHERE seq = ?1";
+const UNLOCK: &str = "UPDATE tasks SET state = 0, at = ?2, fence = 0 WHERE seq = ?1";
+const DIE: &str = "UPDATE tasks SET id = ?2, state = 2, at = ?3, lock_expiries = ?4, \
+     last_error = ?5, fence = 0, cancel = 0 WHERE seq = ?1";
+
+/// What a claim of a type that nobody has submitted to gets.
+fn nothing(request: &ClaimRequest, store_now: Timestamp) -> Claimed {
+    Claimed {
+        now: store_now.min(request.caller_now.plus(CLOCK_GUARD)),
+        store_now,
+        tasks: Vec::new(),
+        ended: Vec::new(),
+        next_due: None,
+    }
+}
+
+impl Tx<'_> {
+    /// The answer to a claim that has nothing to change: the type is paused or unknown, or nothing is due.
+    pub(super) fn idle_claim(
+        &mut self,
+        task_type: &TaskType,
+        request: &ClaimRequest,
+    ) -> Outcome<Option<Claimed>> {
+        let now = self.now();
+        match self.known(task_type)? {
+            Some(bucket) => bucket.idle_claim(request),
+            None => Ok(Some(nothing(request, now))),
+        }
+    }
+
+    pub(super) fn claim(
+        &mut self,
+        task_type: &TaskType,
+        request: &ClaimRequest,
+    ) -> Outcome<Claimed> {
+        let now = self.now();
+        match self.known(task_type)? {
+            Some(mut bucket) => bucket.claim(request),
+            None => Ok(nothing(request, now)),
+        }
+    }
+}
+
+impl Bucket<'_> {
+    fn idle_claim(&self, request: &ClaimRequest) -> Outcome<Option<Claimed>> {
+        let mut claimed = nothing(request, self.now);
+        if let Some(until) = self.row.pause_at(self.now) {
+            claimed.next_due = Some(until).filter(|until| *until < Timestamp::MAX);
+            return Ok(Some(claimed));
+        }
+        let due = self.first(TaskState::Scheduled)?;
+        let lock = self.first(TaskState::Running)?;
+        claimed.next_due = due.into_iter().chain(lock).min();
+        let is_due = due.is_some_and(|due| due <= claimed.now);
+        let is_expired = lock.is_some_and(|lock| lock <= self.now);
+        let is_idle = request.limit == 0 || !(is_due || is_expired);
+        Ok(is_idle.then_some(claimed))
+    }
+
+    fn claim(&mut self, request: &ClaimRequest) -> Outcome<Claimed> {
+        if let Some(claimed) = self.idle_claim(request)? {
+            return Ok(claimed);
+        }
+        let mut claimed = nothing(request, self.now);
+        let limit = request.limit.min(MAX_BATCH);
+        let expired = self.reached(TaskState::Running, self.now, limit)?;
+        let rest = limit.saturating_sub(expired.len());
+        let due = self.reached(TaskState::Scheduled, claimed.now, rest)?;
+        for task in expired {
+            self.retake(task, request, &mut claimed)?;
+        }
+        for task in due {
+            self.start(task, request, &mut claimed)?;
+        }
+        let due = self.first(TaskState::Scheduled)?;
+        let lock = self.first(TaskState::Running)?;
+        claimed.next_due = due.into_iter().chain(lock).min();
+        Ok(claimed)
+    }
+
+    /// Gives a task back whose claim was never heard: as if it had not been claimed, but for its fence.
+    pub(super) fn give_back(&mut self, task: &ClaimedTask) -> Outcome<()> {
+        let place = self.place(&task.lock.id)?;
+        let Some(place) = place.filter(|place| place.is_held_by(task.lock.fence)) else {
+            return Ok(());
+        };
+        self.see_head()?;
+        self.execute(UNLOCK, (place.seq, task.due_at.as_millis()))?;
+        self.leave(&place);
+        self.row.add(TaskState::Scheduled, 1);
+        self.row.lower_head(task.due_at);
+        Ok(())
+    }
+
+    /// Up to `limit` tasks in `state` whose time is not after `now`, in order.
+    fn reached(&self, state: TaskState, now: Timestamp, limit: usize) -> Outcome<Vec<Stored>> {
+        let key = (self.row.id, code(state), now.as_millis(), sql_count(limit));
+        self.stored_rows(SELECT_REACHED, key, limit)
+    }
+
+    /// Takes an expired lock away. The task is started again, or ended for one of two causes.
+    fn retake(
+        &mut self,
+        mut task: Stored,
+        request: &ClaimRequest,
+        claimed: &mut Claimed,
+    ) -> Outcome<()> {
+        self.leave(&task.place);
+        self.row.add(TaskState::Scheduled, 1);
+        let expiries = task.place.lock_expiries.saturating_add(1);
+        task.trail.lock_expiries = expiries;
+        task.place.lock_expiries = expiries;
+        task.place.state = Some(TaskState::Scheduled);
+        task.place.at = task.place.due;
+        if task.place.cancel {
+            self.end(&task.place, TaskState::Cancelled, task.place.settled)?;
+            note(claimed, &task.id, EndCause::Cancelled);
+            return Ok(());
+        }
+        if expiries < request.max_lock_expiries.max(1) {
+            return self.start(task, request, claimed);
+        }
+        self.kill(&task, &poison_error(expiries), EndCause::Poison, claimed)
+    }
+
+    /// Locks a due task, unless its record is damaged or its expiry has passed.
+    fn start(
+        &mut self,
+        task: Stored,
+        request: &ClaimRequest,
+        claimed: &mut Claimed,
+    ) -> Outcome<()> {
+        if let Some(damage) = task.damage() {
+            return self.kill(&task, &damage, EndCause::Corrupt, claimed);
+        }
+        let Ok(id) = TaskId::new(&task.id) else {
+            return self.kill(&task, &bad_id_error(&task.id), EndCause::Corrupt, claimed);
+        };
+        let expires_at = task.expires_at();
+        if expires_at.is_some_and(|expires_at| expires_at <= claimed.now) {
+            self.end(&task.place, TaskState::Expired, task.place.settled)?;
+            note(claimed, &task.id, EndCause::Expired);
+            return Ok(());
+        }
+        let lock_until = self.now.plus(request.lock_for);
+        let fence = self.lock(&task.place, lock_until)?;
+        claimed.tasks.push(ClaimedTask {
+            lock: Lock { id, fence },
+            lock_until,
+            attempt: task.trail.next_attempt(),
+            due_at: task.place.at,
+            submitted_at: task.submitted,
+            expires_at,
+            headers: read_headers(task.headers.as_deref()).unwrap_or_default(),
+            message: task.message,
+            trail: task.trail,
+        });
+        Ok(())
+    }
+
+    /// Moves a task to running; returns the fence of its new lock.
+    fn lock(&mut self, place: &Place, until: Timestamp) -> Outcome<u64> {
+        let fence = next_fence(self.row.fence, self.now);
+        self.row.fence = fence;
+        self.execute(
+            LOCK,
+            (
+                place.seq,
+                until.as_millis(),
+                sql_fence(fence),
+                place.lock_expiries,
+            ),
+        )?;
+        self.leave(place);
+        self.row.add(TaskState::Running, 1);
+        Ok(fence)
+    }
+
+    /// Parks a task that must not run. One whose id is damaged gets a new one, so that people can see it.
+    fn kill(
+        &mut self,
+        task: &Stored,
+        error: &str,
+        cause: EndCause,
+        claimed: &mut Claimed,
+    ) -> Outcome<()> {
+        let id = match TaskId::new(&task.id) {
+            Ok(id) => id.to_string(),
+            Err(_) => format!("corrupt-{}", TaskId::generate()),
+        };
+        let place = &task.place;
+        self.execute(
+            DIE,
+            (
+                place.seq,
+                id.as_str(),
+                self.now.as_millis(),
+                place.lock_expiries,
+                error,
+            ),
+        )?;
+        self.leave(place);
+        self.row.add(TaskState::Dead, 1);
+        note(claimed, &id, cause);
+        Ok(())
+    }
+}
+
+/// Tells the claimer of a task that it will not get.
+fn note(claimed: &mut Claimed, id: &str, cause: EndCause) {
+    if let Ok(id) = TaskId::new(id) {
+        claimed.ended.push(ClaimEnd { id, cause });
+    }
+}
+
+/// The cause of death of a task whose lock expired too often.
+fn poison_error(expiries: u32) -> String {
+    format!("poison: its lock expired {expiries} times; its process may have crashed")
+}
+
+/// The cause of death of a task whose stored id is no id.
+fn bad_id_error(id: &str) -> String {
+    format!("corrupt: its stored id {id:?} is not a task id")
+}

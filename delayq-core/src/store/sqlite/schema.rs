@@ -1,0 +1,129 @@
+//! The form of the file: whose it is, which version it has, and the steps from one version to the next.
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use super::error::Outcome;
+use crate::error::Error;
+
+/// `application_id` of delayq's files: "dlyq". Tools such as `file` show it.
+const APPLICATION: i64 = 0x646c_7971;
+
+/// The SQL that leads from each version to the next, beginning with an empty file. Steps are only ever
+/// appended: files of every version exist.
+pub(super) const STEPS: &[&str] = &[include_str!("schema_1.sql")];
+
+/// The version that this release writes, and the newest that it reads.
+pub(super) fn version(steps: &[&str]) -> u32 {
+    u32::try_from(steps.len()).unwrap_or(u32::MAX)
+}
+
+/// What a file says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Label {
+    application: i64,
+    version: u32,
+    is_empty: bool,
+}
+
+/// Refuses a file that is not delayq's or is of a newer release. It reads only.
+pub(super) fn check(connection: &Connection, store: &str) -> Outcome<()> {
+    let label = read_label(connection)?;
+    refuse_foreign(label, store, STEPS)
+}
+
+/// Brings the file to the newest version, in one transaction.
+pub(super) fn migrate(connection: &mut Connection, store: &str, steps: &[&str]) -> Outcome<()> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let label = read_label(&tx)?;
+    refuse_foreign(label, store, steps)?;
+    let missing = usize::try_from(label.version).unwrap_or(usize::MAX);
+    if missing < steps.len() {
+        for step in steps.iter().skip(missing) {
+            tx.execute_batch(step)?;
+        }
+        tx.pragma_update(None, "application_id", APPLICATION)?;
+        tx.pragma_update(None, "user_version", version(steps))?;
+        tracing::info!(
+            store,
+            from = label.version,
+            to = version(steps),
+            "schema written"
+        );
+    }
+    commit(tx)
+}
+
+fn commit(tx: Transaction<'_>) -> Outcome<()> {
+    Ok(tx.commit()?)
+}
+
+/// Refuses to go on in a file that a newer release has changed meanwhile.
+pub(super) fn check_version(connection: &Connection, store: &str) -> Outcome<()> {
+    let mut select = connection.prepare_cached("PRAGMA user_version")?;
+    let found: u32 = select.query_row([], |row| row.get(0))?;
+    if found == version(STEPS) {
+        return Ok(());
+    }
+    Err(incompatible(store, found, STEPS).into())
+}
+
+/// Checks that a file in use still is what was opened.
+pub(super) fn check_settings(connection: &Connection, store: &str) -> Outcome<()> {
+    let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    Err(Error::Misconfigured {
+        store: store.to_owned(),
+        setting: format!("somebody has set its journal mode to `{mode}`"),
+        fix: "run PRAGMA journal_mode = WAL on it".to_owned(),
+    }
+    .into())
+}
+
+fn read_label(connection: &Connection) -> Outcome<Label> {
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let version = number("PRAGMA user_version")?;
+    Ok(Label {
+        application: number("PRAGMA application_id")?,
+        version: u32::try_from(version).unwrap_or(u32::MAX),
+        is_empty: number("SELECT count(*) FROM sqlite_schema")? == 0,
+    })
+}
+
+fn refuse_foreign(label: Label, store: &str, steps: &[&str]) -> Outcome<()> {
+    let is_new = label.is_empty && label.version == 0 && label.application == 0;
+    if is_new {
+        return Ok(());
+    }
+    if label.application != APPLICATION {
+        return Err(Error::Misconfigured {
+            store: store.to_owned(),
+            setting: format!(
+                "the file belongs to another application (application_id {:#x})",
+                label.application
+            ),
+            fix: "give delayq a file of its own".to_owned(),
+        }
+        .into());
+    }
+    if label.is_empty || label.version == 0 {
+        return Err(Error::Corrupt {
+            key: store.to_owned(),
+            detail: "it is marked as delayq's and has no tables: restore a backup".to_owned(),
+        }
+        .into());
+    }
+    if label.version > version(steps) {
+        return Err(incompatible(store, label.version, steps).into());
+    }
+    Ok(())
+}
+
+fn incompatible(store: &str, found: u32, steps: &[&str]) -> Error {
+    Error::Incompatible {
+        what: store.to_owned(),
+        found,
+        supported: version(steps),
+    }
+}

@@ -1,0 +1,47 @@
+//! When the file is synced, and what an acknowledgement survives by it.
+
+use crate::error::{Error, Result};
+use crate::store::Durability;
+
+/// When the file is synced to disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SqliteSync {
+    /// Before every answer: an acknowledged task survives a power loss ([`Durability::Disk`]).
+    /// Concurrent calls share one sync.
+    #[default]
+    Full,
+    /// Only now and then: a crash of the process loses nothing, a power loss may lose the last
+    /// seconds ([`Durability::Process`]). The file stays sound. For disks that sync slowly.
+    Normal,
+}
+
+impl SqliteSync {
+    /// The class of every acknowledgement.
+    #[must_use]
+    pub fn durability(self) -> Durability {
+        match self {
+            Self::Full => Durability::Disk,
+            Self::Normal => Durability::Process,
+        }
+    }
+
+    /// Refuses a class that this way of syncing cannot keep.
+    pub(super) fn check(self, asked: Durability, store: &str) -> Result<()> {
+        let kept = self.durability();
+        if asked <= kept {
+            return Ok(());
+        }
+        let fix = if asked == Durability::Disk {
+            "sync fully (sync=full), or ask for durability `process`"
+        } else {
+            "ask for durability `disk`, or use a Redis store with replicas"
+        };
+        let (asked, kept) = (asked.as_str(), kept.as_str());
+        Err(Error::Misconfigured {
+            store: store.to_owned(),
+            setting: format!("it keeps durability `{kept}`, and `{asked}` is asked for"),
+            fix: fix.to_owned(),
+        })
+    }
+}
