@@ -1,0 +1,220 @@
+//! The claim: what the script took, decoded, and what it could not know: damaged records.
+
+use super::RedisStore;
+use super::client::{Fields, Lane};
+use super::record::{self, Damage, Record};
+use super::scope::Scope;
+use super::scripts::Script;
+use super::settle::Ending;
+use crate::error::{Error, Result};
+use crate::name::{TaskId, TaskType};
+use crate::store::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH};
+use crate::task::{ClaimedTask, Lock};
+use crate::time::Timestamp;
+
+/// A locked task as the script returns it.
+struct Taken {
+    id: Vec<u8>,
+    fence: u64,
+    /// `None`: when its record says.
+    due_at: Option<Timestamp>,
+    record: Vec<u8>,
+    trail: Vec<u8>,
+}
+
+impl RedisStore {
+    pub(super) async fn claim_tasks(
+        &self,
+        task_type: &TaskType,
+        request: &ClaimRequest,
+    ) -> Result<Claimed> {
+        let limit = i64::try_from(request.limit.min(MAX_BATCH)).unwrap_or(0);
+        let command = self
+            .scope
+            .script(Script::Claim, task_type, 128)
+            .number(limit)
+            .number(record::span_ms(request.lock_for))
+            .number(request.caller_now.plus(CLOCK_GUARD).as_millis())
+            .number(request.max_lock_expiries.max(1))
+            .number(self.scope.retention_ms())
+            .number(Scope::generation());
+        let mut fields = self.run(Lane::Main, task_type, command).await?;
+        let store_now = fields.time()?;
+        let mut claimed = Claimed {
+            now: fields.time()?,
+            store_now,
+            next_due: fields.optional_time()?,
+            tasks: Vec::new(),
+            ended: Vec::new(),
+        };
+        let first_fence = fields.count()?;
+        let mut taken = read_taken(fields.list()?, first_fence)?;
+        read_trails(fields.list()?, &mut taken)?;
+        claimed.ended = self.ended(task_type, fields.list()?)?;
+        let newer = fields.list()?;
+        let lock_until = store_now.plus(request.lock_for);
+        let damaged = decode_all(taken, lock_until, &mut claimed);
+        self.bury(task_type, damaged, &mut claimed).await;
+        self.refuse_newer(task_type, newer, &claimed)?;
+        Ok(claimed)
+    }
+
+    fn ended(&self, task_type: &TaskType, mut fields: Fields) -> Result<Vec<ClaimEnd>> {
+        let mut ended = Vec::new();
+        while !fields.is_empty() {
+            let (id, letter) = (fields.bytes()?, fields.text()?);
+            let cause = match letter.as_str() {
+                "e" => EndCause::Expired,
+                "c" => EndCause::Cancelled,
+                "p" => EndCause::Poison,
+                _ => {
+                    let id = String::from_utf8_lossy(&id);
+                    let key = self.scope.keys.of_any(task_type);
+                    tracing::error!(%task_type, %id, key, "an index entry without a record: dropped");
+                    EndCause::Corrupt
+                }
+            };
+            if let Some(id) = task_id(&id) {
+                ended.push(ClaimEnd { id, cause });
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Moves tasks with damaged records to dead. If that fails they are claimed again once their locks
+    /// expire, so nothing is lost.
+    async fn bury(
+        &self,
+        task_type: &TaskType,
+        damaged: Vec<(Taken, &'static str)>,
+        claimed: &mut Claimed,
+    ) {
+        if damaged.is_empty() {
+            return;
+        }
+        let endings = damaged.iter().map(|(taken, why)| Ending {
+            id: taken.id.clone(),
+            fence: taken.fence,
+            end: format!("C\ncorrupt: {why}").into_bytes(),
+        });
+        let key = self.scope.keys.tasks(task_type);
+        let buried = self.settle_all(task_type, endings.collect()).await;
+        if let Err(error) = &buried {
+            tracing::error!(%task_type, key, %error, "cannot move damaged tasks to dead, will try again");
+        }
+        for (taken, why) in damaged {
+            let id = String::from_utf8_lossy(&taken.id);
+            tracing::error!(%task_type, %id, key, why, "a damaged record: moved to dead");
+            if let Some(id) = task_id(&taken.id).filter(|_| buried.is_ok()) {
+                let cause = EndCause::Corrupt;
+                claimed.ended.push(ClaimEnd { id, cause });
+            }
+        }
+    }
+
+    /// Records of a newer release are left to it. They fail the claim only when it has nothing else to tell.
+    fn refuse_newer(
+        &self,
+        task_type: &TaskType,
+        mut newer: Fields,
+        claimed: &Claimed,
+    ) -> Result<()> {
+        if newer.is_empty() {
+            return Ok(());
+        }
+        let id = String::from_utf8_lossy(&newer.bytes()?).into_owned();
+        let error = self.incompatible(task_type, &id, record::VERSION + 1);
+        if claimed.tasks.is_empty() && claimed.ended.is_empty() {
+            return Err(error);
+        }
+        tracing::error!(%task_type, id, %error, "left for a newer release");
+        Ok(())
+    }
+
+    pub(super) fn incompatible(&self, task_type: &TaskType, id: &str, found: u32) -> Error {
+        Error::Incompatible {
+            what: format!("{}, field {id}", self.scope.keys.tasks(task_type)),
+            found,
+            supported: record::VERSION,
+        }
+    }
+}
+
+fn task_id(id: &[u8]) -> Option<TaskId> {
+    std::str::from_utf8(id)
+        .ok()
+        .and_then(|id| TaskId::new(id).ok())
+}
+
+/// The fences of a batch follow one another.
+fn read_taken(mut fields: Fields, first_fence: u64) -> Result<Vec<Taken>> {
+    let mut taken = Vec::with_capacity(MAX_BATCH);
+    while !fields.is_empty() {
+        taken.push(Taken {
+            id: fields.bytes()?,
+            fence: first_fence + taken.len() as u64,
+            due_at: fields.optional_time()?,
+            record: fields.bytes()?,
+            trail: Vec::new(),
+        });
+    }
+    Ok(taken)
+}
+
+/// Most tasks have no history, so theirs come apart.
+fn read_trails(mut fields: Fields, taken: &mut [Taken]) -> Result<()> {
+    while !fields.is_empty() {
+        let at = usize::try_from(fields.count()?).unwrap_or(usize::MAX);
+        let trail = fields.bytes()?;
+        if let Some(task) = taken.get_mut(at) {
+            task.trail = trail;
+        }
+    }
+    Ok(())
+}
+
+/// Decodes what the script took into `claimed`; returns what is damaged, and why.
+fn decode_all(
+    taken: Vec<Taken>,
+    lock_until: Timestamp,
+    claimed: &mut Claimed,
+) -> Vec<(Taken, &'static str)> {
+    let mut damaged = Vec::new();
+    for mut task in taken {
+        match decode(&mut task, lock_until) {
+            Ok(decoded) => claimed.tasks.push(decoded),
+            Err(why) => damaged.push((task, why)),
+        }
+    }
+    damaged
+}
+
+fn decode(taken: &mut Taken, lock_until: Timestamp) -> Result<ClaimedTask, &'static str> {
+    let id = task_id(&taken.id).ok_or("its id is not a task id")?;
+    let trail = record::decode_trail(&taken.trail).ok_or("its trail is damaged")?;
+    let decoded = record::decode(std::mem::take(&mut taken.record));
+    let Record {
+        submitted_at,
+        due_at,
+        expires_at,
+        headers,
+        message,
+    } = decoded.map_err(|damage| match damage {
+        Damage::Bad(why) => why,
+        Damage::Newer(_) => "its version is not known",
+    })?;
+    Ok(ClaimedTask {
+        lock: Lock {
+            id,
+            fence: taken.fence,
+        },
+        lock_until,
+        attempt: trail.next_attempt(),
+        due_at: taken.due_at.unwrap_or(due_at),
+        submitted_at,
+        expires_at,
+        message,
+        headers,
+        trail,
+    })
+}

@@ -1,0 +1,241 @@
+//! What the client's and the server's errors mean for a caller.
+
+use redis::{ErrorKind, RedisError};
+
+use super::command::Command;
+use crate::error::Error;
+
+/// What a call loses with its answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Loss {
+    /// Nothing: it only reads.
+    Nothing,
+    /// Whether it was applied.
+    Outcome,
+}
+
+impl Loss {
+    pub(super) fn of(command: &Command) -> Self {
+        if command.only_reads {
+            return Self::Nothing;
+        }
+        Self::Outcome
+    }
+
+    /// The error of a call whose answer did not come.
+    pub(super) fn error(self, place: &str, detail: &str) -> Error {
+        let (store, detail) = (place.to_owned(), detail.to_owned());
+        match self {
+            Self::Nothing => Error::Unavailable { store, detail },
+            Self::Outcome => Error::Indeterminate { store, detail },
+        }
+    }
+}
+
+pub(super) fn is_no_script(error: &RedisError) -> bool {
+    error.code() == Some("NOSCRIPT")
+}
+
+/// Whether the server is there, and will answer once it has loaded its data or ended a script.
+pub(super) fn is_busy(error: &RedisError) -> bool {
+    matches!(
+        error.code(),
+        Some("LOADING" | "BUSY" | "MASTERDOWN" | "TRYAGAIN" | "CLUSTERDOWN")
+    ) || text(error).contains("LOADING")
+}
+
+/// Whether the connection is of no more use: it broke, or its server has become a replica, and the name may
+/// lead to the new primary by now.
+pub(super) fn wants_new_connection(error: &RedisError) -> bool {
+    error.is_unrecoverable_error() || error.is_io_error() || error.code() == Some("READONLY")
+}
+
+/// An URL or setting that the client refuses.
+pub(super) fn invalid(error: &RedisError) -> Error {
+    Error::InvalidInput(format!("cannot use the Redis URL: {error}"))
+}
+
+/// Why a connection could not be made.
+pub(super) fn refused(place: &str, error: &RedisError) -> Error {
+    let said = text(error);
+    if error.kind() == ErrorKind::RESP3NotSupported {
+        return misconfigured(
+            place,
+            "it does not speak RESP3, so it is older than Redis 7.0".to_owned(),
+            "use Redis 7.0 or newer, or Valkey",
+        );
+    }
+    if let Some(code) = error.code() {
+        return understood(place, code, said).unwrap_or_else(|said| unavailable(place, &said));
+    }
+    if error.kind() == ErrorKind::AuthenticationFailed || said.contains("WRONGPASS") {
+        return wrong_password(place, &said);
+    }
+    unavailable(place, &format!("cannot connect: {said}"))
+}
+
+/// Why a call failed.
+pub(super) fn failed(place: &str, error: &RedisError, loss: Loss) -> Error {
+    let said = text(error);
+    let Some(code) = error.code() else {
+        return loss.error(place, &said);
+    };
+    understood(place, code, said).unwrap_or_else(|said| Error::Corrupt {
+        key: place.to_owned(),
+        detail: said,
+    })
+}
+
+/// The meaning of a refusal by the server; every one of these has changed nothing.
+fn understood(place: &str, code: &str, said: String) -> Result<Error, String> {
+    let store = place.to_owned();
+    Ok(match code {
+        "OOM" => Error::Full {
+            store,
+            detail: "its memory is at maxmemory: raise maxmemory, or let workers drain it"
+                .to_owned(),
+        },
+        "MISCONF" => Error::ReadOnly {
+            store,
+            detail: format!("it cannot write to its disk; free space, see its log ({said})"),
+        },
+        "READONLY" => Error::ReadOnly {
+            store,
+            detail: "it is a replica: connect to its primary".to_owned(),
+        },
+        "LOADING" | "BUSY" | "MASTERDOWN" | "TRYAGAIN" | "CLUSTERDOWN" | "NOREPLICAS" => {
+            unavailable(place, &said)
+        }
+        "MOVED" | "ASK" | "CROSSSLOT" => misconfigured(
+            place,
+            "it is a node of a cluster, which this release does not support".to_owned(),
+            "connect to a server with `cluster-enabled no`",
+        ),
+        "NOAUTH" | "WRONGPASS" => wrong_password(place, &said),
+        "NOPERM" => not_permitted(place, &said),
+        "WRONGTYPE" => Error::Corrupt {
+            key: store,
+            detail: "a key of delayq holds something else: who else writes to `delayq:*`?"
+                .to_owned(),
+        },
+        _ if said.contains("ACL failure in script") => not_permitted(place, &said),
+        _ if said.contains("max number of clients") => unavailable(place, &said),
+        _ => return Err(said),
+    })
+}
+
+fn unavailable(place: &str, detail: &str) -> Error {
+    Error::Unavailable {
+        store: place.to_owned(),
+        detail: detail.to_owned(),
+    }
+}
+
+fn misconfigured(place: &str, setting: String, fix: &str) -> Error {
+    Error::Misconfigured {
+        store: place.to_owned(),
+        setting,
+        fix: fix.to_owned(),
+    }
+}
+
+fn wrong_password(place: &str, said: &str) -> Error {
+    let setting = format!("it refuses the user or the password ({said})");
+    misconfigured(place, setting, "write redis://USER:PASSWORD@HOST")
+}
+
+fn not_permitted(place: &str, said: &str) -> Error {
+    let setting = format!("its user may not do what delayq needs ({said})");
+    misconfigured(place, setting, super::super::preflight::GRANT)
+}
+
+/// What the error says, without the client's words around it.
+fn text(error: &RedisError) -> String {
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a call makes of an answer of the server.
+    fn failure(answer: &str, loss: Loss) -> Error {
+        let value = redis::parse_redis_value(format!("-{answer}\r\n").as_bytes());
+        let error = match value {
+            Ok(redis::Value::ServerError(error)) => error.into(),
+            Err(error) => error,
+            Ok(other) => panic!("{other:?} is no error"),
+        };
+        failed("redis://h:1/0", &error, loss)
+    }
+
+    #[test]
+    fn a_refusal_by_the_server_is_never_indeterminate() {
+        for answer in [
+            "LOADING Redis is loading the dataset in memory",
+            "BUSY Redis is busy running a script",
+            "MASTERDOWN Link with MASTER is down",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            "CLUSTERDOWN The cluster is down",
+            "NOREPLICAS Not enough good replicas to write",
+        ] {
+            let error = failure(answer, Loss::Outcome);
+            assert!(
+                matches!(error, Error::Unavailable { .. }),
+                "{answer}: {error:?}"
+            );
+            assert!(error.to_string().contains(answer), "{error}");
+        }
+        let full = failure(
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            Loss::Outcome,
+        );
+        assert!(matches!(full, Error::Full { .. }), "{full:?}");
+        for answer in [
+            "READONLY You can't write against a read only replica.",
+            "MISCONF Redis is configured to save RDB snapshots, but it's unable to persist to disk.",
+        ] {
+            let error = failure(answer, Loss::Outcome);
+            assert!(
+                matches!(error, Error::ReadOnly { .. }),
+                "{answer}: {error:?}"
+            );
+        }
+        for answer in [
+            "NOAUTH Authentication required.",
+            "WRONGPASS invalid username-password pair or user is disabled.",
+            "NOPERM User app has no permissions to run the 'hset' command",
+            "ERR ACL failure in script: User app has no permissions to run the 'hset' command",
+            "MOVED 3999 127.0.0.1:6381",
+        ] {
+            let error = failure(answer, Loss::Outcome);
+            assert!(
+                matches!(error, Error::Misconfigured { .. }),
+                "{answer}: {error:?}"
+            );
+        }
+        for answer in [
+            "WRONGTYPE Operation against a key",
+            "ERR user_script:12: attempt to compare",
+        ] {
+            let error = failure(answer, Loss::Outcome);
+            assert!(
+                matches!(error, Error::Corrupt { .. }),
+                "{answer}: {error:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_lost_answer_leaves_a_write_indeterminate_and_a_read_unavailable() {
+        let broken = || RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
+        let write = failed("redis://h:1/0", &broken(), Loss::Outcome);
+        assert!(write.is_indeterminate(), "{write:?}");
+        let read = failed("redis://h:1/0", &broken(), Loss::Nothing);
+        assert!(matches!(read, Error::Unavailable { .. }), "{read:?}");
+        assert!(wants_new_connection(&broken()));
+    }
+}

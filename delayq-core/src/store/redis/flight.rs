@@ -1,0 +1,271 @@
+//! Tasks on their way into Redis together: grouped into script calls, and their outcomes.
+
+use std::collections::{HashMap, HashSet};
+
+use super::client::{Command, Live, Reply};
+use super::record;
+use super::scope::Scope;
+use super::scripts::Script;
+use crate::error::{Error, Result};
+use crate::job::{NewTask, OnConflict};
+use crate::name::{TaskId, TaskType};
+use crate::state::TaskState;
+use crate::store::{MAX_BATCH, SubmitOutcome, Wakeup};
+use crate::time::Timestamp;
+
+/// Bytes of one call: so much is copied in well under a millisecond.
+const MAX_CALL_BYTES: usize = 1 << 20;
+
+/// A task in its stored form, made by its submitter.
+pub(super) struct Prepared {
+    task_type: TaskType,
+    id: TaskId,
+    policy: u8,
+    record: Vec<u8>,
+}
+
+impl Prepared {
+    pub(super) fn new(task: &NewTask) -> Self {
+        Self {
+            task_type: task.task_type.clone(),
+            id: task.id.clone(),
+            policy: match task.on_conflict {
+                OnConflict::Reject => b'r',
+                OnConflict::Keep => b'k',
+                OnConflict::Replace => b'p',
+            },
+            record: record::encode(task),
+        }
+    }
+}
+
+/// One call: tasks of one type, with different ids.
+struct Call {
+    task_type: TaskType,
+    ids: HashSet<TaskId>,
+    bytes: usize,
+    /// Their places in the flight.
+    places: Vec<usize>,
+}
+
+impl Call {
+    fn new(task_type: &TaskType) -> Self {
+        Self {
+            task_type: task_type.clone(),
+            ids: HashSet::with_capacity(MAX_BATCH),
+            bytes: 0,
+            places: Vec::with_capacity(MAX_BATCH),
+        }
+    }
+
+    fn takes(&self, task: &Prepared) -> bool {
+        let has_room = self.places.len() < MAX_BATCH
+            && (self.bytes == 0 || self.bytes + task.record.len() <= MAX_CALL_BYTES);
+        has_room && !self.ids.contains(&task.id)
+    }
+
+    fn add(&mut self, place: usize, task: &Prepared) {
+        self.ids.insert(task.id.clone());
+        self.bytes += task.record.len();
+        self.places.push(place);
+    }
+}
+
+/// Tasks to send in one go.
+pub(super) struct Flight {
+    tasks: Vec<Prepared>,
+    calls: Vec<Call>,
+    /// Types that this instance has not listed yet.
+    new_types: Vec<TaskType>,
+}
+
+impl Flight {
+    pub(super) fn new(jobs: Vec<Vec<Prepared>>, scope: &Scope) -> Self {
+        let tasks: Vec<Prepared> = jobs.into_iter().flatten().collect();
+        let mut calls: Vec<Call> = Vec::new();
+        let mut open: HashMap<&TaskType, usize> = HashMap::new();
+        for (place, task) in tasks.iter().enumerate() {
+            let call = open.get(&task.task_type).and_then(|at| calls.get_mut(*at));
+            if let Some(call) = call.filter(|call| call.takes(task)) {
+                call.add(place, task);
+                continue;
+            }
+            // A type's calls run one after the other, so that a repeated id meets its first occurrence.
+            open.insert(&task.task_type, calls.len());
+            let mut call = Call::new(&task.task_type);
+            call.add(place, task);
+            calls.push(call);
+        }
+        let types: HashSet<TaskType> = open.into_keys().cloned().collect();
+        let new_types = types
+            .into_iter()
+            .filter(|name| !scope.is_listed(name))
+            .collect();
+        Self {
+            tasks,
+            calls,
+            new_types,
+        }
+    }
+
+    /// Sends everything and returns one outcome a task, in their order.
+    pub(super) async fn send(self, live: &Live, scope: &Scope) -> Vec<Result<SubmitOutcome>> {
+        let listings = self.new_types.iter().map(|name| scope.list_type(name));
+        let calls = self.calls.iter().map(|call| self.command(call, scope));
+        let mut answers = live.exchange(listings.chain(calls).collect()).await;
+        let landed = answers.split_off(self.new_types.len());
+        let landed: Vec<Result<Landed>> = landed
+            .into_iter()
+            .map(|answer| answer.and_then(read))
+            .collect();
+        let mut unlisted = note_listings(&self.new_types, answers, scope);
+        let emptied = self.emptied(&landed);
+        if !emptied.is_empty() {
+            let again = emptied.iter().map(|name| scope.list_type(name));
+            let answers = live.exchange(again.collect()).await;
+            unlisted.extend(note_listings(&emptied, answers, scope));
+        }
+        let mut outcomes: Vec<Option<Result<SubmitOutcome>>> = Vec::new();
+        outcomes.resize_with(self.tasks.len(), || None);
+        for (call, landed) in self.calls.iter().zip(landed) {
+            let own = outcomes_of(call, landed, &unlisted, (live, scope));
+            for (place, outcome) in call.places.iter().zip(own) {
+                if let Some(slot) = outcomes.get_mut(*place) {
+                    *slot = Some(outcome);
+                }
+            }
+        }
+        let lost = || Err(live.no_answer(scope.options.call_timeout));
+        outcomes
+            .into_iter()
+            .map(|outcome| outcome.unwrap_or_else(lost))
+            .collect()
+    }
+
+    /// Types that this instance had listed, and that were new all the same: somebody emptied the database.
+    fn emptied(&self, landed: &[Result<Landed>]) -> Vec<TaskType> {
+        let landed = self.calls.iter().zip(landed);
+        let new = landed.filter(|(_, landed)| landed.as_ref().is_ok_and(|call| call.is_new_type));
+        let types: HashSet<&TaskType> = new.map(|(call, _)| &call.task_type).collect();
+        let emptied = types
+            .into_iter()
+            .filter(|name| !self.new_types.contains(name));
+        emptied.cloned().collect()
+    }
+
+    fn command(&self, call: &Call, scope: &Scope) -> Command {
+        let tasks = || {
+            call.places
+                .iter()
+                .filter_map(|place| self.tasks.get(*place))
+        };
+        let policies: Vec<u8> = tasks().map(|task| task.policy).collect();
+        // An id is at most 128 bytes long.
+        let bytes = call.bytes + 64 * call.places.len();
+        let mut command = scope
+            .script(Script::Submit, &call.task_type, bytes)
+            .arg(policies)
+            .number(scope.retention_ms())
+            .arg(scope.keys.wake_channel())
+            .arg(scope.wake_message(&call.task_type));
+        for task in tasks() {
+            command.push(task.id.as_str());
+            command.push(&task.record);
+        }
+        command
+    }
+}
+
+/// What a call did.
+struct Landed {
+    is_new_type: bool,
+    is_earlier: bool,
+    outcomes: Vec<SubmitOutcome>,
+}
+
+fn read(reply: Reply) -> Result<Landed> {
+    let mut fields = reply.fields();
+    let mut landed = Landed {
+        is_new_type: fields.flag()?,
+        is_earlier: fields.flag()?,
+        outcomes: Vec::with_capacity(MAX_BATCH),
+    };
+    for word in fields.text()?.split(' ') {
+        landed.outcomes.push(outcome_of(word, fields.time()?)?);
+    }
+    Ok(landed)
+}
+
+/// Remembers which types are listed now; returns the others.
+fn note_listings(
+    types: &[TaskType],
+    answers: Vec<Result<Reply>>,
+    scope: &Scope,
+) -> HashMap<TaskType, Error> {
+    let mut unlisted = HashMap::new();
+    for (name, answer) in types.iter().zip(answers) {
+        match answer {
+            Ok(_) => scope.set_listed(name),
+            Err(error) => drop(unlisted.insert(name.clone(), error)),
+        }
+    }
+    unlisted
+}
+
+fn outcomes_of(
+    call: &Call,
+    landed: Result<Landed>,
+    unlisted: &HashMap<TaskType, Error>,
+    (live, scope): (&Live, &Scope),
+) -> Vec<Result<SubmitOutcome>> {
+    let landed = match landed {
+        Ok(landed) => landed,
+        Err(error) => return vec![Err(error); call.places.len()],
+    };
+    if landed.is_earlier {
+        scope.wake(Wakeup::Type(call.task_type.clone()));
+    }
+    match unlisted.get(&call.task_type) {
+        None => landed.outcomes.into_iter().map(Ok).collect(),
+        // The tasks are stored, so no error may say that they are not.
+        Some(error) => vec![Err(live.unlisted(&call.task_type, error)); call.places.len()],
+    }
+}
+
+fn outcome_of(outcome: &str, due_at: Timestamp) -> Result<SubmitOutcome> {
+    let (kind, state) = outcome.split_at_checked(1).unwrap_or_default();
+    Ok(match kind {
+        "a" => SubmitOutcome::Accepted {
+            due_at,
+            replaced: false,
+        },
+        "p" => SubmitOutcome::Accepted {
+            due_at,
+            replaced: true,
+        },
+        "x" => SubmitOutcome::AlreadyExists {
+            state: state_of(state)?,
+        },
+        _ => SubmitOutcome::Conflict {
+            state: state_of(state)?,
+        },
+    })
+}
+
+/// The state that a script names by a letter; a task that has lost its place is as good as scheduled.
+pub(super) fn state_of(letter: &str) -> Result<TaskState> {
+    Ok(match letter {
+        "s" | "?" => TaskState::Scheduled,
+        "r" => TaskState::Running,
+        "k" => TaskState::Dead,
+        "d" => TaskState::Done,
+        "c" => TaskState::Cancelled,
+        "e" => TaskState::Expired,
+        _ => {
+            return Err(Error::Corrupt {
+                key: "the answer of a script".to_owned(),
+                detail: format!("{letter:?} names no state"),
+            });
+        }
+    })
+}

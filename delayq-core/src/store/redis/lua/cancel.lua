@@ -1,0 +1,33 @@
+#!lua flags=allow-oom
+-- Cancels a scheduled task, or marks a running one.
+-- KEYS: the nine of model.lua.
+-- ARGV: 1 id · 2 retention, ms · 3 ends that one generation holds
+-- Returns: "ok" cancelled, "r" running and marked, the letter of its state (k dead, d done, c cancelled,
+--   e expired), or "" for an id that is not known.
+local id, retention, half = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local now = clock()
+check_all()
+local record = call('HGET', TASKS, id)
+if not record then
+  local ended = remembered({ id }, retention, now)[id]
+  return ended and sub(ended, 1, 1) or ''
+end
+local place = place_of(id)
+if place == 'k' then
+  return 'k'
+end
+if place == 'r' then
+  local lock = call('HGET', LOCKS, id)
+  if lock and sub(lock, -1) ~= '!' then
+    call('HSET', LOCKS, id, lock .. '!')
+  end
+  return 'r'
+end
+local trail = parse_trail(call('HGET', TRAIL, id))
+call('ZREM', DUE, id)
+call('HDEL', TASKS, id)
+call('HDEL', TRAIL, id)
+local value = format('c%.0f %s %.0f %s', now, trail.settled, trail.failures + trail.expiries, crc_of(record))
+remember({ id, value }, retention, half, now)
+return 'ok'

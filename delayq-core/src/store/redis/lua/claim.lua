@@ -1,0 +1,201 @@
+#!lua flags=allow-oom
+-- Locks what is due, in one step: first tasks whose lock has expired, then due ones, by due time and id.
+-- KEYS: the nine of model.lua.
+-- ARGV: 1 most tasks to look at · 2 length of the locks, ms · 3 the caller's clock and its guard, ms ·
+--   4 lock expiries that make a task poison · 5 retention, ms · 6 ends that one generation holds
+-- Returns: the server's now · the now that due times were compared with · the next time to call or -1 · the
+--   first fence, the others follow it · locked tasks {id, due or -1 for the record's, record} · those with a
+--   history {which of the locked ones, trail} · ended ones {id, letter: e expired, c cancelled, p poison,
+--   m missing record} · ids of records of a newer version, put off by a second.
+local limit, lock_for, caller_now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local max_expiries, retention, half = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+-- Records are read in slices, and no more once so much was read, so that large messages do not keep
+-- everybody else waiting.
+local SLICE, MAX_BYTES = 16, 4194304
+local PUT_OFF_MS = 1000
+local BATCH, LONG = 16, string.rep(' ', 65)
+
+local now = clock()
+local guarded = math.min(now, caller_now)
+local meta = call('HMGET', META, 'pause', 'fence')
+local pause = tonumber(meta[1] or 0)
+if pause > now then
+  return { now, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {} }
+end
+
+local ids = call('ZRANGEBYSCORE', RUNNING, '-inf', text(now), 'LIMIT', 0, limit)
+local lost = #ids
+for i, id in ipairs(call('ZRANGEBYSCORE', DUE, '-inf', text(guarded), 'LIMIT', 0, limit - lost)) do
+  ids[lost + i] = id
+end
+
+local function next_call()
+  local next_due, next_expiry = first(DUE), first(RUNNING)
+  return math.min(next_due or next_expiry or -1, next_expiry or next_due or -1)
+end
+
+if #ids == 0 then
+  return { now, guarded, next_call(), 0, {}, {}, {}, {} }
+end
+
+check_hash(LOCKS)
+local records, bytes, count = {}, 0, 0
+local trails = check_hash(TRAIL) > 0 and call('HMGET', TRAIL, unpack(ids)) or {}
+local locks = lost > 0 and call('HMGET', LOCKS, unpack(ids, 1, lost)) or {}
+while count < #ids and bytes <= MAX_BYTES do
+  local upto = math.min(count + SLICE, #ids)
+  for i, record in ipairs(call('HMGET', TASKS, unpack(ids, count + 1, upto))) do
+    records[count + i] = record
+    bytes = bytes + #(record or '')
+  end
+  count = upto
+end
+
+local first_fence = math.max(tonumber(meta[2] or 0) + 1, now * 1000)
+local until_text, now_text = text(math.min(now + lock_for, LAST_MS)), text(now)
+local reply_tasks, reply_trails, ended, newer, taken = {}, {}, {}, {}, 0
+-- The first pair is for batches, see below. No id has a blank.
+local run, held = { until_text, LONG }, { LONG, '' }
+local started, put_off_due, put_off_run = {}, {}, {}
+local freed, stopped, ends, deaths, histories = {}, {}, {}, {}, {}
+
+-- Takes a task out of its index. Of one that ends the state is remembered, with the fence settled last: the
+-- present holder has lost its lock.
+local function finish(id, letter, trail, record, state)
+  stopped[#stopped + 1] = id
+  if letter ~= 'p' then
+    freed[#freed + 1] = id
+  end
+  if state then
+    local attempts = trail.failures + trail.expiries
+    ends[#ends + 1] = id
+    ends[#ends + 1] = format('%s%.0f %s %.0f %s', state, now, trail.settled, attempts, crc_of(record))
+  end
+  ended[#ended + 1] = id
+  ended[#ended + 1] = letter
+end
+
+local function keep_history(id, trail)
+  local history = trail_text(trail)
+  histories[#histories + 1] = id
+  histories[#histories + 1] = history
+  return history
+end
+
+-- The largest part of a fence is the same for a whole batch; printing it is slow.
+local high, high_text = -1, ''
+
+local function take(i, id, record, attempt, crc, history)
+  local fence = first_fence + taken
+  local above = math.floor(fence / 1000000)
+  if above ~= high then
+    high, high_text = above, text(above)
+  end
+  taken = taken + 1
+  run[2 * taken + 1], run[2 * taken + 2] = until_text, id
+  held[2 * taken + 1] = id
+  held[2 * taken + 2] = high_text .. format('%06d', fence - above * 1000000) .. ' ' .. attempt .. ' ' .. crc
+  reply_tasks[3 * taken - 2], reply_tasks[3 * taken - 1], reply_tasks[3 * taken] = id, -1, record
+  if history then
+    if i > lost then
+      -- Only a task with a history can be due at another time than its record says.
+      reply_tasks[3 * taken - 1] = tonumber(call('ZSCORE', DUE, id))
+    end
+    reply_trails[#reply_trails + 1] = taken - 1
+    reply_trails[#reply_trails + 1] = history
+  end
+  if i > lost then
+    started[#started + 1] = id
+  end
+end
+
+local NO_HISTORY = parse_trail()
+
+-- A task that has a history or an expiry, or whose lock expired, or whose record is missing or not plain.
+local function look(i, id, record)
+  local is_lost = i <= lost
+  if not record then
+    return finish(id, 'm')
+  elseif is_newer_version(record) then
+    newer[#newer + 1] = id
+    local put_off = is_lost and put_off_run or put_off_due
+    put_off[#put_off + 1] = now + PUT_OFF_MS
+    put_off[#put_off + 1] = id
+    return
+  end
+  local trail = (trails[i] or is_lost) and parse_trail(trails[i]) or NO_HISTORY
+  trail.expiries = trail.expiries + (is_lost and 1 or 0)
+  local submitted, kind, number, rest = parse_record(record)
+  local expiry = submitted and expiry_of(record, rest, due_of(submitted, kind, number))
+  if is_lost and sub(locks[i] or '', -1) == '!' then
+    finish(id, 'c', trail, record, 'c')
+  elseif is_lost and trail.expiries >= max_expiries then
+    trail.error = format('+poison: its lock expired %.0f times; its process may have crashed', trail.expiries)
+    keep_history(id, trail)
+    deaths[#deaths + 1] = now_text
+    deaths[#deaths + 1] = id
+    finish(id, 'p')
+  elseif expiry and expiry <= guarded then
+    finish(id, 'e', trail, record, 'e')
+  else
+    local history = is_lost and keep_history(id, trail) or trails[i] or nil
+    take(i, id, record, text(trail.failures + trail.expiries + 1), crc_of(record), history)
+  end
+end
+
+for i = 1, count do
+  local id, record = ids[i], records[i]
+  local crc = i > lost and not trails[i] and record
+    and match(record, '^1{"s":%d+,"[ad]":%d+,"c":"(%x+)"}\n')
+  if crc then
+    take(i, id, record, '1', crc)
+  else
+    look(i, id, record)
+  end
+end
+
+if #deaths > 0 then
+  check_zset(DEAD)
+end
+if #ends > 0 then
+  check_hash(GONE)
+end
+if taken > 0 then
+  call('HSET', META, 'fence', text(first_fence + taken - 1))
+  -- Redis keeps a small key as one list that each access walks through: for a batch that takes longer than
+  -- all the rest. A member above 64 bytes turns it into a table for as long as it exists.
+  local is_batch = taken >= BATCH and check_zset(RUNNING) <= limit
+  local from = is_batch and 1 or 3
+  call('ZADD', RUNNING, unpack(run, from))
+  call('HSET', LOCKS, unpack(held, from))
+  if is_batch then
+    call('ZREM', RUNNING, LONG)
+    call('HDEL', LOCKS, LONG)
+  end
+end
+if #started > 0 then
+  call('ZREM', DUE, unpack(started))
+end
+if #stopped > 0 then
+  call('ZREM', DUE, unpack(stopped))
+  call('ZREM', RUNNING, unpack(stopped))
+  call('HDEL', LOCKS, unpack(stopped))
+end
+if #freed > 0 then
+  call('HDEL', TASKS, unpack(freed))
+  call('HDEL', TRAIL, unpack(freed))
+end
+if #deaths > 0 then
+  call('ZADD', DEAD, unpack(deaths))
+end
+if #histories > 0 then
+  call('HSET', TRAIL, unpack(histories))
+end
+if #put_off_due > 0 then
+  call('ZADD', DUE, unpack(put_off_due))
+end
+if #put_off_run > 0 then
+  call('ZADD', RUNNING, unpack(put_off_run))
+end
+remember(ends, retention, half, now)
+return { now, guarded, next_call(), first_fence, reply_tasks, reply_trails, ended, newer }

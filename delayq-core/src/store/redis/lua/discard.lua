@@ -1,0 +1,13 @@
+#!lua flags=allow-oom
+-- Removes dead tasks for good.
+-- KEYS: the nine of model.lua.
+-- ARGV: which, see dead.lua
+-- Returns: where to go on: time or -1 · and id · then the ids removed.
+check_all()
+local ids, next_at, next_id = dead_meant(1)
+if #ids > 0 then
+  call('ZREM', DEAD, unpack(ids))
+  call('HDEL', TASKS, unpack(ids))
+  call('HDEL', TRAIL, unpack(ids))
+end
+return { next_at, next_id, unpack(ids) }

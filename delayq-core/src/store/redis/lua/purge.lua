@@ -1,0 +1,18 @@
+#!lua flags=allow-oom
+-- Removes up to 128 scheduled or dead tasks.
+-- KEYS: the nine of model.lua.
+-- ARGV: 1 state: s scheduled, k dead
+-- Returns: how many were in the state before · how many were removed.
+local state = ARGV[1]
+local AT_ONCE = 128
+
+check_all()
+local zset = state == 's' and DUE or DEAD
+local before = call('ZCARD', zset)
+local ids = call('ZRANGE', zset, 0, AT_ONCE - 1)
+if #ids > 0 then
+  call('ZREM', zset, unpack(ids))
+  call('HDEL', TASKS, unpack(ids))
+  call('HDEL', TRAIL, unpack(ids))
+end
+return { before, #ids }

@@ -1,0 +1,103 @@
+#!lua
+-- Accepts up to 128 tasks of one type, in one step; their ids differ. Refused when Redis is full.
+-- KEYS: the nine of model.lua.
+-- ARGV: 1 one letter a task for a taken id (r reject, k keep, p replace) · 2 retention, ms · 3 wake channel ·
+--   4 wake message · then for each task: its id, and its record behind the submit time, `"a":60000,..}\n..`
+-- Returns: whether the type was unknown · whether its first due time became earlier · outcomes, one word a
+--   task: a accepted, p replaced, or x exists, y conflict and the state's letter · then for each its due, ms, or 0.
+local policies, retention, channel, message = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local FIRST_TASK = 5
+
+local now = clock()
+local prefix = '1{"s":' .. text(now) .. ','
+local ids, count = {}, (#ARGV - FIRST_TASK + 1) / 2
+for i = 1, count do
+  ids[i] = ARGV[FIRST_TASK + 2 * i - 2]
+end
+local stored = call('HMGET', TASKS, unpack(ids))
+local ends = remembered(ids, retention, now)
+local head = first(DUE)
+
+-- The same request: equal bytes behind the time, and the same time. A past absolute time meant "now".
+local function is_same(record, body)
+  local submitted, kind, number, rest = parse_record(record)
+  local new_kind, new_number, new_rest = match(body, '^"([ad])":(%d+)()')
+  if kind ~= new_kind or sub(record, rest) ~= sub(body, new_rest) then
+    return false
+  end
+  return due_of(submitted, kind, number) == due_of(submitted, kind, tonumber(new_number))
+end
+
+local replaced, forgotten = {}, {}
+
+-- What becomes of a task whose id is taken, or was.
+local function outcome_of(i, id, body)
+  local old, policy = stored[i], sub(policies, i, i)
+  if old then
+    local place = place_of(id)
+    if policy == 'k' or is_same(old, body) then
+      return 'x' .. place
+    elseif policy == 'p' and place ~= 'r' then
+      replaced[#replaced + 1] = id
+      return 'p'
+    end
+    return 'y' .. place
+  end
+  local ended, crc = match(ends[id], '^(%a).* (%x+)$')
+  if policy ~= 'p' and crc == crc_of(body) then
+    return 'x' .. ended
+  end
+  forgotten[#forgotten + 1] = id
+  return 'a'
+end
+
+local reply, outcomes, records, dues, accepted = { 0, 0, '' }, {}, {}, {}, 0
+local earliest
+-- Many tasks of a batch have one delay: its sum is made text once.
+local last_time, due, due_text
+for i = 1, count do
+  local id, body = ids[i], ARGV[FIRST_TASK + 2 * i - 1]
+  local outcome = 'a'
+  if stored[i] or ends[id] then
+    outcome = outcome_of(i, id, body)
+  end
+  outcomes[i] = outcome
+  if outcome == 'a' or outcome == 'p' then
+    local time = match(body, '^"[ad]":%d+')
+    if time ~= last_time then
+      last_time, due = time, due_of(now, sub(time, 2, 2), tonumber(sub(time, 5)))
+      due_text = text(due)
+      if not earliest or due < earliest then
+        earliest = due
+      end
+    end
+    local at = 2 * accepted
+    records[at + 1], records[at + 2] = id, prefix .. body
+    dues[at + 1], dues[at + 2] = due_text, id
+    accepted = accepted + 1
+    reply[i + 3] = due
+  else
+    reply[i + 3] = 0
+  end
+end
+reply[3] = table.concat(outcomes, ' ')
+
+if accepted == 0 then
+  return reply
+end
+if #replaced > 0 then
+  check_hash(TRAIL)
+end
+reply[2] = wake_if_earlier(earliest, head, channel, message)
+reply[1] = call('HSETNX', META, 'v', 1)
+call('HSET', TASKS, unpack(records))
+call('ZADD', DUE, unpack(dues))
+if #replaced > 0 then
+  call('ZREM', DEAD, unpack(replaced))
+  call('HDEL', TRAIL, unpack(replaced))
+end
+if #forgotten > 0 then
+  call('HDEL', GONE, unpack(forgotten))
+  call('HDEL', GONE_OLD, unpack(forgotten))
+end
+return reply

@@ -1,0 +1,273 @@
+//! The store on a Redis server.
+//!
+//! One Lua script per edge, so that each edge is one atomic step; `lua/model.lua` says what is stored where.
+//! Time is the server's. Reading order: [`keys`], `lua/model.lua`, [`scripts`], [`record`], then the edges:
+//! [`submit`] with [`flight`], [`claim`], [`settle`], [`change`], [`query`], [`dead`], [`audit`]; beneath them
+//! [`client`], the only module that knows the crate `redis`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+mod audit;
+mod change;
+mod claim;
+mod client;
+mod dead;
+mod flight;
+mod keys;
+mod preflight;
+mod query;
+mod record;
+mod scope;
+mod scripts;
+mod settle;
+mod submit;
+
+use self::client::{Client, Command, Fields, Lane};
+use self::flight::Prepared;
+use self::scope::Scope;
+use self::settle::Ending;
+use self::submit::Submitter;
+use super::{
+    AuditReport, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Cursor, DeadFilter,
+    Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome,
+    TypeStats, Wakeups,
+};
+use crate::error::{Error, Result};
+use crate::job::{NewTask, When};
+use crate::name::{TaskId, TaskType};
+use crate::state::TaskState;
+use crate::task::{Lock, TaskInfo};
+use crate::time::Timestamp;
+
+/// What each of the nine keys of a type is, in their order.
+const KINDS: [&str; 9] = [
+    "zset", "zset", "hash", "zset", "hash", "hash", "hash", "hash", "hash",
+];
+
+/// Tasks on a Redis server, which any number of instances share.
+///
+/// Needs Redis 7.0 or newer (or Valkey), `maxmemory-policy noeviction`, and an append-only file unless
+/// [`Durability::Memory`] is asked for. Calls work from any tokio runtime: a thread of the store's own drives
+/// its connections. A lost connection is made again for ever.
+///
+/// With `appendfsync everysec` the server hands each write to the operating system before it answers, but
+/// for the moments in which a sync runs (each second, for as long as the disk takes, up to two seconds): what
+/// is acknowledged then is in its memory alone, and lost if it crashes. `appendfsync always` has no such gap.
+#[derive(Debug)]
+pub struct RedisStore {
+    scope: Arc<Scope>,
+    client: Client,
+    submitter: Submitter,
+    durability: Mutex<Durability>,
+}
+
+impl RedisStore {
+    /// Connects to `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS (the system's
+    /// certificates, or those of `SSL_CERT_FILE`; `rediss://host#insecure` trusts any), and checks that the
+    /// server keeps the promises as it is set up.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an URL of another form, `Unavailable` when the server cannot be reached (a server
+    /// that loads its data is waited for, up to `options.call_timeout`), `Misconfigured` with the line to
+    /// change, `ReadOnly` for a replica.
+    pub async fn connect(url: &str, options: StoreOptions) -> Result<Arc<Self>> {
+        let scope = Scope::new(options);
+        let channel = scope.keys.wake_channel();
+        let timeout = scope.options.call_timeout;
+        let client = Client::connect(url, timeout, channel, scope.listener()).await?;
+        let durability = preflight::check(&client, &scope.keys, &scope.options).await?;
+        let submitter = Submitter::start(&client, &scope);
+        Ok(Arc::new(Self {
+            scope,
+            client,
+            submitter,
+            durability: Mutex::new(durability),
+        }))
+    }
+
+    /// Runs a command on a type; one that fails as somebody else uses a key of the type names that key.
+    async fn run(&self, lane: Lane, task_type: &TaskType, command: Command) -> Result<Fields> {
+        let answer = self.client.call(lane, command).await;
+        match answer {
+            Ok(reply) => Ok(reply.fields()),
+            Err(error @ Error::Corrupt { .. }) => Err(self.name_key(task_type, error).await),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn name_key(&self, task_type: &TaskType, error: Error) -> Error {
+        let keys = self.scope.keys.of_type(task_type);
+        for (key, kind) in keys.into_iter().zip(KINDS) {
+            let ask = Command::read(&["TYPE", &key]);
+            let found = self
+                .client
+                .call(Lane::Main, ask)
+                .await
+                .map(client::Reply::fields);
+            let found = found
+                .and_then(|mut fields| fields.text())
+                .unwrap_or_default();
+            if !found.is_empty() && found != "none" && found != kind {
+                let detail =
+                    format!("it is a {found}, not a {kind}: who else writes to `delayq:*`?");
+                return Error::Corrupt { key, detail };
+            }
+        }
+        error
+    }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    fn name(&self) -> String {
+        self.client.place().to_string()
+    }
+
+    fn durability(&self) -> Durability {
+        *self
+            .durability
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn check(&self) -> Result<()> {
+        let found = preflight::check(&self.client, &self.scope.keys, &self.scope.options).await?;
+        *self
+            .durability
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = found;
+        Ok(())
+    }
+
+    async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        self.submitter
+            .submit(tasks.iter().map(Prepared::new).collect())
+            .await
+    }
+
+    async fn claim(&self, task_type: &TaskType, request: &ClaimRequest) -> Result<Claimed> {
+        self.claim_tasks(task_type, request).await
+    }
+
+    async fn settle(
+        &self,
+        task_type: &TaskType,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<SettleOutcome>> {
+        let endings = settlements.iter().map(Ending::new).collect();
+        self.settle_all(task_type, endings).await
+    }
+
+    async fn extend(
+        &self,
+        task_type: &TaskType,
+        locks: Vec<Lock>,
+        lock_for: Duration,
+    ) -> Result<Vec<ExtendOutcome>> {
+        self.extend_locks(task_type, &locks, lock_for).await
+    }
+
+    async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
+        self.cancel_task(task_type, id).await
+    }
+
+    async fn reschedule(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        when: When,
+    ) -> Result<ChangeOutcome> {
+        self.reschedule_task(task_type, id, when).await
+    }
+
+    async fn update(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+    ) -> Result<ChangeOutcome> {
+        self.update_task(task_type, id, &message).await
+    }
+
+    async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
+        self.find_task(task_type, id).await
+    }
+
+    async fn types(&self) -> Result<Vec<TaskType>> {
+        self.all_types().await
+    }
+
+    async fn register_type(&self, task_type: &TaskType) -> Result<()> {
+        self.client
+            .call(Lane::Main, self.scope.list_type(task_type))
+            .await?;
+        self.scope.set_listed(task_type);
+        Ok(())
+    }
+
+    async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
+        self.type_stats(task_type).await
+    }
+
+    async fn list(
+        &self,
+        task_type: &TaskType,
+        state: TaskState,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        self.list_tasks(task_type, state, cursor, limit).await
+    }
+
+    async fn due_histogram(
+        &self,
+        task_type: &TaskType,
+        from: Timestamp,
+        to: Timestamp,
+        steps: usize,
+    ) -> Result<Vec<u64>> {
+        if to <= from || !(1..=1_000).contains(&steps) {
+            let reason = format!("cannot split {from}..{to} into {steps} steps: use 1 to 1000");
+            return Err(Error::InvalidInput(reason));
+        }
+        self.histogram(task_type, &query::bounds(from, to, steps))
+            .await
+    }
+
+    async fn requeue_dead(
+        &self,
+        task_type: &TaskType,
+        filter: &DeadFilter,
+        interval: Duration,
+    ) -> Result<Vec<TaskId>> {
+        self.requeue(task_type, filter, interval).await
+    }
+
+    async fn discard_dead(&self, task_type: &TaskType, filter: &DeadFilter) -> Result<Vec<TaskId>> {
+        self.discard(task_type, filter).await
+    }
+
+    async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
+        self.set_pause(task_type, until.unwrap_or(Timestamp::MAX))
+            .await
+    }
+
+    async fn resume(&self, task_type: &TaskType) -> Result<()> {
+        self.set_pause(task_type, Timestamp::ZERO).await
+    }
+
+    async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
+        self.purge_tasks(task_type, state).await
+    }
+
+    async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
+        self.audit_type(task_type, repair).await
+    }
+
+    fn wakeups(&self) -> Wakeups {
+        Wakeups::new(self.scope.wakeups.subscribe())
+    }
+}

@@ -1,0 +1,132 @@
+//! What every call of one store shares: its names, its settings, and what it knows of the types.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::broadcast;
+
+use super::client::{Command, Listener};
+use super::keys::Keyspace;
+use super::record::span_ms;
+use super::scripts::Script;
+use crate::name::{TaskId, TaskType};
+use crate::store::{MAX_RETAINED, StoreOptions, Wakeup};
+
+/// Wake-ups that a slow listener may be behind before it is told to look at every type.
+const WAKEUP_BUFFER: usize = 1_024;
+
+/// The namespace as this instance uses it.
+#[derive(Debug)]
+pub(super) struct Scope {
+    pub(super) keys: Keyspace,
+    pub(super) options: StoreOptions,
+    pub(super) wakeups: broadcast::Sender<Wakeup>,
+    /// Stands behind the type in every wake-up that this instance publishes, so that it does not hear
+    /// itself: its own handlers have been woken directly.
+    sender: String,
+    /// Types that this instance has listed.
+    listed: Mutex<HashSet<TaskType>>,
+}
+
+impl Scope {
+    pub(super) fn new(options: StoreOptions) -> Arc<Self> {
+        Arc::new(Self {
+            keys: Keyspace::new(options.namespace.clone()),
+            options,
+            wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
+            sender: TaskId::generate().to_string(),
+            listed: Mutex::default(),
+        })
+    }
+
+    /// A call of `script` on a type; `bytes` is about how long its arguments will be.
+    pub(super) fn script(&self, script: Script, task_type: &TaskType, bytes: usize) -> Command {
+        Command::script(script, &self.keys.of_type(task_type), bytes)
+    }
+
+    /// The command that lists a type.
+    pub(super) fn list_type(&self, task_type: &TaskType) -> Command {
+        Command::write(&["SADD", &self.keys.types(), task_type.as_str()])
+    }
+
+    pub(super) fn is_listed(&self, task_type: &TaskType) -> bool {
+        self.listed().contains(task_type)
+    }
+
+    pub(super) fn set_listed(&self, task_type: &TaskType) {
+        self.listed().insert(task_type.clone());
+    }
+
+    fn listed(&self) -> std::sync::MutexGuard<'_, HashSet<TaskType>> {
+        // A set is never half changed by a panic.
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn retention_ms(&self) -> i64 {
+        span_ms(self.options.retention)
+    }
+
+    /// Ends that one of the two generations holds: both together hold all that has to be remembered.
+    pub(super) fn generation() -> i64 {
+        i64::try_from(MAX_RETAINED / 2).unwrap_or(i64::MAX)
+    }
+
+    /// What a script publishes to wake the handlers of `task_type` in other instances.
+    pub(super) fn wake_message(&self, task_type: &TaskType) -> String {
+        format!("{task_type} {}", self.sender)
+    }
+
+    /// Wakes this instance's handlers.
+    pub(super) fn wake(&self, wakeup: Wakeup) {
+        // Without a listener there is nobody to wake.
+        let _ = self.wakeups.send(wakeup);
+    }
+
+    /// Hears the wake-ups of other instances.
+    pub(super) fn listener(self: &Arc<Self>) -> Listener {
+        let scope = Arc::clone(self);
+        Arc::new(move |message| match message {
+            None => scope.wake(Wakeup::All),
+            Some(message) => scope.hear(message),
+        })
+    }
+
+    /// Anybody may publish, by hand too: what is no type is not listened to.
+    fn hear(&self, message: &[u8]) {
+        let Ok(message) = std::str::from_utf8(message) else {
+            return;
+        };
+        let (name, sender) = message.split_once(' ').unwrap_or((message, ""));
+        if sender == self.sender {
+            return;
+        }
+        if let Ok(task_type) = TaskType::new(name) {
+            self.wake(Wakeup::Type(task_type));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::broadcast::error::TryRecvError;
+
+    use super::*;
+
+    #[test]
+    fn an_instance_hears_others_and_not_itself() {
+        let scope = Scope::new(StoreOptions::default());
+        let mut wakeups = scope.wakeups.subscribe();
+        let task_type = TaskType::new("a:b").unwrap();
+        let listener = scope.listener();
+        listener(Some(scope.wake_message(&task_type).as_bytes()));
+        listener(Some(b"not a type\xff"));
+        listener(Some(b""));
+        assert_eq!(wakeups.try_recv(), Err(TryRecvError::Empty));
+        listener(Some(b"a:b somebody"));
+        listener(Some(b"a:b"));
+        listener(None);
+        let heard = [(); 3].map(|()| wakeups.try_recv().unwrap());
+        let woken = Wakeup::Type(task_type);
+        assert_eq!(heard, [woken.clone(), woken, Wakeup::All]);
+    }
+}

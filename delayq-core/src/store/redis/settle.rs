@@ -1,0 +1,136 @@
+//! Settling attempts and extending locks.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::RedisStore;
+use super::client::Lane;
+use super::record;
+use super::scope::Scope;
+use super::scripts::Script;
+use crate::error::Result;
+use crate::name::TaskType;
+use crate::store::{
+    AttemptEnd, ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement, Wakeup, cut_error,
+};
+use crate::task::Lock;
+
+/// A settlement as `settle.lua` takes it. The id is what is stored, which damage may have made invalid.
+pub(super) struct Ending {
+    pub(super) id: Vec<u8>,
+    pub(super) fence: u64,
+    pub(super) end: Vec<u8>,
+}
+
+impl Ending {
+    pub(super) fn new(settlement: &Settlement) -> Self {
+        let put_back = |kind: char, after: Duration, succeeded: &[String], error: &str| {
+            let (ms, names) = (record::span_ms(after), record::encode_succeeded(succeeded));
+            format!("{kind}{ms} {names}\n{}", cut_error(error))
+        };
+        let end = match &settlement.end {
+            AttemptEnd::Done => "D".to_owned(),
+            AttemptEnd::Expired => "E".to_owned(),
+            AttemptEnd::Dead { error } => format!("K\n{}", cut_error(error)),
+            AttemptEnd::Retry {
+                after,
+                error,
+                succeeded,
+            } => put_back('R', *after, succeeded, error),
+            AttemptEnd::Release { after, succeeded } => put_back('L', *after, succeeded, ""),
+        };
+        Self {
+            id: settlement.lock.id.as_str().as_bytes().to_vec(),
+            fence: settlement.lock.fence,
+            end: end.into_bytes(),
+        }
+    }
+}
+
+/// The length of the longest beginning of `endings` that one call takes: its ids differ.
+fn one_call(endings: &[Ending]) -> usize {
+    let mut ids = HashSet::with_capacity(MAX_BATCH);
+    let fitting = endings.iter().take(MAX_BATCH);
+    fitting.take_while(|ending| ids.insert(&ending.id)).count()
+}
+
+impl RedisStore {
+    pub(super) async fn settle_all(
+        &self,
+        task_type: &TaskType,
+        endings: Vec<Ending>,
+    ) -> Result<Vec<SettleOutcome>> {
+        let mut outcomes = Vec::with_capacity(endings.len());
+        let mut rest = endings.as_slice();
+        while let Some((batch, after)) = rest.split_at_checked(one_call(rest)) {
+            if batch.is_empty() {
+                break;
+            }
+            self.settle_batch(task_type, batch, &mut outcomes).await?;
+            rest = after;
+        }
+        Ok(outcomes)
+    }
+
+    async fn settle_batch(
+        &self,
+        task_type: &TaskType,
+        batch: &[Ending],
+        outcomes: &mut Vec<SettleOutcome>,
+    ) -> Result<()> {
+        let bytes = batch.iter().map(|ending| ending.end.len() + 160).sum();
+        let mut command = self
+            .scope
+            .script(Script::Settle, task_type, bytes)
+            .number(self.scope.retention_ms())
+            .number(Scope::generation())
+            .arg(self.scope.keys.wake_channel())
+            .arg(self.scope.wake_message(task_type));
+        for ending in batch {
+            command.push(&ending.id);
+            command.push(ending.fence.to_string());
+            command.push(&ending.end);
+        }
+        let mut fields = self.run(Lane::Main, task_type, command).await?;
+        if fields.flag()? {
+            self.scope.wake(Wakeup::Type(task_type.clone()));
+        }
+        for _ in batch {
+            outcomes.push(if fields.flag()? {
+                SettleOutcome::Settled
+            } else {
+                SettleOutcome::LockLost
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) async fn extend_locks(
+        &self,
+        task_type: &TaskType,
+        locks: &[Lock],
+        lock_for: Duration,
+    ) -> Result<Vec<ExtendOutcome>> {
+        let mut outcomes = Vec::with_capacity(locks.len());
+        for batch in locks.chunks(MAX_BATCH) {
+            let mut command = self
+                .scope
+                .script(Script::Extend, task_type, 160 * batch.len())
+                .number(record::span_ms(lock_for));
+            for lock in batch {
+                command.push(lock.id.as_str());
+                command.push(lock.fence.to_string());
+            }
+            let mut fields = self.run(Lane::Extend, task_type, command).await?;
+            let lock_until = fields.time()?;
+            for _ in batch {
+                outcomes.push(match fields.int()? {
+                    1 => ExtendOutcome::Extended(lock_until),
+                    2 => ExtendOutcome::CancelRequested(lock_until),
+                    _ => ExtendOutcome::LockLost,
+                });
+            }
+        }
+        Ok(outcomes)
+    }
+}
