@@ -1,0 +1,150 @@
+//! Puts together what stands in the place of the attribute and its item.
+
+mod constructor;
+mod registration;
+
+use proc_macro_crate::{FoundCrate, crate_name};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::{Attribute, Error, ImplItem, ItemImpl, Result, parse_quote};
+
+use crate::parse::{Args, Item, attribute, is_worker_impl, wrong_method};
+use constructor::constructor;
+use registration::registration;
+
+/// The whole macro.
+///
+/// The user's item is always written again. On a mistake that keeps the compiler from reporting what
+/// follows from it: an unknown function, a trait that is not implemented, a signature that differs.
+pub(crate) fn task_worker(attribute: TokenStream, tokens: TokenStream) -> TokenStream {
+    let private = match private_module() {
+        Ok(private) => private,
+        Err(error) => return beside(&error, &tokens),
+    };
+    let args = Args::parse(attribute.clone());
+    match (args, syn::parse2::<Item>(tokens.clone())) {
+        (Ok(args), Ok(item)) => {
+            let parts = written(&private, &args, &item);
+            match item.check(&args) {
+                Ok(()) => {
+                    let registration = registration(&private, &args, &item);
+                    quote! { #parts #registration }
+                }
+                Err(error) => beside(&error, &parts),
+            }
+        }
+        (Err(error), Ok(item)) => {
+            let args = Args::type_only(attribute);
+            beside(&error, &written(&private, &args, &item))
+        }
+        (Ok(_), Err(error)) => beside(&error, &mended(&private, tokens)),
+        (Err(mut errors), Err(error)) => {
+            errors.combine(error);
+            beside(&errors, &mended(&private, tokens))
+        }
+    }
+}
+
+fn beside(error: &Error, item: &TokenStream) -> TokenStream {
+    let error = error.to_compile_error();
+    quote! { #error #item }
+}
+
+/// The path of `__private`, whatever the user's Cargo.toml calls the crate.
+fn private_module() -> Result<TokenStream> {
+    let root = root("delayq-plugin", "delayq_plugin")
+        .or_else(|| root("delayq-core", "delayq_core"))
+        .ok_or_else(|| {
+            Error::new(
+                Span::call_site(),
+                "delayq-plugin is not among the dependencies of this crate: run `cargo add \
+                 delayq-plugin`",
+            )
+        })?;
+    Ok(quote! { ::#root::__private })
+}
+
+fn root(package: &str, library: &str) -> Option<Ident> {
+    match crate_name(package) {
+        Ok(FoundCrate::Name(name)) => Some(format_ident!("{name}")),
+        Err(proc_macro_crate::Error::CrateNotFound { .. }) => None,
+        // Itself: its tests, examples and doc tests (the library has an `extern crate self`).
+        // Another error: not built by Cargo, and then nothing renames it.
+        Ok(FoundCrate::Itself) | Err(_) => Some(format_ident!("{library}")),
+    }
+}
+
+/// The user's item, and a function's constructor.
+fn written(private: &TokenStream, args: &Args, item: &Item) -> TokenStream {
+    match item {
+        Item::Implementation(worker) => asynchronous(private, worker.item.clone()),
+        Item::Function(function) => {
+            let item = &function.item;
+            let constructor = constructor(private, args, function);
+            quote! {
+                #[allow(
+                    clippy::needless_pass_by_value, clippy::unused_async,
+                    reason = "its signature is the one that task_worker asks for"
+                )]
+                #item
+                #constructor
+            }
+        }
+    }
+}
+
+/// `item` with `#[async_trait]`, last, so that other attributes see what the user wrote.
+fn asynchronous(private: &TokenStream, mut item: ItemImpl) -> TokenStream {
+    if attribute(&item.attrs, "async_trait").is_none() {
+        item.attrs.push(parse_quote! { #[#private::async_trait] });
+    }
+    quote! { #item }
+}
+
+/// The item of a refused use: as it is, but an impl of `TaskWorker` is made one that compiles. Its
+/// wrong methods move into an impl of their own, where the compiler still checks their bodies.
+fn mended(private: &TokenStream, tokens: TokenStream) -> TokenStream {
+    let mut item = match syn::parse2::<ItemImpl>(tokens.clone()) {
+        Ok(item) if is_worker_impl(&item) => item,
+        _ => return tokens,
+    };
+    let is_wrong = |item: &ImplItem| match item {
+        ImplItem::Fn(method) => wrong_method(method).is_some(),
+        _ => false,
+    };
+    let is_invoke = |item: &ImplItem| match item {
+        ImplItem::Fn(method) => method.sig.ident == "invoke",
+        _ => false,
+    };
+    let wrong: Vec<_> = item.items.extract_if(.., |item| is_wrong(item)).collect();
+    if !item.items.iter().any(is_invoke) {
+        item.items.push(parse_quote! {
+            async fn invoke(&self, _: &::core::primitive::str, _: &#private::TaskContext)
+                -> #private::TaskResult
+            {
+                ::core::unreachable!()
+            }
+        });
+    }
+    item.attrs
+        .retain(|attribute| !is_called(attribute, "async_trait"));
+    let (generics, _, bounds) = item.generics.split_for_impl();
+    let self_ty = &item.self_ty;
+    let rest = quote! {
+        #[allow(dead_code, reason = "called once its signature is right")]
+        impl #generics #self_ty #bounds { #(#wrong)* }
+    };
+    let rest = (!wrong.is_empty()).then_some(rest);
+    let item = asynchronous(private, item);
+    quote! { #item #rest }
+}
+
+fn is_called(attribute: &Attribute, name: &str) -> bool {
+    crate::parse::attribute(std::slice::from_ref(attribute), name).is_some()
+}
+
+/// The `#[cfg(..)]`s below the macro: what is written beside the item is there when the item is.
+fn conditions(attributes: &[Attribute]) -> Vec<&Attribute> {
+    let is_condition = |attribute: &&Attribute| attribute.path().is_ident("cfg");
+    attributes.iter().filter(is_condition).collect()
+}

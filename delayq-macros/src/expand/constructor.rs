@@ -1,0 +1,110 @@
+//! `f::job(..)` and `f::TASK_TYPE` of a worker function `f`.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::Type;
+
+use super::conditions;
+use crate::parse::{Args, Function, Message};
+
+/// An empty enum beside the function and named like it: a function lives among the values, an enum
+/// among the types, so both have the name, and one `use` brings both.
+pub(super) fn constructor(private: &TokenStream, args: &Args, function: &Function) -> TokenStream {
+    let item = &function.item;
+    let (name, vis) = (&item.sig.ident, &item.vis);
+    let conditions = conditions(&item.attrs);
+    let docs = item.attrs.iter().filter(|a| a.path().is_ident("doc"));
+    let about = format!("`{name}::job(..)` makes a job for the worker function `{name}`.");
+    let task_type = args.task_type.as_ref().map_or("", |text| text.as_str());
+    let job = job(private, task_type, function);
+    quote! {
+        #(#conditions)*
+        #(#docs)*
+        #[doc = ""]
+        #[doc = #about]
+        #[allow(
+            dead_code, non_camel_case_types, missing_copy_implementations,
+            missing_debug_implementations,
+            reason = "a name for the function's constructor, never a value"
+        )]
+        #vis enum #name {}
+
+        #(#conditions)*
+        const _: () = {
+            #[allow(dead_code, reason = "its tasks may be sent by another program")]
+            impl #name {
+                /// The task type, or the pattern of task types, that the function serves.
+                #vis const TASK_TYPE: &'static ::core::primitive::str = #task_type;
+
+                #job
+            }
+        };
+    }
+}
+
+/// `fn job`: its arguments are the message, and before it the type when the function serves a pattern.
+fn job(private: &TokenStream, task_type: &str, function: &Function) -> TokenStream {
+    let vis = &function.item.vis;
+    let is_pattern = task_type.ends_with('*');
+    let (type_argument, type_check, task_type) = if is_pattern {
+        (
+            Some(quote! { task_type: &::core::primitive::str, }),
+            Some(quote! { #private::check_served(Self::TASK_TYPE, task_type)?; }),
+            quote! { task_type },
+        )
+    } else {
+        (None, None, quote! { Self::TASK_TYPE })
+    };
+    let (message, bound, made) = made(private, function.message(), &task_type);
+    quote! {
+        /// A job for this function, due now, with a generated id; sent by the submit service.
+        ///
+        /// # Errors
+        /// When the message has no JSON form, or the function does not serve the task type.
+        #vis fn job(#type_argument #message) -> #private::Result<#private::DelayQueueJob> #bound {
+            #type_check
+            #made
+        }
+    }
+}
+
+/// The message's argument, what it must be able to do, and the expression that makes the job.
+fn made(
+    private: &TokenStream,
+    message: Option<&Message>,
+    task_type: &TokenStream,
+) -> (TokenStream, Option<TokenStream>, TokenStream) {
+    let raw = |message: TokenStream| {
+        quote! {
+            ::core::result::Result::Ok(#private::DelayQueueJob::raw(#task_type, #message))
+        }
+    };
+    match message {
+        None => (quote!(), None, raw(quote! { "" })),
+        Some(Message::Text(_)) => (
+            quote! { message: &::core::primitive::str },
+            None,
+            raw(quote! { message }),
+        ),
+        Some(Message::Bytes(_)) => (
+            quote! { message: &[::core::primitive::u8] },
+            None,
+            raw(quote! { message }),
+        ),
+        Some(Message::Json(ty)) => (
+            quote! { message: &#ty },
+            serialize(private, ty),
+            quote! { #private::DelayQueueJob::new(#task_type, message) },
+        ),
+    }
+}
+
+/// `where T: Serialize`, looked at only where `job` is called: a program that only receives the
+/// message needs no `Serialize`. The `for<'a>` is what puts the look off. A type with a lifetime left
+/// out cannot stand in a where clause, so it has to be `Serialize` in any case.
+fn serialize(private: &TokenStream, ty: &Type) -> Option<TokenStream> {
+    let text = ty.to_token_stream().to_string();
+    (!text.contains(['&', '\''])).then(|| {
+        quote! { where for<'__delayq> #ty: #private::Serialize }
+    })
+}

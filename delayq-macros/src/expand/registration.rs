@@ -1,0 +1,250 @@
+//! What hands a worker to the linker: `inventory::submit!` and, for a function, a type to submit.
+
+use std::time::Duration;
+
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::Type;
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+
+use super::conditions;
+use crate::parse::{Args, Argument, Function, Item, Message, Passed, Retry, RetryArgs};
+
+/// The code beside the user's item, in a `const _` so that none of its names can meet the user's.
+pub(super) fn registration(private: &TokenStream, args: &Args, item: &Item) -> TokenStream {
+    let (attributes, default_name, worker, build) = match item {
+        Item::Implementation(worker) => {
+            let built = built(private, &worker.item.self_ty);
+            (
+                &worker.item.attrs,
+                worker.type_name.clone(),
+                None,
+                quote! { #built },
+            )
+        }
+        Item::Function(function) => {
+            let components = Components::of(function);
+            let name = function.item.sig.ident.unraw().to_string();
+            let worker = function_worker(private, function, &components);
+            let build = components.build(private);
+            (&function.item.attrs, name, Some(worker), build)
+        }
+    };
+    let conditions = conditions(attributes);
+    let task_type = args.task_type.as_ref().map(|text| text.as_str());
+    let name = args
+        .name
+        .as_ref()
+        .map_or(default_name, |name| name.to_string());
+    let options = options(private, args);
+    quote! {
+        #(#conditions)*
+        const _: () = {
+            #worker
+
+            #private::inventory::submit! {
+                #private::WorkerRegistration {
+                    task_type: #task_type,
+                    name: #name,
+                    options: #options,
+                    build: |__components| {
+                        let __worker = #build;
+                        ::core::result::Result::Ok(#private::Arc::new(__worker))
+                    },
+                }
+            }
+        };
+    }
+}
+
+/// `ty`, made from the components; a type that cannot be is pointed at.
+fn built(private: &TokenStream, ty: &Type) -> TokenStream {
+    quote_spanned! {ty.span()=>
+        <#ty as #private::FromComponents>::from_components(__components)?
+    }
+}
+
+/// The components that a function takes: each becomes a field of its worker.
+struct Components<'a> {
+    fields: Vec<(Ident, &'a Type)>,
+}
+
+impl<'a> Components<'a> {
+    fn of(function: &'a Function) -> Self {
+        let types = function
+            .arguments
+            .iter()
+            .filter_map(|argument| match argument {
+                Argument::Component(ty) => Some(&**ty),
+                _ => None,
+            });
+        let fields = types.enumerate();
+        Self {
+            fields: fields
+                .map(|(at, ty)| (format_ident!("component_{at}"), ty))
+                .collect(),
+        }
+    }
+
+    fn build(&self, private: &TokenStream) -> TokenStream {
+        let fields = self.fields.iter().map(|(name, ty)| {
+            let built = built(private, ty);
+            quote! { #name: #built }
+        });
+        quote! { __Worker { #(#fields),* } }
+    }
+}
+
+/// A `TaskWorker` that calls the function.
+fn function_worker(
+    private: &TokenStream,
+    function: &Function,
+    components: &Components<'_>,
+) -> TokenStream {
+    let (names, types): (Vec<_>, Vec<_>) = components.fields.iter().cloned().unzip();
+    let call = call(private, function, &names);
+    quote! {
+        struct __Worker { #(#names: #types),* }
+
+        #[#private::async_trait]
+        impl #private::TaskWorker for __Worker {
+            async fn invoke(
+                &self,
+                __message: &::core::primitive::str,
+                __cx: &#private::TaskContext,
+            ) -> #private::TaskResult {
+                #private::TaskWorker::invoke_bytes(self, __message.as_bytes(), __cx).await
+            }
+
+            async fn invoke_bytes(
+                &self,
+                __message: &[::core::primitive::u8],
+                __cx: &#private::TaskContext,
+            ) -> #private::TaskResult {
+                #call
+            }
+        }
+    }
+}
+
+fn call(private: &TokenStream, function: &Function, components: &[Ident]) -> TokenStream {
+    let mut components = components.iter();
+    let inputs = function.arguments.iter().map(|argument| match argument {
+        Argument::Message(message) => read(private, message),
+        Argument::Context(Passed::Borrowed) => quote! { __cx },
+        Argument::Context(Passed::Owned) => quote! { ::core::clone::Clone::clone(__cx) },
+        Argument::Component(_) => {
+            let name = components.next();
+            quote! { ::core::clone::Clone::clone(&self.#name) }
+        }
+    });
+    let name = &function.item.sig.ident;
+    let awaited = function.item.sig.asyncness.map(|_| quote! { .await });
+    let output = function.output();
+    let converted = quote_spanned! {output.span()=>
+        <#output as #private::IntoTaskResult>::into_task_result
+    };
+    quote! { #converted(#name(#(#inputs),*) #awaited) }
+}
+
+fn read(private: &TokenStream, message: &Message) -> TokenStream {
+    match message {
+        Message::Json(ty) => {
+            let read = quote_spanned! {ty.span()=> #private::json::<#ty> };
+            quote! { #read(__message)? }
+        }
+        Message::Text(Passed::Borrowed) => quote! { #private::text(__message)? },
+        Message::Text(Passed::Owned) => {
+            quote! { ::core::convert::From::from(#private::text(__message)?) }
+        }
+        Message::Bytes(Passed::Borrowed) => quote! { __message },
+        Message::Bytes(Passed::Owned) => quote! { ::core::convert::From::from(__message) },
+    }
+}
+
+/// The options given, over the defaults of delayq-core, which this crate does not repeat.
+fn options(private: &TokenStream, args: &Args) -> TokenStream {
+    let retry = args
+        .retry
+        .as_ref()
+        .map(|retry| retry_policy(private, retry));
+    let timeout = args.timeout.as_ref().map(|time| duration(private, **time));
+    let lock = args.lock.as_ref().map(|time| duration(private, **time));
+    let concurrency = args
+        .concurrency
+        .as_ref()
+        .map(|count| Literal::u32_unsuffixed(**count));
+    let delivery = args.delivery.as_ref().map(|delivery| {
+        let delivery = &**delivery;
+        quote! { #private::Delivery::#delivery }
+    });
+    let late = late(private, args);
+    let fields = [
+        ("retry", retry),
+        ("timeout", timeout),
+        ("lock", lock),
+        ("concurrency", concurrency.map(|count| quote! { #count })),
+        ("delivery", delivery),
+        ("blocking", args.blocking.then(|| quote! { true })),
+        ("late", late),
+    ];
+    given(&quote! { #private::WorkerOptions }, &fields)
+}
+
+fn retry_policy(private: &TokenStream, retry: &Retry) -> TokenStream {
+    match retry {
+        Retry::Never => quote! { #private::RetryPolicy::NEVER },
+        Retry::Policy(policy) => policy_given(private, policy),
+    }
+}
+
+fn policy_given(private: &TokenStream, policy: &RetryArgs) -> TokenStream {
+    let max = policy
+        .max
+        .as_ref()
+        .map(|max| Literal::u32_unsuffixed(**max));
+    let jitter = policy
+        .jitter
+        .as_ref()
+        .map(|percent| Literal::u8_unsuffixed(**percent));
+    let backoff = policy.backoff.as_ref().map(|backoff| {
+        let backoff = &**backoff;
+        quote! { #private::Backoff::#backoff }
+    });
+    let base = policy.base.as_ref().map(|base| duration(private, **base));
+    let cap = policy.cap().map(|cap| duration(private, cap));
+    let fields = [
+        ("max_attempts", max.map(|max| quote! { #max })),
+        ("backoff", backoff),
+        ("base", base),
+        ("cap", cap),
+        ("jitter_percent", jitter.map(|percent| quote! { #percent })),
+    ];
+    given(&quote! { #private::RetryPolicy }, &fields)
+}
+
+/// A value of type `ty` with the fields that were given, and its defaults.
+fn given(ty: &TokenStream, fields: &[(&str, Option<TokenStream>)]) -> TokenStream {
+    let given = fields.iter().filter_map(|(name, value)| {
+        let name = format_ident!("{name}");
+        value.as_ref().map(|value| quote! { #name: #value })
+    });
+    let all_given = fields.iter().all(|(_, value)| value.is_some());
+    let rest = (!all_given).then(|| quote! { ..#ty::DEFAULT });
+    quote! { #ty { #(#given,)* #rest } }
+}
+
+fn late(private: &TokenStream, args: &Args) -> Option<TokenStream> {
+    let (action, after) = (args.on_late.as_deref()?, args.late_after.as_deref()?);
+    let after = duration(private, *after);
+    Some(quote! {
+        #private::LatePolicy { action: #private::OnLate::#action, after: #after }
+    })
+}
+
+fn duration(private: &TokenStream, duration: Duration) -> TokenStream {
+    let seconds = Literal::u64_unsuffixed(duration.as_secs());
+    let nanos = Literal::u32_unsuffixed(duration.subsec_nanos());
+    quote! { #private::Duration::new(#seconds, #nanos) }
+}

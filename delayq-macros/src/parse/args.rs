@@ -1,0 +1,280 @@
+//! What stands in the parentheses of `#[task_worker(..)]`.
+
+use std::time::Duration;
+
+use darling::ast::NestedMeta;
+use darling::error::Accumulator;
+use darling::util::{SpannedValue, path_to_string};
+use darling::{Error, FromMeta, Result};
+use proc_macro2::{Ident, TokenStream};
+use quote::ToTokens;
+use syn::Meta;
+
+use super::value;
+
+/// The longest wait between attempts when `cap` is not given, as delayq-core's `RetryPolicy::DEFAULT`.
+const DEFAULT_CAP: Duration = Duration::from_mins(10);
+
+/// From which likeness on a name is suggested; darling uses the same.
+const ALIKE: f64 = 0.8;
+
+const OPTIONS: &[&str] = &[
+    "type",
+    "name",
+    "retry",
+    "timeout",
+    "lock",
+    "concurrency",
+    "delivery",
+    "blocking",
+    "on_late",
+    "late_after",
+];
+const RETRY_OPTIONS: &[&str] = &["max", "backoff", "base", "cap", "jitter"];
+
+/// The options, each one valid, and none against another.
+#[derive(Default, FromMeta)]
+pub(crate) struct Args {
+    /// Which tasks; always there once `parse` succeeded.
+    #[darling(default, rename = "type", with = value::task_type)]
+    pub(crate) task_type: Option<SpannedValue<String>>,
+    #[darling(default, with = value::worker_name)]
+    pub(crate) name: Option<SpannedValue<String>>,
+    #[darling(default)]
+    pub(crate) retry: Option<SpannedValue<Retry>>,
+    #[darling(default, with = value::timeout)]
+    pub(crate) timeout: Option<SpannedValue<Duration>>,
+    #[darling(default, with = value::lock)]
+    pub(crate) lock: Option<SpannedValue<Duration>>,
+    #[darling(default, with = value::count)]
+    pub(crate) concurrency: Option<SpannedValue<u32>>,
+    /// A variant of `Delivery`.
+    #[darling(default, with = value::delivery)]
+    pub(crate) delivery: Option<SpannedValue<Ident>>,
+    #[darling(default, with = value::flag)]
+    pub(crate) blocking: bool,
+    /// A variant of `OnLate`.
+    #[darling(default, with = value::on_late)]
+    pub(crate) on_late: Option<SpannedValue<Ident>>,
+    #[darling(default, with = value::duration)]
+    pub(crate) late_after: Option<SpannedValue<Duration>>,
+}
+
+/// `retry = never` or `retry(..)`.
+pub(crate) enum Retry {
+    Never,
+    Policy(RetryArgs),
+}
+
+/// The options of `retry(..)`.
+#[derive(Default, FromMeta)]
+pub(crate) struct RetryArgs {
+    #[darling(default, with = value::count)]
+    pub(crate) max: Option<SpannedValue<u32>>,
+    /// A variant of `Backoff`.
+    #[darling(default, with = value::backoff)]
+    pub(crate) backoff: Option<SpannedValue<Ident>>,
+    #[darling(default, with = value::duration)]
+    pub(crate) base: Option<SpannedValue<Duration>>,
+    #[darling(default, with = value::duration)]
+    pub(crate) cap: Option<SpannedValue<Duration>>,
+    /// Percents.
+    #[darling(default, with = value::percent)]
+    pub(crate) jitter: Option<SpannedValue<u8>>,
+}
+
+impl Args {
+    /// Reads and checks the whole attribute.
+    pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Self> {
+        let args: Self = read(&list(tokens)?, OPTIONS)?;
+        args.check()?;
+        Ok(args)
+    }
+
+    /// The type alone, for what is written again beside the error of another option.
+    pub(crate) fn type_only(tokens: TokenStream) -> Self {
+        let items = NestedMeta::parse_meta_list(tokens).unwrap_or_default();
+        let task_type = items.iter().find_map(|item| match item {
+            NestedMeta::Meta(meta) if meta.path().is_ident("type") => {
+                value::task_type(meta).ok()?
+            }
+            _ => None,
+        });
+        Self {
+            task_type,
+            ..Self::default()
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let mut errors = Error::accumulator();
+        if self.task_type.is_none() {
+            errors.push(Error::custom(
+                "say which tasks it runs: write `#[task_worker(type = \"order.cancel\")]`",
+            ));
+        }
+        errors.handle(self.check_delivery());
+        errors.handle(self.check_late());
+        errors.finish()
+    }
+
+    fn check_delivery(&self) -> Result<()> {
+        match (&self.delivery, &self.retry) {
+            (Some(delivery), Some(retry))
+                if **delivery == "AtMostOnce" && matches!(**retry, Retry::Policy(_)) =>
+            {
+                Err(Error::custom(
+                    "`delivery = at_most_once` never starts a task twice: remove this `retry(..)`, \
+                     or remove the `delivery`",
+                )
+                .with_span(&retry.span()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_late(&self) -> Result<()> {
+        match (&self.on_late, &self.late_after) {
+            (Some(action), None) if **action != "Run" => Err(Error::custom(
+                "say how late is too late: add for example `late_after = \"10m\"`",
+            )
+            .with_span(&action.span())),
+            (Some(action), Some(after)) if **action == "Run" => Err(Error::custom(
+                "`on_late = run` runs tasks however late: remove `late_after`, or write `on_late = \
+                 drop` or `on_late = dead`",
+            )
+            .with_span(&after.span())),
+            (None, Some(after)) => Err(Error::custom(
+                "say what happens to a task that is late: add `on_late = drop` or `on_late = dead`",
+            )
+            .with_span(&after.span())),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl FromMeta for Retry {
+    fn from_meta(item: &Meta) -> Result<Self> {
+        match item {
+            Meta::List(list) => {
+                let args: RetryArgs = read(&self::list(list.tokens.clone())?, RETRY_OPTIONS)?;
+                args.check()?;
+                Ok(Self::Policy(args))
+            }
+            _ if value::is_word(item, "never") => Ok(Self::Never),
+            _ => Err(Error::custom(
+                "`retry` takes options in parentheses: write for example `retry(max = 5, backoff = \
+                 exponential, base = \"1s\")`, or `retry = never`",
+            )
+            .with_span(item)),
+        }
+    }
+}
+
+impl RetryArgs {
+    fn check(&self) -> Result<()> {
+        let fixed = matches!(&self.backoff, Some(backoff) if **backoff == "Fixed");
+        match (&self.base, &self.cap) {
+            (Some(base), Some(cap)) if **base > **cap => Err(Error::custom(
+                "the first wait, `base`, is longer than the longest one, `cap`: shorten it or \
+                 lengthen `cap`",
+            )
+            .with_span(&base.span())),
+            (Some(base), None) if **base > DEFAULT_CAP && !fixed => Err(Error::custom(
+                "this first wait is longer than the longest one, which is 10 minutes by default: \
+                 add a longer one, for example `cap = \"24h\"`",
+            )
+            .with_span(&base.span())),
+            _ => Ok(()),
+        }
+    }
+
+    /// The cap; a fixed wait that is longer than the default one is its own.
+    pub(crate) fn cap(&self) -> Option<Duration> {
+        match (&self.cap, &self.base) {
+            (Some(cap), _) => Some(**cap),
+            (None, Some(base)) if **base > DEFAULT_CAP => Some(**base),
+            _ => None,
+        }
+    }
+}
+
+/// Splits at the commas.
+fn list(tokens: TokenStream) -> syn::Result<Vec<NestedMeta>> {
+    NestedMeta::parse_meta_list(tokens).map_err(|error| {
+        let message =
+            format!("{error}: write `name = value, ..`, and put text such as \"1m 30s\" in quotes");
+        syn::Error::new(error.span(), message)
+    })
+}
+
+/// Reads `items` as a `T` whose options are `options`.
+fn read<T: FromMeta>(items: &[NestedMeta], options: &[&str]) -> Result<T> {
+    let mut errors = Error::accumulator();
+    let known = known(items, options, &mut errors);
+    let value = errors.handle(T::from_list(&known));
+    errors.finish()?;
+    value.ok_or_else(|| Error::custom("no value and no error"))
+}
+
+/// The items that are options with a value; the others become errors in this crate's words.
+fn known(items: &[NestedMeta], options: &[&str], errors: &mut Accumulator) -> Vec<NestedMeta> {
+    let mut seen = Vec::new();
+    let mut known = Vec::new();
+    for item in items {
+        let name = name(item);
+        match refusal(item, &name, options) {
+            Some(error) => errors.push(error.with_span(item)),
+            None if seen.contains(&name) => errors.push(
+                Error::custom(format!("`{name}` is given twice: remove one")).with_span(item),
+            ),
+            None => known.push(item.clone()),
+        }
+        seen.push(name);
+    }
+    known
+}
+
+fn name(item: &NestedMeta) -> String {
+    match item {
+        NestedMeta::Meta(meta) => path_to_string(meta.path()),
+        NestedMeta::NameValueInvalidExpr(pair) => path_to_string(&pair.path),
+        NestedMeta::Lit(_) => String::new(),
+    }
+}
+
+fn refusal(item: &NestedMeta, name: &str, options: &[&str]) -> Option<Error> {
+    if let NestedMeta::Lit(value) = item {
+        let first = options.first().copied().unwrap_or_default();
+        let value = value.to_token_stream();
+        return Some(Error::custom(format!(
+            "a value without the name of its option: write for example `{first} = {value}`"
+        )));
+    }
+    if !options.contains(&name) {
+        return Some(unknown(name, options));
+    }
+    let NestedMeta::NameValueInvalidExpr(pair) = item else {
+        return None;
+    };
+    Some(Error::custom(if pair.value.is_empty() {
+        format!("the value of `{name}` is missing after the `=`")
+    } else {
+        format!("this is no value: text goes in quotes, as in `{name} = \"..\"`")
+    }))
+}
+
+fn unknown(name: &str, options: &[&str]) -> Error {
+    let meant = options
+        .iter()
+        .map(|option| (strsim::jaro_winkler(name, option), option))
+        .filter(|(likeness, _)| *likeness > ALIKE)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let hint = meant.map_or_else(String::new, |(_, option)| {
+        format!("did you mean `{option}`? ")
+    });
+    let all = options.join("`, `");
+    Error::custom(format!(
+        "unknown option `{name}`: {hint}the options are `{all}`"
+    ))
+}

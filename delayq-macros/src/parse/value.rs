@@ -1,0 +1,290 @@
+//! The values of options: text, durations, numbers, choices.
+//!
+//! Each function reads `name = value` and answers a mistake with a line to write instead.
+
+use std::time::Duration;
+
+use darling::util::SpannedValue;
+use darling::{Error, Result};
+use jiff::{SignedDuration, SpanRelativeTo};
+use proc_macro2::Ident;
+use quote::{ToTokens, format_ident};
+use syn::spanned::Spanned;
+use syn::{Expr, Lit, Meta};
+
+use crate::name::{check_pattern, check_word};
+
+/// The longest duration, as delayq-core's `MAX_DELAY`: longer ones are mistakes of units.
+const MAX_DURATION: Duration = Duration::from_hours(87_600);
+/// The shortest lock: below it a busy machine could not extend its locks in time.
+const MIN_LOCK: Duration = Duration::from_secs(1);
+/// The shortest time limit: delayq measures whole milliseconds.
+const MIN_TIMEOUT: Duration = Duration::from_millis(1);
+
+pub(super) type Value<T> = Result<Option<SpannedValue<T>>>;
+
+fn wrong(at: &impl Spanned, message: impl std::fmt::Display) -> Error {
+    Error::custom(message).with_span(&at.span())
+}
+
+fn spanned<T>(value: T, at: &impl Spanned) -> SpannedValue<T> {
+    SpannedValue::new(value, at.span())
+}
+
+fn name_of(item: &Meta) -> String {
+    darling::util::path_to_string(item.path())
+}
+
+/// The value of `name = value`; `example` is a value that would do.
+fn value<'a>(item: &'a Meta, example: &str) -> Result<&'a Expr> {
+    let Meta::NameValue(pair) = item else {
+        let name = name_of(item);
+        return Err(wrong(
+            item,
+            format!("`{name}` takes a value: write `{name} = {example}`"),
+        ));
+    };
+    Ok(bare(&pair.value))
+}
+
+/// `expr` without the invisible groups that a `macro_rules!` macro puts around what it passes on.
+fn bare(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Group(group) => bare(&group.expr),
+        _ => expr,
+    }
+}
+
+fn literal(expr: &Expr) -> Option<&Lit> {
+    match expr {
+        Expr::Lit(expr) => Some(&expr.lit),
+        _ => None,
+    }
+}
+
+fn text(item: &Meta, example: &str) -> Result<(String, proc_macro2::Span)> {
+    let value = value(item, example)?;
+    match literal(value) {
+        Some(Lit::Str(text)) => Ok((text.value(), text.span())),
+        _ => Err(wrong(
+            value,
+            format!(
+                "expected text in quotes: write `{} = {example}`",
+                name_of(item)
+            ),
+        )),
+    }
+}
+
+pub(super) fn task_type(item: &Meta) -> Value<String> {
+    let (text, span) = text(item, "\"order.cancel\"")?;
+    check_pattern(&text)
+        .map_err(|rule| wrong(&span, format!("invalid task type {text:?}: {rule}")))?;
+    Ok(Some(spanned(text, &span)))
+}
+
+pub(super) fn worker_name(item: &Meta) -> Value<String> {
+    let (text, span) = text(item, "\"cancel-order\"")?;
+    check_word(&text)
+        .map_err(|rule| wrong(&span, format!("invalid worker name {text:?}: {rule}")))?;
+    Ok(Some(spanned(text, &span)))
+}
+
+pub(super) fn duration(item: &Meta) -> Value<Duration> {
+    let value = value(item, "\"30s\"")?;
+    let name = name_of(item);
+    let text = match literal(value) {
+        Some(Lit::Str(text)) => text.value(),
+        Some(Lit::Int(number)) if number.suffix().is_empty() => number.to_string(),
+        _ => {
+            let example = unquoted(value).unwrap_or_else(|| "30s".to_owned());
+            return Err(wrong(
+                value,
+                format!("a duration is text in quotes: write `{name} = \"{example}\"`"),
+            ));
+        }
+    };
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(wrong(
+            value,
+            format!("`{text}` has no unit: write `{name} = \"{text}s\"` (units: ms, s, m, h, d)"),
+        ));
+    }
+    let duration = parse_duration(&text).ok_or_else(|| {
+        wrong(
+            value,
+            format!(
+                "{text:?} is not a duration: write for example `{name} = \"30s\"` (units: ms, s, m, \
+                 h, d; they combine as in \"1m 30s\")"
+            ),
+        )
+    })?;
+    if duration > MAX_DURATION {
+        return Err(wrong(
+            value,
+            format!("{text:?} is longer than the limit of 10 years (3650d)"),
+        ));
+    }
+    Ok(Some(spanned(duration, value)))
+}
+
+/// `30s` or `1.5h`, written without its quotes.
+fn unquoted(value: &Expr) -> Option<String> {
+    let text = value.to_token_stream().to_string();
+    parse_duration(&text).map(|_| text)
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    let days = SpanRelativeTo::days_are_24_hours();
+    let duration = match text.parse::<SignedDuration>() {
+        Ok(duration) => duration,
+        // It has no days; a span has, and here they are of 24 hours as everywhere in delayq.
+        Err(_) => text.parse::<jiff::Span>().ok()?.to_duration(days).ok()?,
+    };
+    Duration::try_from(duration).ok()
+}
+
+pub(super) fn lock(item: &Meta) -> Value<Duration> {
+    at_least(
+        duration(item)?,
+        &MIN_LOCK,
+        "a lock lasts at least 1 s: write `lock = \"1s\"` or more",
+    )
+}
+
+pub(super) fn timeout(item: &Meta) -> Value<Duration> {
+    at_least(
+        duration(item)?,
+        &MIN_TIMEOUT,
+        "an attempt has at least 1 ms: write for example `timeout = \"30s\"`",
+    )
+}
+
+fn at_least<T: PartialOrd>(given: Option<SpannedValue<T>>, least: &T, rule: &str) -> Value<T> {
+    match &given {
+        Some(value) if **value < *least => Err(wrong(&value.span(), rule)),
+        _ => Ok(given),
+    }
+}
+
+/// A count of 1 or more that fits into 32 bits.
+pub(super) fn count(item: &Meta) -> Value<u32> {
+    let value = value(item, "8")?;
+    let number = match literal(value) {
+        Some(Lit::Int(number)) => number.base10_parse().ok(),
+        _ => None,
+    };
+    match number {
+        Some(0) => Err(wrong(value, zero_count(&name_of(item)))),
+        Some(number) => Ok(Some(spanned(number, value))),
+        None => Err(wrong(
+            value,
+            format!(
+                "expected a whole number, 1 or more: write for example `{} = 8`",
+                name_of(item)
+            ),
+        )),
+    }
+}
+
+fn zero_count(name: &str) -> &'static str {
+    match name {
+        "max" => {
+            "`max` counts every attempt, the first one too: it is 1 or more (for no retry write \
+             `retry = never`)"
+        }
+        "concurrency" => "`concurrency` is 1 or more: with 0 no task would ever run",
+        _ => "expected 1 or more",
+    }
+}
+
+/// A fraction of 0 to 1 in whole percents, as percents.
+pub(super) fn percent(item: &Meta) -> Value<u8> {
+    let value = value(item, "0.1")?;
+    let fraction: Option<f64> = match literal(value) {
+        Some(Lit::Float(number)) => number.base10_parse().ok(),
+        Some(Lit::Int(number)) => number.base10_parse().ok(),
+        _ => None,
+    };
+    let range = "`jitter` is a fraction of the wait, from 0.0 to 1.0: write for example \
+                 `jitter = 0.1` for 10 percent";
+    let Some(fraction) = fraction.filter(|fraction| (0.0..=1.0).contains(fraction)) else {
+        return Err(wrong(value, range));
+    };
+    let percent = (0..=100_u8).find(|p| (f64::from(*p) - fraction * 100.0).abs() < 1e-6);
+    match percent {
+        Some(percent) => Ok(Some(spanned(percent, value))),
+        None => Err(wrong(
+            value,
+            "`jitter` is a whole number of percents: two digits after the point, as in 0.12",
+        )),
+    }
+}
+
+/// One of `choices`, bare or in quotes, as the variant beside it.
+fn choice(item: &Meta, choices: &[(&str, &str)]) -> Value<Ident> {
+    let found = match item {
+        Meta::NameValue(pair) => word(bare(&pair.value)),
+        _ => String::new(),
+    };
+    let Some((_, variant)) = choices.iter().find(|(word, _)| *word == found) else {
+        return Err(no_choice(item, choices));
+    };
+    let span = match item {
+        Meta::NameValue(pair) => pair.value.span(),
+        _ => item.span(),
+    };
+    Ok(Some(SpannedValue::new(format_ident!("{variant}"), span)))
+}
+
+fn word(value: &Expr) -> String {
+    match literal(value) {
+        Some(Lit::Str(text)) => text.value(),
+        _ => value.to_token_stream().to_string(),
+    }
+}
+
+fn no_choice(item: &Meta, choices: &[(&str, &str)]) -> Error {
+    let name = name_of(item);
+    let lines = choices.iter().map(|(word, _)| format!("`{name} = {word}`"));
+    let lines = lines.collect::<Vec<_>>().join(" or ");
+    match item {
+        Meta::NameValue(pair) => wrong(&pair.value, format!("unknown value: write {lines}")),
+        _ => wrong(item, format!("`{name}` takes a value: write {lines}")),
+    }
+}
+
+/// Whether `item` is `name = word`, the word bare or in quotes.
+pub(super) fn is_word(item: &Meta, word: &'static str) -> bool {
+    choice(item, &[(word, word)]).is_ok()
+}
+
+pub(super) fn backoff(item: &Meta) -> Value<Ident> {
+    choice(item, &[("fixed", "Fixed"), ("exponential", "Exponential")])
+}
+
+pub(super) fn delivery(item: &Meta) -> Value<Ident> {
+    choice(
+        item,
+        &[
+            ("at_least_once", "AtLeastOnce"),
+            ("at_most_once", "AtMostOnce"),
+        ],
+    )
+}
+
+pub(super) fn on_late(item: &Meta) -> Value<Ident> {
+    choice(item, &[("run", "Run"), ("drop", "Drop"), ("dead", "Dead")])
+}
+
+/// `blocking`, a word without a value.
+pub(super) fn flag(item: &Meta) -> Result<bool> {
+    if matches!(item, Meta::Path(_)) {
+        return Ok(true);
+    }
+    let name = name_of(item);
+    Err(wrong(
+        item,
+        format!("`{name}` takes no value: write it alone, or leave it out"),
+    ))
+}
