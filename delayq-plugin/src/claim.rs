@@ -1,0 +1,166 @@
+//! Claiming a batch: what a claim brings, sorted into what to start and what to settle unstarted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::store::{
+    AttemptEnd, CLOCK_GUARD, ClaimRequest, EndCause, SettleOutcome, Settlement,
+};
+use delayq_core::{
+    ClaimedTask, Clock, Delivery, OnLate, Result, Store, TaskType, Timestamp, Trail, WorkerOptions,
+};
+use tracing::{info, warn};
+
+use crate::call::Backoff;
+use crate::roster::Crew;
+
+/// What a handler is made of, apart from what changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Bucket {
+    pub(crate) task_type: TaskType,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) crew: Crew,
+    pub(crate) options: WorkerOptions,
+    pub(crate) max_lock_expiries: u32,
+}
+
+/// What one claim brought.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// To start now.
+    pub(crate) start: Vec<ClaimedTask>,
+    /// To settle without a start.
+    pub(crate) settle: Vec<Settlement>,
+    /// How long until another claim can find something; `None`: nothing is known to come.
+    pub(crate) next_in: Option<Duration>,
+    /// How far the store's clock runs ahead of ours, if that matters; else zero.
+    pub(crate) clock_skew: Duration,
+    /// `Clock::elapsed` before the claim was sent.
+    pub(crate) sent_at: Duration,
+}
+
+impl Bucket {
+    /// Claims up to `limit` tasks. For an at-most-once type they are settled as done, too, before
+    /// anybody can start them: one whose settlement is not confirmed is not started.
+    pub(crate) async fn claim(self: Arc<Self>, limit: usize) -> Result<Batch> {
+        let sent_at = self.clock.elapsed();
+        let request = ClaimRequest {
+            limit,
+            lock_for: self.options.lock,
+            caller_now: self.clock.now(),
+            max_lock_expiries: self.max_lock_expiries,
+        };
+        let claimed = self.store.claim(&self.task_type, &request).await?;
+        self.report_ended(&claimed.ended);
+        let full = claimed.tasks.len() + claimed.ended.len() >= limit;
+        let mut batch = Batch {
+            start: Vec::with_capacity(claimed.tasks.len()),
+            settle: Vec::new(),
+            next_in: match claimed.next_due {
+                _ if full => Some(Duration::ZERO),
+                next_due => next_due.map(|due| due.since(claimed.now)),
+            },
+            clock_skew: self.clock_skew(claimed.store_now),
+            sent_at,
+        };
+        for task in claimed.tasks {
+            match self.refuse(&task, claimed.now) {
+                None => batch.start.push(task),
+                Some(end) => batch.settle.push(Settlement {
+                    lock: task.lock,
+                    end,
+                }),
+            }
+        }
+        if self.options.delivery == Delivery::AtMostOnce && !batch.start.is_empty() {
+            batch.start = self.settle_before_start(batch.start).await?;
+        }
+        Ok(batch)
+    }
+
+    /// Compared with our clock after the answer, so that a slow call is not taken for a fast clock.
+    fn clock_skew(&self, store_now: Timestamp) -> Duration {
+        let ahead = store_now.since(self.clock.now());
+        if ahead > CLOCK_GUARD {
+            ahead
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// Why `task` must not be started, if so: it is too late, or an expired lock was its last attempt.
+    fn refuse(&self, task: &ClaimedTask, now: Timestamp) -> Option<AttemptEnd> {
+        let lateness = now.since(task.due_at);
+        let late = self.options.late;
+        if task.trail == Trail::default() && lateness > late.after {
+            match late.action {
+                OnLate::Run => {}
+                OnLate::Drop => return Some(AttemptEnd::Expired),
+                OnLate::Dead => {
+                    let error = format!("late by {lateness:?}, the limit is {:?}", late.after);
+                    return Some(AttemptEnd::Dead { error });
+                }
+            }
+        }
+        let max_attempts = self.crew.max_attempts();
+        (task.attempt > max_attempts).then(|| AttemptEnd::Dead {
+            error: format!(
+                "no attempt is left: the lock of attempt {} of {max_attempts} expired",
+                task.attempt.saturating_sub(1)
+            ),
+        })
+    }
+
+    async fn settle_before_start(&self, tasks: Vec<ClaimedTask>) -> Result<Vec<ClaimedTask>> {
+        let done = |task: &ClaimedTask| Settlement {
+            lock: task.lock.clone(),
+            end: AttemptEnd::Done,
+        };
+        let settlements: Vec<_> = tasks.iter().map(done).collect();
+        let give_up_at = self.clock.elapsed().saturating_add(self.options.lock);
+        let mut backoff = Backoff::default();
+        // A lost answer is asked for again: a settlement can be repeated, and a task that was settled
+        // without being started would never run.
+        let outcomes = loop {
+            let outcomes = self
+                .store
+                .settle(&self.task_type, settlements.clone())
+                .await;
+            let retry_at = self.clock.elapsed().saturating_add(backoff.next());
+            match outcomes {
+                Err(error) if error.is_transient() && retry_at < give_up_at => {
+                    self.clock.sleep_until(retry_at).await;
+                }
+                Err(error) => {
+                    let ids: Vec<_> = tasks.iter().map(|task| &task.lock.id).collect();
+                    warn!(task_type = %self.task_type, ?ids, %error,
+                        "not started: nobody knows whether these at-most-once tasks are settled");
+                    return Err(error);
+                }
+                Ok(outcomes) => break outcomes,
+            }
+        };
+        let settled = tasks.into_iter().zip(outcomes);
+        Ok(settled
+            .filter(|(_, outcome)| *outcome == SettleOutcome::Settled)
+            .map(|(task, _)| task)
+            .collect())
+    }
+
+    fn report_ended(&self, ended: &[delayq_core::store::ClaimEnd]) {
+        let task_type = &self.task_type;
+        for end in ended {
+            let id = &end.id;
+            match end.cause {
+                EndCause::Poison => {
+                    warn!(%task_type, %id, "poison: its lock expired too often; sent to dead");
+                }
+                EndCause::Corrupt => {
+                    warn!(%task_type, %id, "its stored record is corrupt; sent to dead");
+                }
+                cause => info!(%task_type, %id, ?cause, "ended unstarted"),
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The README and the guide, so that every Rust snippet in them is compiled as a doc test.
+
+#[doc = include_str!("../../README.md")]
+mod readme {}
+
+#[doc = include_str!("../../docs/guide/change.md")]
+mod change {}
+
+#[doc = include_str!("../../docs/guide/instances.md")]
+mod instances {}
+
+#[doc = include_str!("../../docs/guide/operate.md")]
+mod operate {}
+
+#[doc = include_str!("../../docs/guide/redis.md")]
+mod redis {}
+
+#[doc = include_str!("../../docs/guide/retries.md")]
+mod retries {}
+
+#[doc = include_str!("../../docs/guide/sqlite.md")]
+mod sqlite {}
+
+#[doc = include_str!("../../docs/guide/submit.md")]
+mod submit {}
+
+#[doc = include_str!("../../docs/guide/testing.md")]
+mod testing {}
+
+#[doc = include_str!("../../docs/guide/workers.md")]
+mod workers {}

@@ -1,0 +1,240 @@
+//! What a handler does with the answers of the store and the results of the workers.
+
+use std::time::Duration;
+
+use delayq_core::store::{AttemptEnd, ExtendOutcome, SettleOutcome, Settlement};
+use delayq_core::worker::Attempt;
+use delayq_core::{ClaimedTask, Delivery, Error, Result, TaskContext};
+use tokio::task::{Id, JoinError};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, trace, warn};
+
+use super::{DelayBucketHandler, Event, give_back};
+use crate::claim::Batch;
+use crate::held::{Held, NewHold, Seq};
+use crate::run::{self, HandResult};
+use crate::running;
+
+/// Wait before a failed extension is tried again: many tries fit into what is left of the lock.
+const EXTEND_RETRY: Duration = Duration::from_millis(200);
+
+impl DelayBucketHandler {
+    pub(super) fn apply(&mut self, event: Event) {
+        match event {
+            Event::Claimed(Ok(batch)) => self.on_batch(batch),
+            Event::Claimed(Err(error)) => {
+                self.claim_at = self.elapsed() + self.claim_backoff.next();
+                self.on_error("claim", error);
+            }
+            Event::Settled(batch, Ok(outcomes)) => self.on_settled(&batch, &outcomes),
+            Event::Settled(batch, Err(error)) => {
+                batch
+                    .into_iter()
+                    .rev()
+                    .for_each(|one| self.unsettled.push_front(one));
+                self.settle_at = self.elapsed() + self.settle_backoff.next();
+                self.on_error("settle", error);
+            }
+            Event::Extended(seqs, sent_at, outcomes) => self.on_extended(seqs, sent_at, outcomes),
+            Event::Finished(result) => {
+                self.on_finished(result);
+                while let Some(result) = self.results.try_join_next_with_id() {
+                    self.on_finished(result);
+                }
+            }
+            Event::Woken => {
+                self.woken = true;
+                self.claim_at = self.elapsed();
+            }
+            Event::Timer => {}
+        }
+    }
+
+    fn on_error(&self, call: &str, error: Error) {
+        let task_type = &self.bucket.task_type;
+        self.wiring.status.update(|counters| {
+            counters.failures_in_a_row = counters.failures_in_a_row.saturating_add(1);
+            // One line when it begins; health tells the rest.
+            match counters.failures_in_a_row {
+                0 | 1 => warn!(%task_type, call, %error, "the store failed; trying again until it answers"),
+                _ => debug!(%task_type, call, %error, "the store still fails"),
+            }
+            counters.last_error = Some(error);
+        });
+    }
+
+    fn on_batch(&mut self, batch: Batch) {
+        let now = self.elapsed();
+        self.claim_backoff.reset();
+        let wait = batch
+            .next_in
+            .unwrap_or(self.wiring.poll)
+            .min(self.wiring.poll);
+        self.claim_at = if self.woken {
+            now
+        } else {
+            now.saturating_add(wait)
+        };
+        self.unsettled.extend(batch.settle);
+        let started = batch.start.len();
+        for task in batch.start {
+            self.start(task, batch.sent_at, now);
+        }
+        let (running, task_type) = (self.held.len(), &self.bucket.task_type);
+        self.wiring.status.update(|counters| {
+            if counters.failures_in_a_row > 0 {
+                info!(%task_type, failures = counters.failures_in_a_row, "the store answers again");
+            }
+            if counters.clock_skew.is_zero() && !batch.clock_skew.is_zero() {
+                warn!(%task_type, skew = ?batch.clock_skew,
+                    "the store's clock runs ahead of this host's: tasks wait for the later of the two");
+            }
+            counters.failures_in_a_row = 0;
+            counters.last_error = None;
+            counters.claimed_at = Some(batch.sent_at);
+            counters.clock_skew = batch.clock_skew;
+            counters.started += started as u64;
+            counters.running = running;
+        });
+    }
+
+    fn start(&mut self, task: ClaimedTask, claimed_at: Duration, now: Duration) {
+        // The answer of the claim may have come too late: this process may have been stopped meanwhile.
+        let has_run_out = claimed_at.saturating_add(self.bucket.options.lock) <= now;
+        let may_start = self.stop_at().is_none() && !has_run_out;
+        // An at-most-once task is settled as done already: it can only be run now or never.
+        if !may_start && self.bucket.options.delivery == Delivery::AtLeastOnce {
+            self.unsettled.push_back(give_back(task.lock, task.trail));
+            return;
+        }
+        let task_type = self.bucket.task_type.clone();
+        let store_now = task.lock_until.minus(self.bucket.options.lock);
+        let cancel = CancellationToken::new();
+        let attempt = Attempt {
+            id: task.lock.id.clone(),
+            attempt: task.attempt,
+            due_at: task.due_at,
+            claimed_at: store_now,
+            submitted_at: task.submitted_at,
+            fence: task.lock.fence,
+            headers: task.headers,
+            task_type,
+        };
+        trace!(task_type = %attempt.task_type, id = %attempt.id, attempt = attempt.attempt, "start");
+        let cx = TaskContext::new(attempt, cancel.clone());
+        let what = (cx, task.message, &task.trail);
+        let running = running::start(&mut self.results, &self.wiring.app, &self.bucket.crew, what);
+        let (lock, attempt, trail) = (task.lock, task.attempt, task.trail);
+        let hold = NewHold {
+            lock,
+            attempt,
+            trail,
+            cancel,
+            running,
+            claimed_at,
+            started_at: now,
+        };
+        self.held.add(hold);
+    }
+
+    fn on_finished(&mut self, result: Result<(Id, Vec<HandResult>), JoinError>) {
+        let id = result.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+        let held = self.held.remove(id);
+        let running = self.held.len();
+        self.wiring
+            .status
+            .update(|counters| counters.running = running);
+        let Some(held) = held else { return };
+        // At most once: settled before it started, whatever came of it.
+        if self.bucket.options.delivery == Delivery::AtMostOnce {
+            return;
+        }
+        let end = self.end_of(&held, result);
+        let Held { lock, attempt, .. } = held;
+        debug!(task_type = %self.bucket.task_type, id = %lock.id, attempt, ?end, "attempt ended");
+        self.unsettled.push_back(Settlement { lock, end });
+    }
+
+    fn end_of(&self, held: &Held, result: Result<(Id, Vec<HandResult>), JoinError>) -> AttemptEnd {
+        let crew = &self.bucket.crew;
+        match result {
+            Ok((_, results)) => run::conclude(crew, held.attempt, &held.trail, results),
+            Err(error) if error.is_panic() => {
+                run::failed(crew, held.attempt, &held.trail, run::describe(error))
+            }
+            // The application's runtime is going down; another instance may have more luck. Not at once,
+            // or this one would claim it again and again.
+            Err(_) => AttemptEnd::Release {
+                after: self.wiring.poll,
+                succeeded: held.trail_so_far().succeeded,
+            },
+        }
+    }
+
+    fn on_settled(&mut self, batch: &[Settlement], outcomes: &[SettleOutcome]) {
+        self.settle_backoff.reset();
+        let now = self.elapsed();
+        let back = batch
+            .iter()
+            .filter_map(|settlement| settlement.end.due_again_in());
+        if let Some(soonest) = back.min() {
+            self.claim_at = self.claim_at.min(now.saturating_add(soonest));
+        }
+        let (mut refused, mut lost) = (0, 0);
+        for (Settlement { lock, .. }, outcome) in batch.iter().zip(outcomes) {
+            let known = self.held.settled(lock);
+            if *outcome == SettleOutcome::LockLost {
+                let (task_type, id) = (&self.bucket.task_type, &lock.id);
+                warn!(%task_type, %id, "its lock was lost before it could be settled: it may run again");
+                refused += 1;
+                lost += u64::from(!known);
+            }
+        }
+        self.wiring.status.update(|counters| {
+            counters.settled += batch.len() as u64 - refused;
+            counters.locks_lost += lost;
+        });
+    }
+
+    fn on_extended(
+        &mut self,
+        seqs: Vec<Seq>,
+        sent_at: Duration,
+        outcomes: Result<Vec<ExtendOutcome>>,
+    ) {
+        match outcomes {
+            Ok(outcomes) => {
+                for (seq, outcome) in seqs.into_iter().zip(outcomes) {
+                    self.on_lock_extended(seq, sent_at, outcome);
+                }
+            }
+            Err(error) => {
+                let retry_at = self.elapsed() + EXTEND_RETRY;
+                for seq in seqs {
+                    self.held.extend_failed(seq, retry_at);
+                }
+                self.on_error("extend", error);
+            }
+        }
+    }
+
+    fn on_lock_extended(&mut self, seq: Seq, sent_at: Duration, outcome: ExtendOutcome) {
+        match outcome {
+            ExtendOutcome::Extended(_) => self.held.extended(seq, sent_at),
+            ExtendOutcome::CancelRequested(_) => {
+                self.held.extended(seq, sent_at);
+                self.held.request_cancel(seq);
+            }
+            ExtendOutcome::LockLost => {
+                // Otherwise it is known already, or the attempt has ended and been settled meanwhile.
+                if self.held.lose(seq) {
+                    let id = self.held.get(seq).map(|held| &held.lock.id);
+                    warn!(task_type = %self.bucket.task_type, ?id, "somebody else has its lock");
+                    self.wiring
+                        .status
+                        .update(|counters| counters.locks_lost += 1);
+                }
+            }
+        }
+    }
+}

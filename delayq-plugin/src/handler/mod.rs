@@ -1,0 +1,317 @@
+//! The handler of one task type: claim, hand out, collect, settle, sleep until there is something to do.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::store::{AttemptEnd, ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement};
+use delayq_core::{Delivery, Lock, Result, Trail};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::task::{Id, JoinError, JoinSet};
+use tracing::{info, warn};
+
+mod answers;
+
+use crate::call::{Backoff, Call};
+use crate::claim::{Batch, Bucket};
+use crate::health::Status;
+use crate::held::{Due, HeldLocks, Seq};
+use crate::run::{self, HandResult};
+
+/// A handler stops claiming while so many settlements wait for the store.
+const MAX_UNSETTLED: usize = 16 * MAX_BATCH;
+/// How long workers may take to react to `cancelled()` once the grace time of a shutdown is over.
+const STOP_NOTICE: Duration = Duration::from_millis(500);
+/// How long a stopping handler tries to settle what is left.
+const LAST_SETTLE: Duration = Duration::from_secs(5);
+
+/// Whether to go on; sent to all handlers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Running,
+    /// Claim nothing more, and stop the workers at this `Clock::elapsed`.
+    Stopping(Duration),
+}
+
+/// What a handler shares with the plugin that made it.
+#[derive(Clone, Debug)]
+pub(crate) struct Wiring {
+    pub(crate) app: Handle,
+    pub(crate) poll: Duration,
+    pub(crate) status: Status,
+    pub(crate) wake: Arc<Notify>,
+    pub(crate) phase: watch::Receiver<Phase>,
+}
+
+/// The handler of one task type, on a scheduler thread.
+///
+/// It claims what is due under a lock, hands it to the workers, settles their results in batches, keeps
+/// the locks extended meanwhile, and sleeps until the next due time, the next lock to extend, or the
+/// poll interval, whichever is first, or until woken. Any error of the store is survived: it backs off,
+/// tries again, and says so in its health. Only a shutdown ends it.
+#[derive(Debug)]
+pub struct DelayBucketHandler {
+    bucket: Arc<Bucket>,
+    wiring: Wiring,
+    held: HeldLocks,
+    results: JoinSet<Vec<HandResult>>,
+    unsettled: VecDeque<Settlement>,
+    to_extend: Vec<(Seq, Lock)>,
+    claiming: Call<Result<Batch>>,
+    settling: Call<(Vec<Settlement>, Result<Vec<SettleOutcome>>)>,
+    extending: Call<(Vec<Seq>, Duration, Result<Vec<ExtendOutcome>>)>,
+    claim_at: Duration,
+    settle_at: Duration,
+    /// Woken while a claim was under way, which may have looked too early to see why.
+    woken: bool,
+    claim_backoff: Backoff,
+    settle_backoff: Backoff,
+    timer: Call<()>,
+    timer_at: Duration,
+    /// The workers have been told to stop.
+    notice_given: bool,
+}
+
+#[derive(Debug)]
+enum Event {
+    Claimed(Result<Batch>),
+    Settled(Vec<Settlement>, Result<Vec<SettleOutcome>>),
+    Extended(Vec<Seq>, Duration, Result<Vec<ExtendOutcome>>),
+    Finished(Result<(Id, Vec<HandResult>), JoinError>),
+    Woken,
+    Timer,
+}
+
+impl DelayBucketHandler {
+    pub(crate) fn new(bucket: Arc<Bucket>, wiring: Wiring) -> Self {
+        // At-most-once tasks are settled before they start: there is no lock to extend.
+        let lock_for = match bucket.options.delivery {
+            Delivery::AtLeastOnce => bucket.options.lock,
+            Delivery::AtMostOnce => Duration::MAX,
+        };
+        let held = HeldLocks::new(lock_for, bucket.options.timeout);
+        Self {
+            bucket,
+            wiring,
+            held,
+            results: JoinSet::new(),
+            unsettled: VecDeque::new(),
+            to_extend: Vec::new(),
+            claiming: Call::none(),
+            settling: Call::none(),
+            extending: Call::none(),
+            claim_at: Duration::ZERO,
+            settle_at: Duration::ZERO,
+            woken: false,
+            claim_backoff: Backoff::default(),
+            settle_backoff: Backoff::default(),
+            timer: Call::none(),
+            timer_at: Duration::ZERO,
+            notice_given: false,
+        }
+    }
+
+    /// Runs until a shutdown is complete.
+    pub(crate) async fn run(mut self) {
+        info!(task_type = %self.bucket.task_type, workers = ?self.bucket.crew.hands, "handler started");
+        loop {
+            let now = self.elapsed();
+            self.do_what_is_due(now);
+            if self.is_finished(now) {
+                break;
+            }
+            let event = self.next_event(now).await;
+            self.apply(event);
+        }
+        let task_type = &self.bucket.task_type;
+        match self.unsettled.len() {
+            0 => info!(%task_type, "handler stopped"),
+            unsettled => {
+                warn!(%task_type, unsettled, "handler stopped; these locks expire by themselves");
+            }
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.bucket.clock.elapsed()
+    }
+
+    fn stop_at(&self) -> Option<Duration> {
+        match *self.wiring.phase.borrow() {
+            Phase::Running => None,
+            Phase::Stopping(at) => Some(at),
+        }
+    }
+
+    fn do_what_is_due(&mut self, now: Duration) {
+        let due = self.held.take_due(now);
+        self.take_due(due);
+        self.stop_what_is_due(now);
+        if !self.extending.is_under_way() && !self.to_extend.is_empty() {
+            self.start_extend(now);
+        }
+        if !self.settling.is_under_way() && !self.unsettled.is_empty() && self.settle_at <= now {
+            self.start_settle();
+        }
+        if self.may_claim() && self.claim_at <= now {
+            self.start_claim();
+        }
+    }
+
+    fn take_due(&mut self, due: Due) {
+        let task_type = &self.bucket.task_type;
+        for seq in due.run_out {
+            let id = self.held.get(seq).map(|held| &held.lock.id);
+            warn!(%task_type, ?id, "its lock ran out before it could be extended; told the worker to stop");
+            self.wiring
+                .status
+                .update(|counters| counters.locks_lost += 1);
+        }
+        let limit = self.bucket.options.timeout;
+        for held in due
+            .timed_out
+            .into_iter()
+            .filter_map(|seq| self.held.get(seq))
+        {
+            warn!(%task_type, id = %held.lock.id, attempt = held.attempt, ?limit, "timed out");
+            if self.bucket.options.delivery == Delivery::AtLeastOnce {
+                let end =
+                    run::time_is_up(&self.bucket.crew, held.attempt, &held.trail_so_far(), limit);
+                self.unsettled.push_back(Settlement {
+                    lock: held.lock.clone(),
+                    end,
+                });
+            }
+        }
+        self.to_extend.extend(due.extend);
+    }
+
+    /// When stopping: tells the workers at the end of the grace time, and gives back what is left soon
+    /// after.
+    fn stop_what_is_due(&mut self, now: Duration) {
+        let Some(stop_at) = self.stop_at().filter(|at| *at <= now) else {
+            return;
+        };
+        if !self.notice_given {
+            self.notice_given = true;
+            self.held.cancel_all();
+        }
+        if stop_at.saturating_add(STOP_NOTICE) <= now {
+            let left = self.held.conclude_all();
+            if self.bucket.options.delivery == Delivery::AtMostOnce {
+                return;
+            }
+            for (lock, trail) in left {
+                info!(task_type = %self.bucket.task_type, id = %lock.id, "given back by the shutdown");
+                self.unsettled.push_back(give_back(lock, trail));
+            }
+        }
+    }
+
+    fn is_finished(&self, now: Duration) -> bool {
+        let Some(stop_at) = self.stop_at() else {
+            return false;
+        };
+        let stopped = stop_at.saturating_add(STOP_NOTICE);
+        let workers_gone = self.held.is_empty() || stopped <= now;
+        let all_told = self.unsettled.is_empty()
+            && !self.settling.is_under_way()
+            && !self.claiming.is_under_way();
+        workers_gone && (all_told || stopped.saturating_add(LAST_SETTLE) <= now)
+    }
+
+    fn free_places(&self) -> usize {
+        self.bucket
+            .options
+            .concurrency
+            .saturating_sub(self.held.len())
+    }
+
+    fn may_claim(&self) -> bool {
+        !self.claiming.is_under_way()
+            && self.free_places() > 0
+            && self.unsettled.len() < MAX_UNSETTLED
+            && self.stop_at().is_none()
+    }
+
+    fn start_claim(&mut self) {
+        self.woken = false;
+        self.claiming
+            .start(Arc::clone(&self.bucket).claim(self.free_places().min(MAX_BATCH)));
+    }
+
+    fn start_settle(&mut self) {
+        let batch: Vec<_> = self
+            .unsettled
+            .drain(..self.unsettled.len().min(MAX_BATCH))
+            .collect();
+        let bucket = Arc::clone(&self.bucket);
+        self.settling.start(async move {
+            let outcomes = bucket.store.settle(&bucket.task_type, batch.clone()).await;
+            (batch, outcomes)
+        });
+    }
+
+    fn start_extend(&mut self, now: Duration) {
+        let (seqs, locks) = std::mem::take(&mut self.to_extend).into_iter().unzip();
+        let bucket = Arc::clone(&self.bucket);
+        self.extending.start(async move {
+            let lock_for = bucket.options.lock;
+            (
+                seqs,
+                now,
+                bucket
+                    .store
+                    .extend(&bucket.task_type, locks, lock_for)
+                    .await,
+            )
+        });
+    }
+
+    /// When to look again if nothing happens.
+    fn next_wake(&self, now: Duration) -> Option<Duration> {
+        let claim = self.may_claim().then_some(self.claim_at);
+        let unsettled = !self.settling.is_under_way() && !self.unsettled.is_empty();
+        let settle = unsettled.then_some(self.settle_at);
+        let stop = self.stop_at().map(|at| {
+            let ends = [at, at.saturating_add(STOP_NOTICE)];
+            let last = at.saturating_add(STOP_NOTICE + LAST_SETTLE);
+            ends.into_iter().find(|end| now < *end).unwrap_or(last)
+        });
+        [claim, settle, stop, self.held.next_timer()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    async fn next_event(&mut self, now: Duration) -> Event {
+        let wake_at = self
+            .next_wake(now)
+            .unwrap_or(now.saturating_add(self.wiring.poll));
+        if !self.timer.is_under_way() || self.timer_at != wake_at {
+            self.timer_at = wake_at;
+            self.timer.start(self.bucket.clock.sleep_until(wake_at));
+        }
+        tokio::select! {
+            Some(result) = self.results.join_next_with_id() => Event::Finished(result),
+            claimed = self.claiming.answer() => Event::Claimed(claimed),
+            (batch, outcomes) = self.settling.answer() => Event::Settled(batch, outcomes),
+            (seqs, sent_at, outcomes) = self.extending.answer() =>
+                Event::Extended(seqs, sent_at, outcomes),
+            () = self.wiring.wake.notified() => Event::Woken,
+            () = self.timer.answer() => Event::Timer,
+            // An error means that the plugin is gone without a shutdown: the timer goes on until its
+            // threads end.
+            Ok(()) = self.wiring.phase.changed() => Event::Timer,
+        }
+    }
+}
+
+fn give_back(lock: Lock, trail: Trail) -> Settlement {
+    let end = AttemptEnd::Release {
+        after: Duration::ZERO,
+        succeeded: trail.succeeded,
+    };
+    Settlement { lock, end }
+}

@@ -1,0 +1,114 @@
+//! How the plugin is doing.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use delayq_core::store::TypeStats;
+use delayq_core::{Error, TaskType};
+
+/// The state of a running plugin, see [`DelayQueuePlugin::health`](crate::DelayQueuePlugin::health).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Health {
+    /// The store's name.
+    pub store: String,
+    /// What is wrong with the store, if anything.
+    pub store_error: Option<Error>,
+    /// One for each type served here.
+    pub handlers: Vec<HandlerHealth>,
+    /// Types in the store that no worker here serves. Left alone: another instance may.
+    pub unserved: Vec<UnservedType>,
+}
+
+impl Health {
+    /// Whether the store is sound and every handler has reached it with its last call.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.store_error.is_none() && self.handlers.iter().all(HandlerHealth::is_ok)
+    }
+}
+
+/// The state of one handler.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HandlerHealth {
+    /// The type it serves.
+    pub task_type: TaskType,
+    /// Workers under way.
+    pub running: usize,
+    /// Attempts started since the plugin was.
+    pub started: u64,
+    /// Attempts settled since the plugin was started.
+    pub settled: u64,
+    /// Locks lost since the plugin was started.
+    pub locks_lost: u64,
+    /// Calls to the store that failed since the last one that succeeded.
+    pub failures_in_a_row: u32,
+    /// What the last of them said.
+    pub last_error: Option<Error>,
+    /// Time since the last claim that succeeded; `None` before the first.
+    pub since_last_claim: Option<Duration>,
+    /// How far the store's clock runs ahead of this process's, when that holds tasks back; else zero.
+    pub clock_skew: Duration,
+}
+
+impl HandlerHealth {
+    /// Whether its last call to the store succeeded, and the clocks agree.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.failures_in_a_row == 0 && self.clock_skew.is_zero()
+    }
+}
+
+/// A type that the store knows and nobody here serves.
+#[derive(Clone, Debug)]
+pub struct UnservedType {
+    /// The type.
+    pub task_type: TaskType,
+    /// Its counts, unless the store could not be asked.
+    pub stats: Option<TypeStats>,
+}
+
+/// What a handler lets others see; shared between its thread and `health()`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Status {
+    shared: Arc<Mutex<Counters>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) running: usize,
+    pub(crate) started: u64,
+    pub(crate) settled: u64,
+    pub(crate) locks_lost: u64,
+    pub(crate) failures_in_a_row: u32,
+    pub(crate) last_error: Option<Error>,
+    /// `Clock::elapsed` when the last claim was sent.
+    pub(crate) claimed_at: Option<Duration>,
+    pub(crate) clock_skew: Duration,
+}
+
+impl Status {
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Counters)) {
+        change(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn health(&self, task_type: TaskType, elapsed: Duration) -> HandlerHealth {
+        let counters = self
+            .shared
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        HandlerHealth {
+            task_type,
+            running: counters.running,
+            started: counters.started,
+            settled: counters.settled,
+            locks_lost: counters.locks_lost,
+            failures_in_a_row: counters.failures_in_a_row,
+            last_error: counters.last_error,
+            since_last_claim: counters.claimed_at.map(|at| elapsed.saturating_sub(at)),
+            clock_skew: counters.clock_skew,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Who serves which task type.
+
+use std::fmt;
+use std::sync::Arc;
+
+use delayq_core::{
+    Components, Delivery, TaskType, TaskWorker, TypePattern, WorkerOptions, WorkerRegistration,
+    seconds,
+};
+
+use crate::error::StartError;
+
+/// One worker, built and ready.
+#[derive(Clone)]
+pub(crate) struct Hand {
+    pub(crate) name: Arc<str>,
+    pub(crate) pattern: TypePattern,
+    pub(crate) options: WorkerOptions,
+    pub(crate) worker: Arc<dyn TaskWorker>,
+}
+
+impl fmt::Debug for Hand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.name, self.pattern)
+    }
+}
+
+/// All workers of this process.
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    hands: Vec<Hand>,
+}
+
+impl Roster {
+    /// Builds what the linker collected.
+    pub(crate) fn add_registered(
+        &mut self,
+        registered: impl Iterator<Item = &'static WorkerRegistration>,
+        components: &Components,
+    ) -> Result<(), StartError> {
+        for entry in registered {
+            let worker = (entry.build)(components).map_err(|missing| {
+                let (task_type, name) = (entry.task_type.to_owned(), entry.name.to_owned());
+                StartError::MissingComponent {
+                    task_type,
+                    name,
+                    missing,
+                }
+            })?;
+            self.add(entry.task_type, entry.name, entry.options, worker)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        pattern: &str,
+        name: &str,
+        options: WorkerOptions,
+        worker: Arc<dyn TaskWorker>,
+    ) -> Result<(), StartError> {
+        let (task_type, name) = (pattern.to_owned(), name.to_owned());
+        if let Some(reason) = invalid_option(&options) {
+            return Err(StartError::InvalidOption {
+                task_type,
+                name,
+                reason,
+            });
+        }
+        let pattern = TypePattern::new(pattern)?;
+        if self
+            .hands
+            .iter()
+            .any(|hand| hand.pattern == pattern && *hand.name == *name)
+        {
+            return Err(StartError::DuplicateWorker { task_type, name });
+        }
+        self.hands.push(Hand {
+            name: name.into(),
+            pattern,
+            options,
+            worker,
+        });
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.hands.is_empty()
+    }
+
+    pub(crate) fn has_patterns(&self) -> bool {
+        self.hands
+            .iter()
+            .any(|hand| matches!(hand.pattern, TypePattern::Prefix(_)))
+    }
+
+    /// The types that are served by name, each once.
+    pub(crate) fn exact_types(&self) -> Vec<TaskType> {
+        let mut types: Vec<_> = self.hands.iter().filter_map(exact_type).cloned().collect();
+        types.sort();
+        types.dedup();
+        types
+    }
+
+    /// The crew that serves `task_type`, if anybody does: its own workers, else those of the patterns
+    /// that match it.
+    pub(crate) fn crew(&self, task_type: &TaskType) -> Option<Crew> {
+        let serving = |exact: bool| {
+            let hands = self
+                .hands
+                .iter()
+                .filter(move |hand| exact_type(hand).is_some() == exact);
+            hands
+                .filter(|hand| hand.pattern.matches(task_type))
+                .cloned()
+                .collect::<Vec<_>>()
+        };
+        let hands = [serving(true), serving(false)]
+            .into_iter()
+            .find(|hands| !hands.is_empty());
+        hands.map(|hands| Crew { hands })
+    }
+
+    /// The types and patterns served, for logs and errors.
+    pub(crate) fn describe(&self) -> String {
+        let mut names: Vec<_> = self
+            .hands
+            .iter()
+            .map(|hand| hand.pattern.to_string())
+            .collect();
+        names.sort();
+        names.dedup();
+        names.join(", ")
+    }
+}
+
+fn exact_type(hand: &Hand) -> Option<&TaskType> {
+    match &hand.pattern {
+        TypePattern::Exact(task_type) => Some(task_type),
+        TypePattern::Prefix(_) => None,
+    }
+}
+
+fn invalid_option(options: &WorkerOptions) -> Option<&'static str> {
+    if options.lock < seconds(1) {
+        return Some("lock must be at least 1 s: shorter ones expire under an ordinary hiccup");
+    }
+    if options.concurrency == 0 {
+        return Some("concurrency must be at least 1");
+    }
+    if options.timeout.is_zero() {
+        return Some("timeout must be longer than 0");
+    }
+    None
+}
+
+/// The workers of one type; never empty. All of them run for each task.
+#[derive(Clone, Debug)]
+pub(crate) struct Crew {
+    pub(crate) hands: Vec<Hand>,
+}
+
+impl Crew {
+    fn options(&self) -> impl Iterator<Item = WorkerOptions> {
+        self.hands.iter().map(|hand| hand.options)
+    }
+
+    /// The options that the type as a whole is run with; see [`WorkerOptions`] for how they combine.
+    pub(crate) fn combined(&self) -> WorkerOptions {
+        let first = self.options().next().unwrap_or_default();
+        self.options().fold(first, |all, one| WorkerOptions {
+            timeout: all.timeout.max(one.timeout),
+            lock: all.lock.max(one.lock),
+            concurrency: all.concurrency.min(one.concurrency),
+            delivery: match (all.delivery, one.delivery) {
+                (Delivery::AtMostOnce, Delivery::AtMostOnce) => Delivery::AtMostOnce,
+                _ => Delivery::AtLeastOnce,
+            },
+            ..all
+        })
+    }
+
+    /// Most attempts that any worker allows.
+    pub(crate) fn max_attempts(&self) -> u32 {
+        self.options()
+            .map(|options| options.retry.max_attempts.max(1))
+            .max()
+            .unwrap_or(1)
+    }
+}

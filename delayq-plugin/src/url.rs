@@ -1,0 +1,130 @@
+//! Opening the store that a URL names.
+
+use std::sync::Arc;
+
+use delayq_core::store::{Durability, StoreOptions};
+use delayq_core::{Error, Result, Store, SystemClock};
+
+/// The forms that a store URL may have, for error messages.
+const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB or rediss://HOST:PORT/DB";
+
+/// Opens the store that `url` names and checks that it can keep what `options` ask for.
+///
+/// - `memory:` for tests: lost with the process, so it asks for `?durability=memory` or the option.
+/// - `sqlite:PATH`: the embedded store in one file, made if it is not there. `?sync=normal` trades the
+///   last commits before a power loss for speed (class `process` instead of `disk`).
+/// - `redis://[USER:PASSWORD@]HOST[:PORT][/DB]`, and `rediss://` for TLS.
+///
+/// `?durability=memory|process|disk` overrides the option: the weakest class that will do.
+///
+/// # Errors
+/// [`Error::InvalidInput`] for a URL of another form; [`Error::Misconfigured`], with the line to change,
+/// when the store cannot keep the durability class; whatever the store says when it cannot be opened.
+pub async fn open_store(url: &str, mut options: StoreOptions) -> Result<Arc<dyn Store>> {
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let mut relaxed = false;
+    for (key, value) in query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(key_value)
+    {
+        match (key, value) {
+            ("durability", value) => options.durability = durability(value)?,
+            ("sync", "normal") if place.starts_with("sqlite:") => relaxed = true,
+            ("sync", "full") if place.starts_with("sqlite:") => relaxed = false,
+            _ => {
+                return Err(Error::InvalidInput(format!(
+                    "unknown option {key}={value} in the store URL: durability=memory|process|disk, \
+                     and for sqlite sync=full|normal"
+                )));
+            }
+        }
+    }
+    match place.split_once(':') {
+        Some(("memory", "")) => memory(options),
+        #[cfg(feature = "sqlite")]
+        Some(("sqlite", path)) => sqlite(path, options, relaxed).await,
+        #[cfg(not(feature = "sqlite"))]
+        Some(("sqlite", _)) => Err(missing_feature("sqlite", (options, relaxed))),
+        #[cfg(feature = "redis")]
+        Some(("redis" | "rediss", _)) => redis(place, options).await,
+        #[cfg(not(feature = "redis"))]
+        Some(("redis" | "rediss", _)) => Err(missing_feature("redis", options)),
+        _ => Err(Error::InvalidInput(format!(
+            "unknown store URL {:?}: {FORMS}",
+            without_secrets(place)
+        ))),
+    }
+}
+
+fn key_value(pair: &str) -> (&str, &str) {
+    pair.split_once('=').unwrap_or((pair, ""))
+}
+
+fn durability(name: &str) -> Result<Durability> {
+    let classes = [
+        Durability::Memory,
+        Durability::Process,
+        Durability::Disk,
+        Durability::Replicated,
+    ];
+    classes
+        .into_iter()
+        .find(|class| class.as_str() == name)
+        .ok_or_else(|| {
+            Error::InvalidInput(format!(
+                "unknown durability {name:?}: memory, process, disk or replicated"
+            ))
+        })
+}
+
+/// A URL fit for a log: whatever stands between `//` and `@` may be a password.
+fn without_secrets(url: &str) -> String {
+    match (url.split_once("//"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}//***@{host}"),
+        _ => url.to_owned(),
+    }
+}
+
+fn memory(options: StoreOptions) -> Result<Arc<dyn Store>> {
+    if options.durability > Durability::Memory {
+        return Err(Error::Misconfigured {
+            store: "memory:".to_owned(),
+            setting: "its tasks are lost with the process".to_owned(),
+            fix: "use sqlite:PATH, or say memory:?durability=memory".to_owned(),
+        });
+    }
+    Ok(Arc::new(delayq_core::store::MemoryStore::new(
+        Arc::new(SystemClock),
+        options,
+    )))
+}
+
+#[cfg(feature = "sqlite")]
+async fn sqlite(path: &str, options: StoreOptions, relaxed: bool) -> Result<Arc<dyn Store>> {
+    use delayq_core::store::{SqliteStore, SqliteSync};
+    let path = path.strip_prefix("//").unwrap_or(path);
+    if path.is_empty() {
+        return Err(Error::InvalidInput(
+            "the store URL names no file: write sqlite:PATH".to_owned(),
+        ));
+    }
+    let sync = if relaxed {
+        SqliteSync::Normal
+    } else {
+        SqliteSync::Full
+    };
+    Ok(SqliteStore::open_with(path, Arc::new(SystemClock), options, sync).await?)
+}
+
+#[cfg(feature = "redis")]
+async fn redis(url: &str, options: StoreOptions) -> Result<Arc<dyn Store>> {
+    Ok(delayq_core::store::RedisStore::connect(url, options).await?)
+}
+
+#[cfg(not(all(feature = "sqlite", feature = "redis")))]
+fn missing_feature<T>(name: &str, _unused: T) -> Error {
+    Error::InvalidInput(format!(
+        "this build has no {name} store: enable the feature {name} of delayq-plugin"
+    ))
+}
