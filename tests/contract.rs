@@ -1,0 +1,25 @@
+//! The store contract on every store of this workspace.
+
+mod memory {
+    use delayq_tests::stores::Memory;
+
+    delayq_tests::contract_suite!(Memory::default());
+    delayq_tests::clock_suite!(Memory::default());
+}
+
+mod on_sqlite {
+    use delayq_tests::stores::Sqlite;
+
+    delayq_tests::contract_suite!(Sqlite::default());
+    delayq_tests::shared_suite!(Sqlite::default());
+    delayq_tests::damage_suite!(Sqlite::default());
+    delayq_tests::clock_suite!(Sqlite::default());
+}
+
+mod on_redis {
+    use delayq_tests::stores::Redis;
+
+    delayq_tests::contract_suite!(Redis);
+    delayq_tests::shared_suite!(Redis);
+    delayq_tests::damage_suite!(Redis);
+}

@@ -1,0 +1,191 @@
+//! One task of the model.
+
+use delayq_core::job::{Expiry, NewTask, When};
+use delayq_core::store::{AttemptEnd, EndCause};
+use delayq_core::task::Headers;
+use delayq_core::{ClaimedTask, Lock, TaskInfo, TaskState, Timestamp, Trail};
+
+use crate::op::Claim;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    /// What `find` answers.
+    pub(crate) info: TaskInfo,
+    /// What was asked for, with all changes made since; kept after the end, unlike a store does.
+    pub(crate) request: NewTask,
+    /// When the request is due, retries aside.
+    pub(crate) due_at: Timestamp,
+    pub(crate) submitted_at: Timestamp,
+    /// The number of the lock that holds it.
+    pub(crate) lock: Option<usize>,
+    /// The number of the lock settled last.
+    pub(crate) settled: Option<usize>,
+}
+
+impl Task {
+    pub(crate) fn new(new: &NewTask, now: Timestamp) -> Self {
+        let mut task = Self {
+            info: TaskInfo {
+                id: new.id.clone(),
+                state: TaskState::Scheduled,
+                at: now,
+                submitted_at: Some(now),
+                expires_at: None,
+                attempt: 0,
+                message: Some(new.message.clone()),
+                headers: new.headers.clone(),
+                trail: Trail::default(),
+                cancel_requested: false,
+            },
+            request: new.clone(),
+            due_at: now,
+            submitted_at: now,
+            lock: None,
+            settled: None,
+        };
+        task.move_to(due_at(new.when, now));
+        task.request.when = new.when;
+        task
+    }
+
+    pub(crate) fn is_asked_for_by(&self, new: &NewTask) -> bool {
+        let same_time = match (self.request.when, new.when) {
+            (When::After(delay), When::After(asked)) => delay == asked,
+            (When::At(_), When::At(asked)) => self.due_at == asked.max(self.submitted_at),
+            _ => false,
+        };
+        let same_content = self.request.message == new.message
+            && self.request.headers == new.headers
+            && self.request.expiry == new.expiry;
+        same_content && (same_time || self.info.state.is_ended())
+    }
+
+    /// Schedules it because somebody said so.
+    pub(crate) fn move_to(&mut self, due_at: Timestamp) {
+        self.due_at = due_at;
+        self.request.when = When::At(due_at);
+        self.info.state = TaskState::Scheduled;
+        self.info.at = due_at;
+        self.info.expires_at = match self.request.expiry {
+            None => None,
+            Some(Expiry::At(time)) => Some(time),
+            Some(Expiry::AfterDue(span)) => Some(due_at.plus(span)),
+        };
+    }
+
+    /// Locks it, or ends it.
+    pub(crate) fn claim(
+        &mut self,
+        claim: &Claim,
+        now: Timestamp,
+        store_now: Timestamp,
+        number: usize,
+    ) -> Result<ClaimedTask, EndCause> {
+        let mut due = self.info.at;
+        if self.info.state == TaskState::Running {
+            due = self.due_at;
+            self.info.trail.lock_expiries += 1;
+            self.lock = None;
+            let expiries = self.info.trail.lock_expiries;
+            if self.info.cancel_requested {
+                self.end(TaskState::Cancelled, store_now);
+                return Err(EndCause::Cancelled);
+            }
+            if expiries >= claim.max_lock_expiries {
+                self.die(store_now);
+                self.info.trail.last_error = Some(format!(
+                    "poison: its lock expired {expiries} times; its process may have crashed"
+                ));
+                return Err(EndCause::Poison);
+            }
+        }
+        if self.info.expires_at.is_some_and(|time| time <= now) {
+            self.end(TaskState::Expired, store_now);
+            return Err(EndCause::Expired);
+        }
+        self.info.state = TaskState::Running;
+        self.info.at = store_now.plus(claim.lock_for);
+        self.info.attempt += 1;
+        self.lock = Some(number);
+        Ok(ClaimedTask {
+            lock: Lock {
+                id: self.info.id.clone(),
+                fence: number as u64,
+            },
+            lock_until: self.info.at,
+            attempt: self.info.attempt,
+            due_at: due,
+            submitted_at: self.submitted_at,
+            expires_at: self.info.expires_at,
+            message: self.request.message.clone(),
+            headers: self.request.headers.clone(),
+            trail: self.info.trail.clone(),
+        })
+    }
+
+    pub(crate) fn settle(&mut self, end: &AttemptEnd, now: Timestamp) {
+        self.lock = None;
+        match end {
+            AttemptEnd::Done => self.end(TaskState::Done, now),
+            AttemptEnd::Expired => self.end(TaskState::Expired, now),
+            AttemptEnd::Dead { error } => {
+                self.fail(error);
+                self.die(now);
+            }
+            _ if self.info.cancel_requested => self.end(TaskState::Cancelled, now),
+            AttemptEnd::Retry {
+                after,
+                error,
+                succeeded,
+            } => {
+                self.fail(error);
+                self.put_back(now.plus(*after), succeeded);
+            }
+            AttemptEnd::Release { after, succeeded } => {
+                self.info.trail.releases += 1;
+                self.info.attempt -= 1;
+                self.put_back(now.plus(*after), succeeded);
+            }
+        }
+    }
+
+    fn fail(&mut self, error: &str) {
+        self.info.trail.failures += 1;
+        self.info.trail.last_error = Some(error.to_owned());
+    }
+
+    fn put_back(&mut self, at: Timestamp, succeeded: &[String]) {
+        self.info.state = TaskState::Scheduled;
+        self.info.at = at;
+        self.info.trail.succeeded = succeeded.to_vec();
+    }
+
+    fn die(&mut self, now: Timestamp) {
+        self.info.state = TaskState::Dead;
+        self.info.at = now;
+        self.info.cancel_requested = false;
+    }
+
+    pub(crate) fn end(&mut self, state: TaskState, now: Timestamp) {
+        self.info = TaskInfo {
+            id: self.info.id.clone(),
+            state,
+            at: now,
+            submitted_at: None,
+            expires_at: None,
+            attempt: self.info.attempt,
+            message: None,
+            headers: Headers::new(),
+            trail: Trail::default(),
+            cancel_requested: false,
+        };
+    }
+}
+
+/// A past time means now.
+pub(crate) fn due_at(when: When, now: Timestamp) -> Timestamp {
+    match when {
+        When::After(delay) => now.plus(delay),
+        When::At(time) => time.max(now),
+    }
+}

@@ -1,0 +1,110 @@
+//! Wake-ups: somebody who waits for a type hears that it has to look earlier.
+
+use std::time::Duration;
+
+use delayq_core::store::{DeadFilter, Wakeup, Wakeups};
+use delayq_core::{When, hours, minutes, seconds};
+
+use super::rig::{LONG, Rig, dead, id, job, usual_type};
+
+/// How long a test repeats its edge until its wake-up is heard: a subscription takes a moment.
+const PATIENCE: Duration = seconds(20);
+/// How often an edge is repeated.
+const TRIES: u64 = 50;
+/// How long one wake-up may take before the edge is repeated.
+const ONE_TRY: Duration = Duration::from_millis(100);
+
+/// Whether a wake-up for the usual type comes within one try.
+async fn is_woken(wakeups: &mut Wakeups) -> bool {
+    let heard = async {
+        loop {
+            match wakeups.next().await {
+                Some(Wakeup::Type(task_type)) if task_type == usual_type() => return true,
+                Some(_) => {}
+                None => return false,
+            }
+        }
+    };
+    tokio::time::timeout(ONE_TRY, heard).await.unwrap_or(false)
+}
+
+/// Repeats `edge`, which must wake each time, until a wake-up is heard.
+async fn wakes(rig: &Rig, mut edge: impl AsyncFnMut(u64)) {
+    let mut wakeups = rig.store().wakeups();
+    // Those of the preparation may still be on their way.
+    while is_woken(&mut wakeups).await {}
+    let heard = async {
+        for n in 0..TRIES {
+            edge(n).await;
+            if is_woken(&mut wakeups).await {
+                return true;
+            }
+        }
+        false
+    };
+    let heard = tokio::time::timeout(PATIENCE, heard).await;
+    assert_eq!(heard, Ok(true), "the edge wakes");
+}
+
+pub async fn a_first_task_wakes(rig: &Rig) {
+    wakes(rig, async |n| {
+        rig.accept(job(&n.to_string()).after(LONG)).await;
+        rig.cancel(&n.to_string()).await;
+    })
+    .await;
+}
+
+pub async fn an_earlier_task_wakes(rig: &Rig) {
+    rig.accept(job("first").after(hours(1_000))).await;
+    wakes(rig, async |n| {
+        rig.accept(job(&n.to_string()).after(minutes(50_000 - n)))
+            .await;
+    })
+    .await;
+}
+
+pub async fn moving_a_task_to_the_front_wakes(rig: &Rig) {
+    rig.accept(job("1").after(hours(1_000))).await;
+    wakes(rig, async |n| {
+        rig.reschedule("1", When::After(minutes(50_000 - n))).await;
+    })
+    .await;
+}
+
+pub async fn requeueing_wakes(rig: &Rig) {
+    let running = rig.run_more((0..TRIES).map(|n| n.to_string())).await;
+    for task in &running {
+        rig.settled(&task.lock, dead("gone")).await;
+    }
+    wakes(rig, async |n| {
+        let filter = DeadFilter::Ids(vec![id(&n.to_string())]);
+        rig.store()
+            .requeue_dead(&usual_type(), &filter, LONG)
+            .await
+            .unwrap();
+        rig.cancel(&n.to_string()).await;
+    })
+    .await;
+}
+
+pub async fn resuming_wakes(rig: &Rig) {
+    rig.accept(job("1")).await;
+    wakes(rig, async |_| {
+        rig.store().pause(&usual_type(), None).await.unwrap();
+        rig.store().resume(&usual_type()).await.unwrap();
+    })
+    .await;
+}
+
+pub async fn shortening_a_pause_wakes(rig: &Rig) {
+    rig.accept(job("1")).await;
+    let now = rig.now().await;
+    wakes(rig, async |_| {
+        rig.store().pause(&usual_type(), None).await.unwrap();
+        rig.store()
+            .pause(&usual_type(), Some(now.plus(LONG)))
+            .await
+            .unwrap();
+    })
+    .await;
+}

@@ -1,0 +1,241 @@
+//! A store that fails on request: the edges as seen through a broken network.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use delayq_core::store::{
+    AuditReport, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Cursor, DeadFilter,
+    Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, SubmitOutcome, TypeStats,
+    Wakeup, Wakeups,
+};
+use delayq_core::{
+    Error, Lock, NewTask, Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
+};
+use tokio::sync::broadcast;
+
+/// What happens to one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing: it goes through.
+    None,
+    /// It fails and is not applied.
+    NotApplied,
+    /// It is applied and its answer is lost.
+    AnswerLost,
+}
+
+/// Decides by the name of the edge (`claim`, `settle`, ..).
+pub type Plan = Box<dyn Fn(&'static str) -> Fault + Send + Sync>;
+
+/// Wraps a store; `plan` decides the fate of each call. Wake-ups are dropped if so asked.
+pub struct FaultyStore {
+    inner: Arc<dyn Store>,
+    plan: Plan,
+    mute: Option<broadcast::Sender<Wakeup>>,
+}
+
+impl std::fmt::Debug for FaultyStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FaultyStore({})", self.inner.name())
+    }
+}
+
+impl FaultyStore {
+    /// `inner` seen through `plan`.
+    pub fn new(
+        inner: Arc<dyn Store>,
+        plan: impl Fn(&'static str) -> Fault + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            inner,
+            plan: Box::new(plan),
+            mute: None,
+        }
+    }
+
+    /// The same, and no wake-up ever arrives.
+    #[must_use]
+    pub fn without_wakeups(mut self) -> Self {
+        self.mute = Some(broadcast::Sender::new(1));
+        self
+    }
+
+    async fn call<T: Send>(
+        &self,
+        edge: &'static str,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        let (store, detail) = (self.inner.name(), format!("{edge}: planned fault"));
+        match (self.plan)(edge) {
+            Fault::None => call.await,
+            Fault::NotApplied => Err(Error::Unavailable { store, detail }),
+            Fault::AnswerLost => {
+                call.await?;
+                Err(Error::Indeterminate { store, detail })
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn durability(&self) -> Durability {
+        self.inner.durability()
+    }
+
+    async fn check(&self) -> Result<()> {
+        self.call("check", self.inner.check()).await
+    }
+
+    async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        let count = tasks.len();
+        match self
+            .call("submit", async { Ok(self.inner.submit(tasks).await) })
+            .await
+        {
+            Ok(results) => results,
+            Err(error) => vec![Err(error); count],
+        }
+    }
+
+    async fn claim(&self, task_type: &TaskType, request: &ClaimRequest) -> Result<Claimed> {
+        self.call("claim", self.inner.claim(task_type, request))
+            .await
+    }
+
+    async fn settle(
+        &self,
+        task_type: &TaskType,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<SettleOutcome>> {
+        self.call("settle", self.inner.settle(task_type, settlements))
+            .await
+    }
+
+    async fn extend(
+        &self,
+        task_type: &TaskType,
+        locks: Vec<Lock>,
+        lock_for: Duration,
+    ) -> Result<Vec<ExtendOutcome>> {
+        self.call("extend", self.inner.extend(task_type, locks, lock_for))
+            .await
+    }
+
+    async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
+        self.call("cancel", self.inner.cancel(task_type, id)).await
+    }
+
+    async fn reschedule(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        when: When,
+    ) -> Result<ChangeOutcome> {
+        self.call("reschedule", self.inner.reschedule(task_type, id, when))
+            .await
+    }
+
+    async fn update(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+    ) -> Result<ChangeOutcome> {
+        self.call("update", self.inner.update(task_type, id, message))
+            .await
+    }
+
+    async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
+        self.call("find", self.inner.find(task_type, id)).await
+    }
+
+    async fn types(&self) -> Result<Vec<TaskType>> {
+        self.call("types", self.inner.types()).await
+    }
+
+    async fn register_type(&self, task_type: &TaskType) -> Result<()> {
+        self.call("register_type", self.inner.register_type(task_type))
+            .await
+    }
+
+    async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
+        self.call("stats", self.inner.stats(task_type)).await
+    }
+
+    async fn list(
+        &self,
+        task_type: &TaskType,
+        state: TaskState,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        self.call("list", self.inner.list(task_type, state, cursor, limit))
+            .await
+    }
+
+    async fn due_histogram(
+        &self,
+        task_type: &TaskType,
+        from: Timestamp,
+        to: Timestamp,
+        steps: usize,
+    ) -> Result<Vec<u64>> {
+        self.call(
+            "due_histogram",
+            self.inner.due_histogram(task_type, from, to, steps),
+        )
+        .await
+    }
+
+    async fn requeue_dead(
+        &self,
+        task_type: &TaskType,
+        filter: &DeadFilter,
+        interval: Duration,
+    ) -> Result<Vec<TaskId>> {
+        self.call(
+            "requeue_dead",
+            self.inner.requeue_dead(task_type, filter, interval),
+        )
+        .await
+    }
+
+    async fn discard_dead(&self, task_type: &TaskType, filter: &DeadFilter) -> Result<Vec<TaskId>> {
+        self.call("discard_dead", self.inner.discard_dead(task_type, filter))
+            .await
+    }
+
+    async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
+        self.call("pause", self.inner.pause(task_type, until)).await
+    }
+
+    async fn resume(&self, task_type: &TaskType) -> Result<()> {
+        self.call("resume", self.inner.resume(task_type)).await
+    }
+
+    async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
+        self.call("purge", self.inner.purge(task_type, state)).await
+    }
+
+    async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
+        self.call("audit", self.inner.audit(task_type, repair))
+            .await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+
+    fn wakeups(&self) -> Wakeups {
+        self.mute.as_ref().map_or_else(
+            || self.inner.wakeups(),
+            |mute| Wakeups::new(mute.subscribe()),
+        )
+    }
+}

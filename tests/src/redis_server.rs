@@ -1,0 +1,317 @@
+//! A real redis-server for tests: on a free port, in a folder of its own, gone with the test process.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+/// How long a server may take to load its data and answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How many ports are tried; another process may take one between the look and the start.
+const TRIES: usize = 20;
+/// Ports below those that systems give to outgoing connections. A client that reconnects to a dead
+/// server could otherwise get the server's own port and connect to itself.
+const PORTS: std::ops::Range<u16> = 20_000..30_000;
+/// What the server logs once it has loaded its data.
+const READY: &str = "Ready to accept connections";
+
+/// Starts the server, and ends it by its process id as soon as the pipe from the test process closes:
+/// on `kill`, on drop, and when the test process dies in whatever way. Only a line on the pipe keeps
+/// the folder. It closes its own output, so that the output ends when the server does.
+const WATCHER: &str = r#"
+trap "" INT TERM HUP
+"$@" </dev/null &
+pid=$!
+echo "pid $pid"
+exec >&-
+read -r keep
+kill -9 "$pid"
+wait "$pid"
+[ -n "$keep" ] || rm -rf -- "$FOLDER"
+"#;
+
+/// What the server writes to disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persistence {
+    /// Nothing.
+    None,
+    /// The append-only file, synced every second.
+    EverySecond,
+    /// The append-only file, synced before each answer.
+    Always,
+}
+
+/// A running redis-server, or one that was killed and can be started again on the same data.
+#[derive(Debug)]
+pub struct RedisServer {
+    port: u16,
+    folder: PathBuf,
+    persistence: Persistence,
+    extra: Vec<String>,
+    process: Option<Process>,
+}
+
+#[derive(Debug)]
+struct Process {
+    pid: u32,
+    watcher: Child,
+    pipe: ChildStdin,
+}
+
+impl RedisServer {
+    /// Starts a server with `extra` arguments and waits until it answers.
+    ///
+    /// # Panics
+    /// When there is no redis-server on the PATH, or it does not start.
+    #[must_use]
+    pub fn start(persistence: Persistence, extra: &[&str]) -> Self {
+        let folder = tempfile::Builder::new().prefix("delayq-redis-").tempdir();
+        let mut server = Self {
+            port: 0,
+            folder: folder.expect("a temporary folder can be made").keep(),
+            persistence,
+            extra: extra.iter().map(ToString::to_string).collect(),
+            process: None,
+        };
+        let mut log = Vec::new();
+        for _ in 0..TRIES {
+            match server.try_new_port() {
+                Ok(()) => return server,
+                Err(lines) => log = lines,
+            }
+        }
+        panic!("redis-server does not start: {log:#?}");
+    }
+
+    /// The server that all tests of a process share, with the append-only file. Use a namespace of your
+    /// own, and leave its settings alone.
+    #[must_use]
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<RedisServer> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start(Persistence::EverySecond, &[]))
+    }
+
+    /// The server's URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The server's port on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where the server keeps its files.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The process id while it runs.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(|process| process.pid)
+    }
+
+    /// Ends the server with SIGKILL; returns once it has gone. Its files stay.
+    pub fn kill(&mut self) {
+        if let Some(process) = self.process.take() {
+            process.kill();
+        }
+    }
+
+    /// Kills the server if it runs, starts it again on the same port and data, waits until it answers.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn restart(&mut self) {
+        self.kill();
+        if let Err(log) = self.launch() {
+            panic!(
+                "redis-server does not start again on port {}: {log:#?}",
+                self.port
+            );
+        }
+    }
+
+    fn try_new_port(&mut self) -> Result<(), Vec<String>> {
+        self.port = free_port();
+        self.launch()
+    }
+
+    /// Starts the process on the present port; an error is what it logged.
+    fn launch(&mut self) -> Result<(), Vec<String>> {
+        let mut watcher = self.command().spawn().expect("sh can be started");
+        let pipe = watcher.stdin.take().expect("the watcher's input is piped");
+        let output = watcher
+            .stdout
+            .take()
+            .expect("the watcher's output is piped");
+        let lines = read_lines(output);
+        let mut process = Process {
+            pid: 0,
+            watcher,
+            pipe,
+        };
+        let mut log = Vec::new();
+        while let Ok(line) = lines.recv_timeout(PATIENCE) {
+            if let Some(pid) = line.strip_prefix("pid ") {
+                process.pid = pid.parse().expect("the shell prints the process id");
+            }
+            if line.contains(READY) {
+                assert_answers(self.port);
+                self.process = Some(process);
+                return Ok(());
+            }
+            log.push(line);
+        }
+        process.kill();
+        Err(log)
+    }
+
+    fn command(&self) -> Command {
+        let (append, sync) = match self.persistence {
+            Persistence::None => ("no", "everysec"),
+            Persistence::EverySecond => ("yes", "everysec"),
+            Persistence::Always => ("yes", "always"),
+        };
+        let port = self.port.to_string();
+        let mut command = Command::new("sh");
+        command.args(["-c", WATCHER, "watcher"]).arg(find_binary());
+        command.args([
+            "--port",
+            &port,
+            "--bind",
+            "127.0.0.1",
+            "--logfile",
+            "",
+            "--save",
+            "",
+        ]);
+        command
+            .args(["--appendonly", append, "--appendfsync", sync])
+            .arg("--dir")
+            .arg(&self.folder);
+        command.args(&self.extra).env("FOLDER", &self.folder);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        command
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+        // What is left of a temporary folder harms nobody.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Process {
+    /// Tells the watcher to end the server, and waits until both have gone.
+    fn kill(mut self) {
+        // A watcher that has gone cannot be told, and needs not be.
+        let _ = self.pipe.write_all(b"keep\n");
+        let _ = self.watcher.wait();
+    }
+}
+
+/// Lines of the server's output. It is read to its end, so that the server never waits for a reader.
+fn read_lines(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    receiver
+}
+
+/// Panics unless a server answers on `port`, be it with a request to log in.
+fn assert_answers(port: u16) {
+    let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+    connection
+        .set_read_timeout(Some(PATIENCE))
+        .expect("the time limit is not zero");
+    connection.write_all(b"PING\r\n").expect("it reads");
+    let mut answer = [0];
+    connection.read_exact(&mut answer).expect("it answers");
+    assert!(
+        matches!(&answer, b"+" | b"-"),
+        "{answer:?} is no Redis answer"
+    );
+}
+
+fn free_port() -> u16 {
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let mut ports = std::iter::repeat_with(|| fastrand::u16(PORTS));
+    ports.find(is_free).expect("the ports do not end")
+}
+
+fn find_binary() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut candidates = std::env::split_paths(&path).map(|folder| folder.join("redis-server"));
+    candidates.find(|file| file.is_file()).unwrap_or_else(|| {
+        panic!("redis-server is not on the PATH: `cargo xtask test` installs it or says how")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_alive(pid: u32) -> bool {
+        let mut kill = Command::new("kill");
+        kill.args(["-0", &pid.to_string()]).stderr(Stdio::null());
+        kill.status().unwrap().success()
+    }
+
+    /// Sends one inline command and reads one line of the answer.
+    fn call(server: &RedisServer, command: &str) -> String {
+        let mut connection = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        connection
+            .write_all(format!("{command}\r\n").as_bytes())
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(connection).read_line(&mut line).unwrap();
+        line
+    }
+
+    #[test]
+    fn a_killed_server_is_gone_and_comes_back_with_its_data() {
+        let mut server =
+            RedisServer::start(Persistence::Always, &["--maxmemory-policy", "noeviction"]);
+        let pid = server.pid().unwrap();
+        assert!(is_alive(pid));
+        assert_eq!(call(&server, "SET a 1"), "+OK\r\n");
+        server.kill();
+        assert!(!is_alive(pid));
+        assert_eq!(server.pid(), None);
+        server.restart();
+        assert_ne!(server.pid(), Some(pid));
+        assert_eq!(call(&server, "INCR a"), ":2\r\n");
+    }
+
+    #[test]
+    fn a_dropped_server_leaves_neither_process_nor_folder() {
+        let server = RedisServer::start(Persistence::None, &[]);
+        let (pid, folder) = (server.pid().unwrap(), server.folder().to_owned());
+        assert!(folder.is_dir());
+        drop(server);
+        assert!(!is_alive(pid));
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn a_shared_server_is_one_server() {
+        assert_eq!(RedisServer::shared().port(), RedisServer::shared().port());
+        assert!(call(RedisServer::shared(), "PING").starts_with("+PONG"));
+    }
+}

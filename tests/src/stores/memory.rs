@@ -1,0 +1,33 @@
+//! Memory stores.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use delayq_core::store::{MemoryStore, StoreOptions};
+use delayq_core::{Store, Timestamp, VirtualClock};
+
+use crate::contract::{SettableClock, StoreUnderTest};
+
+/// Memory stores on a virtual clock. Each one is a world of its own.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    clock: VirtualClock,
+}
+
+#[async_trait]
+impl StoreUnderTest for Memory {
+    async fn open(&self, options: StoreOptions) -> Arc<dyn Store> {
+        Arc::new(MemoryStore::new(Arc::new(self.clock.clone()), options))
+    }
+
+    async fn advance(&self, span: Duration) {
+        self.clock.advance(span);
+    }
+}
+
+impl SettableClock for Memory {
+    fn set_clock(&self, time: Timestamp) {
+        self.clock.set(time);
+    }
+}

@@ -1,0 +1,15 @@
+//! The stores of this workspace, as the contract suite and the model test want them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "tests: a panic is a failure"
+)]
+
+mod memory;
+mod redis;
+mod sqlite;
+
+pub use memory::Memory;
+pub use redis::Redis;
+pub use sqlite::Sqlite;
