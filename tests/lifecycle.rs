@@ -1,0 +1,1041 @@
+//! The life of a task in the plugin, under virtual time on the memory store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use delayq_core::store::{CancelOutcome, ClaimRequest, Durability, MemoryStore, StoreOptions};
+use delayq_plugin::{
+    Clock, DelayQueueJob, DelayQueuePlugin, Delivery, LatePolicy, OnLate, RetryPolicy, StartError,
+    TaskError, TaskState, TaskType, TaskWorker, VirtualClock, WorkerOptions, hours, millis,
+    minutes, seconds,
+};
+use delayq_tests::faulty::{Fault, FaultyStore};
+use delayq_tests::rig::{Rig, info, reaches, send, soon, until};
+use tokio::sync::Notify;
+
+const EXACT: RetryPolicy = RetryPolicy {
+    jitter_percent: 0,
+    ..RetryPolicy::DEFAULT
+};
+
+fn retrying(max_attempts: u32) -> WorkerOptions {
+    WorkerOptions {
+        retry: RetryPolicy {
+            max_attempts,
+            ..EXACT
+        },
+        ..WorkerOptions::DEFAULT
+    }
+}
+
+#[tokio::test]
+async fn tasks_start_in_due_order() {
+    let mut rig = Rig::default();
+    let one_by_one = WorkerOptions {
+        concurrency: 1,
+        ..WorkerOptions::DEFAULT
+    };
+    let plugin = rig.start(one_by_one, |_| async { Ok(()) }).await;
+    let tasks = plugin.submit_service();
+    for (id, delay) in [("c", 30), ("a", 10), ("b", 20)] {
+        send(&tasks, id, minutes(delay)).await;
+    }
+    rig.clock.advance(minutes(31));
+    for id in ["a", "b", "c"] {
+        assert_eq!(rig.next().await.message, id);
+    }
+    reaches(&tasks, "c", TaskState::Done).await;
+    plugin.shutdown(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn nothing_starts_before_it_is_due_and_everything_when_it_is() {
+    let mut rig = Rig::default();
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, |_| async { Ok(()) })
+        .await;
+    send(&plugin.submit_service(), "a", minutes(30)).await;
+    rig.pass(&plugin, Duration::from_millis(1_799_999)).await;
+    assert!(!rig.has_started());
+    rig.clock.advance(millis(1));
+    let start = rig.next().await;
+    assert_eq!(
+        (start.at, start.cx.lateness()),
+        (minutes(30), Duration::ZERO)
+    );
+}
+
+#[tokio::test]
+async fn a_worker_sees_its_attempt_age_lateness_headers_and_fence() {
+    let mut rig = Rig::default();
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, |_| async { Ok(()) })
+        .await;
+    let job = DelayQueueJob::raw("job", "m")
+        .id("a")
+        .after(seconds(10))
+        .header("shop", "berlin");
+    plugin.submit_service().send(job).await.unwrap();
+    rig.clock.advance(seconds(15));
+    let cx = rig.next().await.cx;
+    assert_eq!(
+        (cx.id().as_str(), cx.task_type().as_str(), cx.attempt()),
+        ("a", "job", 1)
+    );
+    assert_eq!((cx.age(), cx.lateness()), (seconds(15), seconds(5)));
+    assert_eq!(
+        (cx.header("shop"), cx.header("other")),
+        (Some("berlin"), None)
+    );
+    assert!(cx.fence() > 0);
+}
+
+#[tokio::test]
+async fn retries_follow_the_backoff_exactly_and_the_last_failure_ends_in_dead() {
+    let mut rig = Rig::default();
+    let plugin = rig
+        .start(retrying(4), |_| async { Err(TaskError::retry("no luck")) })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    let mut expected = Duration::ZERO;
+    for (attempt, wait) in [(1, 1), (2, 2), (3, 4)] {
+        let start = rig.next().await;
+        assert_eq!((start.cx.attempt(), start.at), (attempt, expected));
+        let retry_at = rig.clock.now().plus(seconds(wait));
+        until("the retry is scheduled", || async {
+            (info(&tasks, "a").await.trail.failures == attempt).then_some(())
+        })
+        .await;
+        assert_eq!(info(&tasks, "a").await.at, retry_at);
+        expected += seconds(wait);
+        rig.clock.advance(seconds(wait));
+    }
+    assert_eq!((rig.next().await.at, expected), (expected, seconds(7)));
+    let dead = reaches(&tasks, "a", TaskState::Dead).await;
+    assert_eq!(
+        (dead.attempt, dead.trail.last_error.as_deref()),
+        (4, Some("no luck"))
+    );
+    rig.pass(&plugin, hours(1)).await;
+    assert!(!rig.has_started(), "a dead task does not start by itself");
+}
+
+#[tokio::test]
+async fn a_worker_decides_its_own_wait_or_the_end() {
+    let mut rig = Rig::default();
+    let plugin = rig
+        .start(retrying(5), |start| async move {
+            match start.cx.attempt() {
+                1 => Err(TaskError::retry_after(minutes(7), "busy")),
+                _ => Err(TaskError::dead("hopeless")),
+            }
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    rig.next().await;
+    until("the retry", || async {
+        (info(&tasks, "a").await.trail.failures == 1).then_some(())
+    })
+    .await;
+    assert_eq!(info(&tasks, "a").await.at, rig.clock.now().plus(minutes(7)));
+    rig.clock.advance(minutes(7));
+    assert_eq!(rig.next().await.cx.attempt(), 2);
+    let dead = reaches(&tasks, "a", TaskState::Dead).await;
+    assert_eq!(dead.trail.last_error.as_deref(), Some("hopeless"));
+}
+
+#[tokio::test]
+async fn a_release_gives_the_task_back_without_burning_an_attempt() {
+    let mut rig = Rig::default();
+    let released = Arc::new(AtomicBool::new(false));
+    let plugin = rig
+        .start(retrying(1), move |_| {
+            let first = !released.swap(true, Ordering::Relaxed);
+            async move {
+                if first {
+                    Err(TaskError::release(minutes(5)))
+                } else {
+                    Ok(())
+                }
+            }
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    assert_eq!(rig.next().await.cx.attempt(), 1);
+    until("the release", || async {
+        (info(&tasks, "a").await.trail.releases == 1).then_some(())
+    })
+    .await;
+    rig.clock.advance(minutes(5));
+    let again = rig.next().await;
+    assert_eq!((again.cx.attempt(), again.at), (1, minutes(5)));
+    reaches(&tasks, "a", TaskState::Done).await;
+}
+
+#[tokio::test]
+async fn an_attempt_over_its_time_limit_is_stopped_and_retried() {
+    let mut rig = Rig::default();
+    let options = WorkerOptions {
+        timeout: seconds(30),
+        ..retrying(2)
+    };
+    let plugin = rig.start(options, |_| std::future::pending()).await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    let first = rig.next().await;
+    rig.pass(&plugin, seconds(29)).await;
+    assert!(!first.cx.is_cancelled());
+    rig.clock.advance(seconds(1));
+    soon("the cancellation", first.cx.cancelled()).await;
+    until("the retry", || async {
+        (info(&tasks, "a").await.trail.failures == 1).then_some(())
+    })
+    .await;
+    assert_eq!(
+        info(&tasks, "a").await.trail.last_error.as_deref(),
+        Some("timed out after 30s")
+    );
+    rig.clock.advance(seconds(1));
+    assert_eq!(rig.next().await.cx.attempt(), 2);
+    rig.clock.advance(seconds(30));
+    reaches(&tasks, "a", TaskState::Dead).await;
+}
+
+#[tokio::test]
+async fn a_lock_is_extended_for_as_long_as_its_worker_runs() {
+    let mut rig = Rig::default();
+    let go = Arc::new(Notify::new());
+    let gate = Arc::clone(&go);
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, move |_| {
+            let gate = Arc::clone(&gate);
+            async move {
+                gate.notified().await;
+                Ok(())
+            }
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    let first = rig.next().await;
+    for _ in 0..20 {
+        let before = info(&tasks, "a").await.at;
+        rig.clock.advance(seconds(10));
+        until("an extension", || async {
+            (info(&tasks, "a").await.at > before).then_some(())
+        })
+        .await;
+    }
+    assert!(!first.cx.is_cancelled() && !rig.has_started());
+    go.notify_one();
+    reaches(&tasks, "a", TaskState::Done).await;
+}
+
+#[tokio::test]
+async fn an_expired_task_is_not_started() {
+    let rig = Rig::default();
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, |_| async { Ok(()) })
+        .await;
+    let tasks = plugin.submit_service();
+    tasks.pause("job", None).await.unwrap();
+    let job = DelayQueueJob::raw("job", "a")
+        .id("a")
+        .after(seconds(5))
+        .expires_after(seconds(10));
+    tasks.send(job).await.unwrap();
+    rig.pass(&plugin, seconds(16)).await;
+    tasks.resume("job").await.unwrap();
+    reaches(&tasks, "a", TaskState::Expired).await;
+    assert!(!rig.has_started());
+}
+
+#[tokio::test]
+async fn late_tasks_are_run_dropped_or_parked_as_their_type_says() {
+    for (action, state) in [
+        (OnLate::Run, TaskState::Done),
+        (OnLate::Drop, TaskState::Expired),
+        (OnLate::Dead, TaskState::Dead),
+    ] {
+        let rig = Rig::default();
+        let late = LatePolicy {
+            action,
+            after: minutes(10),
+        };
+        let options = WorkerOptions {
+            late,
+            ..WorkerOptions::DEFAULT
+        };
+        let plugin = rig.start(options, |_| async { Ok(()) }).await;
+        let tasks = plugin.submit_service();
+        tasks.pause("job", None).await.unwrap();
+        send(&tasks, "late", Duration::ZERO).await;
+        rig.pass(&plugin, minutes(10) + seconds(1)).await;
+        tasks.resume("job").await.unwrap();
+        reaches(&tasks, "late", state).await;
+        assert_eq!(rig.has_started(), action == OnLate::Run, "{action:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_shutdown_lets_running_workers_finish_and_claims_nothing_more() {
+    let mut rig = Rig::default();
+    let go = Arc::new(Notify::new());
+    let gate = Arc::clone(&go);
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, move |_| {
+            let gate = Arc::clone(&gate);
+            async move {
+                gate.notified().await;
+                Ok(())
+            }
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    let running = rig.next().await;
+    let finished = async {
+        go.notify_one();
+        reaches(&tasks, "a", TaskState::Done).await
+    };
+    soon("the shutdown", async {
+        tokio::join!(plugin.shutdown(minutes(1)), finished)
+    })
+    .await;
+    assert!(!running.cx.is_cancelled());
+    send(&tasks, "b", Duration::ZERO).await;
+    assert_eq!(info(&tasks, "b").await.state, TaskState::Scheduled);
+}
+
+#[tokio::test]
+async fn a_shutdown_gives_back_what_does_not_finish_without_burning_an_attempt() {
+    let mut rig = Rig::default();
+    let plugin = rig.start(retrying(1), |_| std::future::pending()).await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    let first = rig.next().await;
+    let time = async {
+        rig.clock.advance(seconds(9));
+        assert!(!first.cx.is_cancelled(), "the grace time is the worker's");
+        rig.clock.advance(seconds(1));
+        soon("the notice", first.cx.cancelled()).await;
+        rig.clock.advance(seconds(1));
+    };
+    soon("the shutdown", async {
+        tokio::join!(plugin.shutdown(seconds(10)), time)
+    })
+    .await;
+    let back = info(&tasks, "a").await;
+    assert_eq!(
+        (back.state, back.attempt, back.trail.releases),
+        (TaskState::Scheduled, 0, 1)
+    );
+
+    let _next = rig.start(retrying(1), |_| async { Ok(()) }).await;
+    let again = rig.next().await;
+    assert_eq!(again.cx.attempt(), 1);
+    assert!(again.cx.fence() > first.cx.fence());
+    reaches(&tasks, "a", TaskState::Done).await;
+}
+
+#[tokio::test]
+async fn after_a_restart_types_from_the_list_get_their_handlers_and_overdue_tasks_run() {
+    let mut rig = Rig::default();
+    let tasks = delayq_plugin::TaskSubmitService::new(Arc::clone(&rig.store));
+    for task_type in ["report.daily", "report.weekly", "other"] {
+        tasks
+            .send(DelayQueueJob::raw(task_type, task_type).after(minutes(1)))
+            .await
+            .unwrap();
+    }
+    rig.clock.advance(hours(5));
+    let worker = rig.worker(|_| async { Ok(()) });
+    let builder = rig
+        .builder()
+        .worker("report.*", WorkerOptions::DEFAULT, worker);
+    let plugin = builder.start().await.unwrap();
+    let mut started = [rig.next().await.message, rig.next().await.message];
+    started.sort();
+    assert_eq!(started, ["report.daily", "report.weekly"]);
+
+    let health = plugin.health().await;
+    let unserved = health.unserved.first().unwrap();
+    assert_eq!(unserved.task_type.as_str(), "other");
+    assert_eq!(
+        unserved.stats.as_ref().unwrap().due,
+        1,
+        "left alone, counted and shown"
+    );
+    assert_eq!(plugin.served_types().len(), 2);
+}
+
+#[tokio::test]
+async fn a_pattern_worker_serves_types_that_are_made_at_run_time() {
+    let mut rig = Rig::default();
+    let worker = rig.worker(|_| async { Ok(()) });
+    let builder = rig
+        .builder()
+        .worker("report.*", WorkerOptions::DEFAULT, worker);
+    let plugin = builder.start().await.unwrap();
+    let tasks = plugin.submit_service();
+    tasks
+        .send(DelayQueueJob::raw("report.new", "x"))
+        .await
+        .unwrap();
+    assert_eq!(rig.next().await.cx.task_type().as_str(), "report.new");
+}
+
+#[tokio::test]
+async fn a_type_of_another_instance_is_found_in_the_list_when_its_wake_up_is_lost() {
+    let mut rig = Rig::default();
+    rig.store = Arc::new(FaultyStore::new(rig.store.clone(), |_| Fault::None).without_wakeups());
+    let worker = rig.worker(|_| async { Ok(()) });
+    let builder = rig
+        .builder()
+        .worker("report.*", WorkerOptions::DEFAULT, worker);
+    let plugin = builder.start().await.unwrap();
+    plugin
+        .submit_service()
+        .send(DelayQueueJob::raw("report.new", "x"))
+        .await
+        .unwrap();
+    until("a look into the list", || async {
+        rig.clock.advance(seconds(5));
+        rig.has_started().then_some(())
+    })
+    .await;
+    assert_eq!(rig.next().await.message, "x");
+}
+
+#[tokio::test]
+async fn a_lost_wake_up_costs_at_most_one_poll_interval() {
+    let mut rig = Rig::default();
+    rig.store = Arc::new(FaultyStore::new(rig.store.clone(), |_| Fault::None).without_wakeups());
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, |_| async { Ok(()) })
+        .await;
+    rig.pass(&plugin, seconds(1)).await;
+    send(&plugin.submit_service(), "a", Duration::ZERO).await;
+    rig.clock.advance(seconds(1));
+    assert_eq!(rig.next().await.cx.lateness(), seconds(1));
+}
+
+#[tokio::test]
+async fn a_sooner_task_wakes_a_handler_that_sleeps_for_a_later_one() {
+    let mut rig = Rig::default();
+    let worker = rig.worker(|_| async { Ok(()) });
+    let builder = rig.builder().poll_interval(hours(1));
+    let plugin = builder
+        .worker("job", WorkerOptions::DEFAULT, worker)
+        .start()
+        .await
+        .unwrap();
+    let tasks = plugin.submit_service();
+    send(&tasks, "later", minutes(30)).await;
+    send(&tasks, "sooner", minutes(2)).await;
+    // The wake-up has been heard once the handler plans with the sooner task.
+    until("the start of the sooner task", || async {
+        rig.clock.advance(seconds(1));
+        rig.has_started().then_some(())
+    })
+    .await;
+    let start = rig.next().await;
+    assert_eq!(
+        (start.message.as_str(), start.cx.lateness() < minutes(28)),
+        ("sooner", true)
+    );
+}
+
+#[tokio::test]
+async fn poison_goes_to_dead_and_is_named() {
+    let rig = Rig::default();
+    let tasks = delayq_plugin::TaskSubmitService::new(Arc::clone(&rig.store));
+    send(&tasks, "a", Duration::ZERO).await;
+    let task_type = TaskType::new("job").unwrap();
+    // Three holders that die with the task in their hands.
+    for _ in 0..3 {
+        let request = ClaimRequest {
+            limit: 1,
+            lock_for: seconds(30),
+            caller_now: rig.clock.now(),
+            max_lock_expiries: 3,
+        };
+        assert_eq!(
+            rig.store
+                .claim(&task_type, &request)
+                .await
+                .unwrap()
+                .tasks
+                .len(),
+            1
+        );
+        rig.clock.advance(seconds(30));
+    }
+    let rig = rig;
+    let _plugin = rig
+        .start(WorkerOptions::DEFAULT, |_| async { Ok(()) })
+        .await;
+    let dead = reaches(&tasks, "a", TaskState::Dead).await;
+    assert!(dead.trail.last_error.unwrap().starts_with("poison"));
+    assert!(!rig.has_started());
+}
+
+#[tokio::test]
+async fn an_expired_lock_of_the_last_attempt_leaves_no_attempt() {
+    let rig = Rig::default();
+    let tasks = delayq_plugin::TaskSubmitService::new(Arc::clone(&rig.store));
+    send(&tasks, "a", Duration::ZERO).await;
+    let task_type = TaskType::new("job").unwrap();
+    let (lock_for, caller_now) = (seconds(30), rig.clock.now());
+    let request = ClaimRequest {
+        limit: 1,
+        lock_for,
+        caller_now,
+        max_lock_expiries: 3,
+    };
+    rig.store.claim(&task_type, &request).await.unwrap();
+    rig.clock.advance(seconds(30));
+    let _plugin = rig.start(retrying(1), |_| async { Ok(()) }).await;
+    let dead = reaches(&tasks, "a", TaskState::Dead).await;
+    assert_eq!(
+        dead.trail.last_error.as_deref(),
+        Some("no attempt is left: the lock of attempt 1 of 1 expired")
+    );
+    assert!(!rig.has_started());
+}
+
+#[tokio::test]
+async fn a_panic_is_a_failed_attempt_and_harms_nobody_else() {
+    let mut rig = Rig::default();
+    let plugin = rig
+        .start(retrying(1), |start| async move {
+            assert!(start.message != "bad", "broken on purpose");
+            Ok(())
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "bad", Duration::ZERO).await;
+    send(&tasks, "good", Duration::ZERO).await;
+    let dead = reaches(&tasks, "bad", TaskState::Dead).await;
+    assert_eq!(
+        dead.trail.last_error.as_deref(),
+        Some("panicked: broken on purpose")
+    );
+    reaches(&tasks, "good", TaskState::Done).await;
+    rig.next().await;
+}
+
+#[tokio::test]
+async fn a_stuck_blocking_worker_is_timed_out_and_keeps_only_its_own_place() {
+    let mut rig = Rig::default();
+    let options = WorkerOptions {
+        blocking: true,
+        concurrency: 2,
+        timeout: seconds(5),
+        ..retrying(1)
+    };
+    let (release, stuck) = std::sync::mpsc::channel::<()>();
+    let stuck = Arc::new(std::sync::Mutex::new(stuck));
+    let plugin = rig
+        .start(options, move |start| {
+            let stuck = Arc::clone(&stuck);
+            async move {
+                if start.message == "stuck" {
+                    // Blocks its thread until the test ends.
+                    let _ = stuck.lock().unwrap().recv();
+                }
+                Ok(())
+            }
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "stuck", Duration::ZERO).await;
+    rig.next().await;
+    rig.clock.advance(seconds(5));
+    let dead = reaches(&tasks, "stuck", TaskState::Dead).await;
+    assert_eq!(dead.trail.last_error.as_deref(), Some("timed out after 5s"));
+    for id in ["b", "c"] {
+        send(&tasks, id, Duration::ZERO).await;
+        reaches(&tasks, id, TaskState::Done).await;
+    }
+    assert_eq!(
+        plugin.health().await.handlers[0].running,
+        1,
+        "the stuck thread keeps its place"
+    );
+    drop(release);
+}
+
+/// Counts its runs.
+struct Mail(Arc<AtomicU32>);
+
+#[async_trait::async_trait]
+impl TaskWorker for Mail {
+    async fn invoke(&self, _: &str, _: &delayq_plugin::TaskContext) -> delayq_plugin::TaskResult {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Found in review: the results of an attempt that timed out died with it.
+#[tokio::test]
+async fn a_worker_that_succeeded_beside_one_that_timed_out_does_not_run_again() {
+    let mut rig = Rig::default();
+    let mails = Arc::new(AtomicU32::new(0));
+    let options = WorkerOptions {
+        timeout: seconds(30),
+        ..retrying(2)
+    };
+    let stuck = rig.worker(|_| std::future::pending());
+    let builder = rig.builder().worker("job", options, stuck);
+    let plugin = builder
+        .worker("job", options, Mail(Arc::clone(&mails)))
+        .start()
+        .await
+        .unwrap();
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    rig.next().await;
+    until("the mail", || async {
+        (mails.load(Ordering::Relaxed) == 1).then_some(())
+    })
+    .await;
+    // In steps, so that the lock is extended meanwhile.
+    for _ in 0..6 {
+        rig.pass(&plugin, seconds(5)).await;
+    }
+    until("the retry", || async {
+        (info(&tasks, "a").await.trail.failures == 1).then_some(())
+    })
+    .await;
+    assert!(info(&tasks, "a").await.trail.succeeded[0].ends_with("Mail"));
+    rig.clock.advance(seconds(1));
+    assert_eq!(rig.next().await.cx.attempt(), 2);
+    for _ in 0..6 {
+        rig.pass(&plugin, seconds(5)).await;
+    }
+    reaches(&tasks, "a", TaskState::Dead).await;
+    assert_eq!(mails.load(Ordering::Relaxed), 1);
+}
+
+/// Found in review: the place of a stuck blocking worker was given away when another worker of the type
+/// ran beside it.
+#[tokio::test]
+async fn a_stuck_blocking_worker_keeps_its_place_beside_another_worker() {
+    let mut rig = Rig::default();
+    let options = WorkerOptions {
+        blocking: true,
+        timeout: seconds(5),
+        ..retrying(1)
+    };
+    let (release, stuck) = std::sync::mpsc::channel::<()>();
+    let stuck = Arc::new(std::sync::Mutex::new(stuck));
+    let blocking = rig.worker(move |_| {
+        let stuck = Arc::clone(&stuck);
+        async move {
+            let _ = stuck.lock().unwrap().recv();
+            Ok(())
+        }
+    });
+    let mail = Mail(Arc::default());
+    let builder = rig.builder().worker("job", options, blocking);
+    let plugin = builder
+        .worker("job", retrying(1), mail)
+        .start()
+        .await
+        .unwrap();
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    rig.next().await;
+    rig.clock.advance(minutes(30));
+    reaches(&tasks, "a", TaskState::Dead).await;
+    assert_eq!(plugin.health().await.handlers[0].running, 1);
+    drop(release);
+    until("the end of the thread", || async {
+        (plugin.health().await.handlers[0].running == 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_worker_of_a_type_runs_and_a_retry_runs_only_those_that_failed() {
+    let mut rig = Rig::default();
+    let mails = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&mails);
+    let ship = rig.worker(|start| async move {
+        if start.cx.attempt() == 1 {
+            Err(TaskError::retry("no van"))
+        } else {
+            Ok(())
+        }
+    });
+    let plugin = rig
+        .builder()
+        .worker("job", retrying(3), ship)
+        .worker("job", retrying(3), Mail(counted))
+        .start()
+        .await
+        .unwrap();
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    rig.next().await;
+    until("the retry", || async {
+        (info(&tasks, "a").await.trail.failures == 1).then_some(())
+    })
+    .await;
+    let trail = info(&tasks, "a").await.trail;
+    assert!(trail.succeeded[0].ends_with("Mail"), "{trail:?}");
+    assert!(trail.last_error.unwrap().ends_with("Scripted: no van"));
+    rig.clock.advance(seconds(1));
+    assert_eq!(rig.next().await.cx.attempt(), 2);
+    reaches(&tasks, "a", TaskState::Done).await;
+    assert_eq!(mails.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn cancelling_a_running_task_tells_its_worker_and_no_attempt_follows() {
+    let mut rig = Rig::default();
+    let plugin = rig
+        .start(retrying(5), |start| async move {
+            start.cx.cancelled().await;
+            Err(TaskError::retry("stopped"))
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    rig.next().await;
+    assert_eq!(
+        tasks.cancel("job", "a").await.unwrap(),
+        CancelOutcome::Running
+    );
+    rig.clock.advance(seconds(10));
+    reaches(&tasks, "a", TaskState::Cancelled).await;
+    rig.pass(&plugin, hours(1)).await;
+    assert!(!rig.has_started());
+}
+
+#[tokio::test]
+async fn at_most_once_settles_before_the_start_and_never_retries() {
+    let mut rig = Rig::default();
+    let options = WorkerOptions {
+        delivery: Delivery::AtMostOnce,
+        ..retrying(5)
+    };
+    let store = Arc::clone(&rig.store);
+    let plugin = rig
+        .start(options, move |start| {
+            let store = Arc::clone(&store);
+            async move {
+                let found = store.find(start.cx.task_type(), start.cx.id()).await?;
+                assert_eq!(found.unwrap().state, TaskState::Done);
+                Err(TaskError::retry("lost for good"))
+            }
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    rig.next().await;
+    rig.pass(&plugin, minutes(5)).await;
+    assert!(!rig.has_started());
+    assert_eq!(info(&tasks, "a").await.state, TaskState::Done);
+}
+
+#[tokio::test]
+async fn an_at_most_once_task_whose_settlement_is_unsure_does_not_start() {
+    let mut rig = Rig::default();
+    let first = AtomicBool::new(true);
+    let plan = move |edge| match edge {
+        "settle" if first.swap(false, Ordering::Relaxed) => Fault::AnswerLost,
+        _ => Fault::None,
+    };
+    rig.store = Arc::new(FaultyStore::new(rig.store.clone(), plan));
+    let options = WorkerOptions {
+        delivery: Delivery::AtMostOnce,
+        ..WorkerOptions::DEFAULT
+    };
+    let plugin = rig.start(options, |_| async { Ok(()) }).await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    reaches(&tasks, "a", TaskState::Done).await;
+    rig.pass(&plugin, hours(1)).await;
+    assert!(!rig.has_started());
+}
+
+#[tokio::test]
+async fn an_outage_of_the_store_stalls_no_type_and_health_tells() {
+    let mut rig = Rig::default();
+    let down = Arc::new(AtomicBool::new(false));
+    let is_down = Arc::clone(&down);
+    let plan = move |_| {
+        if is_down.load(Ordering::Relaxed) {
+            Fault::NotApplied
+        } else {
+            Fault::None
+        }
+    };
+    rig.store = Arc::new(FaultyStore::new(rig.store.clone(), plan));
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, |_| async { Ok(()) })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", minutes(1)).await;
+    down.store(true, Ordering::Relaxed);
+    for _ in 0..100 {
+        rig.clock.advance(seconds(2));
+        until("another failed call", || async {
+            (plugin.health().await.handlers[0].failures_in_a_row > 0).then_some(())
+        })
+        .await;
+    }
+    let health = plugin.health().await;
+    assert!(!health.is_ok() && health.store_error.is_some());
+    assert!(
+        health.handlers[0]
+            .last_error
+            .as_ref()
+            .unwrap()
+            .is_transient()
+    );
+    down.store(false, Ordering::Relaxed);
+    rig.clock.advance(seconds(1));
+    assert_eq!(rig.next().await.message, "a");
+    reaches(&tasks, "a", TaskState::Done).await;
+    assert!(plugin.health().await.is_ok());
+}
+
+#[tokio::test]
+async fn a_settlement_whose_answer_is_lost_is_repeated_and_counts_once() {
+    let mut rig = Rig::default();
+    let calls = AtomicU32::new(0);
+    let plan = move |edge| match edge {
+        "settle" if calls.fetch_add(1, Ordering::Relaxed) < 3 => Fault::AnswerLost,
+        _ => Fault::None,
+    };
+    rig.store = Arc::new(FaultyStore::new(rig.store.clone(), plan));
+    let plugin = rig
+        .start(retrying(2), |_| async { Err(TaskError::retry("x")) })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    rig.next().await;
+    until("the repeated settlement", || async {
+        rig.clock.advance(millis(100));
+        (plugin.health().await.handlers[0].settled == 1).then_some(())
+    })
+    .await;
+    assert_eq!(plugin.health().await.handlers[0].locks_lost, 0);
+    assert_eq!(info(&tasks, "a").await.trail.failures, 1);
+}
+
+#[tokio::test]
+async fn a_task_whose_claim_is_answered_after_its_lock_ran_out_is_given_back_unstarted() {
+    let mut rig = Rig::default();
+    let first = AtomicBool::new(true);
+    let clock = rig.clock.clone();
+    let plan = move |edge| {
+        // As for a process that is stopped after it has sent the claim.
+        if edge == "claim" && first.swap(false, Ordering::Relaxed) {
+            clock.advance(WorkerOptions::DEFAULT.lock);
+        }
+        Fault::None
+    };
+    rig.store = Arc::new(FaultyStore::new(rig.store.clone(), plan));
+    let service = delayq_plugin::TaskSubmitService::new(Arc::clone(&rig.store));
+    send(&service, "a", Duration::ZERO).await;
+    let _plugin = rig.start(retrying(1), |_| std::future::pending()).await;
+    let start = rig.next().await;
+    assert_eq!(start.cx.attempt(), 1);
+    let running = info(&service, "a").await;
+    assert_eq!((running.trail.releases, rig.has_started()), (1, false));
+}
+
+#[tokio::test]
+async fn a_lock_that_cannot_be_extended_is_given_up_in_time() {
+    let mut rig = Rig::default();
+    let plan = |edge| {
+        if edge == "extend" {
+            Fault::NotApplied
+        } else {
+            Fault::None
+        }
+    };
+    let healthy = Arc::clone(&rig.store);
+    rig.store = Arc::new(FaultyStore::new(healthy.clone(), plan));
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, |start| async move {
+            start.cx.cancelled().await;
+            Ok(())
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    let first = rig.next().await;
+    // Somebody else takes the task over as soon as its lock runs out, before this process looks again.
+    tasks.pause("job", None).await.unwrap();
+    rig.clock.advance(seconds(29));
+    assert!(!first.cx.is_cancelled());
+    rig.clock.advance(seconds(1));
+    soon("the notice to the worker", first.cx.cancelled()).await;
+    until("the loss is counted", || async {
+        (plugin.health().await.handlers[0].locks_lost > 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_store_clock_that_jumps_ahead_starts_nothing_early_and_health_tells() {
+    let mut rig = Rig::default();
+    let store_clock = VirtualClock::default();
+    let store = MemoryStore::new(Arc::new(store_clock.clone()), StoreOptions::default());
+    rig.store = Arc::new(store);
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, |_| async { Ok(()) })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", minutes(30)).await;
+    store_clock.advance(hours(1));
+    rig.pass(&plugin, minutes(29)).await;
+    assert!(!rig.has_started());
+    let skew = plugin.health().await.handlers[0].clock_skew;
+    assert!(skew > minutes(30), "{skew:?}");
+    rig.clock.advance(minutes(1));
+    rig.next().await;
+}
+
+#[tokio::test]
+async fn a_step_of_the_hosts_clock_loses_no_lock_and_starts_nothing_early() {
+    let mut rig = Rig::default();
+    let store_clock = VirtualClock::default();
+    let store = MemoryStore::new(Arc::new(store_clock.clone()), StoreOptions::default());
+    rig.store = Arc::new(store);
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, |start| async move {
+            if start.message == "long" {
+                std::future::pending().await
+            } else {
+                Ok(())
+            }
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "long", Duration::ZERO).await;
+    let long = rig.next().await;
+    send(&tasks, "later", minutes(30)).await;
+    rig.clock.set(rig.clock.now().plus(hours(1)));
+    rig.pass(&plugin, seconds(1)).await;
+    assert!(!rig.has_started() && !long.cx.is_cancelled());
+    rig.clock.set(rig.clock.now().minus(hours(2)));
+    rig.pass(&plugin, seconds(1)).await;
+    assert!(!rig.has_started() && !long.cx.is_cancelled());
+}
+
+#[tokio::test]
+async fn no_more_workers_run_at_once_than_the_concurrency() {
+    let mut rig = Rig::default();
+    let options = WorkerOptions {
+        concurrency: 3,
+        ..WorkerOptions::DEFAULT
+    };
+    let go = Arc::new(tokio::sync::Semaphore::new(0));
+    let gate = Arc::clone(&go);
+    let plugin = rig
+        .start(options, move |_| {
+            let gate = Arc::clone(&gate);
+            async move {
+                gate.acquire().await?.forget();
+                Ok(())
+            }
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    for id in ["a", "b", "c", "d"] {
+        send(&tasks, id, Duration::ZERO).await;
+    }
+    for _ in 0..3 {
+        rig.next().await;
+    }
+    rig.clock.advance(seconds(1));
+    assert_eq!(tasks.stats("job").await.unwrap().running, 3);
+    assert!(!rig.has_started());
+    go.add_permits(1);
+    rig.next().await;
+    go.add_permits(3);
+    for id in ["a", "b", "c", "d"] {
+        reaches(&tasks, id, TaskState::Done).await;
+    }
+}
+
+#[tokio::test]
+async fn many_types_share_a_few_threads() {
+    let mut rig = Rig::default();
+    let mut builder = rig.builder().threads(2);
+    for n in 0..20 {
+        let worker = rig.worker(|_| async { Ok(()) });
+        builder = builder.worker(format!("type.{n}"), WorkerOptions::DEFAULT, worker);
+    }
+    let plugin = builder.start().await.unwrap();
+    let tasks = plugin.submit_service();
+    for n in 0..20 {
+        tasks
+            .send(DelayQueueJob::raw(format!("type.{n}"), "x"))
+            .await
+            .unwrap();
+    }
+    for _ in 0..20 {
+        rig.next().await;
+    }
+    plugin.shutdown(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn a_plugin_that_cannot_work_does_not_start_and_says_why() {
+    let rig = Rig::default();
+    let message = |error: StartError| error.to_string();
+    let nobody = rig.builder().start().await.unwrap_err();
+    assert!(matches!(nobody, StartError::NoWorkers), "{nobody}");
+
+    let ok = || rig.worker(|_| async { Ok(()) });
+    let builder = || rig.builder().worker("job", WorkerOptions::DEFAULT, ok());
+    let missing = builder()
+        .expect_types(["job", "mail"])
+        .start()
+        .await
+        .unwrap_err();
+    assert!(message(missing).contains("expected types mail; registered: job"));
+    let twice = builder()
+        .worker("job", WorkerOptions::DEFAULT, ok())
+        .start()
+        .await
+        .unwrap_err();
+    assert!(message(twice).contains("give one another name"));
+    let options = WorkerOptions {
+        lock: millis(999),
+        ..WorkerOptions::DEFAULT
+    };
+    let short = rig
+        .builder()
+        .worker("job", options, ok())
+        .start()
+        .await
+        .unwrap_err();
+    assert!(message(short).contains("at least 1 s"));
+    let bad = rig
+        .builder()
+        .worker("no blanks", options, ok())
+        .start()
+        .await
+        .unwrap_err();
+    assert!(message(bad).contains("at least 1 s"));
+
+    let durable = DelayQueuePlugin::builder()
+        .without_registered_workers()
+        .url("memory:");
+    let durable = durable
+        .worker("job", WorkerOptions::DEFAULT, ok())
+        .durability(Durability::Disk);
+    assert!(message(durable.start().await.unwrap_err()).contains("lost with the process"));
+}
