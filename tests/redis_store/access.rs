@@ -1,0 +1,262 @@
+//! Who may connect, and how: users, passwords, TLS.
+
+use std::path::Path;
+use std::time::Duration;
+
+use delayq_core::store::{AttemptEnd, DeadFilter, RedisStore, Settlement};
+use delayq_core::{Error, Store, TaskState, When};
+use delayq_tests::redis_server::{Persistence, RedisServer};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+use super::{accept, claim, id, job, options, raw, run, task_type};
+
+/// What the refusals tell an operator to grant.
+const GRANT: &str = "~delayq:* &delayq:* +@hash +@sortedset +@set +evalsha +script|load +publish \
+    +subscribe +info +select +time +type +unlink +rename +pexpire +config|get";
+
+fn url(server: &RedisServer, user: &str) -> String {
+    format!("redis://{user}@127.0.0.1:{}", server.port())
+}
+
+async fn refusal(url: &str) -> String {
+    let error = RedisStore::connect(url, options()).await.unwrap_err();
+    assert!(matches!(error, Error::Misconfigured { .. }), "{error}");
+    let message = error.to_string();
+    assert!(!message.contains("hunter"), "{message}");
+    message
+}
+
+/// Takes every edge once.
+async fn use_every_edge(store: &RedisStore) {
+    let (task_type, hour) = (task_type(), Duration::from_hours(1));
+    store.register_type(&task_type).await.unwrap();
+    for name in ["1", "2", "3", "4"] {
+        accept(store, job(name)).await;
+    }
+    for name in ["5", "6"] {
+        accept(store, job(name).after(hour)).await;
+    }
+    let locks: Vec<_> = claim(store)
+        .await
+        .unwrap()
+        .tasks
+        .into_iter()
+        .map(|t| t.lock)
+        .collect();
+    store.extend(&task_type, locks.clone(), hour).await.unwrap();
+    let error = || "no".to_owned();
+    let ends = [
+        AttemptEnd::Done,
+        AttemptEnd::Dead { error: error() },
+        AttemptEnd::Retry {
+            after: hour,
+            error: error(),
+            succeeded: Vec::new(),
+        },
+        AttemptEnd::Dead { error: error() },
+    ];
+    let settlements = locks
+        .into_iter()
+        .zip(ends)
+        .map(|(lock, end)| Settlement { lock, end });
+    store
+        .settle(&task_type, settlements.collect())
+        .await
+        .unwrap();
+    store.cancel(&task_type, &id("5")).await.unwrap();
+    store
+        .reschedule(&task_type, &id("6"), When::After(hour))
+        .await
+        .unwrap();
+    store.update(&task_type, &id("6"), vec![1]).await.unwrap();
+    store.find(&task_type, &id("6")).await.unwrap();
+    store.types().await.unwrap();
+    store
+        .list(&task_type, TaskState::Dead, None, 9)
+        .await
+        .unwrap();
+    let stats = store.stats(&task_type).await.unwrap();
+    store
+        .due_histogram(&task_type, stats.now, stats.now.plus(hour), 9)
+        .await
+        .unwrap();
+    let one = DeadFilter::Ids(vec![id("2")]);
+    store.requeue_dead(&task_type, &one, hour).await.unwrap();
+    store
+        .discard_dead(&task_type, &DeadFilter::all())
+        .await
+        .unwrap();
+    store.pause(&task_type, None).await.unwrap();
+    store.resume(&task_type).await.unwrap();
+    for state in [TaskState::Scheduled, TaskState::Dead, TaskState::Done] {
+        store.purge(&task_type, state).await.unwrap();
+    }
+    store.audit(&task_type, true).await.unwrap();
+    store.check().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_least_rights_that_are_documented_are_enough() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let mut redis = raw(&server).await;
+    let user = format!("ACL SETUSER app on >hunter2 {GRANT}");
+    run::<()>(&mut redis, &user).await;
+    let store = RedisStore::connect(&url(&server, "app:hunter2"), options())
+        .await
+        .unwrap();
+    use_every_edge(&store).await;
+    assert!(!store.name().contains("hunter2"), "{}", store.name());
+    let log: Vec<redis::Value> = run(&mut redis, "ACL LOG").await;
+    assert!(log.is_empty(), "something was refused: {log:?}");
+}
+
+#[tokio::test]
+async fn a_user_without_config_can_connect() {
+    let server = RedisServer::start(Persistence::Always, &[]);
+    let mut redis = raw(&server).await;
+    let rights = GRANT.replace("+config|get", "");
+    run::<()>(
+        &mut redis,
+        format!("ACL SETUSER app on >hunter2 {rights}").trim(),
+    )
+    .await;
+    let store = RedisStore::connect(&url(&server, "app:hunter2"), options())
+        .await
+        .unwrap();
+    // It cannot see that the file is synced before each answer.
+    assert_eq!(store.durability(), delayq_core::store::Durability::Process);
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_do_what_an_edge_does_is_refused_before_anything_is_half_done() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let mut redis = raw(&server).await;
+    for (missing, named) in [
+        ("+@sortedset", "zadd"),
+        ("+@hash", "hset"),
+        ("+pexpire", "pexpire"),
+        ("+rename", "rename"),
+        ("+unlink", "unlink"),
+        ("&delayq:*", "channels"),
+        ("+@set", "sadd"),
+        ("+type", "type"),
+        ("+publish", "publish"),
+        ("+subscribe", "subscribe"),
+        ("+script|load", "script|load"),
+        ("+evalsha", "evalsha"),
+        ("+info", "info"),
+        ("~delayq:*", ""),
+    ] {
+        let rights = GRANT.replace(missing, "");
+        run::<()>(
+            &mut redis,
+            &format!(
+                "ACL SETUSER app reset on >hunter2 {}",
+                rights.trim().replace("  ", " ")
+            ),
+        )
+        .await;
+        let message = refusal(&url(&server, "app:hunter2")).await;
+        assert!(message.contains(GRANT), "{missing}: {message}");
+        assert!(message.contains(named), "{missing}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_or_missing_password_is_refused_with_what_to_write() {
+    let server = RedisServer::start(Persistence::None, &["--requirepass", "hunter2"]);
+    for user in ["app:hunter3", ":hunter3"] {
+        let message = refusal(&url(&server, user)).await;
+        assert!(message.contains("redis://USER:PASSWORD@HOST"), "{message}");
+    }
+    let message = refusal(&server.url()).await;
+    assert!(message.contains("redis://USER:PASSWORD@HOST"), "{message}");
+    let store = RedisStore::connect(&url(&server, ":hunter2"), options())
+        .await
+        .unwrap();
+    accept(&store, job("1")).await;
+}
+
+/// Writes a private authority and a server's certificate signed by it into `folder`.
+fn write_certificates(folder: &Path) {
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let server = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let server = server.signed_by(&key, &authority).unwrap();
+    std::fs::write(folder.join("ca.pem"), authority.pem()).unwrap();
+    std::fs::write(folder.join("server.pem"), server.pem()).unwrap();
+    std::fs::write(folder.join("server.key"), key.serialize_pem()).unwrap();
+}
+
+fn tls_server(folder: &Path) -> (RedisServer, u16) {
+    write_certificates(folder);
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (certificate, key, authority) = (file("server.pem"), file("server.key"), file("ca.pem"));
+    // The fixture looks after a plain port; the other one is next to it.
+    let mut port = fastrand::u16(30_000..32_000);
+    while std::net::TcpListener::bind(("127.0.0.1", port)).is_err() {
+        port += 1;
+    }
+    let tls_port = port.to_string();
+    let server = RedisServer::start(
+        Persistence::None,
+        &[
+            "--tls-port",
+            &tls_port,
+            "--tls-cert-file",
+            &certificate,
+            "--tls-key-file",
+            &key,
+            "--tls-ca-cert-file",
+            &authority,
+            "--tls-auth-clients",
+            "no",
+        ],
+    );
+    (server, port)
+}
+
+/// Set in the process that is to trust the private authority.
+const TRUSTING: &str = "DELAYQ_TEST_TLS_URL";
+
+/// `SSL_CERT_FILE` holds for a whole process, so the test runs once more in one of its own.
+#[tokio::test]
+async fn tls_trusts_the_authority_it_is_given_and_no_other() {
+    if let Ok(url) = std::env::var(TRUSTING) {
+        let store = RedisStore::connect(&url, options()).await.unwrap();
+        use_every_edge(&store).await;
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, port) = tls_server(folder.path());
+    let url = format!("rediss://127.0.0.1:{port}");
+    let error = RedisStore::connect(&url, options()).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    assert!(error.to_string().contains("certificate"), "{error}");
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "access::tls_trusts_the_authority_it_is_given_and_no_other",
+        ])
+        .env("SSL_CERT_FILE", folder.path().join("ca.pem"))
+        .env(TRUSTING, &url)
+        .output()
+        .unwrap();
+    let output = String::from_utf8_lossy(&child.stdout);
+    assert!(
+        child.status.success() && output.contains("1 passed"),
+        "{output}"
+    );
+}
+
+#[tokio::test]
+async fn tls_without_trust_has_to_be_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, port) = tls_server(folder.path());
+    let url = format!("rediss://127.0.0.1:{port}/#insecure");
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    assert_eq!(store.name(), format!("rediss://127.0.0.1:{port}/0"));
+    accept(&store, job("1")).await;
+}

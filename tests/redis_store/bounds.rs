@@ -1,0 +1,150 @@
+//! Memory and steps stay bounded.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use delayq_core::store::{AttemptEnd, Cursor, MAX_RETAINED, RedisStore, Settlement, StoreOptions};
+use delayq_core::{DelayQueueJob, Store, TaskState};
+use delayq_tests::redis_server::{Persistence, RedisServer};
+
+use super::{TYPE, accept, claim, id, job, key, open, options, raw, run, task, task_type};
+
+/// Submits and ends `count` tasks.
+async fn end(store: &RedisStore, prefix: &str, count: usize) {
+    let batch = (0..count)
+        .map(|n| task(job(&format!("{prefix}{n}"))))
+        .collect();
+    for outcome in store.submit(batch).await {
+        outcome.unwrap();
+    }
+    let mut done = 0;
+    while done < count {
+        let claimed = claim(store).await.unwrap();
+        let ends = claimed.tasks.into_iter().map(|task| Settlement {
+            lock: task.lock,
+            end: AttemptEnd::Done,
+        });
+        done += store
+            .settle(&task_type(), ends.collect())
+            .await
+            .unwrap()
+            .len();
+    }
+}
+
+async fn is_known(store: &RedisStore, name: &str) -> bool {
+    store.find(&task_type(), &id(name)).await.unwrap().is_some()
+}
+
+#[tokio::test]
+async fn ended_tasks_are_remembered_up_to_the_cap_and_no_further() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let mut redis = raw(&server).await;
+    end(&store, "a", MAX_RETAINED).await;
+    assert!(
+        is_known(&store, "a0").await,
+        "as many as promised are remembered"
+    );
+    end(&store, "b", MAX_RETAINED / 2 + 200).await;
+    assert!(!is_known(&store, "a0").await);
+    assert!(is_known(&store, &format!("b{}", MAX_RETAINED / 2)).await);
+    let young: usize = run(&mut redis, &format!("HLEN {}", key("gone"))).await;
+    let old: usize = run(&mut redis, &format!("HLEN {}", key("gone_old"))).await;
+    assert!(young + old <= MAX_RETAINED + 128, "{young} + {old}");
+}
+
+#[tokio::test]
+async fn memory_of_ended_tasks_is_freed_although_nothing_happens_any_more() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let retention = Duration::from_millis(20);
+    let short = StoreOptions {
+        retention,
+        ..options()
+    };
+    let store = RedisStore::connect(&server.url(), short).await.unwrap();
+    end(&store, "a", 5).await;
+    let mut redis = raw(&server).await;
+    let lives: i64 = run(&mut redis, &format!("PTTL {}", key("gone"))).await;
+    assert!((1..=1_040).contains(&lives), "{lives} ms");
+}
+
+#[tokio::test]
+async fn large_messages_are_claimed_in_several_steps_and_all_of_them() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let message = vec![7; 200 << 10];
+    for n in 0..60 {
+        let job = DelayQueueJob::raw(TYPE, message.clone()).id(n.to_string());
+        accept(&store, job).await;
+    }
+    let (mut seen, mut steps) = (0, 0);
+    while seen < 60 {
+        let claimed = claim(&store).await.unwrap();
+        assert!(claimed.tasks.iter().all(|task| task.message == message));
+        assert!(!claimed.tasks.is_empty());
+        (seen, steps) = (seen + claimed.tasks.len(), steps + 1);
+        let more_is_due = claimed.next_due.is_some_and(|due_at| due_at <= claimed.now);
+        assert_eq!(more_is_due, seen < 60);
+    }
+    assert!(steps > 1);
+}
+
+#[tokio::test]
+async fn a_herd_of_one_due_time_is_listed_page_by_page() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let due_at = store
+        .stats(&task_type())
+        .await
+        .unwrap()
+        .now
+        .plus(Duration::from_hours(1));
+    let batch = (0..5_000)
+        .map(|n| task(job(&n.to_string()).at(due_at)))
+        .collect();
+    for outcome in store.submit(batch).await {
+        outcome.unwrap();
+    }
+    let mut seen = HashSet::new();
+    let mut cursor: Option<Cursor> = None;
+    loop {
+        let page = store
+            .list(
+                &task_type(),
+                TaskState::Scheduled,
+                cursor.as_ref(),
+                usize::MAX,
+            )
+            .await
+            .unwrap();
+        let ids: Vec<_> = page.tasks.iter().map(|task| task.id.clone()).collect();
+        assert!(ids.is_sorted());
+        seen.extend(ids);
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 5_000);
+}
+
+#[tokio::test]
+async fn an_idle_claim_is_one_command() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    claim(&store).await.unwrap();
+    let mut redis = raw(&server).await;
+    run::<()>(&mut redis, "CONFIG RESETSTAT").await;
+    for _ in 0..10 {
+        claim(&store).await.unwrap();
+    }
+    let stats: String = run(&mut redis, "INFO commandstats").await;
+    let commands: Vec<&str> = stats
+        .lines()
+        .filter_map(|line| line.strip_prefix("cmdstat_")?.split(',').next())
+        // What scripts call is counted as well; what clients send is evalsha.
+        .filter(|line| line.starts_with("evalsha:") || line.starts_with("script"))
+        .collect();
+    assert_eq!(commands, ["evalsha:calls=10"], "{stats}");
+}

@@ -1,0 +1,211 @@
+//! Damage of each kind: the audit finds it, mends it so that no task is lost, and finds nothing then.
+
+use std::time::Duration;
+
+use delayq_core::store::{AttemptEnd, RedisStore, Settlement};
+use delayq_core::{Error, Store, TaskState, Timestamp};
+use delayq_tests::redis_server::{Persistence, RedisServer};
+use redis::aio::MultiplexedConnection;
+
+use super::{accept, claim, id, job, key, open, raw, run, task_type};
+
+const LONG: Duration = Duration::from_hours(1);
+
+/// A server with a scheduled task `s`, a running one `r`, a dead one `k`, a retried one `t`.
+async fn populated(server: &RedisServer) -> std::sync::Arc<RedisStore> {
+    let store = open(server).await;
+    for name in ["k", "r", "t"] {
+        accept(&store, job(name)).await;
+    }
+    for task in claim(&store).await.unwrap().tasks {
+        let error = "no".to_owned();
+        let end = match task.lock.id.as_str() {
+            "k" => AttemptEnd::Dead { error },
+            "t" => AttemptEnd::Retry {
+                after: LONG,
+                error,
+                succeeded: Vec::new(),
+            },
+            _ => continue,
+        };
+        let lock = task.lock;
+        store
+            .settle(&task_type(), vec![Settlement { lock, end }])
+            .await
+            .unwrap();
+    }
+    accept(&store, job("s").after(LONG)).await;
+    store
+}
+
+async fn audit(store: &RedisStore, repair: bool) -> Vec<(String, String, bool)> {
+    let report = store.audit(&task_type(), repair).await.unwrap();
+    let problems = report.problems.into_iter();
+    problems.map(|p| (p.id, p.what, p.repaired)).collect()
+}
+
+async fn state(store: &RedisStore, name: &str) -> Option<TaskState> {
+    let found = store.find(&task_type(), &id(name)).await.unwrap();
+    found.map(|task| task.state)
+}
+
+/// The damage, with the part of a key instead of the key · the task · what the audit says · its state once
+/// mended, where it is known to the store.
+const KINDS: &str = "
+    ZREM due s              | s | is in no state                           | scheduled
+    ZREM running r          | r | is in no state                           | running
+    ZREM dead k             | k | is in no state                           | scheduled
+    ZADD dead 1 s           | s | is in several states                     | scheduled
+    ZADD due 1 r            | r | is in several states                     | running
+    ZADD running 1 k        | k | is in several states                     |
+    HDEL locks r            | r | runs without a lock                      | scheduled
+    HSET locks s 1          | s | has a lock without running               | scheduled
+    HSET trail t nonsense   | t | its trail is damaged                     | scheduled
+    HSET meta fence 1       | r | its fence is above the largest one given | running
+    ZADD due 9999999999999 x     | x | is scheduled without a record       |
+    ZADD running 9999999999999 x | x | runs without a record               |
+    ZADD dead 1 x           | x | is dead without a record                 |
+    HSET locks x 1          | x | has a lock without a record              |
+    HSET trail x 1          | x | has a trail without a record             |
+    HSET gone x 1           | x | its remembered end is damaged            |
+    HSET gone_old x 1       | x | its remembered end is damaged            |
+    UNLINK types            | order.cancel | this type has tasks and is not listed |";
+
+#[tokio::test]
+async fn each_kind_of_structural_damage_is_found_and_mended() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let mut redis = raw(&server).await;
+    for line in KINDS.lines().skip(1) {
+        let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [damage, name, what, after] = fields[..] else {
+            panic!("{line}")
+        };
+        run::<()>(&mut redis, "FLUSHALL").await;
+        let store = populated(&server).await;
+        assert_eq!(audit(&store, false).await, []);
+        run::<u64>(&mut redis, &with_key(damage)).await;
+        let problem = |repaired| (name.to_owned(), what.to_owned(), repaired);
+        assert!(
+            audit(&store, false).await.contains(&problem(false)),
+            "{line}"
+        );
+        assert!(audit(&store, true).await.contains(&problem(true)), "{line}");
+        assert_eq!(audit(&store, false).await, [], "{line}");
+        if !after.is_empty() {
+            let found = state(&store, name).await.unwrap();
+            assert_eq!(found.as_str(), after, "{line}");
+        }
+        for name in ["s", "r", "k", "t"] {
+            assert!(state(&store, name).await.is_some(), "{line} lost {name}");
+        }
+    }
+}
+
+/// A command with the key in the place of its part.
+fn with_key(command: &str) -> String {
+    if command == "UNLINK types" {
+        return "UNLINK delayq:{default}:types".to_owned();
+    }
+    let mut words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+    words[1] = key(&words[1]);
+    words.join(" ")
+}
+
+/// Replaces `from` in the record of `name`.
+async fn edit(redis: &mut MultiplexedConnection, name: &str, from: &str, to: &str) {
+    let record: String = run(redis, &format!("HGET {} {name}", key("tasks"))).await;
+    assert!(record.contains(from), "{record}");
+    let mut command = redis::cmd("HSET");
+    command
+        .arg(key("tasks"))
+        .arg(name)
+        .arg(record.replacen(from, to, 1));
+    command.exec_async(redis).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_record_can_be_looked_at_once_it_is_dead() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    accept(&store, job("1")).await;
+    let mut redis = raw(&server).await;
+    edit(&mut redis, "1", "message", "massage").await;
+    let error = store.find(&task_type(), &id("1")).await.unwrap_err();
+    let key = format!("{}, field 1", key("tasks"));
+    assert_eq!(
+        error.to_string(),
+        format!("{key} is corrupt: its checksum is wrong")
+    );
+    assert_eq!(claim(&store).await.unwrap().ended.len(), 1);
+    let dead = store.find(&task_type(), &id("1")).await.unwrap().unwrap();
+    assert_eq!(dead.state, TaskState::Dead);
+    assert_eq!(dead.message, Some(b"massage".to_vec()));
+    assert_eq!(dead.attempt, 0, "it never started");
+    let why = dead.trail.last_error.unwrap();
+    assert_eq!(why, "corrupt: its checksum is wrong");
+    assert_eq!(audit(&store, false).await, []);
+    let page = store
+        .list(&task_type(), TaskState::Dead, None, 9)
+        .await
+        .unwrap();
+    assert_eq!(page.tasks[0].message, Some(b"massage".to_vec()));
+}
+
+#[tokio::test]
+async fn damage_anywhere_in_a_head_blocks_no_claim() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let mut redis = raw(&server).await;
+    for (from, to) in [
+        ("1{", "x{"),
+        ("\"s\":", "\"s\":x"),
+        ("\"a\"", "\"b\""),
+        ("\"c\":\"", "\"c\":\"x"),
+        ("}\n", "}"),
+    ] {
+        run::<()>(&mut redis, "FLUSHALL").await;
+        let store = open(&server).await;
+        for name in ["1", "2", "3"] {
+            accept(&store, job(name)).await;
+        }
+        edit(&mut redis, "2", from, to).await;
+        let claimed = claim(&store).await.unwrap();
+        assert_eq!((claimed.tasks.len(), claimed.ended.len()), (2, 1), "{from}");
+        let dead = store
+            .list(&task_type(), TaskState::Dead, None, 9)
+            .await
+            .unwrap();
+        assert_eq!(dead.tasks[0].id, id("2"));
+    }
+}
+
+#[tokio::test]
+async fn a_record_of_a_newer_release_is_left_to_it() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let mut redis = raw(&server).await;
+    accept(&store, job("1")).await;
+    edit(&mut redis, "1", "1{", "2{").await;
+    let expected = Error::Incompatible {
+        what: format!("{}, field 1", key("tasks")),
+        found: 2,
+        supported: 1,
+    };
+    assert_eq!(
+        store.find(&task_type(), &id("1")).await,
+        Err(expected.clone())
+    );
+    assert_eq!(claim(&store).await, Err(expected));
+    // It blocks nobody, and is asked for again in a second.
+    accept(&store, job("2")).await;
+    let claimed = claim(&store).await.unwrap();
+    assert_eq!(claimed.tasks.len(), 1);
+    let stats = store.stats(&task_type()).await.unwrap();
+    assert_eq!((stats.scheduled, stats.dead), (1, 0));
+    let soon = stats.now.plus(Duration::from_secs(2));
+    assert!(
+        stats
+            .next_due
+            .is_some_and(|due_at: Timestamp| due_at <= soon)
+    );
+    assert_eq!(audit(&store, false).await, []);
+}

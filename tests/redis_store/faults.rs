@@ -1,0 +1,290 @@
+//! The server goes away, hangs, forgets: every call ends by its deadline, with an error that says
+//! whether it may have been applied, and work goes on as soon as the server does.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use delayq_core::store::{AttemptEnd, RedisStore, SettleOutcome, Settlement, SubmitOutcome};
+use delayq_core::{Error, Store};
+use delayq_tests::redis_server::{Persistence, RedisServer};
+
+use super::{accept, claim, id, impatient, job, open, options, raw, run, submit, task, task_type};
+
+/// More than any call here may take; far less than a call without a deadline would.
+const SOON: Duration = Duration::from_secs(3);
+
+#[tokio::test]
+async fn a_call_without_a_server_is_unavailable_by_its_deadline() {
+    let mut server = RedisServer::start(Persistence::None, &[]);
+    let store = RedisStore::connect(&server.url(), impatient())
+        .await
+        .unwrap();
+    server.kill();
+    let started = Instant::now();
+    // The first call may be the one that finds the connection broken.
+    let first = submit(&store, job("0")).await.unwrap_err();
+    assert!(first.is_transient(), "{first}");
+    let refused = submit(&store, job("1")).await.unwrap_err();
+    assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+    for refused in [
+        claim(&store).await.unwrap_err(),
+        store.find(&task_type(), &id("1")).await.unwrap_err(),
+        store.check().await.unwrap_err(),
+    ] {
+        assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+    }
+    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn calls_wait_for_a_server_that_comes_back_and_find_all_that_was_acknowledged() {
+    let mut server = RedisServer::start(Persistence::Always, &[]);
+    let store = open(&server).await;
+    for n in 0..10 {
+        accept(&store, job(&n.to_string())).await;
+    }
+    server.kill();
+    let waiting = {
+        let store = store.clone();
+        tokio::spawn(async move { store.find(&task_type(), &id("7")).await })
+    };
+    tokio::task::spawn_blocking(move || {
+        server.restart();
+        server
+    })
+    .await
+    .map(|server| async move {
+        // The call was on its way before the server came back.
+        match waiting.await.unwrap() {
+            Ok(found) => assert!(found.is_some()),
+            Err(error) => assert!(matches!(error, Error::Unavailable { .. }), "{error}"),
+        }
+        assert_eq!(claim(&store).await.unwrap().tasks.len(), 10);
+        drop(server);
+    })
+    .unwrap()
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_while_the_server_died_is_there_when_it_is_back() {
+    let mut server = RedisServer::start(Persistence::Always, &[]);
+    let store = RedisStore::connect(&server.url(), impatient())
+        .await
+        .unwrap();
+    let mut submitters = Vec::new();
+    for n in 0..16 {
+        let store = store.clone();
+        submitters.push(tokio::spawn(async move {
+            let mut acknowledged = Vec::new();
+            for i in 0.. {
+                let name = format!("{n}-{i}");
+                match submit(&store, job(&name)).await {
+                    Ok(_) => acknowledged.push(name),
+                    Err(_) => break,
+                }
+            }
+            acknowledged
+        }));
+    }
+    while store.stats(&task_type()).await.unwrap().scheduled < 200 {}
+    server.kill();
+    let mut acknowledged = Vec::new();
+    for submitter in submitters {
+        acknowledged.extend(submitter.await.unwrap());
+    }
+    server.restart();
+    let store = open(&server).await;
+    assert!(acknowledged.len() >= 200);
+    for name in acknowledged {
+        let found = store.find(&task_type(), &id(&name)).await.unwrap();
+        assert!(found.is_some(), "{name} is lost");
+    }
+    assert!(
+        store
+            .audit(&task_type(), false)
+            .await
+            .unwrap()
+            .problems
+            .is_empty()
+    );
+}
+
+/// Sends a signal to the server; SIGSTOP makes it a peer that says nothing any more.
+fn signal(server: &RedisServer, name: &str) {
+    let pid = server.pid().unwrap().to_string();
+    let sent = Command::new("kill").args([name, &pid]).status().unwrap();
+    assert!(sent.success());
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_leaves_writes_indeterminate_and_reads_unavailable() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = RedisStore::connect(&server.url(), impatient())
+        .await
+        .unwrap();
+    accept(&store, job("1")).await;
+    let lock = claim(&store).await.unwrap().tasks.pop().unwrap().lock;
+    signal(&server, "-STOP");
+    let (started, usual) = (Instant::now(), task_type());
+    let (submitted, claimed, extended, found) = tokio::join!(
+        submit(&store, job("2")),
+        claim(&store),
+        store.extend(&usual, vec![lock.clone()], Duration::from_mins(1)),
+        store.find(&usual, &lock.id),
+    );
+    for error in [
+        submitted.unwrap_err(),
+        claimed.unwrap_err(),
+        extended.unwrap_err(),
+    ] {
+        assert!(error.is_indeterminate(), "{error}");
+    }
+    assert!(matches!(found, Err(Error::Unavailable { .. })), "{found:?}");
+    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+    signal(&server, "-CONT");
+    // Repeating what may have been applied is safe.
+    let outcome = loop {
+        match submit(&store, job("2")).await {
+            Ok(outcome) => break outcome,
+            Err(error) => assert!(error.is_transient(), "{error}"),
+        }
+    };
+    assert!(matches!(
+        outcome,
+        SubmitOutcome::Accepted { .. } | SubmitOutcome::AlreadyExists { .. }
+    ));
+    let end = AttemptEnd::Done;
+    let settled = store
+        .settle(&task_type(), vec![Settlement { lock, end }])
+        .await;
+    assert_eq!(settled, Ok(vec![SettleOutcome::Settled]));
+}
+
+#[tokio::test]
+async fn flushed_scripts_are_loaded_again_by_every_kind_of_call() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let mut redis = raw(&server).await;
+    for round in 0..20 {
+        let batch = (0..500)
+            .map(|n| task(job(&format!("{round}-{n}"))))
+            .collect();
+        let (outcomes, ()) = tokio::join!(store.submit(batch), run(&mut redis, "SCRIPT FLUSH"));
+        for outcome in outcomes {
+            assert!(
+                matches!(outcome, Ok(SubmitOutcome::Accepted { .. })),
+                "{outcome:?}"
+            );
+        }
+        run::<()>(&mut redis, "SCRIPT FLUSH").await;
+        let locks: Vec<_> = claim(&store)
+            .await
+            .unwrap()
+            .tasks
+            .into_iter()
+            .map(|t| t.lock)
+            .collect();
+        run::<()>(&mut redis, "SCRIPT FLUSH").await;
+        let extended = store
+            .extend(&task_type(), locks, Duration::from_mins(1))
+            .await;
+        assert_eq!(extended.unwrap().len(), 128);
+    }
+    let stats = store.stats(&task_type()).await.unwrap();
+    assert_eq!(stats.scheduled + stats.running, 10_000);
+}
+
+#[tokio::test]
+async fn an_emptied_database_has_its_types_listed_again() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    accept(&store, job("1")).await;
+    run::<()>(&mut raw(&server).await, "FLUSHALL").await;
+    assert_eq!(store.types().await, Ok(Vec::new()));
+    accept(&store, job("1")).await;
+    assert_eq!(store.types().await, Ok(vec![task_type()]));
+}
+
+#[test]
+fn calls_work_from_any_runtime_after_the_one_that_connected_is_gone() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+    };
+    // Without timers and without I/O: the store has its own.
+    let store = runtime().block_on(open(&server));
+    runtime().block_on(accept(&store, job("1")));
+    let claimed = runtime().block_on(claim(&store)).unwrap();
+    assert_eq!(claimed.tasks.len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_does_no_harm() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    for n in 0..50 {
+        let name = n.to_string();
+        tokio::select! {
+            biased;
+            _ = submit(&store, job(&name)) => {}
+            () = tokio::task::yield_now() => {}
+        }
+        tokio::select! {
+            biased;
+            _ = claim(&store) => {}
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    accept(&store, job("last")).await;
+    assert!(
+        store
+            .audit(&task_type(), false)
+            .await
+            .unwrap()
+            .problems
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_loads_its_data_is_waited_for() {
+    // Each command of the append-only file takes a fifth of a millisecond to load.
+    let mut server = RedisServer::start(Persistence::Always, &["--key-load-delay", "200"]);
+    let store = open(&server).await;
+    for n in 0..300 {
+        accept(&store, job(&n.to_string())).await;
+    }
+    server.kill();
+    let url = server.url();
+    let restarted = tokio::task::spawn_blocking(move || {
+        server.restart();
+        server
+    });
+    let store = loop {
+        match RedisStore::connect(&url, options()).await {
+            Ok(store) => break store,
+            // Only until its port is open.
+            Err(error) => assert!(error.to_string().contains("refused"), "{error}"),
+        }
+    };
+    assert_eq!(store.stats(&task_type()).await.unwrap().scheduled, 300);
+    drop(restarted.await.unwrap());
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_connect_says_where() {
+    let mut server = RedisServer::start(Persistence::None, &[]);
+    server.kill();
+    let url = format!("redis://user:hunter2@127.0.0.1:{}", server.port());
+    let error = RedisStore::connect(&url, options()).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    let message = error.to_string();
+    assert!(message.starts_with(&format!(
+        "redis://127.0.0.1:{}/0 is unavailable",
+        server.port()
+    )));
+    assert!(!message.contains("hunter2"), "{message}");
+}

@@ -1,0 +1,143 @@
+//! The server is there and does not do what it is asked: nothing is half done, and the error says what to do.
+
+use std::time::Duration;
+
+use delayq_core::store::{AttemptEnd, DeadFilter, RedisStore, Settlement};
+use delayq_core::{Error, Lock, Store};
+use delayq_tests::redis_server::{Persistence, RedisServer};
+
+use super::{accept, claim, id, job, key, open, raw, run, submit, task_type};
+
+#[tokio::test]
+async fn a_server_that_became_a_replica_is_read_only_until_it_is_a_primary_again() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let mut redis = raw(&server).await;
+    run::<()>(&mut redis, "REPLICAOF 127.0.0.1 1").await;
+    let refused = submit(&store, job("1")).await.unwrap_err();
+    assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
+    assert!(refused.to_string().contains("connect to its primary"));
+    let unhealthy = store.check().await.unwrap_err();
+    assert!(matches!(unhealthy, Error::ReadOnly { .. }), "{unhealthy}");
+    run::<()>(&mut redis, "REPLICAOF NO ONE").await;
+    accept(&store, job("1")).await;
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_submits_and_lets_the_rest_drain() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let mut redis = raw(&server).await;
+    for n in 0..300 {
+        accept(&store, job(&n.to_string())).await;
+    }
+    run::<()>(&mut redis, "CONFIG SET maxmemory 1").await;
+    let refused = submit(&store, job("new")).await.unwrap_err();
+    assert!(matches!(refused, Error::Full { .. }), "{refused}");
+    assert!(refused.to_string().contains("raise maxmemory"), "{refused}");
+    let mut done = 0;
+    while done < 300 {
+        let claimed = claim(&store).await.unwrap();
+        let ends = claimed.tasks.into_iter().map(|task| Settlement {
+            lock: task.lock,
+            end: AttemptEnd::Done,
+        });
+        let outcomes = store.settle(&task_type(), ends.collect()).await.unwrap();
+        done += outcomes.len();
+    }
+    run::<()>(&mut redis, "CONFIG SET maxmemory 0").await;
+    accept(&store, job("new")).await;
+}
+
+#[tokio::test]
+async fn a_strangers_key_is_named_and_nothing_is_written() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let mut redis = raw(&server).await;
+    for part in ["due", "tasks", "meta"] {
+        run::<()>(&mut redis, "FLUSHALL").await;
+        run::<()>(&mut redis, &format!("SET {} x", key(part))).await;
+        let error = submit(&store, job("1")).await.unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. }), "{part}: {error}");
+        let left: Vec<String> = run(&mut redis, "KEYS delayq:{default/*").await;
+        assert_eq!(left, [key(part)]);
+    }
+    let error = claim(&store).await.unwrap_err().to_string();
+    assert!(error.starts_with(&key("meta")), "{error}");
+    assert!(error.contains("it is a string, not a hash"), "{error}");
+}
+
+#[tokio::test]
+async fn no_edge_writes_anything_when_a_key_that_it_needs_is_a_strangers() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let mut redis = raw(&server).await;
+    for part in [
+        "due", "running", "locks", "dead", "tasks", "trail", "meta", "gone",
+    ] {
+        run::<()>(&mut redis, "FLUSHALL").await;
+        let store = open(&server).await;
+        for n in ["held", "failed", "1", "2"] {
+            accept(&store, job(n)).await;
+        }
+        let claimed = claim(&store).await.unwrap().tasks;
+        let lock_of = |name| {
+            let mut locks = claimed.iter().map(|task| &task.lock);
+            locks.find(|lock| lock.id == id(name)).unwrap().clone()
+        };
+        let (held, lock) = (lock_of("held"), lock_of("failed"));
+        let error = "no".to_owned();
+        let end = AttemptEnd::Dead { error };
+        let settlement = vec![Settlement { lock, end }];
+        store.settle(&task_type(), settlement).await.unwrap();
+        accept(&store, job("waits").after(Duration::from_hours(1))).await;
+        run::<u64>(&mut redis, &format!("DEL {}", key(part))).await;
+        run::<()>(&mut redis, &format!("SET {} x", key(part))).await;
+        let mut refused = 0;
+        for edge in 0..7 {
+            let before = dump(&mut redis).await;
+            if take_edge(&store, edge, &held).await.is_err() {
+                refused += 1;
+                assert_eq!(
+                    dump(&mut redis).await,
+                    before,
+                    "edge {edge} with a strange {part}"
+                );
+            }
+        }
+        assert!(refused > 0, "{part} is needed by some edge");
+    }
+}
+
+/// One of seven edges that write.
+async fn take_edge(store: &RedisStore, edge: usize, held: &Lock) -> Result<(), Error> {
+    let (usual, waits, all) = (task_type(), id("waits"), DeadFilter::all());
+    let end = AttemptEnd::Done;
+    let settlement = Settlement {
+        lock: held.clone(),
+        end,
+    };
+    match edge {
+        0 => submit(store, job("new")).await.map(drop),
+        1 => claim(store).await.map(drop),
+        2 => store.settle(&usual, vec![settlement]).await.map(drop),
+        3 => store.update(&usual, &waits, vec![1]).await.map(drop),
+        4 => store.cancel(&usual, &waits).await.map(drop),
+        5 => store
+            .requeue_dead(&usual, &all, Duration::ZERO)
+            .await
+            .map(drop),
+        _ => store.pause(&usual, None).await,
+    }
+}
+
+/// Every key of the server with what it holds.
+async fn dump(redis: &mut redis::aio::MultiplexedConnection) -> Vec<(String, Vec<u8>)> {
+    let mut keys: Vec<String> = run(redis, "KEYS *").await;
+    keys.sort();
+    let mut all = Vec::new();
+    for key in keys {
+        let content: Vec<u8> = run(redis, &format!("DUMP {key}")).await;
+        all.push((key, content));
+    }
+    all
+}
