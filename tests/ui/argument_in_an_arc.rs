@@ -1,0 +1,10 @@
+use delayq_plugin::*;
+
+use std::sync::Arc;
+
+#[task_worker(type = "order.cancel")]
+pub async fn cancel(_names: Arc<Vec<String>>) -> TaskResult {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use delayq_plugin::*;
+
+#[task_worker(type = "order.cancel")]
+pub async fn cancel(_order: Option<Json<u64>>) -> TaskResult {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,14 @@
+use delayq_plugin::*;
+
+#[derive(Default)]
+struct CancelOrder;
+
+#[task_worker(type = "order.cancel")]
+#[async_trait::async_trait(?Send)]
+impl TaskWorker for CancelOrder {
+    async fn invoke(&self, _message: &str, _cx: &TaskContext) -> TaskResult {
+        Ok(())
+    }
+}
+
+fn main() {}

@@ -1,0 +1,17 @@
+use delayq_plugin::*;
+
+#[derive(Default)]
+struct CancelOrder;
+
+#[task_worker(type = "order.cancel")]
+impl TaskWorker for CancelOrder {
+    async fn invoke(&self, _message: &str, _cx: &TaskContext) -> TaskResult {
+        Ok(())
+    }
+
+    async fn invoke_bytes(&self, _message: &str, _cx: &TaskContext) -> TaskResult {
+        Ok(())
+    }
+}
+
+fn main() {}

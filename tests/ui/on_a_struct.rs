@@ -1,0 +1,7 @@
+use delayq_plugin::*;
+
+#[task_worker(type = "a")]
+#[derive(Default)]
+pub struct CancelOrder;
+
+fn main() {}

@@ -1,0 +1,6 @@
+use delayq_plugin::*;
+
+#[task_worker(type = "a")]
+pub enum CancelOrder {}
+
+fn main() {}
