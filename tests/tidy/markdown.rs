@@ -1,0 +1,136 @@
+//! Links in Markdown files lead to files and headings that exist.
+
+use crate::tree::{File, Tree};
+
+pub(crate) fn links(tree: &Tree) -> Vec<String> {
+    let documents = tree.files().filter(|file| file.has_extension("md"));
+    let mut found = Vec::new();
+    for document in documents {
+        for (line, target) in targets(&document.text) {
+            if let Some(what) = broken(tree, document, target) {
+                found.push(document.at(line, what));
+            }
+        }
+    }
+    found
+}
+
+/// The targets of `[text](target)` and `[text]: target` outside code, with their lines.
+fn targets(text: &str) -> Vec<(usize, &str)> {
+    let mut targets = Vec::new();
+    for (number, line) in prose(text) {
+        // Every second part between backticks is code.
+        for part in line.split('`').step_by(2) {
+            let inline = part
+                .split("](")
+                .skip(1)
+                .filter_map(|rest| rest.split([')', ' ']).next());
+            targets.extend(inline.map(|target| (number, target)));
+        }
+        if line.starts_with('[')
+            && let Some((_, target)) = line.split_once("]: ")
+        {
+            targets.push((number, target.trim()));
+        }
+        // `[`code`](target)`: the bracket closes behind the code.
+        let code = line
+            .split("`](")
+            .skip(1)
+            .filter_map(|rest| rest.split([')', ' ']).next());
+        targets.extend(code.map(|target| (number, target)));
+    }
+    targets.dedup();
+    targets
+}
+
+/// The lines outside fenced code, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        (!in_code && !is_fence).then_some((index + 1, line))
+    })
+}
+
+/// What is wrong with a link from `document` to `target`, if it is one within the workspace.
+fn broken(tree: &Tree, document: &File, target: &str) -> Option<String> {
+    if target.contains("://") || target.starts_with("mailto:") || target.is_empty() {
+        return None;
+    }
+    let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let path = if path.is_empty() {
+        document.path.clone()
+    } else {
+        resolved(&document.path, path)?
+    };
+    if !path.is_empty() && !tree.has(&path) {
+        return Some(format!(
+            "the link to {target} leads nowhere: there is no {path}"
+        ));
+    }
+    let linked = tree.get(&path).filter(|file| file.has_extension("md"))?;
+    let missing = !anchor.is_empty() && !prose(&linked.text).any(|(_, line)| slug(line) == anchor);
+    missing.then(|| format!("the link to {target} leads nowhere: {path} has no such heading"))
+}
+
+/// `target` from the folder of `document`; what is outside the workspace is not looked at.
+fn resolved(document: &str, target: &str) -> Option<String> {
+    let mut parts: Vec<_> = document.split('/').collect();
+    parts.pop();
+    for part in target.trim_end_matches('/').split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    // Hidden files are not in the tree.
+    (!parts.iter().any(|part| part.starts_with('.'))).then(|| parts.join("/"))
+}
+
+/// The anchor that a heading gets; empty for a line that is none.
+fn slug(line: &str) -> String {
+    let heading = line.trim_start_matches('#');
+    if heading.len() == line.len() {
+        return String::new();
+    }
+    let kept = heading
+        .trim()
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+#[test]
+fn a_link_to_nothing_is_found() {
+    let readme = "# Why it is\n\n[a](docs/a.md) [b](docs/b.md#x)\n[d]: docs/d.md\n";
+    let tree = Tree::of(&[
+        ("README.md", readme),
+        ("docs/a.md", "[up](../README.md#nowhere)"),
+    ]);
+    assert_eq!(
+        links(&tree),
+        [
+            "README.md:3: the link to docs/b.md#x leads nowhere: there is no docs/b.md",
+            "README.md:4: the link to docs/d.md leads nowhere: there is no docs/d.md",
+            "docs/a.md:1: the link to ../README.md#nowhere leads nowhere: README.md has no such heading",
+        ]
+    );
+}
+
+#[test]
+fn links_to_the_web_to_folders_to_headings_and_in_code_are_fine() {
+    let readme = "# What it is: *delayq*\n\n[w](https://a.b/c) [d](docs/) [h](#what-it-is-delayq)\n\
+                  `[c](nothing.md)` ![p](docs/p.svg \"title\")\n```md\n[c](nothing.md)\n```\n";
+    let tree = Tree::of(&[("README.md", readme), ("docs/p.svg", "")]);
+    assert_eq!(links(&tree), [""; 0]);
+}
+
+#[test]
+fn a_link_whose_text_is_code_is_looked_at() {
+    let tree = Tree::of(&[("README.md", "see [`a`](a.md)\n")]);
+    assert_eq!(links(&tree).len(), 1);
+}
