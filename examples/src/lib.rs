@@ -1,0 +1,1 @@
+//! Nothing: the examples stand beside this folder, one file or folder each.
