@@ -1,0 +1,217 @@
+//! The least that any delayed queue does on Redis, pipelined: the ceiling that delayq is compared with.
+
+use std::time::{Duration, Instant};
+
+use delayq_plugin::{Clock, SystemClock, TaskId};
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::{AsyncConnectionConfig, Cmd, IntoConnectionInfo, Pipeline};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::Failure;
+use crate::load::{BULK, IN_FLIGHT, Message, STEP, parts};
+
+const SUBMIT: &str = include_str!("lua/submit.lua");
+const CLAIM: &str = include_str!("lua/claim.lua");
+const SETTLE: &str = include_str!("lua/settle.lua");
+
+const RECORDS: &str = "bare:{bench}:records";
+const DUE: &str = "bare:{bench}:due";
+const LOCKS: &str = "bare:{bench}:locks";
+/// How long a bare lock lasts and how far a bare task is from due: an hour.
+const HOUR_MS: i64 = 3_600_000;
+
+/// How long a server gets to free the buffers of a load, and what runs beside it to settle.
+pub(crate) const SETTLED: Duration = Duration::from_secs(3);
+
+/// A connection with the scripts loaded.
+#[derive(Clone)]
+pub(crate) struct BareRedis {
+    connection: MultiplexedConnection,
+    submit: String,
+    claim: String,
+    settle: String,
+}
+
+impl BareRedis {
+    pub(crate) async fn connect(url: &str) -> Result<Self, Failure> {
+        let tcp = TcpSettings::default().set_nodelay(true);
+        let info = url.into_connection_info()?.set_tcp_settings(tcp);
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let client = redis::Client::open(info)?;
+        let mut connection = client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await?;
+        let mut hashes = Vec::new();
+        for script in [SUBMIT, CLAIM, SETTLE] {
+            let mut load = redis::cmd("SCRIPT");
+            let hash: String = load
+                .arg("LOAD")
+                .arg(script)
+                .query_async(&mut connection)
+                .await?;
+            hashes.push(hash);
+        }
+        let [submit, claim, settle] = <[String; 3]>::try_from(hashes).unwrap_or_default();
+        Ok(Self {
+            connection,
+            submit,
+            claim,
+            settle,
+        })
+    }
+
+    /// Removes all data of the server, in memory and in its file.
+    pub(crate) async fn wipe(&mut self) -> Result<(), Failure> {
+        for (command, argument) in [("FLUSHALL", Some("SYNC")), ("BGREWRITEAOF", None)] {
+            let mut call = redis::cmd(command);
+            call.arg(argument);
+            call.query_async::<()>(&mut self.connection).await?;
+        }
+        for field in ["aof_rewrite_scheduled", "aof_rewrite_in_progress"] {
+            while self.info("persistence", field).await? != "0" {
+                sleep(Duration::from_millis(10)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// One line of `INFO section`.
+    pub(crate) async fn info(&mut self, section: &str, field: &str) -> Result<String, Failure> {
+        let mut info = redis::cmd("INFO");
+        let text: String = info.arg(section).query_async(&mut self.connection).await?;
+        let lines = text.lines().filter_map(|line| line.split_once(':'));
+        let mut values = lines.filter_map(|(name, value)| (name == field).then_some(value));
+        values
+            .next()
+            .map(str::to_owned)
+            .ok_or_else(|| format!("no {field} in INFO").into())
+    }
+
+    /// Tasks a second, in pipelines of as many tasks as one `send_all`.
+    pub(crate) async fn submit_in_bulk(&mut self, count: usize) -> Result<f64, Failure> {
+        self.wipe().await?;
+        let started = Instant::now();
+        self.submit_all(count, HOUR_MS).await?;
+        Ok(rate(count, started))
+    }
+
+    async fn submit_all(&mut self, count: usize, delay_ms: i64) -> Result<(), Failure> {
+        for bulk in parts(count, BULK) {
+            let mut pipeline = Pipeline::new();
+            let numbers: Vec<_> = bulk.collect();
+            for step in numbers.chunks(STEP) {
+                pipeline
+                    .add_command(self.submit_call(step, delay_ms)?)
+                    .ignore();
+            }
+            pipeline.query_async::<()>(&mut self.connection).await?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of memory a task.
+    pub(crate) async fn memory(&mut self, count: usize) -> Result<f64, Failure> {
+        self.wipe().await?;
+        sleep(SETTLED).await;
+        let before = self.used_memory().await?;
+        self.submit_all(count, HOUR_MS).await?;
+        sleep(SETTLED).await;
+        Ok(bytes_each(self.used_memory().await?, before, count))
+    }
+
+    /// Bytes that the server has allocated.
+    pub(crate) async fn used_memory(&mut self) -> Result<u64, Failure> {
+        Ok(self.info("memory", "used_memory").await?.parse()?)
+    }
+
+    /// Tasks a second, each in a call of its own, with many callers on one connection.
+    pub(crate) async fn submit_singly(&mut self, count: usize) -> Result<f64, Failure> {
+        self.wipe().await?;
+        let started = Instant::now();
+        let mut callers = JoinSet::new();
+        for numbers in parts(count, count.div_ceil(IN_FLIGHT)) {
+            let mut caller = self.clone();
+            callers.spawn(async move {
+                for number in numbers {
+                    let call = caller.submit_call(&[number], HOUR_MS)?;
+                    call.query_async::<()>(&mut caller.connection).await?;
+                }
+                Ok::<_, Failure>(())
+            });
+        }
+        while let Some(ended) = callers.join_next().await {
+            ended??;
+        }
+        Ok(rate(count, started))
+    }
+
+    /// Tasks a second, claimed and settled.
+    pub(crate) async fn drain(&mut self, count: usize) -> Result<f64, Failure> {
+        self.wipe().await?;
+        self.submit_all(count, 0).await?;
+        let started = Instant::now();
+        let (mut done, mut held) = (0, Vec::new());
+        while done < count {
+            let mut pipeline = Pipeline::new();
+            if !held.is_empty() {
+                pipeline.add_command(self.settle_call(&held)).ignore();
+            }
+            pipeline.add_command(self.claim_call());
+            let replies = pipeline.query_async(&mut self.connection).await?;
+            let [(ids, messages)]: [(Vec<String>, Vec<Vec<u8>>); 1] = replies;
+            done += held.len();
+            if ids.len() != messages.len() || (ids.is_empty() && done < count) {
+                return Err(format!("the bare claim lost tasks: {done} of {count} done").into());
+            }
+            held = ids;
+        }
+        Ok(rate(count, started))
+    }
+
+    fn submit_call(&self, numbers: &[usize], delay_ms: i64) -> Result<Cmd, Failure> {
+        let due = SystemClock.now().as_millis() + delay_ms;
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(&self.submit).arg(2).arg(RECORDS).arg(DUE);
+        for number in numbers {
+            let id = TaskId::generate();
+            call.arg(id.as_str())
+                .arg(due)
+                .arg(serde_json::to_vec(&Message::new(*number))?);
+        }
+        Ok(call)
+    }
+
+    fn claim_call(&self) -> Cmd {
+        let now = SystemClock.now().as_millis();
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(&self.claim)
+            .arg(3)
+            .arg(RECORDS)
+            .arg(DUE)
+            .arg(LOCKS);
+        call.arg(now).arg(STEP).arg(now + HOUR_MS);
+        call
+    }
+
+    fn settle_call(&self, ids: &[String]) -> Cmd {
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(&self.settle)
+            .arg(2)
+            .arg(RECORDS)
+            .arg(LOCKS)
+            .arg(ids);
+        call
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+pub(crate) fn bytes_each(after: u64, before: u64, count: usize) -> f64 {
+    after.saturating_sub(before) as f64 / count as f64
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+pub(crate) fn rate(count: usize, started: Instant) -> f64 {
+    count as f64 / started.elapsed().as_secs_f64()
+}

@@ -1,0 +1,169 @@
+//! The cases, and what is measured of which store.
+
+use crate::Failure;
+use crate::figure::{Figure, Goal};
+use crate::lateness::{self, Lateness};
+use crate::load::{MESSAGE_BYTES, Size};
+use crate::stage::{Place, Stage};
+use crate::{bare_sqlite, resources, throughput};
+
+/// Bytes of Redis memory a task that delayq may take beside the message.
+const OVERHEAD_BYTES: usize = 260;
+/// Types of the process whose idle commands are counted for many types.
+const MANY_TYPES: usize = 10;
+
+/// What a case yields.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Figure(Figure),
+    Lateness(Lateness),
+}
+
+/// One case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Case {
+    SubmitInBulk,
+    SubmitSingly,
+    Drain,
+    /// At so many tasks a second.
+    Lateness(u32),
+    /// With so many types.
+    IdleCommands(usize),
+    Memory,
+}
+
+/// The cases of a store, in their order.
+pub(crate) fn of(place: Place) -> Vec<Case> {
+    let mut cases = vec![Case::SubmitInBulk, Case::SubmitSingly, Case::Drain];
+    match place {
+        Place::Redis => {
+            cases.extend([
+                Case::Lateness(5),
+                Case::Lateness(500),
+                Case::Lateness(2_000),
+            ]);
+            cases.extend([
+                Case::IdleCommands(1),
+                Case::IdleCommands(MANY_TYPES),
+                Case::Memory,
+            ]);
+        }
+        Place::Sqlite => cases.extend([Case::Lateness(5), Case::Lateness(500)]),
+        Place::Memory => {}
+    }
+    cases
+}
+
+impl Case {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::SubmitInBulk => "submit in bulk",
+            Self::SubmitSingly => "submit singly, 64 in flight",
+            Self::Drain => "drain of due tasks",
+            Self::Lateness(_) => "lateness",
+            Self::IdleCommands(1) => "idle commands, one type",
+            Self::IdleCommands(_) => "idle commands, ten types",
+            Self::Memory => "memory",
+        }
+    }
+
+    pub(crate) async fn measure(self, stage: &Stage, size: &Size) -> Result<Outcome, Failure> {
+        let figure = match self {
+            Self::Lateness(rate) => {
+                return Ok(Outcome::Lateness(
+                    lateness::measure(stage, rate, size.span).await?,
+                ));
+            }
+            Self::SubmitInBulk | Self::SubmitSingly | Self::Drain => {
+                self.throughput(stage, size).await?
+            }
+            Self::IdleCommands(types) => {
+                let sample = resources::idle_commands(stage, types, size.span).await?;
+                self.figure(stage.place, vec![sample], Vec::new())
+            }
+            Self::Memory => {
+                let bare = stage.bare_redis().await?.memory(size.memory).await?;
+                let sample = resources::memory(stage, size.memory).await?;
+                self.figure(stage.place, vec![sample], vec![bare])
+            }
+        };
+        Ok(Outcome::Figure(figure))
+    }
+
+    /// Rounds of delayq and of the bare script take turns, so that both see the same machine.
+    async fn throughput(self, stage: &Stage, size: &Size) -> Result<Figure, Failure> {
+        let (mut samples, mut bare) = (Vec::new(), Vec::new());
+        for round in 0..=size.rounds {
+            let ceiling = self.bare_round(stage, size).await?;
+            let sample = self.round(stage, size).await?;
+            // The first round warms up.
+            if round > 0 {
+                samples.push(sample);
+                bare.extend(ceiling);
+            }
+        }
+        Ok(self.figure(stage.place, samples, bare))
+    }
+
+    async fn round(self, stage: &Stage, size: &Size) -> Result<f64, Failure> {
+        match self {
+            Self::SubmitInBulk => throughput::submit_in_bulk(stage, size.bulk).await,
+            Self::SubmitSingly => throughput::submit_singly(stage, size.single).await,
+            _ => throughput::drain(stage, size.drain).await,
+        }
+    }
+
+    async fn bare_round(self, stage: &Stage, size: &Size) -> Result<Option<f64>, Failure> {
+        let rate = match (stage.place, self) {
+            (Place::Memory, _) | (Place::Sqlite, Self::SubmitSingly) => return Ok(None),
+            (Place::Redis, case) => {
+                let mut redis = stage.bare_redis().await?;
+                match case {
+                    Self::SubmitInBulk => redis.submit_in_bulk(size.bulk).await?,
+                    Self::SubmitSingly => redis.submit_singly(size.single).await?,
+                    _ => redis.drain(size.drain).await?,
+                }
+            }
+            (Place::Sqlite, case) => {
+                let (file, size) = (stage.bare_file(), *size);
+                let run = move || match case {
+                    Self::SubmitInBulk => bare_sqlite::submit_in_bulk(&file, size.bulk),
+                    _ => bare_sqlite::drain(&file, size.drain),
+                };
+                tokio::task::spawn_blocking(run).await??
+            }
+        };
+        Ok(Some(rate))
+    }
+
+    fn figure(self, store: Place, samples: Vec<f64>, bare: Vec<f64>) -> Figure {
+        let unit = match self {
+            Self::IdleCommands(_) => "commands/s and type",
+            Self::Memory => "bytes/task",
+            _ => "tasks/s",
+        };
+        Figure {
+            name: self.name(),
+            store,
+            unit,
+            goal: self.goal(store),
+            samples,
+            bare,
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "the goals are small numbers")]
+    fn goal(self, store: Place) -> Goal {
+        match (store, self) {
+            (Place::Redis, Self::SubmitInBulk) => Goal::AtLeast(150_000.0),
+            (Place::Redis, Self::SubmitSingly) | (Place::Sqlite, Self::SubmitInBulk) => {
+                Goal::AtLeast(80_000.0)
+            }
+            (Place::Redis, Self::Drain) => Goal::AtLeast(60_000.0),
+            (Place::Redis, Self::IdleCommands(_)) => Goal::AtMost(1.0),
+            (Place::Redis, Self::Memory) => Goal::AtMost((MESSAGE_BYTES + OVERHEAD_BYTES) as f64),
+            (Place::Sqlite, Self::Drain) => Goal::AtLeast(25_000.0),
+            _ => Goal::None,
+        }
+    }
+}

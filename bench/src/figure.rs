@@ -1,0 +1,128 @@
+//! One figure: its samples, those of the bare script, and the goal.
+
+use serde::Serialize;
+
+use crate::stage::Place;
+
+/// What a figure should be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Goal {
+    AtLeast(f64),
+    AtMost(f64),
+    /// Nobody has asked for one.
+    None,
+}
+
+impl Goal {
+    fn is_met(self, value: f64) -> Option<bool> {
+        match self {
+            Self::AtLeast(goal) => Some(value >= goal),
+            Self::AtMost(goal) => Some(value <= goal),
+            Self::None => None,
+        }
+    }
+}
+
+/// What was measured in one case.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    pub(crate) store: Place,
+    pub(crate) unit: &'static str,
+    pub(crate) goal: Goal,
+    /// One for each round.
+    pub(crate) samples: Vec<f64>,
+    /// Of the bare script, one for each round; empty where there is none.
+    pub(crate) bare: Vec<f64>,
+}
+
+impl Figure {
+    /// The line of a Markdown table.
+    pub(crate) fn line(&self) -> String {
+        let [min, median, max] = spread(&self.samples).map(short);
+        let bare = spread(&self.bare)[1];
+        let ratio = spread(&self.samples)[1] / bare;
+        let (bare, ratio) = match self.bare.len() {
+            0 => (String::new(), String::new()),
+            _ => (short(bare), format!("{ratio:.2}")),
+        };
+        let goal = match self.goal {
+            Goal::AtLeast(goal) => format!(">= {}", short(goal)),
+            Goal::AtMost(goal) => format!("<= {}", short(goal)),
+            Goal::None => String::new(),
+        };
+        let met = match self.goal.is_met(spread(&self.samples)[1]) {
+            Some(true) => "yes",
+            Some(false) => "**no**",
+            None => "",
+        };
+        let (store, name, unit) = (self.store.name(), self.name, self.unit);
+        format!(
+            "| {store} | {name} | {unit} | {goal} | {min} | {median} | {max} | {met} | {bare} | {ratio} |"
+        )
+    }
+}
+
+/// The least, the middle and the greatest; not numbers when there is none.
+fn spread(samples: &[f64]) -> [f64; 3] {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
+    let (middle, last) = (sorted.len() / 2, sorted.len().saturating_sub(1));
+    let median = match sorted.len() % 2 {
+        0 => f64::midpoint(at(middle.saturating_sub(1)), at(middle)),
+        _ => at(middle),
+    };
+    [at(0), median, at(last)]
+}
+
+/// Thousands with their separator, small numbers with decimals.
+fn short(value: f64) -> String {
+    if value < 100.0 {
+        return format!("{value:.2}");
+    }
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between() {
+        let shown = |samples: &[f64]| format!("{:?}", spread(samples));
+        assert_eq!(shown(&[4.0, 1.0, 3.0, 2.0]), "[1.0, 2.5, 4.0]");
+        assert_eq!(shown(&[3.0, 1.0, 2.0]), "[1.0, 2.0, 3.0]");
+        assert_eq!(shown(&[5.0]), "[5.0, 5.0, 5.0]");
+        assert!(spread(&[])[1].is_nan());
+    }
+
+    #[test]
+    fn a_line_says_whether_the_goal_is_met_and_the_ratio() {
+        let mut figure = Figure {
+            name: "drain",
+            store: Place::Redis,
+            unit: "tasks/s",
+            goal: Goal::AtLeast(60_000.0),
+            samples: vec![50_000.0, 61_000.0, 1_234_567.0],
+            bare: vec![122_000.0],
+        };
+        assert_eq!(
+            figure.line(),
+            "| redis | drain | tasks/s | >= 60,000 | 50,000 | 61,000 | 1,234,567 | yes | 122,000 | 0.50 |"
+        );
+        figure.goal = Goal::AtMost(60_000.0);
+        assert!(figure.line().contains("**no**"));
+        figure.bare.clear();
+        assert!(figure.line().ends_with("|  |  |"), "{}", figure.line());
+    }
+}

@@ -1,0 +1,117 @@
+//! What is sent: how much of it, and what it looks like.
+
+use std::time::Duration;
+
+use delayq_plugin::{DelayQueueJob, Error, hours};
+use serde::Serialize;
+
+/// The type of all tasks.
+pub(crate) const TASK_TYPE: &str = "bench.task";
+/// Bytes of a message as JSON.
+pub(crate) const MESSAGE_BYTES: usize = 200;
+/// Tasks of one `send_all`.
+pub(crate) const BULK: usize = 1_000;
+/// Callers that each wait for their own `send`.
+pub(crate) const IN_FLIGHT: usize = 64;
+/// Tasks of one step of a bare script: as many as delayq takes in one.
+pub(crate) const STEP: usize = 128;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Size {
+    /// Rounds that count, after one that warms up.
+    pub(crate) rounds: usize,
+    /// Tasks of a round in bulk.
+    pub(crate) bulk: usize,
+    /// Tasks of a round of single ones.
+    pub(crate) single: usize,
+    /// Tasks of a round of draining.
+    pub(crate) drain: usize,
+    /// Tasks whose memory is measured.
+    pub(crate) memory: usize,
+    /// How long tasks are sent when lateness is measured, and how long an idle process is watched.
+    pub(crate) span: Duration,
+}
+
+impl Size {
+    pub(crate) const FULL: Self = Self {
+        rounds: 5,
+        bulk: 200_000,
+        single: 100_000,
+        drain: 100_000,
+        memory: 100_000,
+        span: Duration::from_secs(30),
+    };
+
+    /// Large enough to see that all works; the figures vary a lot.
+    pub(crate) const QUICK: Self = Self {
+        rounds: 2,
+        bulk: 20_000,
+        single: 10_000,
+        drain: 10_000,
+        // As many as in full: a hash table takes a share that depends on its size.
+        memory: 100_000,
+        span: Duration::from_secs(6),
+    };
+}
+
+/// A message of exactly [`MESSAGE_BYTES`] as JSON, such as a shop would send.
+#[derive(Debug, Serialize)]
+pub(crate) struct Message {
+    order: String,
+    customer: String,
+    reason: &'static str,
+    note: &'static str,
+}
+
+impl Message {
+    pub(crate) fn new(number: usize) -> Self {
+        Self {
+            order: format!("order-{:010}", number % 10_000_000_000),
+            customer: format!("customer-{:08}", number % 100_000_000),
+            reason: "the payment did not arrive in time",
+            note: "goods reserved in warehouse 17, shelf 120; release them, then write to the customers.",
+        }
+    }
+}
+
+/// A job that is far from due.
+pub(crate) fn later(number: usize) -> Result<DelayQueueJob, Error> {
+    Ok(DelayQueueJob::new(TASK_TYPE, &Message::new(number))?.after(hours(1)))
+}
+
+/// A job that is due at once.
+pub(crate) fn now(number: usize) -> Result<DelayQueueJob, Error> {
+    DelayQueueJob::new(TASK_TYPE, &Message::new(number))
+}
+
+/// `from..to` in parts of at most `size`.
+pub(crate) fn parts(count: usize, size: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+    (0..count)
+        .step_by(size)
+        .map(move |from| from..count.min(from + size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_the_length_that_the_report_says() {
+        for number in [0, 7, 199_999] {
+            let json = serde_json::to_vec(&Message::new(number)).unwrap();
+            assert_eq!(
+                json.len(),
+                MESSAGE_BYTES,
+                "{}",
+                String::from_utf8_lossy(&json)
+            );
+        }
+    }
+
+    #[test]
+    fn parts_cover_all_and_overlap_nowhere() {
+        let parts: Vec<_> = parts(2_500, 1_000).collect();
+        assert_eq!(parts, [0..1_000, 1_000..2_000, 2_000..2_500]);
+    }
+}

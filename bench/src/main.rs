@@ -1,0 +1,120 @@
+//! The figures of delayq, through its public interface, each beside that of a bare script which does
+//! the least that any delayed queue has to do. `cargo xtask bench` runs it.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing is what this program is for"
+)]
+
+mod bare_redis;
+mod bare_sqlite;
+mod case;
+mod document;
+mod figure;
+mod lateness;
+mod load;
+mod machine;
+mod plot;
+// One server fixture for tests and benchmark, without the rest of the tests' dependencies.
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests use more of the fixture than the benchmark"
+)]
+#[path = "../../tests/src/redis_server.rs"]
+mod redis_server;
+mod report;
+mod resources;
+mod stage;
+mod throughput;
+mod worker;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+use crate::load::Size;
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::stage::{Place, Stage};
+
+/// Whatever ends the benchmark, for people.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Measures delayq, and writes the figures to docs/benchmarks.md (a full run of all stores only).
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
+struct Args {
+    /// Fewer tasks and rounds, to see that all works. The documents stay as they are.
+    #[arg(long)]
+    quick: bool,
+    /// Only this store.
+    #[arg(long, value_enum, default_value_t = Stores::All)]
+    store: Stores,
+    /// Only the cases whose name contains this text.
+    #[arg(long, value_name = "TEXT")]
+    case: Option<String>,
+    /// Write all measurements to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Stores {
+    Redis,
+    Sqlite,
+    Memory,
+    All,
+}
+
+impl Stores {
+    fn places(self) -> Vec<Place> {
+        match self {
+            Self::Redis => vec![Place::Redis],
+            Self::Sqlite => vec![Place::Sqlite],
+            Self::Memory => vec![Place::Memory],
+            Self::All => vec![Place::Redis, Place::Sqlite, Place::Memory],
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Args::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("the benchmark failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: Args) -> Result<(), Failure> {
+    let size = if args.quick { Size::QUICK } else { Size::FULL };
+    let wanted = args.case.as_deref().unwrap_or("");
+    let mut report = Report::new(Machine::look()?, size);
+    println!("{}", report.machine);
+    for place in args.store.places() {
+        let stage = Stage::set(place).await?;
+        report.stores.push(stage.version.clone());
+        println!("\n{}", stage.version);
+        for case in case::of(place)
+            .into_iter()
+            .filter(|case| case.name().contains(wanted))
+        {
+            println!("  {} ..", case.name());
+            report.add(case.measure(&stage, &size).await?);
+        }
+    }
+    println!("\n{}", report.tables());
+    if let Some(file) = &args.json {
+        std::fs::write(file, report.json()?)?;
+        println!("all measurements: {}", file.display());
+    }
+    if !args.quick && args.store == Stores::All && args.case.is_none() {
+        document::write(&report)?;
+    }
+    Ok(())
+}
