@@ -1,0 +1,18 @@
+//! `cargo xtask bench`: runs the package in `bench/`, optimised, with the arguments given.
+
+use crate::call::{Call, Failure};
+
+/// The arguments are those of the benchmark: `cargo xtask bench --help` shows them.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    /// Passed on.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+/// Builds and runs the benchmark.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let bench = Call::new("cargo run --locked --release --package delayq-bench --");
+    args.arguments.iter().fold(bench, Call::word).run()
+}

@@ -1,0 +1,157 @@
+//! One command line: shown as a person would type it, then run.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Why a command of this program fails; says what to do, or how to see the failure again.
+#[derive(Debug)]
+pub(crate) struct Failure(pub(crate) String);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// The folder that holds the workspace's Cargo.toml.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// A command line, with the variables and the folder that it needs.
+#[derive(Debug)]
+pub(crate) struct Call {
+    words: Vec<String>,
+    variables: Vec<(&'static str, String)>,
+    folder: PathBuf,
+}
+
+impl Call {
+    /// The words of `line`, split at blanks, to be run in the workspace's folder.
+    pub(crate) fn new(line: &str) -> Self {
+        Self {
+            words: line.split_whitespace().map(str::to_owned).collect(),
+            variables: Vec::new(),
+            folder: root(),
+        }
+    }
+
+    /// One word more, which may contain blanks.
+    pub(crate) fn word(mut self, word: impl Into<String>) -> Self {
+        self.words.push(word.into());
+        self
+    }
+
+    /// With this variable in the environment.
+    pub(crate) fn variable(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.variables.push((name, value.into()));
+        self
+    }
+
+    /// In this folder.
+    pub(crate) fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = folder.into();
+        self
+    }
+
+    /// Prints the line, runs it with the terminal's input and output, and waits for its end.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        println!("  $ {self}");
+        let status = self
+            .command()
+            .status()
+            .map_err(|error| Failure(format!("cannot run `{self}`: {error}")))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(Failure(format!("`{self}` failed: {status}")))
+    }
+
+    /// What the command prints to its output; `None` when it cannot be run or fails. Nothing is shown.
+    pub(crate) fn output(&self) -> Option<String> {
+        let output = self
+            .command()
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        output.status.success().then_some(text)
+    }
+
+    /// Whether the command can be run and succeeds. Nothing is shown.
+    pub(crate) fn succeeds(&self) -> bool {
+        self.output().is_some()
+    }
+
+    fn command(&self) -> Command {
+        let (program, arguments) = self
+            .words
+            .split_first()
+            .map_or(("", &[][..]), |(p, a)| (p, a));
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(&self.folder);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = Vec::new();
+        if let Ok(folder) = self.folder.strip_prefix(root())
+            && !folder.as_os_str().is_empty()
+        {
+            line.push(format!("cd {} &&", folder.display()));
+        }
+        let variables = self.variables.iter();
+        line.extend(variables.map(|(name, value)| format!("{name}={}", quoted(value))));
+        line.extend(self.words.iter().map(|word| quoted(word)));
+        f.write_str(&line.join(" "))
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_shown_as_a_shell_takes_it() {
+        let call = Call::new("cargo doc --no-deps")
+            .variable("RUSTDOCFLAGS", "-D warnings")
+            .folder(root().join("target"))
+            .word("it's");
+        assert_eq!(
+            call.to_string(),
+            r"cd target && RUSTDOCFLAGS='-D warnings' cargo doc --no-deps 'it'\''s'"
+        );
+    }
+
+    #[test]
+    fn a_failure_names_the_command() {
+        #[cfg(unix)]
+        {
+            let failure = Call::new("false x").run().unwrap_err();
+            assert!(failure.0.contains("`false x` failed"), "{failure}");
+        }
+        let failure = Call::new("no-such-program-anywhere x").run().unwrap_err();
+        assert!(failure.0.contains("cannot run"), "{failure}");
+    }
+}

@@ -1,0 +1,134 @@
+//! What the tests need on this machine: redis-server, rustfmt and clippy.
+
+use std::env::consts::OS;
+
+use crate::call::{Call, Failure};
+use crate::test::Outcome;
+
+/// The oldest Redis that delayq runs on: its scripts use flags and functions of 7.0.
+const OLDEST_REDIS: (u32, u32) = (7, 0);
+
+const BY_HAND: &str = "install it by hand, then run this again:
+  Debian, Ubuntu     sudo apt-get install redis-server
+  Fedora, RHEL       sudo dnf install redis
+  Arch               sudo pacman -S redis
+  Alpine             sudo apk add redis
+  macOS              brew install redis
+  newer than your system has it: https://redis.io/docs/latest/operate/oss_and_stack/install/
+or test without it: cargo xtask test --skip install (the tests that need a real Redis then fail)";
+
+/// Installs what is missing.
+pub(crate) fn run() -> Result<Outcome, Failure> {
+    component("rustfmt", "cargo fmt --version")?;
+    component("clippy", "cargo clippy --version")?;
+    redis_server()?;
+    Ok(Outcome::Passed)
+}
+
+fn component(name: &str, proof: &str) -> Result<(), Failure> {
+    if Call::new(proof).succeeds() {
+        println!("  {name}: found");
+        return Ok(());
+    }
+    println!("  {name}: missing, and the checks need it: adding the toolchain component");
+    let add = Call::new(&format!("rustup component add {name}"));
+    add.run().map_err(|failure| {
+        Failure(format!(
+            "{failure}\nadd {name} to your Rust toolchain, then run this again"
+        ))
+    })
+}
+
+fn redis_server() -> Result<(), Failure> {
+    let found = installed_version();
+    match found {
+        Some(version) if version >= OLDEST_REDIS => {
+            println!("  redis-server: found, version {}.{}", version.0, version.1);
+            return Ok(());
+        }
+        Some((major, minor)) => {
+            println!("  redis-server: {major}.{minor} is too old, 7.0 is needed");
+        }
+        None => println!("  redis-server: not on PATH, and the tests start real servers"),
+    }
+    for call in installation()? {
+        call.run()
+            .map_err(|failure| Failure(format!("{failure}\n{BY_HAND}")))?;
+    }
+    match installed_version() {
+        Some(version) if version >= OLDEST_REDIS => Ok(()),
+        Some((major, minor)) => Err(Failure(format!(
+            "the packages of this system have redis-server {major}.{minor}, 7.0 is needed; {BY_HAND}"
+        ))),
+        None => Err(Failure(format!(
+            "redis-server is still not on PATH; {BY_HAND}"
+        ))),
+    }
+}
+
+fn installed_version() -> Option<(u32, u32)> {
+    version(&Call::new("redis-server --version").output()?)
+}
+
+/// The version in `Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 ..`.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let number = text
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("v="))?;
+    let mut parts = number.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// The commands that install redis-server here, or what a person has to do.
+fn installation() -> Result<Vec<Call>, Failure> {
+    if OS == "macos" && Call::new("brew --version").succeeds() {
+        println!("  installing redis with Homebrew (the tests start servers of their own)");
+        return Ok(vec![Call::new("brew install redis")]);
+    }
+    if OS == "linux" && Call::new("apt-get --version").succeeds() {
+        if is_root() {
+            return Ok(apt(""));
+        }
+        if Call::new("sudo -n true").succeeds() {
+            return Ok(apt("sudo -n "));
+        }
+        println!("  apt-get is here, but this is neither root nor a sudo without a password");
+    }
+    Err(Failure(format!(
+        "redis-server is needed and cannot be installed from here; {BY_HAND}"
+    )))
+}
+
+fn is_root() -> bool {
+    Call::new("id -u")
+        .output()
+        .is_some_and(|id| id.trim() == "0")
+}
+
+fn apt(sudo: &str) -> Vec<Call> {
+    println!(
+        "  installing redis-server with apt-get. The package may start a service on port 6379,"
+    );
+    println!("  which the tests do not use: `systemctl disable --now redis-server` ends it.");
+    vec![
+        Call::new(&format!("{sudo}apt-get update --quiet")),
+        Call::new(&format!(
+            "{sudo}env DEBIAN_FRONTEND=noninteractive \
+             apt-get install --quiet --yes --no-install-recommends redis-server"
+        )),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_read_from_what_redis_prints() {
+        let text = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=ae4";
+        assert_eq!(version(text), Some((7, 0)));
+        assert_eq!(version("Redis server v=8.10.0 sha=0"), Some((8, 10)));
+        assert_eq!(version("command not found"), None);
+        assert!(Some((6, 2)) < Some(OLDEST_REDIS) && (10, 0) > OLDEST_REDIS);
+    }
+}

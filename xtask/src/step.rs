@@ -1,0 +1,82 @@
+//! The steps of `cargo xtask test`, in their order, and the commands of each.
+
+use clap::ValueEnum;
+
+use crate::call::Call;
+
+/// One step. What fails soonest and costs least comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Step {
+    /// Install redis-server, rustfmt and clippy where they are missing.
+    Install,
+    /// Is the code formatted?
+    Fmt,
+    /// Lints of all targets; a warning is an error.
+    Clippy,
+    /// Does the documentation build without a warning?
+    Docs,
+    /// Unit and integration tests; builds the examples, too.
+    Tests,
+    /// The examples in the documentation.
+    DocTests,
+    /// The combinations of features that an application may choose.
+    Features,
+    /// Does the embedded store compile with the oldest rusqlite that Cargo.toml allows?
+    OldestRusqlite,
+    /// Licences, advisories and sources of the dependencies (when cargo-deny is installed).
+    Deny,
+}
+
+impl Step {
+    /// The name on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// What it is about, in a few words.
+    pub(crate) fn about(self) -> String {
+        self.to_possible_value()
+            .and_then(|value| value.get_help().map(ToString::to_string))
+            .unwrap_or_default()
+    }
+
+    /// The commands of a step that only runs commands.
+    pub(crate) fn calls(self) -> Vec<Call> {
+        match self {
+            Self::Install | Self::OldestRusqlite | Self::Deny => Vec::new(),
+            Self::Fmt => vec![Call::new("cargo fmt --all -- --check")],
+            Self::Clippy => {
+                vec![Call::new(
+                    "cargo clippy --locked --workspace --all-targets -- -D warnings",
+                )]
+            }
+            Self::Docs => {
+                let doc = Call::new("cargo doc --locked --workspace --no-deps");
+                vec![doc.variable("RUSTDOCFLAGS", "-D warnings")]
+            }
+            // Tests run the examples as processes, so these are built first, as they are used. With
+            // `--tests` beside `--examples` cargo would build them as test programs instead.
+            Self::Tests => vec![
+                Call::new("cargo build --locked --workspace --bins --examples"),
+                Call::new("cargo test --locked --workspace --tests --no-fail-fast"),
+            ],
+            Self::DocTests => vec![Call::new("cargo test --locked --workspace --doc")],
+            Self::Features => features(),
+        }
+    }
+}
+
+/// Clippy instead of check: it shares what the clippy step has built, and can deny warnings without
+/// a change of RUSTFLAGS, which would build every dependency again.
+fn features() -> Vec<Call> {
+    let mut calls = Vec::new();
+    for package in ["delayq-core", "delayq-plugin"] {
+        for features in ["", " --features sqlite", " --features redis"] {
+            let check =
+                format!("cargo clippy --locked -p {package} --no-default-features{features}");
+            calls.push(Call::new(&format!("{check} -- -D warnings")));
+        }
+    }
+    calls
+}
