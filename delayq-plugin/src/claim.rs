@@ -11,7 +11,6 @@ use delayq_core::{
 };
 use tracing::{info, warn};
 
-use crate::call::Backoff;
 use crate::roster::Crew;
 
 /// What a handler is made of, apart from what changes.
@@ -117,30 +116,8 @@ impl Bucket {
             lock: task.lock.clone(),
             end: AttemptEnd::Done,
         };
-        let settlements: Vec<_> = tasks.iter().map(done).collect();
-        let give_up_at = self.clock.elapsed().saturating_add(self.options.lock);
-        let mut backoff = Backoff::default();
-        // A lost answer is asked for again: a settlement can be repeated, and a task that was settled
-        // without being started would never run.
-        let outcomes = loop {
-            let outcomes = self
-                .store
-                .settle(&self.task_type, settlements.clone())
-                .await;
-            let retry_at = self.clock.elapsed().saturating_add(backoff.next());
-            match outcomes {
-                Err(error) if error.is_transient() && retry_at < give_up_at => {
-                    self.clock.sleep_until(retry_at).await;
-                }
-                Err(error) => {
-                    let ids: Vec<_> = tasks.iter().map(|task| &task.lock.id).collect();
-                    warn!(task_type = %self.task_type, ?ids, %error,
-                        "not started: nobody knows whether these at-most-once tasks are settled");
-                    return Err(error);
-                }
-                Ok(outcomes) => break outcomes,
-            }
-        };
+        let settlements = tasks.iter().map(done).collect();
+        let outcomes = self.store.settle(&self.task_type, settlements).await?;
         let settled = tasks.into_iter().zip(outcomes);
         Ok(settled
             .filter(|(_, outcome)| *outcome == SettleOutcome::Settled)

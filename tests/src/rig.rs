@@ -41,7 +41,8 @@ pub async fn until<T, F: Future<Output = Option<T>>>(
                 return answer;
             }
             // A pause between questions, not a guess at how long something takes.
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::time::interval(Duration::from_millis(1)).tick().await;
+            tokio::task::yield_now().await;
         }
     })
     .await
