@@ -24,10 +24,14 @@ pub(super) fn wait_until(deadline: Instant) {
 
 /// Makes `connection` wait in this way.
 pub(super) fn install(connection: &mut Connection) -> rusqlite::Result<()> {
+    fn look_again(_count: i32) -> bool {
+        wait()
+    }
     connection.busy_handler(Some(look_again as fn(i32) -> bool))
 }
 
-fn look_again(_count: i32) -> bool {
+/// Waits a little; whether it is worth looking again.
+pub(super) fn wait() -> bool {
     thread::park_timeout(Duration::from_micros(fastrand::u64(WAIT_US)));
     DEADLINE
         .get()

@@ -98,13 +98,13 @@ impl Fault {
     ///
     /// When the sync fails, everything may be in the log already, and a restart would find it there.
     pub(super) fn into_commit_error(self, store: &str) -> Error {
-        if self.code() != Some(ErrorCode::SystemIoFailure) {
-            return self.into_error(store);
+        let is_io_failure = self.code() == Some(ErrorCode::SystemIoFailure);
+        match self.into_error(store) {
+            Error::Unavailable { store, detail } if is_io_failure => {
+                Error::Indeterminate { store, detail }
+            }
+            error => error,
         }
-        let Error::Unavailable { store, detail } = self.into_error(store) else {
-            unreachable!("an i/o failure is told as unavailable");
-        };
-        Error::Indeterminate { store, detail }
     }
 }
 

@@ -6,6 +6,7 @@ use rusqlite::Connection;
 
 use super::busy;
 use super::error::Outcome;
+use super::schema;
 use super::tx::Tx;
 use super::writer::Writer;
 use crate::name::TaskType;
@@ -105,6 +106,7 @@ fn tidy_up(writer: &Writer) -> Outcome<()> {
         return Ok(());
     }
     writer.connection.execute_batch("BEGIN IMMEDIATE")?;
+    schema::check_version(&writer.connection, &writer.world.store)?;
     let mut tx = Tx::new(&writer.connection, &writer.world);
     for task_type in heaps {
         if let Some(mut bucket) = tx.known(&task_type)? {

@@ -48,7 +48,8 @@ pub(super) struct Opened {
 /// Opens the file at `path`, and makes it if there is none.
 pub(super) fn open(store: &str, path: &Path, sync: SqliteSync) -> Result<Opened> {
     let path = make_way(store, path)?;
-    let writer = open_writer(store, &path, sync).map_err(|fault| refusal(store, &path, fault))?;
+    let writer = open_writer_in_turn(store, &path, sync);
+    let writer = writer.map_err(|fault| refusal(store, &path, fault))?;
     let files = OpenFiles::note(store, &path)?;
     let mut readers = Vec::with_capacity(READERS);
     for _ in 0..READERS {
@@ -60,6 +61,16 @@ pub(super) fn open(store: &str, path: &Path, sync: SqliteSync) -> Result<Opened>
         readers,
         files,
     })
+}
+
+/// When two make one file, SQLite does not let the one wait for the other, lest both do.
+fn open_writer_in_turn(store: &str, path: &Path, sync: SqliteSync) -> Outcome<Connection> {
+    loop {
+        match open_writer(store, path, sync) {
+            Err(fault) if fault.is_busy() && busy::wait() => {}
+            result => return result,
+        }
+    }
 }
 
 fn open_writer(store: &str, path: &Path, sync: SqliteSync) -> Outcome<Connection> {

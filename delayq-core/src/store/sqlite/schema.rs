@@ -27,7 +27,9 @@ struct Label {
 
 /// Refuses a file that is not delayq's or is of a newer release. It reads only.
 pub(super) fn check(connection: &Connection, store: &str) -> Outcome<()> {
-    let label = read_label(connection)?;
+    // In one snapshot: another process may be making the file right now.
+    let snapshot = connection.unchecked_transaction()?;
+    let label = read_label(&snapshot)?;
     refuse_foreign(label, store, STEPS)
 }
 

@@ -102,11 +102,11 @@ impl Writer {
     /// Returns the group if something has to be written.
     fn serve_by_looking(&self, mut group: Group) -> Group {
         busy::wait_until(earliest(&group));
-        match self.look(&mut group) {
-            Ok(true) => answer(group, &Ok(())),
-            Ok(false) => return group,
-            Err(fault) => answer(group, &Err(fault.into_error(&self.world.store))),
+        // A claim that fails is told so by itself, in a transaction of its own.
+        if !matches!(self.look(&mut group), Ok(true)) {
+            return group;
         }
+        answer(group, &Ok(()));
         Group::new()
     }
 
@@ -200,10 +200,9 @@ impl Writer {
         match self.commit() {
             Ok(()) => {
                 answer(group, &Ok(()));
-                woken
-                    .into_iter()
-                    .map(Wakeup::Type)
-                    .for_each(|wakeup| self.wake(wakeup));
+                for task_type in woken {
+                    self.wake(Wakeup::Type(task_type));
+                }
             }
             Err(error) => answer(group, &Err(error)),
         }
