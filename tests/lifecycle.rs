@@ -7,8 +7,8 @@ use std::time::Duration;
 use delayq_core::store::{CancelOutcome, ClaimRequest, Durability, MemoryStore, StoreOptions};
 use delayq_plugin::{
     Clock, DelayQueueJob, DelayQueuePlugin, Delivery, LatePolicy, OnLate, RetryPolicy, StartError,
-    TaskError, TaskState, TaskType, TaskWorker, VirtualClock, WorkerOptions, hours, millis,
-    minutes, seconds,
+    TaskError, TaskState, TaskSubmitService, TaskType, TaskWorker, VirtualClock, WorkerOptions,
+    hours, millis, minutes, seconds,
 };
 use delayq_tests::faulty::{Fault, FaultyStore};
 use delayq_tests::rig::{Rig, info, reaches, send, soon, until};
@@ -29,6 +29,11 @@ fn retrying(max_attempts: u32) -> WorkerOptions {
     }
 }
 
+const AT_MOST_ONCE: WorkerOptions = WorkerOptions {
+    delivery: Delivery::AtMostOnce,
+    ..WorkerOptions::DEFAULT
+};
+
 #[tokio::test]
 async fn tasks_start_in_due_order() {
     let mut rig = Rig::default();
@@ -36,12 +41,12 @@ async fn tasks_start_in_due_order() {
         concurrency: 1,
         ..WorkerOptions::DEFAULT
     };
-    let plugin = rig.start(one_by_one, |_| async { Ok(()) }).await;
-    let tasks = plugin.submit_service();
+    let tasks = TaskSubmitService::new(Arc::clone(&rig.store));
     for (id, delay) in [("c", 30), ("a", 10), ("b", 20)] {
         send(&tasks, id, minutes(delay)).await;
     }
     rig.clock.advance(minutes(31));
+    let plugin = rig.start(one_by_one, |_| async { Ok(()) }).await;
     for id in ["a", "b", "c"] {
         assert_eq!(rig.next().await.message, id);
     }
@@ -345,7 +350,7 @@ async fn a_shutdown_gives_back_what_does_not_finish_without_burning_an_attempt()
 #[tokio::test]
 async fn after_a_restart_types_from_the_list_get_their_handlers_and_overdue_tasks_run() {
     let mut rig = Rig::default();
-    let tasks = delayq_plugin::TaskSubmitService::new(Arc::clone(&rig.store));
+    let tasks = TaskSubmitService::new(Arc::clone(&rig.store));
     for task_type in ["report.daily", "report.weekly", "other"] {
         tasks
             .send(DelayQueueJob::raw(task_type, task_type).after(minutes(1)))
@@ -453,7 +458,7 @@ async fn a_sooner_task_wakes_a_handler_that_sleeps_for_a_later_one() {
 #[tokio::test]
 async fn poison_goes_to_dead_and_is_named() {
     let rig = Rig::default();
-    let tasks = delayq_plugin::TaskSubmitService::new(Arc::clone(&rig.store));
+    let tasks = TaskSubmitService::new(Arc::clone(&rig.store));
     send(&tasks, "a", Duration::ZERO).await;
     let task_type = TaskType::new("job").unwrap();
     // Three holders that die with the task in their hands.
@@ -487,7 +492,7 @@ async fn poison_goes_to_dead_and_is_named() {
 #[tokio::test]
 async fn an_expired_lock_of_the_last_attempt_leaves_no_attempt() {
     let rig = Rig::default();
-    let tasks = delayq_plugin::TaskSubmitService::new(Arc::clone(&rig.store));
+    let tasks = TaskSubmitService::new(Arc::clone(&rig.store));
     send(&tasks, "a", Duration::ZERO).await;
     let task_type = TaskType::new("job").unwrap();
     let (lock_for, caller_now) = (seconds(30), rig.clock.now());
@@ -745,7 +750,7 @@ async fn at_most_once_settles_before_the_start_and_never_retries() {
 }
 
 #[tokio::test]
-async fn an_at_most_once_task_whose_settlement_is_unsure_does_not_start() {
+async fn an_at_most_once_task_is_settled_again_when_the_answer_is_lost_and_starts_once() {
     let mut rig = Rig::default();
     let first = AtomicBool::new(true);
     let plan = move |edge| match edge {
@@ -753,15 +758,47 @@ async fn an_at_most_once_task_whose_settlement_is_unsure_does_not_start() {
         _ => Fault::None,
     };
     rig.store = Arc::new(FaultyStore::new(rig.store.clone(), plan));
-    let options = WorkerOptions {
-        delivery: Delivery::AtMostOnce,
-        ..WorkerOptions::DEFAULT
-    };
-    let plugin = rig.start(options, |_| async { Ok(()) }).await;
+    let plugin = rig.start(AT_MOST_ONCE, |_| async { Ok(()) }).await;
     let tasks = plugin.submit_service();
     send(&tasks, "a", Duration::ZERO).await;
-    reaches(&tasks, "a", TaskState::Done).await;
+    until("the start", || async {
+        rig.clock.advance(millis(100));
+        rig.has_started().then_some(())
+    })
+    .await;
+    assert_eq!(rig.next().await.message, "a");
     rig.pass(&plugin, hours(1)).await;
+    assert!(!rig.has_started());
+}
+
+#[tokio::test]
+async fn an_at_most_once_task_whose_settlement_stays_unsure_never_starts() {
+    let mut rig = Rig::default();
+    let settles = Arc::new(AtomicU32::new(0));
+    let claims_after = Arc::new(AtomicU32::new(0));
+    let counts = (Arc::clone(&settles), Arc::clone(&claims_after));
+    let plan = move |edge| match edge {
+        "settle" => {
+            counts.0.fetch_add(1, Ordering::Relaxed);
+            Fault::AnswerLost
+        }
+        "claim" if counts.0.load(Ordering::Relaxed) > 0 => {
+            counts.1.fetch_add(1, Ordering::Relaxed);
+            Fault::None
+        }
+        _ => Fault::None,
+    };
+    rig.store = Arc::new(FaultyStore::new(rig.store.clone(), plan));
+    let plugin = rig.start(AT_MOST_ONCE, |_| async { Ok(()) }).await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    until("the next claim", || async {
+        rig.clock.advance(millis(100));
+        (claims_after.load(Ordering::Relaxed) > 0).then_some(())
+    })
+    .await;
+    assert!(settles.load(Ordering::Relaxed) > 1);
+    assert_eq!(info(&tasks, "a").await.state, TaskState::Done);
     assert!(!rig.has_started());
 }
 
@@ -801,7 +838,12 @@ async fn an_outage_of_the_store_stalls_no_type_and_health_tells() {
             .is_transient()
     );
     down.store(false, Ordering::Relaxed);
-    rig.clock.advance(seconds(1));
+    // In steps, as the last failed call may be answered, and its wait begin, after the first of them.
+    until("the start after the outage", || async {
+        rig.clock.advance(millis(100));
+        rig.has_started().then_some(())
+    })
+    .await;
     assert_eq!(rig.next().await.message, "a");
     reaches(&tasks, "a", TaskState::Done).await;
     assert!(plugin.health().await.is_ok());
@@ -817,7 +859,9 @@ async fn a_settlement_whose_answer_is_lost_is_repeated_and_counts_once() {
     };
     rig.store = Arc::new(FaultyStore::new(rig.store.clone(), plan));
     let plugin = rig
-        .start(retrying(2), |_| async { Err(TaskError::retry("x")) })
+        .start(retrying(2), |_| async {
+            Err(TaskError::retry_after(hours(24), "x"))
+        })
         .await;
     let tasks = plugin.submit_service();
     send(&tasks, "a", Duration::ZERO).await;
@@ -832,19 +876,19 @@ async fn a_settlement_whose_answer_is_lost_is_repeated_and_counts_once() {
 }
 
 #[tokio::test]
-async fn a_task_whose_claim_is_answered_after_its_lock_ran_out_is_given_back_unstarted() {
+async fn a_task_whose_lock_has_almost_run_out_when_the_claim_is_answered_is_given_back_unstarted() {
     let mut rig = Rig::default();
     let first = AtomicBool::new(true);
     let clock = rig.clock.clone();
     let plan = move |edge| {
-        // As for a process that is stopped after it has sent the claim.
+        // As for a process that is stopped after it has sent the claim, or a store that hangs.
         if edge == "claim" && first.swap(false, Ordering::Relaxed) {
-            clock.advance(WorkerOptions::DEFAULT.lock);
+            clock.advance(WorkerOptions::DEFAULT.lock * 2 / 3);
         }
         Fault::None
     };
     rig.store = Arc::new(FaultyStore::new(rig.store.clone(), plan));
-    let service = delayq_plugin::TaskSubmitService::new(Arc::clone(&rig.store));
+    let service = TaskSubmitService::new(Arc::clone(&rig.store));
     send(&service, "a", Duration::ZERO).await;
     let _plugin = rig.start(retrying(1), |_| std::future::pending()).await;
     let start = rig.next().await;

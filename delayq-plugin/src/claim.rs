@@ -11,6 +11,7 @@ use delayq_core::{
 };
 use tracing::{info, warn};
 
+use crate::call::Backoff;
 use crate::roster::Crew;
 
 /// What a handler is made of, apart from what changes.
@@ -111,18 +112,53 @@ impl Bucket {
         })
     }
 
+    /// A lost answer is asked for again while the locks last: a settlement can be repeated, and a task
+    /// that was settled and not started would never run.
     async fn settle_before_start(&self, tasks: Vec<ClaimedTask>) -> Result<Vec<ClaimedTask>> {
         let done = |task: &ClaimedTask| Settlement {
             lock: task.lock.clone(),
             end: AttemptEnd::Done,
         };
-        let settlements = tasks.iter().map(done).collect();
-        let outcomes = self.store.settle(&self.task_type, settlements).await?;
-        let settled = tasks.into_iter().zip(outcomes);
-        Ok(settled
-            .filter(|(_, outcome)| *outcome == SettleOutcome::Settled)
-            .map(|(task, _)| task)
-            .collect())
+        let settlements: Vec<_> = tasks.iter().map(done).collect();
+        let give_up_at = self.clock.elapsed().saturating_add(self.options.lock);
+        let mut backoff = Backoff::default();
+        loop {
+            let batch = settlements.clone();
+            let outcomes = self.store.settle(&self.task_type, batch).await;
+            let retry_at = self.clock.elapsed().saturating_add(backoff.next());
+            match outcomes {
+                Ok(outcomes) => return Ok(self.those_settled(tasks, &outcomes)),
+                Err(error) if error.is_transient() && retry_at < give_up_at => {
+                    self.clock.sleep_until(retry_at).await;
+                }
+                Err(error) => {
+                    let ids: Vec<_> = tasks.iter().map(|task| task.lock.id.as_str()).collect();
+                    warn!(task_type = %self.task_type, ?ids, %error,
+                        "not started: nobody knows whether these at-most-once tasks are settled");
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn those_settled(
+        &self,
+        tasks: Vec<ClaimedTask>,
+        outcomes: &[SettleOutcome],
+    ) -> Vec<ClaimedTask> {
+        let is_settled = |(task, outcome): (ClaimedTask, &SettleOutcome)| {
+            if *outcome == SettleOutcome::Settled {
+                return Some(task);
+            }
+            warn!(task_type = %self.task_type, id = %task.lock.id,
+                "not started: the lock of this at-most-once task was lost");
+            None
+        };
+        tasks
+            .into_iter()
+            .zip(outcomes)
+            .filter_map(is_settled)
+            .collect()
     }
 
     fn report_ended(&self, ended: &[delayq_core::store::ClaimEnd]) {

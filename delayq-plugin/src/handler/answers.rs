@@ -26,8 +26,10 @@ impl DelayBucketHandler {
                 self.claim_at = self.elapsed() + self.claim_backoff.next();
                 self.on_error("claim", error);
             }
-            Event::Settled(batch, Ok(outcomes)) => self.on_settled(&batch, &outcomes),
-            Event::Settled(batch, Err(error)) => {
+            Event::Settled(batch, sent_at, Ok(outcomes)) => {
+                self.on_settled(&batch, sent_at, &outcomes);
+            }
+            Event::Settled(batch, _, Err(error)) => {
                 batch
                     .into_iter()
                     .rev()
@@ -70,10 +72,11 @@ impl DelayBucketHandler {
             .next_in
             .unwrap_or(self.wiring.poll)
             .min(self.wiring.poll);
+        // From when it was sent: a claim sent one wait later arrives one wait later, however slow the way.
         self.claim_at = if self.woken {
             now
         } else {
-            now.saturating_add(wait)
+            batch.sent_at.saturating_add(wait)
         };
         self.unsettled.extend(batch.settle);
         let started = batch.start.len();
@@ -99,9 +102,10 @@ impl DelayBucketHandler {
     }
 
     fn start(&mut self, task: ClaimedTask, claimed_at: Duration, now: Duration) {
-        // The answer of the claim may have come too late: this process may have been stopped meanwhile.
-        let has_run_out = claimed_at.saturating_add(self.bucket.options.lock) <= now;
-        let may_start = self.stop_at().is_none() && !has_run_out;
+        // The answer of the claim may come too late: the store hung, or this process was stopped. A third
+        // of the lock must be left, or it would run out before the first extension is answered.
+        let is_late = claimed_at.saturating_add(self.bucket.options.lock * 2 / 3) <= now;
+        let may_start = self.stop_at().is_none() && !is_late;
         // An at-most-once task is settled as done already: it can only be run now or never.
         if !may_start && self.bucket.options.delivery == Delivery::AtLeastOnce {
             self.unsettled.push_back(give_back(task.lock, task.trail));
@@ -171,14 +175,13 @@ impl DelayBucketHandler {
         }
     }
 
-    fn on_settled(&mut self, batch: &[Settlement], outcomes: &[SettleOutcome]) {
+    fn on_settled(&mut self, batch: &[Settlement], sent_at: Duration, outcomes: &[SettleOutcome]) {
         self.settle_backoff.reset();
-        let now = self.elapsed();
         let back = batch
             .iter()
             .filter_map(|settlement| settlement.end.due_again_in());
         if let Some(soonest) = back.min() {
-            self.claim_at = self.claim_at.min(now.saturating_add(soonest));
+            self.claim_at = self.claim_at.min(sent_at.saturating_add(soonest));
         }
         let (mut refused, mut lost) = (0, 0);
         for (Settlement { lock, .. }, outcome) in batch.iter().zip(outcomes) {

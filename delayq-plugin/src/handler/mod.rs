@@ -59,7 +59,7 @@ pub struct DelayBucketHandler {
     unsettled: VecDeque<Settlement>,
     to_extend: Vec<(Seq, Lock)>,
     claiming: Call<Result<Batch>>,
-    settling: Call<(Vec<Settlement>, Result<Vec<SettleOutcome>>)>,
+    settling: Call<(Vec<Settlement>, Duration, Result<Vec<SettleOutcome>>)>,
     extending: Call<(Vec<Seq>, Duration, Result<Vec<ExtendOutcome>>)>,
     claim_at: Duration,
     settle_at: Duration,
@@ -76,7 +76,7 @@ pub struct DelayBucketHandler {
 #[derive(Debug)]
 enum Event {
     Claimed(Result<Batch>),
-    Settled(Vec<Settlement>, Result<Vec<SettleOutcome>>),
+    Settled(Vec<Settlement>, Duration, Result<Vec<SettleOutcome>>),
     Extended(Vec<Seq>, Duration, Result<Vec<ExtendOutcome>>),
     Finished(Result<(Id, Vec<HandResult>), JoinError>),
     Woken,
@@ -152,7 +152,7 @@ impl DelayBucketHandler {
             self.start_extend(now);
         }
         if !self.settling.is_under_way() && !self.unsettled.is_empty() && self.settle_at <= now {
-            self.start_settle();
+            self.start_settle(now);
         }
         if self.may_claim() && self.claim_at <= now {
             self.start_claim();
@@ -241,7 +241,7 @@ impl DelayBucketHandler {
             .start(Arc::clone(&self.bucket).claim(self.free_places().min(MAX_BATCH)));
     }
 
-    fn start_settle(&mut self) {
+    fn start_settle(&mut self, now: Duration) {
         let batch: Vec<_> = self
             .unsettled
             .drain(..self.unsettled.len().min(MAX_BATCH))
@@ -249,7 +249,7 @@ impl DelayBucketHandler {
         let bucket = Arc::clone(&self.bucket);
         self.settling.start(async move {
             let outcomes = bucket.store.settle(&bucket.task_type, batch.clone()).await;
-            (batch, outcomes)
+            (batch, now, outcomes)
         });
     }
 
@@ -296,7 +296,8 @@ impl DelayBucketHandler {
         tokio::select! {
             Some(result) = self.results.join_next_with_id() => Event::Finished(result),
             claimed = self.claiming.answer() => Event::Claimed(claimed),
-            (batch, outcomes) = self.settling.answer() => Event::Settled(batch, outcomes),
+            (batch, sent_at, outcomes) = self.settling.answer() =>
+                Event::Settled(batch, sent_at, outcomes),
             (seqs, sent_at, outcomes) = self.extending.answer() =>
                 Event::Extended(seqs, sent_at, outcomes),
             () = self.wiring.wake.notified() => Event::Woken,
