@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use delayq_core::store::{CancelOutcome, ClaimRequest, Durability, MemoryStore, StoreOptions};
 use delayq_plugin::{
-    Clock, DelayQueueJob, DelayQueuePlugin, Delivery, LatePolicy, OnLate, RetryPolicy, StartError,
-    TaskError, TaskState, TaskSubmitService, TaskType, TaskWorker, VirtualClock, WorkerOptions,
-    hours, millis, minutes, seconds,
+    Clock, DeadFilter, DelayQueueJob, DelayQueuePlugin, Delivery, LatePolicy, OnLate, RetryPolicy,
+    StartError, TaskError, TaskState, TaskSubmitService, TaskType, TaskWorker, VirtualClock,
+    WorkerOptions, hours, millis, minutes, seconds,
 };
 use delayq_tests::faulty::{Fault, FaultyStore};
 use delayq_tests::rig::{Rig, info, reaches, send, soon, until};
@@ -624,6 +624,12 @@ async fn a_worker_that_succeeded_beside_one_that_timed_out_does_not_run_again() 
         rig.pass(&plugin, seconds(5)).await;
     }
     reaches(&tasks, "a", TaskState::Dead).await;
+    let all = DeadFilter::all();
+    tasks
+        .requeue_dead("job", &all, Duration::ZERO)
+        .await
+        .unwrap();
+    assert_eq!(rig.next().await.cx.attempt(), 1);
     assert_eq!(mails.load(Ordering::Relaxed), 1);
 }
 

@@ -99,7 +99,10 @@ impl Bucket {
                 OnLate::Drop => return Some(AttemptEnd::Expired),
                 OnLate::Dead => {
                     let error = format!("late by {lateness:?}, the limit is {:?}", late.after);
-                    return Some(AttemptEnd::Dead { error });
+                    return Some(AttemptEnd::Dead {
+                        error,
+                        succeeded: Vec::new(),
+                    });
                 }
             }
         }
@@ -109,6 +112,7 @@ impl Bucket {
                 "no attempt is left: the lock of attempt {} of {max_attempts} expired",
                 task.attempt.saturating_sub(1)
             ),
+            succeeded: task.trail.succeeded.clone(),
         })
     }
 

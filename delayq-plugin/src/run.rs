@@ -108,7 +108,7 @@ impl Verdict {
     fn end(self, succeeded: Vec<String>) -> AttemptEnd {
         let error = self.errors.join("; ");
         match (self.dead, self.retry, self.release) {
-            (true, ..) => AttemptEnd::Dead { error },
+            (true, ..) => AttemptEnd::Dead { error, succeeded },
             (_, Some(wait), released) => AttemptEnd::Retry {
                 after: wait.max(released.unwrap_or(wait)),
                 error,
@@ -178,7 +178,10 @@ mod tests {
             end(&[2], 1, vec![Err(TaskError::retry("x"))]),
             retry(1, "x", &[])
         );
-        let dead = AttemptEnd::Dead { error: "x".into() };
+        let dead = AttemptEnd::Dead {
+            error: "x".into(),
+            succeeded: vec![],
+        };
         assert_eq!(end(&[2], 2, vec![Err(TaskError::retry("x"))]), dead);
         assert_eq!(
             end(&[2], 2, vec![Err(TaskError::retry_after(seconds(9), "x"))]),
@@ -208,5 +211,11 @@ mod tests {
         assert_eq!(end(&[5, 5], 1, vec![Ok(()), Ok(())]), AttemptEnd::Done);
         let one_failed = end(&[5, 5], 1, vec![Ok(()), Err(TaskError::retry("x"))]);
         assert_eq!(one_failed, retry(1, "w1: x", &["w0"]));
+        let one_dead = end(&[5, 5], 1, vec![Ok(()), Err(TaskError::dead("x"))]);
+        let dead = AttemptEnd::Dead {
+            error: "w1: x".into(),
+            succeeded: vec!["w0".into()],
+        };
+        assert_eq!(one_dead, dead);
     }
 }

@@ -180,7 +180,8 @@ fn end() -> impl Strategy<Value = AttemptEnd> {
         2 => Just(AttemptEnd::Done),
         3 => retry,
         2 => release,
-        3 => error().prop_map(|error| AttemptEnd::Dead { error }),
+        3 => (error(), succeeded())
+            .prop_map(|(error, succeeded)| AttemptEnd::Dead { error, succeeded }),
         1 => Just(AttemptEnd::Expired),
     ]
 }

@@ -128,8 +128,9 @@ impl Task {
         match end {
             AttemptEnd::Done => self.end(TaskState::Done, now),
             AttemptEnd::Expired => self.end(TaskState::Expired, now),
-            AttemptEnd::Dead { error } => {
+            AttemptEnd::Dead { error, succeeded } => {
                 self.fail(error);
+                self.info.trail.succeeded = succeeded.clone();
                 self.die(now);
             }
             _ if self.info.cancel_requested => self.end(TaskState::Cancelled, now),

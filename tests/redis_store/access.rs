@@ -45,15 +45,19 @@ async fn use_every_edge(store: &RedisStore) {
         .collect();
     store.extend(&task_type, locks.clone(), hour).await.unwrap();
     let error = || "no".to_owned();
+    let dead = || AttemptEnd::Dead {
+        error: error(),
+        succeeded: Vec::new(),
+    };
     let ends = [
         AttemptEnd::Done,
-        AttemptEnd::Dead { error: error() },
+        dead(),
         AttemptEnd::Retry {
             after: hour,
             error: error(),
             succeeded: Vec::new(),
         },
-        AttemptEnd::Dead { error: error() },
+        dead(),
     ];
     let settlements = locks
         .into_iter()

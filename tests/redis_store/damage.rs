@@ -20,7 +20,10 @@ async fn populated(server: &RedisServer) -> std::sync::Arc<RedisStore> {
     for task in claim(&store).await.unwrap().tasks {
         let error = "no".to_owned();
         let end = match task.lock.id.as_str() {
-            "k" => AttemptEnd::Dead { error },
+            "k" => AttemptEnd::Dead {
+                error,
+                succeeded: Vec::new(),
+            },
             "t" => AttemptEnd::Retry {
                 after: LONG,
                 error,

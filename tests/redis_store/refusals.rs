@@ -85,8 +85,10 @@ async fn no_edge_writes_anything_when_a_key_that_it_needs_is_a_strangers() {
             locks.find(|lock| lock.id == id(name)).unwrap().clone()
         };
         let (held, lock) = (lock_of("held"), lock_of("failed"));
-        let error = "no".to_owned();
-        let end = AttemptEnd::Dead { error };
+        let end = AttemptEnd::Dead {
+            error: "no".to_owned(),
+            succeeded: Vec::new(),
+        };
         let settlement = vec![Settlement { lock, end }];
         store.settle(&task_type(), settlement).await.unwrap();
         accept(&store, job("waits").after(Duration::from_hours(1))).await;

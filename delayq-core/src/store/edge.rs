@@ -192,6 +192,8 @@ pub enum AttemptEnd {
     Dead {
         /// What went wrong.
         error: String,
+        /// As for `Retry`: a requeue leaves them out.
+        succeeded: Vec<String>,
     },
     /// Not worth running any more: the task is expired.
     Expired,

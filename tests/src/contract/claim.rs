@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use delayq_core::store::{CLOCK_GUARD, Claimed, EndCause, MAX_BATCH};
+use delayq_core::store::{AttemptEnd, CLOCK_GUARD, Claimed, EndCause, MAX_BATCH};
 use delayq_core::task::Headers;
 use delayq_core::{TaskState, TaskType, Timestamp, Trail, When, hours, millis, minutes};
 
@@ -96,6 +96,20 @@ pub async fn a_claimed_task_is_running_until_its_lock_expires(rig: &Rig) {
     assert_eq!((info.state, info.at), (TaskState::Running, task.lock_until));
     assert_eq!(info.attempt, 1);
     assert_eq!(info.message, Some(task.message));
+}
+
+pub async fn ids_of_one_letter_and_any_length_are_claimed_together(rig: &Rig) {
+    let now = rig.now().await;
+    let ids: BTreeSet<String> = (1..=128).map(|length| "-".repeat(length)).collect();
+    schedule(rig, ids.iter().map(|id| (id.clone(), now))).await;
+    rig.pass(SHORT).await;
+    let claimed = rig.claim().await;
+    let found: BTreeSet<&str> = claimed_ids(&claimed).into_iter().collect();
+    assert_eq!(found, ids.iter().map(String::as_str).collect());
+    for lock in claimed.tasks.into_iter().map(|task| task.lock) {
+        rig.settled(&lock, AttemptEnd::Done).await;
+    }
+    rig.claims_nothing().await;
 }
 
 pub async fn a_claim_takes_no_more_than_its_limit(rig: &Rig) {

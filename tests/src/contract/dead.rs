@@ -63,7 +63,11 @@ pub async fn a_requeued_task_is_due_now_with_its_attempts_counted_anew(rig: &Rig
     };
     rig.settled(&task.lock, end).await;
     let task = rig.claim_one().await;
-    rig.settled(&task.lock, dead("no such order")).await;
+    let end = AttemptEnd::Dead {
+        error: "no such order".to_owned(),
+        succeeded: task.trail.succeeded.clone(),
+    };
+    rig.settled(&task.lock, end).await;
     let before = rig.now().await;
     assert_eq!(ids(&requeue(rig, DeadFilter::all(), LONG).await), ["1"]);
     let info = rig.info("1").await;

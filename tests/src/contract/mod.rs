@@ -178,6 +178,7 @@ sentences! {
         a_task_is_claimed_at_its_very_millisecond,
         a_claimed_task_has_all_that_was_sent,
         a_claimed_task_is_running_until_its_lock_expires,
+        ids_of_one_letter_and_any_length_are_claimed_together,
         a_claim_takes_no_more_than_its_limit,
         a_claim_of_nothing_still_says_when_to_call_again,
         a_claim_without_a_limit_is_capped,

@@ -79,6 +79,7 @@ pub(super) fn release(after: Duration) -> AttemptEnd {
 pub(super) fn dead(error: &str) -> AttemptEnd {
     AttemptEnd::Dead {
         error: error.to_owned(),
+        succeeded: Vec::new(),
     }
 }
 

@@ -110,8 +110,12 @@ pub async fn succeeded_workers_survive_a_lost_lock_and_a_death(rig: &Rig) {
     rig.expire(&task.lock).await;
     let task = rig.claim_one().await;
     assert_eq!(task.trail.succeeded, ["mailer"]);
-    rig.settle(&task.lock, dead("gone")).await;
-    assert_eq!(rig.info("1").await.trail.succeeded, ["mailer"]);
+    let end = AttemptEnd::Dead {
+        error: "gone".to_owned(),
+        succeeded: vec!["mailer".to_owned(), "stock".to_owned()],
+    };
+    rig.settle(&task.lock, end).await;
+    assert_eq!(rig.info("1").await.trail.succeeded, ["mailer", "stock"]);
 }
 
 pub async fn attempts_are_explained_by_failures_and_lost_locks(rig: &Rig) {

@@ -77,8 +77,9 @@ impl Bucket {
                 task.trail.releases = task.trail.releases.saturating_add(1);
                 task.put_back(now.plus(after), succeeded);
             }),
-            AttemptEnd::Dead { error } => self.change(&lock.id, |task| {
+            AttemptEnd::Dead { error, succeeded } => self.change(&lock.id, |task| {
                 task.fail(&error);
+                task.trail.succeeded = succeeded;
                 task.die(now);
             }),
         }

@@ -24,20 +24,21 @@ pub(super) struct Ending {
 
 impl Ending {
     pub(super) fn new(settlement: &Settlement) -> Self {
-        let put_back = |kind: char, after: Duration, succeeded: &[String], error: &str| {
-            let (ms, names) = (record::span_ms(after), record::encode_succeeded(succeeded));
-            format!("{kind}{ms} {names}\n{}", cut_error(error))
+        let kept = |kind: &str, succeeded: &[String], error: &str| {
+            let names = record::encode_succeeded(succeeded);
+            format!("{kind} {names}\n{}", cut_error(error))
         };
+        let again = |kind: char, after: Duration| format!("{kind}{}", record::span_ms(after));
         let end = match &settlement.end {
             AttemptEnd::Done => "D".to_owned(),
             AttemptEnd::Expired => "E".to_owned(),
-            AttemptEnd::Dead { error } => format!("K\n{}", cut_error(error)),
+            AttemptEnd::Dead { error, succeeded } => kept("K", succeeded, error),
             AttemptEnd::Retry {
                 after,
                 error,
                 succeeded,
-            } => put_back('R', *after, succeeded, error),
-            AttemptEnd::Release { after, succeeded } => put_back('L', *after, succeeded, ""),
+            } => kept(&again('R', *after), succeeded, error),
+            AttemptEnd::Release { after, succeeded } => kept(&again('L', *after), succeeded, ""),
         };
         Self {
             id: settlement.lock.id.as_str().as_bytes().to_vec(),

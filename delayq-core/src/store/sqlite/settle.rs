@@ -13,7 +13,7 @@ const RETRY: &str = "UPDATE tasks SET state = 0, at = ?2, settled = fence, fence
 const RELEASE: &str = "UPDATE tasks SET state = 0, at = ?2, settled = fence, fence = 0, \
      releases = releases + 1, succeeded = ?3 WHERE seq = ?1";
 const DIE: &str = "UPDATE tasks SET state = 2, at = ?2, settled = fence, fence = 0, cancel = 0, \
-     failures = failures + 1, last_error = ?3 WHERE seq = ?1";
+     failures = failures + 1, last_error = ?3, succeeded = ?4 WHERE seq = ?1";
 const EXTEND: &str = "UPDATE tasks SET at = ?2 WHERE seq = ?1";
 
 impl Bucket<'_> {
@@ -56,11 +56,11 @@ impl Bucket<'_> {
                 self.execute(RELEASE, (place.seq, due_at, names_text(succeeded)))?;
                 Ok(())
             }
-            AttemptEnd::Dead { error } => {
+            AttemptEnd::Dead { error, succeeded } => {
                 self.leave(place);
                 self.row.add(TaskState::Dead, 1);
-                let now = self.now.as_millis();
-                self.execute(DIE, (place.seq, now, cut_error(error)))?;
+                let (now, names) = (self.now.as_millis(), names_text(succeeded));
+                self.execute(DIE, (place.seq, now, cut_error(error), names))?;
                 Ok(())
             }
         }

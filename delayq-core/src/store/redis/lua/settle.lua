@@ -2,7 +2,7 @@
 -- Ends up to 128 attempts of one type, in one step; their ids differ. Only the present lock's fence counts.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 retention, ms · 2 ends that one generation holds · 3 wake channel · 4 wake message · then for each:
---   id, fence, end: D done, E expired, K<LF>error dead, C<LF>error dead as its record is damaged,
+--   id, fence, end: D done, E expired, K succeeded<LF>error dead, C<LF>error dead as its record is damaged,
 --   R<ms> succeeded<LF>error retry, L<ms> succeeded<LF> release
 -- Returns: whether the first due time became earlier · then for each 1 settled or 0 lock lost.
 local retention, half, channel, message = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
@@ -53,9 +53,11 @@ local function keep(id, fence, kind, ending)
   else
     trail.error = '+' .. problem
   end
+  if kind ~= 'C' then
+    trail.succeeded = succeeded
+  end
   if kind == 'R' or kind == 'L' then
     local due = math.min(now + after, LAST_MS)
-    trail.succeeded = succeeded
     earliest = math.min(earliest or due, due)
     dues[#dues + 1] = text(due)
     dues[#dues + 1] = id
