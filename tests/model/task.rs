@@ -130,7 +130,7 @@ impl Task {
             AttemptEnd::Expired => self.end(TaskState::Expired, now),
             AttemptEnd::Dead { error, succeeded } => {
                 self.fail(error);
-                self.info.trail.succeeded = succeeded.clone();
+                self.info.trail.succeeded.clone_from(succeeded);
                 self.die(now);
             }
             _ if self.info.cancel_requested => self.end(TaskState::Cancelled, now),

@@ -26,6 +26,21 @@ async fn refusal(url: &str) -> String {
     message
 }
 
+/// Ends of four attempts.
+fn ends(after: Duration) -> [AttemptEnd; 4] {
+    let (error, succeeded) = ("no".to_owned(), Vec::new());
+    let dead = AttemptEnd::Dead {
+        error: error.clone(),
+        succeeded: succeeded.clone(),
+    };
+    let retry = AttemptEnd::Retry {
+        after,
+        error,
+        succeeded,
+    };
+    [AttemptEnd::Done, dead.clone(), retry, dead]
+}
+
 /// Takes every edge once.
 async fn use_every_edge(store: &RedisStore) {
     let (task_type, hour) = (task_type(), Duration::from_hours(1));
@@ -44,24 +59,9 @@ async fn use_every_edge(store: &RedisStore) {
         .map(|t| t.lock)
         .collect();
     store.extend(&task_type, locks.clone(), hour).await.unwrap();
-    let error = || "no".to_owned();
-    let dead = || AttemptEnd::Dead {
-        error: error(),
-        succeeded: Vec::new(),
-    };
-    let ends = [
-        AttemptEnd::Done,
-        dead(),
-        AttemptEnd::Retry {
-            after: hour,
-            error: error(),
-            succeeded: Vec::new(),
-        },
-        dead(),
-    ];
     let settlements = locks
         .into_iter()
-        .zip(ends)
+        .zip(ends(hour))
         .map(|(lock, end)| Settlement { lock, end });
     store
         .settle(&task_type, settlements.collect())
