@@ -1062,6 +1062,22 @@ async fn a_plugin_that_cannot_work_does_not_start_and_says_why() {
         .await
         .unwrap_err();
     assert!(message(twice).contains("give one another name"));
+    // Found in review: what has succeeded is remembered by name, so the second would have been left out.
+    let namesakes = |one: &str, other: &str| {
+        let builder = rig.builder();
+        let builder = builder.worker(one, WorkerOptions::DEFAULT, ok());
+        builder.worker(other, WorkerOptions::DEFAULT, ok()).start()
+    };
+    let meeting = namesakes("report.*", "report.sales.*").await.unwrap_err();
+    assert!(message(meeting).contains("give one another name"));
+    assert!(namesakes("report.*", "mail.*").await.is_ok());
+    assert!(namesakes("report.*", "report.sales").await.is_ok());
+    let options = WorkerOptions {
+        lock: Duration::MAX,
+        ..WorkerOptions::DEFAULT
+    };
+    let long = rig.builder().worker("job", options, ok()).start().await;
+    assert!(message(long.unwrap_err()).contains("at most 10 years"));
     let options = WorkerOptions {
         lock: millis(999),
         ..WorkerOptions::DEFAULT

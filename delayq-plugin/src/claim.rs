@@ -7,7 +7,8 @@ use delayq_core::store::{
     AttemptEnd, CLOCK_GUARD, ClaimRequest, EndCause, SettleOutcome, Settlement,
 };
 use delayq_core::{
-    ClaimedTask, Clock, Delivery, OnLate, Result, Store, TaskType, Timestamp, Trail, WorkerOptions,
+    ClaimedTask, Clock, Delivery, Error, Lock, OnLate, Result, Store, TaskType, Timestamp, Trail,
+    WorkerOptions,
 };
 use tracing::{info, warn};
 
@@ -42,8 +43,13 @@ pub(crate) struct Batch {
 
 impl Bucket {
     /// Claims up to `limit` tasks. For an at-most-once type they are settled as done, too, before
-    /// anybody can start them: one whose settlement is not confirmed is not started.
-    pub(crate) async fn claim(self: Arc<Self>, limit: usize) -> Result<Batch> {
+    /// anybody can start them: one whose settlement is not confirmed is not started. When stopping, they
+    /// are to be given back instead.
+    pub(crate) async fn claim(
+        self: Arc<Self>,
+        limit: usize,
+        is_stopping: impl Fn() -> bool + Send,
+    ) -> Result<Batch> {
         let sent_at = self.clock.elapsed();
         let request = ClaimRequest {
             limit,
@@ -74,7 +80,13 @@ impl Bucket {
             }
         }
         if self.options.delivery == Delivery::AtMostOnce && !batch.start.is_empty() {
-            batch.start = self.settle_before_start(batch.start).await?;
+            if is_stopping() {
+                let back = batch.start.drain(..);
+                let back = back.map(|task| give_back(task.lock, task.trail));
+                batch.settle.extend(back);
+            } else {
+                self.settle_before_start(&mut batch).await?;
+            }
         }
         Ok(batch)
     }
@@ -93,7 +105,8 @@ impl Bucket {
     fn refuse(&self, task: &ClaimedTask, now: Timestamp) -> Option<AttemptEnd> {
         let lateness = now.since(task.due_at);
         let late = self.options.late;
-        if task.trail == Trail::default() && lateness > late.after {
+        let is_first = task.attempt == 1 && task.trail.requeues == 0;
+        if is_first && lateness > late.after {
             match late.action {
                 OnLate::Run => {}
                 OnLate::Drop => return Some(AttemptEnd::Expired),
@@ -107,7 +120,9 @@ impl Bucket {
             }
         }
         let max_attempts = self.crew.max_attempts();
-        (task.attempt > max_attempts).then(|| AttemptEnd::Dead {
+        // An at-most-once task that is still there has never started, whatever became of earlier locks.
+        let counts = self.options.delivery == Delivery::AtLeastOnce;
+        (counts && task.attempt > max_attempts).then(|| AttemptEnd::Dead {
             error: format!(
                 "no attempt is left: the lock of attempt {} of {max_attempts} expired",
                 task.attempt.saturating_sub(1)
@@ -118,51 +133,45 @@ impl Bucket {
 
     /// A lost answer is asked for again while the locks last: a settlement can be repeated, and a task
     /// that was settled and not started would never run.
-    async fn settle_before_start(&self, tasks: Vec<ClaimedTask>) -> Result<Vec<ClaimedTask>> {
+    async fn settle_before_start(&self, batch: &mut Batch) -> Result<()> {
         let done = |task: &ClaimedTask| Settlement {
             lock: task.lock.clone(),
             end: AttemptEnd::Done,
         };
-        let settlements: Vec<_> = tasks.iter().map(done).collect();
+        let mut settlements: Vec<_> = batch.start.iter().map(done).collect();
+        settlements.append(&mut batch.settle);
         let give_up_at = self.clock.elapsed().saturating_add(self.options.lock);
         let mut backoff = Backoff::default();
         loop {
-            let batch = settlements.clone();
-            let outcomes = self.store.settle(&self.task_type, batch).await;
+            let settled = self.store.settle(&self.task_type, settlements.clone());
+            let settled = settled.await;
             let retry_at = self.clock.elapsed().saturating_add(backoff.next());
-            match outcomes {
-                Ok(outcomes) => return Ok(self.those_settled(tasks, &outcomes)),
-                Err(error) if error.is_transient() && retry_at < give_up_at => {
-                    self.clock.sleep_until(retry_at).await;
+            match settled {
+                Ok(outcomes) => {
+                    let mut outcomes = outcomes.into_iter();
+                    batch.start.retain(|task| {
+                        let is_settled = outcomes.next() == Some(SettleOutcome::Settled);
+                        if !is_settled {
+                            warn!(task_type = %self.task_type, id = %task.lock.id,
+                                "not started: the lock of this at-most-once task was lost");
+                        }
+                        is_settled
+                    });
+                    return Ok(());
                 }
-                Err(error) => {
-                    let ids: Vec<_> = tasks.iter().map(|task| task.lock.id.as_str()).collect();
+                Err(error) if matches!(error, Error::Closed(_)) || retry_at >= give_up_at => {
+                    let ids: Vec<_> = batch
+                        .start
+                        .iter()
+                        .map(|task| task.lock.id.as_str())
+                        .collect();
                     warn!(task_type = %self.task_type, ?ids, %error,
                         "not started: nobody knows whether these at-most-once tasks are settled");
                     return Err(error);
                 }
+                Err(_) => self.clock.sleep_until(retry_at).await,
             }
         }
-    }
-
-    fn those_settled(
-        &self,
-        tasks: Vec<ClaimedTask>,
-        outcomes: &[SettleOutcome],
-    ) -> Vec<ClaimedTask> {
-        let is_settled = |(task, outcome): (ClaimedTask, &SettleOutcome)| {
-            if *outcome == SettleOutcome::Settled {
-                return Some(task);
-            }
-            warn!(task_type = %self.task_type, id = %task.lock.id,
-                "not started: the lock of this at-most-once task was lost");
-            None
-        };
-        tasks
-            .into_iter()
-            .zip(outcomes)
-            .filter_map(is_settled)
-            .collect()
     }
 
     fn report_ended(&self, ended: &[delayq_core::store::ClaimEnd]) {
@@ -180,4 +189,13 @@ impl Bucket {
             }
         }
     }
+}
+
+/// Due again at once, with no attempt burned.
+pub(crate) fn give_back(lock: Lock, trail: Trail) -> Settlement {
+    let end = AttemptEnd::Release {
+        after: Duration::ZERO,
+        succeeded: trail.succeeded,
+    };
+    Settlement { lock, end }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use delayq_core::{
     Components, Delivery, TaskType, TaskWorker, TypePattern, WorkerOptions, WorkerRegistration,
-    seconds,
+    seconds, time::MAX_DELAY,
 };
 
 use crate::error::StartError;
@@ -68,11 +68,9 @@ impl Roster {
             });
         }
         let pattern = TypePattern::new(pattern)?;
-        if self
-            .hands
-            .iter()
-            .any(|hand| hand.pattern == pattern && *hand.name == *name)
-        {
+        // What has succeeded is remembered by name: two of one name in a crew would count as one.
+        let may_meet = |hand: &Hand| overlap(&hand.pattern, &pattern) && *hand.name == *name;
+        if self.hands.iter().any(may_meet) {
             return Err(StartError::DuplicateWorker { task_type, name });
         }
         self.hands.push(Hand {
@@ -141,9 +139,22 @@ fn exact_type(hand: &Hand) -> Option<&TaskType> {
     }
 }
 
+/// Whether some type has both in its crew.
+fn overlap(one: &TypePattern, other: &TypePattern) -> bool {
+    match (one, other) {
+        (TypePattern::Prefix(one), TypePattern::Prefix(other)) => {
+            one.starts_with(other.as_str()) || other.starts_with(one.as_str())
+        }
+        _ => one == other,
+    }
+}
+
 fn invalid_option(options: &WorkerOptions) -> Option<&'static str> {
     if options.lock < seconds(1) {
         return Some("lock must be at least 1 s: shorter ones expire under an ordinary hiccup");
+    }
+    if options.lock > MAX_DELAY {
+        return Some("lock must be at most 10 years");
     }
     if options.concurrency == 0 {
         return Some("concurrency must be at least 1");

@@ -206,6 +206,16 @@ async fn an_emptied_database_has_its_types_listed_again() {
     assert_eq!(store.types().await, Ok(vec![task_type()]));
 }
 
+/// Found in review: one damaged name kept every type from being served.
+#[tokio::test]
+async fn a_damaged_name_in_the_list_of_types_hides_no_other() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    accept(&store, job("1")).await;
+    run::<()>(&mut raw(&server).await, "SADD delayq:{default}:types a/b").await;
+    assert_eq!(store.types().await, Ok(vec![task_type()]));
+}
+
 #[test]
 fn calls_work_from_any_runtime_after_the_one_that_connected_is_gone() {
     let server = RedisServer::start(Persistence::None, &[]);

@@ -23,6 +23,8 @@ pub enum Fault {
     NotApplied,
     /// It is applied and its answer is lost.
     AnswerLost,
+    /// It is refused: the store takes no writes now.
+    ReadOnly,
 }
 
 /// Decides by the name of the edge (`claim`, `settle`, ..).
@@ -70,6 +72,7 @@ impl FaultyStore {
         match (self.plan)(edge) {
             Fault::None => call.await,
             Fault::NotApplied => Err(Error::Unavailable { store, detail }),
+            Fault::ReadOnly => Err(Error::ReadOnly { store, detail }),
             Fault::AnswerLost => {
                 call.await?;
                 Err(Error::Indeterminate { store, detail })

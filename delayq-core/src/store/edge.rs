@@ -25,7 +25,7 @@ pub const CLOCK_GUARD: Duration = Duration::from_millis(500);
 pub const DEFAULT_RETENTION: Duration = Duration::from_mins(10);
 
 /// Most ended tasks of one type that a store has to remember; above this the oldest may be forgotten
-/// before their retention is over. It bounds the memory of a type that ends 100,000 tasks a second.
+/// before their retention is over (a store may keep up to twice as many). It bounds the memory of a type that ends 100,000 tasks a second.
 pub const MAX_RETAINED: usize = 50_000;
 
 /// What an acknowledged submit survives, weakest first.

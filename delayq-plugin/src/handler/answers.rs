@@ -9,8 +9,8 @@ use tokio::task::{Id, JoinError};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, trace, warn};
 
-use super::{DelayBucketHandler, Event, give_back};
-use crate::claim::Batch;
+use super::{DelayBucketHandler, Event};
+use crate::claim::{Batch, give_back};
 use crate::held::{Held, NewHold, Seq};
 use crate::run::{self, HandResult};
 use crate::running;
@@ -38,12 +38,7 @@ impl DelayBucketHandler {
                 self.on_error("settle", error);
             }
             Event::Extended(seqs, sent_at, outcomes) => self.on_extended(seqs, sent_at, outcomes),
-            Event::Finished(result) => {
-                self.on_finished(result);
-                while let Some(result) = self.results.try_join_next_with_id() {
-                    self.on_finished(result);
-                }
-            }
+            Event::Finished(result) => self.on_finished(result),
             Event::Woken => {
                 self.woken = true;
                 self.claim_at = self.elapsed();
@@ -102,10 +97,7 @@ impl DelayBucketHandler {
     }
 
     fn start(&mut self, task: ClaimedTask, claimed_at: Duration, now: Duration) {
-        // The answer of the claim may come too late: the store hung, or this process was stopped. A third
-        // of the lock must be left, or it would run out before the first extension is answered.
-        let is_late = claimed_at.saturating_add(self.bucket.options.lock * 2 / 3) <= now;
-        let may_start = self.stop_at().is_none() && !is_late;
+        let may_start = self.stop_at().is_none() && !self.is_too_late(&task, claimed_at, now);
         // An at-most-once task is settled as done already: it can only be run now or never.
         if !may_start && self.bucket.options.delivery == Delivery::AtLeastOnce {
             self.unsettled.push_back(give_back(task.lock, task.trail));
@@ -114,6 +106,9 @@ impl DelayBucketHandler {
         let task_type = self.bucket.task_type.clone();
         let store_now = task.lock_until.minus(self.bucket.options.lock);
         let cancel = CancellationToken::new();
+        if self.notice_given {
+            cancel.cancel();
+        }
         let attempt = Attempt {
             id: task.lock.id.clone(),
             attempt: task.attempt,
@@ -139,6 +134,26 @@ impl DelayBucketHandler {
             started_at: now,
         };
         self.held.add(hold);
+    }
+
+    /// The answer of the claim may come too late: the store hung, or this process was stopped. A third of
+    /// the lock must be left, or it would run out before the first extension is answered; but a store that
+    /// is always so slow must not keep a task from starting for ever.
+    fn is_too_late(&self, task: &ClaimedTask, claimed_at: Duration, now: Duration) -> bool {
+        let lock = self.bucket.options.lock;
+        let fair = if task.trail.releases == 0 {
+            lock / 3 * 2
+        } else {
+            lock
+        };
+        claimed_at.saturating_add(fair) <= now
+    }
+
+    /// Takes in the workers that have finished, so that none is taken for one that is over its time.
+    pub(super) fn take_finished(&mut self) {
+        while let Some(result) = self.results.try_join_next_with_id() {
+            self.on_finished(result);
+        }
     }
 
     fn on_finished(&mut self, result: Result<(Id, Vec<HandResult>), JoinError>) {

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement};
-use delayq_core::{Delivery, Lock, Result, Trail};
+use delayq_core::store::{ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement};
+use delayq_core::{Delivery, Lock, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinError, JoinSet};
@@ -14,7 +14,7 @@ use tracing::{info, warn};
 mod answers;
 
 use crate::call::{Backoff, Call};
-use crate::claim::{Batch, Bucket};
+use crate::claim::{Batch, Bucket, give_back};
 use crate::health::Status;
 use crate::held::{Due, HeldLocks, Seq};
 use crate::run::{self, HandResult};
@@ -117,6 +117,7 @@ impl DelayBucketHandler {
         info!(task_type = %self.bucket.task_type, workers = ?self.bucket.crew.hands, "handler started");
         loop {
             let now = self.elapsed();
+            self.take_finished();
             self.do_what_is_due(now);
             if self.is_finished(now) {
                 break;
@@ -199,11 +200,13 @@ impl DelayBucketHandler {
         }
         if stop_at.saturating_add(STOP_NOTICE) <= now {
             let left = self.held.conclude_all();
-            if self.bucket.options.delivery == Delivery::AtMostOnce {
-                return;
-            }
             for (lock, trail) in left {
-                info!(task_type = %self.bucket.task_type, id = %lock.id, "given back by the shutdown");
+                let (task_type, id) = (&self.bucket.task_type, &lock.id);
+                if self.bucket.options.delivery == Delivery::AtMostOnce {
+                    warn!(%task_type, %id, "cut off by the shutdown; it is done at most once, so never again");
+                    continue;
+                }
+                info!(%task_type, %id, "given back by the shutdown");
                 self.unsettled.push_back(give_back(lock, trail));
             }
         }
@@ -237,8 +240,10 @@ impl DelayBucketHandler {
 
     fn start_claim(&mut self) {
         self.woken = false;
-        self.claiming
-            .start(Arc::clone(&self.bucket).claim(self.free_places().min(MAX_BATCH)));
+        let (bucket, phase) = (Arc::clone(&self.bucket), self.wiring.phase.clone());
+        let is_stopping = move || *phase.borrow() != Phase::Running;
+        let limit = self.free_places().min(MAX_BATCH);
+        self.claiming.start(bucket.claim(limit, is_stopping));
     }
 
     fn start_settle(&mut self, now: Duration) {
@@ -294,12 +299,15 @@ impl DelayBucketHandler {
             self.timer.start(self.bucket.clock.sleep_until(wake_at));
         }
         tokio::select! {
-            Some(result) = self.results.join_next_with_id() => Event::Finished(result),
-            claimed = self.claiming.answer() => Event::Claimed(claimed),
+            // In this order calls are sent: a claim must not take over a lock that has just run out while
+            // the settlement or the extension that would have saved it waits behind.
+            biased;
             (batch, sent_at, outcomes) = self.settling.answer() =>
                 Event::Settled(batch, sent_at, outcomes),
             (seqs, sent_at, outcomes) = self.extending.answer() =>
                 Event::Extended(seqs, sent_at, outcomes),
+            claimed = self.claiming.answer() => Event::Claimed(claimed),
+            Some(result) = self.results.join_next_with_id() => Event::Finished(result),
             () = self.wiring.wake.notified() => Event::Woken,
             () = self.timer.answer() => Event::Timer,
             // An error means that the plugin is gone without a shutdown: the timer goes on until its
@@ -307,12 +315,4 @@ impl DelayBucketHandler {
             Ok(()) = self.wiring.phase.changed() => Event::Timer,
         }
     }
-}
-
-fn give_back(lock: Lock, trail: Trail) -> Settlement {
-    let end = AttemptEnd::Release {
-        after: Duration::ZERO,
-        succeeded: trail.succeeded,
-    };
-    Settlement { lock, end }
 }

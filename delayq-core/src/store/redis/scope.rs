@@ -66,9 +66,10 @@ impl Scope {
         span_ms(self.options.retention)
     }
 
-    /// Ends that one of the two generations holds: both together hold all that has to be remembered.
+    /// Ends that one of the two generations holds: the elder one alone has all that has to be remembered
+    /// when the younger one begins.
     pub(super) fn generation() -> i64 {
-        i64::try_from(MAX_RETAINED / 2).unwrap_or(i64::MAX)
+        i64::try_from(MAX_RETAINED).unwrap_or(i64::MAX)
     }
 
     /// What a script publishes to wake the handlers of `task_type` in other instances.

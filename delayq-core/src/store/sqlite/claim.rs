@@ -100,6 +100,9 @@ impl Bucket<'_> {
         let Some(place) = place.filter(|place| place.is_held_by(task.lock.fence)) else {
             return Ok(());
         };
+        if place.cancel {
+            return self.end(&place, TaskState::Cancelled, place.settled);
+        }
         self.see_head()?;
         self.execute(UNLOCK, (place.seq, task.due_at.as_millis()))?;
         self.leave(&place);

@@ -4,7 +4,7 @@
 -- ARGV: 1 id · 2 retention, ms · 3 ends that one generation holds
 -- Returns: "ok" cancelled, "r" running and marked, the letter of its state (k dead, d done, c cancelled,
 --   e expired), or "" for an id that is not known.
-local id, retention, half = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local id, retention, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local now = clock()
 check_all()
@@ -29,5 +29,5 @@ call('ZREM', DUE, id)
 call('HDEL', TASKS, id)
 call('HDEL', TRAIL, id)
 local value = format('c%.0f %s %.0f %s', now, trail.settled, trail.failures + trail.expiries, crc_of(record))
-remember({ id, value }, retention, half, now)
+remember({ id, value }, retention, most, now)
 return 'ok'

@@ -8,7 +8,7 @@
 --   history {which of the locked ones, trail} · ended ones {id, letter: e expired, c cancelled, p poison,
 --   m missing record} · ids of records of a newer version, put off by a second.
 local limit, lock_for, caller_now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local max_expiries, retention, half = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local max_expiries, retention, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 -- Records are read in slices, and no more once so much was read, so that large messages do not keep
 -- everybody else waiting.
 local SLICE, MAX_BYTES = 16, 4194304
@@ -197,5 +197,5 @@ end
 if #put_off_run > 0 then
   call('ZADD', RUNNING, unpack(put_off_run))
 end
-remember(ends, retention, half, now)
+remember(ends, retention, most, now)
 return { now, guarded, next_call(), first_fence, reply_tasks, reply_trails, ended, newer }

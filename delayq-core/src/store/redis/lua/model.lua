@@ -111,14 +111,14 @@ local function remembered(ids, retention, now)
 end
 
 -- Remembers ends (id, value, ...). Two generations make forgetting O(1): when the younger one is older
--- than the retention or holds half of what has to be remembered, the elder is dropped and the younger takes its place.
-local function remember(ends, retention, half, now)
+-- than the retention or holds as many as have to be remembered, the elder is dropped and the younger takes its place.
+local function remember(ends, retention, most, now)
   if retention == 0 or #ends == 0 then
     return
   end
   local kept = call('HLEN', GONE)
   local began = tonumber(call('HGET', META, 'gone') or 0)
-  if kept > 0 and (kept >= half or began + retention <= now) then
+  if kept > 0 and (kept >= most or began + retention <= now) then
     call('UNLINK', GONE_OLD)
     call('RENAME', GONE, GONE_OLD)
     kept = 0

@@ -5,7 +5,7 @@
 --   id, fence, end: D done, E expired, K succeeded<LF>error dead, C<LF>error dead as its record is damaged,
 --   R<ms> succeeded<LF>error retry, L<ms> succeeded<LF> release
 -- Returns: whether the first due time became earlier · then for each 1 settled or 0 lock lost.
-local retention, half, channel, message = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local retention, most, channel, message = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local FIRST_END = 5
 local byte, EXCLAMATION_MARK = string.byte, 33
 
@@ -121,5 +121,5 @@ end
 if #deaths > 0 then
   call('ZADD', DEAD, unpack(deaths))
 end
-remember(ends, retention, half, now)
+remember(ends, retention, most, now)
 return reply

@@ -6,6 +6,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::state::TaskState;
+use crate::store::CancelOutcome;
 use crate::time::seconds;
 
 #[tokio::test]
@@ -155,6 +156,26 @@ async fn a_task_given_back_waits_as_before() {
     assert_eq!(find(&store, "1").await.unwrap(), before);
     let again = claim(&store).await.unwrap();
     assert!(again.tasks[0].lock.fence > claimed.tasks[0].lock.fence);
+    is_sound(&store).await;
+}
+
+/// Found in review: the task started although its cancel had been answered with "running, and no further
+/// attempt".
+#[tokio::test]
+async fn a_task_given_back_after_a_cancel_request_is_cancelled() {
+    let place = Place::new();
+    let store = place.open().await;
+    accept(&store, "1").await;
+    let claimed = claim(&store).await.unwrap();
+    let task = claimed.tasks[0].clone();
+    let id = task.lock.id.clone();
+    let cancelled = store.cancel(&usual_type(), &id).await;
+    assert_eq!(cancelled, Ok(CancelOutcome::Running));
+    let give_back = move |tx: &mut Tx<'_>| tx.bucket(&usual_type())?.give_back(&task);
+    let write = store.engine.write(Lane::Edges, Size::ONE, give_back);
+    write.await.unwrap();
+    let found = find(&store, "1").await.unwrap();
+    assert_eq!(found.state, TaskState::Cancelled);
     is_sound(&store).await;
 }
 
