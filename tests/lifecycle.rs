@@ -504,13 +504,50 @@ async fn an_expired_lock_of_the_last_attempt_leaves_no_attempt() {
     };
     rig.store.claim(&task_type, &request).await.unwrap();
     rig.clock.advance(seconds(30));
-    let _plugin = rig.start(retrying(1), |_| async { Ok(()) }).await;
+    // The other worker would allow more attempts, but this one was to be run once.
+    let mail = Mail(Arc::default());
+    let builder = rig.builder().worker("job", retrying(9), mail);
+    let once = rig.worker(|_| async { Ok(()) });
+    let plugin = builder.worker("job", retrying(1), once).start().await;
     let dead = reaches(&tasks, "a", TaskState::Dead).await;
+    drop(plugin);
     assert_eq!(
         dead.trail.last_error.as_deref(),
         Some("no attempt is left: the lock of attempt 1 of 1 expired")
     );
     assert!(!rig.has_started());
+}
+
+#[tokio::test]
+async fn health_tells_when_nothing_runs_any_more() {
+    let mut rig = Rig::default();
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, |_| async { Ok(()) })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    reaches(&tasks, "a", TaskState::Done).await;
+    assert!(plugin.health().await.is_ok());
+    plugin.shutdown(Duration::ZERO).await;
+    let health = plugin.health().await;
+    assert_eq!(
+        (health.is_ok(), health.handlers[0].stopped),
+        (false, Some("shut down"))
+    );
+    rig.next().await;
+
+    let other = std::thread::scope(|scope| {
+        let start = || {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            runtime.block_on(rig.start(WorkerOptions::DEFAULT, |_| async { Ok(()) }))
+        };
+        scope.spawn(start).join().unwrap()
+    });
+    send(&tasks, "b", Duration::ZERO).await;
+    let why = until("the news of the runtime's end", || async {
+        other.health().await.handlers[0].stopped
+    });
+    assert!(why.await.contains("runtime"));
 }
 
 #[tokio::test]
@@ -1082,6 +1119,15 @@ async fn a_plugin_that_cannot_work_does_not_start_and_says_why() {
         lock: millis(999),
         ..WorkerOptions::DEFAULT
     };
+    let never = WorkerOptions {
+        retry: RetryPolicy {
+            max_attempts: 0,
+            ..RetryPolicy::DEFAULT
+        },
+        ..WorkerOptions::DEFAULT
+    };
+    let never = rig.builder().worker("job", never, ok()).start().await;
+    assert!(message(never.unwrap_err()).contains("at least 1"));
     let short = rig
         .builder()
         .worker("job", options, ok())

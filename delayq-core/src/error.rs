@@ -115,6 +115,9 @@ pub enum Error {
         /// The newest version that is understood.
         supported: u32,
     },
+    /// A call was made outside of a tokio runtime, which its time limit needs.
+    #[error("no tokio runtime here: call it within one, for example under #[tokio::main]")]
+    NoRuntime,
     /// The store or the plugin has been shut down.
     #[error("{0} has been shut down")]
     Closed(&'static str),

@@ -119,7 +119,7 @@ impl Bucket {
                 }
             }
         }
-        let max_attempts = self.crew.max_attempts();
+        let max_attempts = self.crew.max_attempts(&task.trail);
         // An at-most-once task that is still there has never started, whatever became of earlier locks.
         let counts = self.options.delivery == Delivery::AtLeastOnce;
         (counts && task.attempt > max_attempts).then(|| AttemptEnd::Dead {

@@ -28,7 +28,10 @@ pub enum StartError {
         registered: String,
     },
     /// Two workers of one type have the same name, so that retries could not tell them apart.
-    #[error("two workers of type {task_type} are named {name:?}: give one another name = \"..\"")]
+    #[error(
+        "two workers of type {task_type} are named {name:?}: give one another name = \"..\" \
+         in its #[task_worker]; .worker(..) takes the name of the Rust type"
+    )]
     DuplicateWorker {
         /// The type or pattern.
         task_type: String,

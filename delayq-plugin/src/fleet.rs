@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delayq_core::store::{Wakeup, Wakeups};
-use delayq_core::{Result, Store, TaskType};
+use delayq_core::{Error, Result, Store, TaskType};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -81,7 +81,7 @@ impl Fleet {
             shared.members().threads.push(thread);
         }
         for task_type in shared.roster.exact_types() {
-            shared.store.register_type(&task_type).await?;
+            shared.list(&task_type).await?;
             shared.serve(&task_type)?;
         }
         shared.serve_listed().await?;
@@ -139,7 +139,7 @@ impl Shared {
     /// Tells all handlers to stop their workers after `grace`; the first call counts.
     fn stop(&self, grace: Duration) {
         let stop_at = self.settings.clock.elapsed().saturating_add(grace);
-        self.phase.send_if_modified(|phase| {
+        let is_first = self.phase.send_if_modified(|phase| {
             let first = *phase == Phase::Running;
             *phase = if first {
                 Phase::Stopping(stop_at)
@@ -148,6 +148,26 @@ impl Shared {
             };
             first
         });
+        if !is_first {
+            return;
+        }
+        for (task_type, member) in &self.members().by_type {
+            let running = member.status.stopping("shut down");
+            if running > 0 {
+                info!(%task_type, running, ?grace, "stopping; waiting for its workers");
+            }
+        }
+    }
+
+    /// A full store cannot list a new type, but has to be drained: the first submit will list it.
+    async fn list(&self, task_type: &TaskType) -> Result<()> {
+        match self.store.register_type(task_type).await {
+            Err(error @ Error::Full { .. }) => {
+                warn!(%task_type, %error, "the type is not listed yet; its first task will do that");
+                Ok(())
+            }
+            result => result,
+        }
     }
 
     /// Starts a handler for `task_type`, if somebody here serves it and it has none. Returns whether it
@@ -260,6 +280,9 @@ async fn supervise(bucket: Arc<Bucket>, wiring: Wiring) {
         let Err(error) = tokio::spawn(handler.run()).await else {
             return;
         };
+        wiring
+            .status
+            .update(|counters| counters.failures_in_a_row += 1);
         error!(task_type = %bucket.task_type, %error, "a handler ended abnormally; starting another");
         let pause = bucket.clock.elapsed().saturating_add(wiring.poll);
         bucket.clock.sleep_until(pause).await;

@@ -48,15 +48,17 @@ pub struct HandlerHealth {
     pub last_error: Option<Error>,
     /// Time since the last claim that succeeded; `None` before the first.
     pub since_last_claim: Option<Duration>,
+    /// Why it runs nothing any more, if so: a shutdown, or the end of the runtime that workers run on.
+    pub stopped: Option<&'static str>,
     /// How far the store's clock runs ahead of this process's, when that holds tasks back; else zero.
     pub clock_skew: Duration,
 }
 
 impl HandlerHealth {
-    /// Whether its last call to the store succeeded, and the clocks agree.
+    /// Whether it runs, its last call to the store succeeded, and the clocks agree.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.failures_in_a_row == 0 && self.clock_skew.is_zero()
+        self.stopped.is_none() && self.failures_in_a_row == 0 && self.clock_skew.is_zero()
     }
 }
 
@@ -86,11 +88,22 @@ pub(crate) struct Counters {
     /// `Clock::elapsed` when the last claim was sent.
     pub(crate) claimed_at: Option<Duration>,
     pub(crate) clock_skew: Duration,
+    pub(crate) stopped: Option<&'static str>,
 }
 
 impl Status {
     pub(crate) fn update(&self, change: impl FnOnce(&mut Counters)) {
         change(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Notes why the handler stops; returns how many workers are under way.
+    pub(crate) fn stopping(&self, why: &'static str) -> usize {
+        let mut running = 0;
+        self.update(|counters| {
+            counters.stopped = Some(why);
+            running = counters.running;
+        });
+        running
     }
 
     pub(crate) fn health(&self, task_type: TaskType, elapsed: Duration) -> HandlerHealth {
@@ -109,6 +122,7 @@ impl Status {
             last_error: counters.last_error,
             since_last_claim: counters.claimed_at.map(|at| elapsed.saturating_sub(at)),
             clock_skew: counters.clock_skew,
+            stopped: counters.stopped,
         }
     }
 }

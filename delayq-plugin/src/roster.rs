@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use delayq_core::{
-    Components, Delivery, TaskType, TaskWorker, TypePattern, WorkerOptions, WorkerRegistration,
-    seconds, time::MAX_DELAY,
+    Components, Delivery, TaskType, TaskWorker, Trail, TypePattern, WorkerOptions,
+    WorkerRegistration, seconds, time::MAX_DELAY,
 };
 
 use crate::error::StartError;
@@ -159,6 +159,12 @@ fn invalid_option(options: &WorkerOptions) -> Option<&'static str> {
     if options.concurrency == 0 {
         return Some("concurrency must be at least 1");
     }
+    if options.retry.max_attempts == 0 {
+        return Some("max_attempts must be at least 1, which is one attempt and no retry");
+    }
+    if options.retry.jitter_percent > 100 {
+        return Some("jitter_percent must be at most 100");
+    }
     if options.timeout.is_zero() {
         return Some("timeout must be longer than 0");
     }
@@ -191,11 +197,18 @@ impl Crew {
         })
     }
 
-    /// Most attempts that any worker allows.
-    pub(crate) fn max_attempts(&self) -> u32 {
-        self.options()
-            .map(|options| options.retry.max_attempts.max(1))
-            .max()
-            .unwrap_or(1)
+    /// The workers that have not succeeded yet, with their places in the crew.
+    pub(crate) fn open(&self, trail: &Trail) -> impl Iterator<Item = (usize, &Hand)> {
+        let open = |hand: &Hand| !trail.succeeded.iter().any(|name| **name == *hand.name);
+        let hands = self.hands.iter().enumerate();
+        hands.filter(move |(_, hand)| open(hand))
+    }
+
+    /// How many attempts the workers allow that have not succeeded yet: once one of them has none left,
+    /// the task has none.
+    pub(crate) fn max_attempts(&self, trail: &Trail) -> u32 {
+        let allowed = self.open(trail);
+        let allowed = allowed.map(|(_, hand)| hand.options.retry.max_attempts);
+        allowed.min().unwrap_or(u32::MAX)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delayq_core::store::AttemptEnd;
-use delayq_core::{RetryPolicy, TaskError, TaskResult, Trail};
+use delayq_core::{TaskError, TaskResult, Trail};
 use tokio::task::JoinError;
 
 use crate::roster::Crew;
@@ -69,17 +69,16 @@ pub(crate) fn conclude(
 /// How an attempt ends that was over its time limit.
 pub(crate) fn time_is_up(crew: &Crew, attempt: u32, trail: &Trail, limit: Duration) -> AttemptEnd {
     let error = format!("timed out after {limit:?}");
-    failed(crew, attempt, trail, error)
+    failed(crew, attempt, trail, &error)
 }
 
-/// How an attempt ends of which only one thing is known: it failed.
-pub(crate) fn failed(crew: &Crew, attempt: u32, trail: &Trail, error: String) -> AttemptEnd {
-    let policies = crew.hands.iter().map(|hand| hand.options.retry);
-    let policy = policies
-        .max_by_key(|policy| policy.max_attempts)
-        .unwrap_or(RetryPolicy::DEFAULT);
+/// How an attempt ends of which only one thing is known: the workers that have not succeeded failed.
+pub(crate) fn failed(crew: &Crew, attempt: u32, trail: &Trail, error: &str) -> AttemptEnd {
     let mut verdict = Verdict::default();
-    verdict.fail(policy.wait_after(attempt), error);
+    for (_, hand) in crew.open(trail) {
+        verdict.judge(hand.options.retry.wait_after(attempt));
+        verdict.errors = vec![error.to_owned()];
+    }
     verdict.end(trail.succeeded.clone())
 }
 
@@ -95,6 +94,10 @@ impl Verdict {
     /// A worker failed; `wait` before the next attempt, `None`: there is none.
     fn fail(&mut self, wait: Option<Duration>, error: String) {
         self.errors.push(error);
+        self.judge(wait);
+    }
+
+    fn judge(&mut self, wait: Option<Duration>) {
         match wait {
             Some(wait) => self.retry = self.retry.max(Some(wait)),
             None => self.dead = true,

@@ -68,7 +68,10 @@ pub(crate) fn start(
     attempt: (TaskContext, Vec<u8>, &Trail),
 ) -> Running {
     let (cx, message, trail) = attempt;
-    let mut open = open_hands(crew, trail);
+    let mut open: Vec<_> = crew
+        .open(trail)
+        .map(|(n, hand)| (n, hand.clone()))
+        .collect();
     match (open.pop(), open.is_empty()) {
         (Some((index, hand)), true) if hand.options.blocking => {
             let handle = app.clone();
@@ -95,12 +98,6 @@ pub(crate) fn start(
             }
         }
     }
-}
-
-fn open_hands(crew: &Crew, trail: &Trail) -> Vec<(usize, Hand)> {
-    let open = |hand: &Hand| !trail.succeeded.iter().any(|name| **name == *hand.name);
-    let hands = crew.hands.iter().cloned().enumerate();
-    hands.filter(|(_, hand)| open(hand)).collect()
 }
 
 /// Runs one worker within a span that names the attempt, so that its own events can be told apart.

@@ -207,8 +207,9 @@ impl TaskSubmitService {
         &self,
         task_type: &str,
         id: &str,
-        message: Vec<u8>,
+        message: impl Into<Vec<u8>>,
     ) -> Result<ChangeOutcome> {
+        let message = message.into();
         check_message(&message, &self.limits)?;
         self.store
             .update(&TaskType::new(task_type)?, &TaskId::new(id)?, message)

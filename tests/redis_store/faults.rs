@@ -4,7 +4,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use delayq_core::store::{AttemptEnd, RedisStore, SettleOutcome, Settlement, SubmitOutcome};
+use delayq_core::store::{
+    AttemptEnd, RedisStore, SettleOutcome, Settlement, StoreOptions, SubmitOutcome,
+};
 use delayq_core::{Error, Store};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 
@@ -206,6 +208,17 @@ async fn an_emptied_database_has_its_types_listed_again() {
     assert_eq!(store.types().await, Ok(vec![task_type()]));
 }
 
+#[tokio::test]
+async fn a_closed_store_takes_no_more_calls() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    accept(&store, job("1")).await;
+    store.close().await;
+    let closed = Error::Closed("the store");
+    assert_eq!(submit(&store, job("2")).await, Err(closed.clone()));
+    assert_eq!(claim(&store).await, Err(closed));
+}
+
 /// Found in review: one damaged name kept every type from being served.
 #[tokio::test]
 async fn a_damaged_name_in_the_list_of_types_hides_no_other() {
@@ -297,4 +310,25 @@ async fn a_store_that_cannot_connect_says_where() {
         server.port()
     )));
     assert!(!message.contains("hunter2"), "{message}");
+    assert!(
+        message.contains("is it running at this address?"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn settings_that_can_never_work_are_told_apart_from_a_server_that_is_down() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let none = format!("{}/99", server.url());
+    let error = RedisStore::connect(&none, options()).await.unwrap_err();
+    assert!(matches!(error, Error::Misconfigured { .. }), "{error}");
+    let no_time = StoreOptions {
+        call_timeout: Duration::ZERO,
+        ..options()
+    };
+    let error = RedisStore::connect(&server.url(), no_time).await;
+    assert!(matches!(error, Err(Error::InvalidInput(_))), "{error:?}");
+    let tls = server.url().replace("redis:", "rediss:");
+    let error = RedisStore::connect(&tls, impatient()).await.unwrap_err();
+    assert!(error.to_string().contains("speak TLS"), "{error}");
 }

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, DeadFilter, RedisStore, Settlement};
 use delayq_core::{Error, Lock, Store};
+use delayq_plugin::{DelayQueuePlugin, TaskContext, TaskResult, TaskWorker, WorkerOptions};
 use delayq_tests::redis_server::{Persistence, RedisServer};
+use delayq_tests::rig::until;
 
-use super::{accept, claim, id, job, key, open, raw, run, submit, task_type};
+use super::{TYPE, accept, claim, id, job, key, open, raw, run, submit, task_type};
 
 #[tokio::test]
 async fn a_server_that_became_a_replica_is_read_only_until_it_is_a_primary_again() {
@@ -47,6 +49,38 @@ async fn a_full_server_refuses_submits_and_lets_the_rest_drain() {
     }
     run::<()>(&mut redis, "CONFIG SET maxmemory 0").await;
     accept(&store, job("new")).await;
+}
+
+struct Nothing;
+
+#[async_trait::async_trait]
+impl TaskWorker for Nothing {
+    async fn invoke(&self, _message: &str, _cx: &TaskContext) -> TaskResult {
+        Ok(())
+    }
+}
+
+/// Found by a user: the plugin wanted to list its types first, so nobody could drain a full server.
+#[tokio::test]
+async fn a_plugin_starts_on_a_full_server_and_drains_it() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    for n in 0..300 {
+        accept(&store, job(&n.to_string())).await;
+    }
+    run::<()>(&mut raw(&server).await, "CONFIG SET maxmemory 1").await;
+    let plugin = DelayQueuePlugin::builder()
+        .without_registered_workers()
+        .store(open(&server).await)
+        .worker(TYPE, WorkerOptions::DEFAULT, Nothing)
+        .worker("unheard.of", WorkerOptions::DEFAULT, Nothing);
+    let plugin = plugin.start().await.unwrap();
+    until("the last task", || async {
+        let stats = store.stats(&task_type()).await.unwrap();
+        (stats.scheduled + stats.running == 0).then_some(())
+    })
+    .await;
+    plugin.shutdown(Duration::ZERO).await;
 }
 
 #[tokio::test]

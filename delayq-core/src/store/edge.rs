@@ -66,8 +66,23 @@ pub struct StoreOptions {
     /// How long ended tasks are remembered; default [`DEFAULT_RETENTION`], zero: not at all.
     pub retention: Duration,
     /// How long one call may take before it fails; default 5 s. The largest batches take milliseconds,
-    /// so a longer wait means that the store is down.
+    /// so a longer wait means that the store is down. At least 1 ms.
     pub call_timeout: Duration,
+}
+
+impl StoreOptions {
+    /// # Errors
+    /// `InvalidInput` when no call could be answered in time.
+    #[cfg(any(feature = "sqlite", feature = "redis"))]
+    pub(crate) fn check(&self) -> crate::error::Result<()> {
+        let timeout = self.call_timeout;
+        if timeout < Duration::from_millis(1) {
+            let text =
+                format!("the call timeout is {timeout:?}: give at least 1 ms, better seconds");
+            return Err(crate::error::Error::InvalidInput(text));
+        }
+        Ok(())
+    }
 }
 
 impl Default for StoreOptions {

@@ -179,14 +179,19 @@ impl DelayBucketHandler {
         match result {
             Ok((_, results)) => run::conclude(crew, held.attempt, &held.trail, results),
             Err(error) if error.is_panic() => {
-                run::failed(crew, held.attempt, &held.trail, run::describe(error))
+                run::failed(crew, held.attempt, &held.trail, &run::describe(error))
             }
             // The application's runtime is going down; another instance may have more luck. Not at once,
             // or this one would claim it again and again.
-            Err(_) => AttemptEnd::Release {
-                after: self.wiring.poll,
-                succeeded: held.trail_so_far().succeeded,
-            },
+            Err(_) => {
+                self.wiring.status.update(|counters| {
+                    counters.stopped = Some("the runtime that the plugin was started on has ended");
+                });
+                AttemptEnd::Release {
+                    after: self.wiring.poll,
+                    succeeded: held.trail_so_far().succeeded,
+                }
+            }
         }
     }
 

@@ -196,6 +196,10 @@ impl DelayBucketHandler {
         };
         if !self.notice_given {
             self.notice_given = true;
+            if !self.held.is_empty() {
+                let (task_type, running) = (&self.bucket.task_type, self.held.len());
+                info!(%task_type, running, "the grace time is over; told the workers to stop");
+            }
             self.held.cancel_all();
         }
         if stop_at.saturating_add(STOP_NOTICE) <= now {

@@ -74,6 +74,7 @@ impl RedisStore {
     /// that loads its data is waited for, up to `options.call_timeout`), `Misconfigured` with the line to
     /// change, `ReadOnly` for a replica.
     pub async fn connect(url: &str, options: StoreOptions) -> Result<Arc<Self>> {
+        options.check()?;
         let scope = Scope::new(options);
         let channel = scope.keys.wake_channel();
         let timeout = scope.options.call_timeout;
@@ -111,8 +112,10 @@ impl RedisStore {
                 .and_then(|mut fields| fields.text())
                 .unwrap_or_default();
             if !found.is_empty() && found != "none" && found != kind {
-                let detail =
-                    format!("it is a {found}, not a {kind}: who else writes to `delayq:*`?");
+                let detail = format!(
+                    "it is a {found}, not a {kind}: who else writes to `delayq:*`? DEL it, and an audit \
+                     with repair builds it again"
+                );
                 return Error::Corrupt { key, detail };
             }
         }
@@ -133,6 +136,10 @@ impl Store for RedisStore {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    async fn close(&self) {
+        self.client.close();
+    }
+
     async fn check(&self) -> Result<()> {
         let found = preflight::check(&self.client, &self.scope.keys, &self.scope.options).await?;
         *self
@@ -143,6 +150,9 @@ impl Store for RedisStore {
     }
 
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        if let Err(error) = self.client.check_open() {
+            return vec![Err(error); tasks.len()];
+        }
         self.submitter
             .submit(tasks.iter().map(Prepared::new).collect())
             .await

@@ -173,6 +173,9 @@ impl Engine {
 
     /// Puts a command in line, waiting for room as long as a call may take.
     async fn put<C>(&self, queue: &Queue<C>, lane: Lane, size: Size, command: C) -> Result<()> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(Error::NoRuntime);
+        }
         let pushed = tokio::time::timeout(self.call_timeout, queue.push(lane, size, command));
         match pushed.await {
             Ok(Ok(())) => Ok(()),

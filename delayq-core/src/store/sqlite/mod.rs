@@ -100,6 +100,10 @@ impl SqliteStore {
     ) -> Result<Arc<Self>> {
         let path = path.as_ref().to_owned();
         let store = format!("sqlite:{}", path.display());
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(crate::error::Error::NoRuntime);
+        }
+        options.check()?;
         sync.check(options.durability, &store)?;
         let world = World {
             store,

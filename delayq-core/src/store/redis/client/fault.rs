@@ -71,7 +71,12 @@ pub(super) fn refused(place: &str, error: &RedisError) -> Error {
     if error.kind() == ErrorKind::AuthenticationFailed || said.contains("WRONGPASS") {
         return wrong_password(place, &said);
     }
-    unavailable(place, &format!("cannot connect: {said}"))
+    let hint = if place.starts_with("rediss:") {
+        "does it speak TLS at this port? If not, write redis://"
+    } else {
+        "is it running at this address?"
+    };
+    unavailable(place, &format!("cannot connect: {said}; {hint}"))
 }
 
 /// Why a call failed.
@@ -113,6 +118,11 @@ fn understood(place: &str, code: &str, said: String) -> Result<Error, String> {
         ),
         "NOAUTH" | "WRONGPASS" => wrong_password(place, &said),
         "NOPERM" => not_permitted(place, &said),
+        "ERR" if said.contains("DB index") => misconfigured(
+            place,
+            format!("it has no database of this number ({said})"),
+            "write a smaller number behind the host, or raise `databases` in its configuration",
+        ),
         "WRONGTYPE" => Error::Corrupt {
             key: store,
             detail: "a key of delayq holds something else: who else writes to `delayq:*`?"

@@ -5,6 +5,7 @@
 //! work from any of them, and a starved one cannot stall the others. Answers come back through channels.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
@@ -43,6 +44,7 @@ pub(super) struct Client {
     extend: Arc<Link>,
     place: Arc<str>,
     timeout: Duration,
+    is_closed: AtomicBool,
     /// Its drop ends the thread.
     _alive: oneshot::Sender<()>,
 }
@@ -66,6 +68,7 @@ impl Client {
             runtime: runtime.clone(),
             place,
             timeout,
+            is_closed: AtomicBool::new(false),
             _alive: alive,
         };
         let listening = link(Purpose::Listen { channel, listener });
@@ -95,6 +98,20 @@ impl Client {
         &self.main
     }
 
+    /// Takes no more calls; those under way are still answered.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// # Errors
+    /// `Closed` after [`close`](Self::close).
+    pub(super) fn check_open(&self) -> Result<()> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed("the store"));
+        }
+        Ok(())
+    }
+
     /// Spawns what drives connections; it ends with the client.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(task);
@@ -103,6 +120,7 @@ impl Client {
     /// Runs a command. It is answered or given up within the timeout, the wait for a connection
     /// included, and runs to its end even when the caller goes away.
     pub(super) async fn call(&self, lane: Lane, command: Command) -> Result<Reply> {
+        self.check_open()?;
         let link = match lane {
             Lane::Main => Arc::clone(&self.main),
             Lane::Extend => Arc::clone(&self.extend),
