@@ -15,9 +15,7 @@ pub const MAX_DELAY: Duration = Duration::from_hours(87600);
 /// A point in time: milliseconds since the Unix epoch, UTC.
 ///
 /// Every time that delayq stores or compares has this resolution.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(i64);
 
@@ -72,6 +70,12 @@ impl fmt::Display for Timestamp {
             Ok(time) => write!(f, "{time:.3}"),
             Err(_) => write!(f, "{} ms", self.0),
         }
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -89,7 +89,7 @@ fn without_secrets(url: &str) -> String {
 fn memory(options: StoreOptions) -> Result<Arc<dyn Store>> {
     if options.durability > Durability::Memory {
         return Err(Error::Misconfigured {
-            store: "memory:".to_owned(),
+            store: "the memory store".to_owned(),
             setting: "its tasks are lost with the process".to_owned(),
             fix: "use sqlite:PATH, or say memory:?durability=memory".to_owned(),
         });

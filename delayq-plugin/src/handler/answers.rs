@@ -7,6 +7,7 @@ use delayq_core::worker::Attempt;
 use delayq_core::{ClaimedTask, Delivery, Error, Result, TaskContext};
 use tokio::task::{Id, JoinError};
 use tokio_util::sync::CancellationToken;
+use tracing::field::display;
 use tracing::{debug, info, trace, warn};
 
 use super::{DelayBucketHandler, Event};
@@ -251,8 +252,8 @@ impl DelayBucketHandler {
             ExtendOutcome::LockLost => {
                 // Otherwise it is known already, or the attempt has ended and been settled meanwhile.
                 if self.held.lose(seq) {
-                    let id = self.held.get(seq).map(|held| &held.lock.id);
-                    warn!(task_type = %self.bucket.task_type, ?id, "somebody else has its lock");
+                    let id = self.held.get(seq).map(|held| display(&held.lock.id));
+                    warn!(task_type = %self.bucket.task_type, id, "somebody else has its lock");
                     self.wiring
                         .status
                         .update(|counters| counters.locks_lost += 1);

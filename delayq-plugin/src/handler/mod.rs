@@ -9,6 +9,7 @@ use delayq_core::{Delivery, Lock, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinError, JoinSet};
+use tracing::field::display;
 use tracing::{info, warn};
 
 mod answers;
@@ -163,8 +164,8 @@ impl DelayBucketHandler {
     fn take_due(&mut self, due: Due) {
         let task_type = &self.bucket.task_type;
         for seq in due.run_out {
-            let id = self.held.get(seq).map(|held| &held.lock.id);
-            warn!(%task_type, ?id, "its lock ran out before it could be extended; told the worker to stop");
+            let id = self.held.get(seq).map(|held| display(&held.lock.id));
+            warn!(%task_type, id, "its lock ran out before it could be extended; told the worker to stop");
             self.wiring
                 .status
                 .update(|counters| counters.locks_lost += 1);
