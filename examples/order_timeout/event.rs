@@ -1,9 +1,11 @@
 //! The events of the shop: one JSON object a line.
 
+use std::fmt;
 use std::time::Duration;
 
 use jiff::fmt::temporal::Pieces;
 use jiff::tz::Offset;
+use jiff::{Span, SpanRelativeTo};
 use serde::{Deserialize, Serialize};
 
 /// What happened to an order, and when.
@@ -32,14 +34,43 @@ pub(crate) struct Order {
     /// What it costs.
     #[serde(default)]
     pub(crate) total: String,
-    /// How long the customer may take to pay, such as `30m` or `1h 30m`.
-    pub(crate) timeout: jiff::SignedDuration,
+    /// How long the customer may take to pay.
+    pub(crate) timeout: Timeout,
 }
 
-impl Order {
-    /// The time-out; a negative one is none.
-    pub(crate) fn timeout(&self) -> Duration {
-        Duration::try_from(self.timeout).unwrap_or_default()
+/// A span that is not negative, such as `30m`, `1h 30m` or `7d`; a day has 24 hours.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Timeout {
+    /// As it was written.
+    span: Span,
+    pub(crate) length: Duration,
+}
+
+impl TryFrom<String> for Timeout {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let wrong = |_| format!("{text:?} is not a time-out such as 30m, 1h 30m or 7d");
+        let span: Span = text.parse().map_err(wrong)?;
+        let length = span
+            .to_duration(SpanRelativeTo::days_are_24_hours())
+            .map_err(wrong)?;
+        let length = Duration::try_from(length)
+            .map_err(|_| format!("{text:?}: a time-out cannot be negative"))?;
+        Ok(Self { span, length })
+    }
+}
+
+impl From<Timeout> for String {
+    fn from(timeout: Timeout) -> Self {
+        timeout.span.to_string()
+    }
+}
+
+impl fmt::Display for Timeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.span)
     }
 }
 
@@ -95,9 +126,10 @@ impl From<Moment> for String {
 }
 
 impl Event {
-    /// Reads one line.
+    /// Reads one line. An error names the column; for serde_json this line is always its first.
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
-        serde_json::from_str(line).map_err(|e| e.to_string())
+        let name_column = |e: serde_json::Error| e.to_string().replace(" at line 1 ", " at ");
+        serde_json::from_str(line).map_err(name_column)
     }
 
     /// When it happened.

@@ -31,7 +31,7 @@ async fn cancel_order(
         total,
         ..
     } = &job.order;
-    let unpaid = format!("not paid within {:#}", job.order.timeout);
+    let unpaid = format!("not paid within {}", job.order.timeout);
     let taken_over = if cx.attempt() > 1 {
         ", taken over from an instance that died"
     } else {
