@@ -126,7 +126,7 @@ impl From<Moment> for String {
 }
 
 impl Event {
-    /// Reads one line. An error names the column; for serde_json this line is always its first.
+    /// Reads one line. An error names the column; for `serde_json` this line is always its first.
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
         let name_column = |e: serde_json::Error| e.to_string().replace(" at line 1 ", " at ");
         serde_json::from_str(line).map_err(name_column)
