@@ -77,7 +77,7 @@ impl Fleet {
         // Listening begins before the first claim, so that no wake-up falls between.
         let wakeups = shared.store.wakeups();
         for n in 0..shared.settings.threads.unwrap_or(0) {
-            let thread = SchedulerThread::start(&format!("delayq-{n}"))?;
+            let thread = shared.start_thread(&format!("delayq-{n}"))?;
             shared.members().threads.push(thread);
         }
         for task_type in shared.roster.exact_types() {
@@ -85,7 +85,7 @@ impl Fleet {
             shared.serve(&task_type)?;
         }
         shared.serve_listed().await?;
-        let thread = SchedulerThread::start(ROUTER_THREAD)?;
+        let thread = shared.start_thread(ROUTER_THREAD)?;
         thread.spawn(route(Arc::clone(shared), wakeups));
         Ok(fleet)
     }
@@ -134,6 +134,13 @@ impl Drop for Fleet {
 impl Shared {
     fn members(&self) -> MutexGuard<'_, Members> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start_thread(&self, name: &str) -> Result<SchedulerThread, StartError> {
+        if self.settings.on_app_runtime {
+            return Ok(SchedulerThread::on(self.app.clone()));
+        }
+        SchedulerThread::start(name)
     }
 
     /// Tells all handlers to stop their workers after `grace`; the first call counts.
@@ -201,7 +208,7 @@ impl Shared {
         let count = members.by_type.len();
         let (ended, thread) = match members.threads.len() {
             0 => {
-                let thread = SchedulerThread::start(&format!("delayq-{task_type}"))?;
+                let thread = self.start_thread(&format!("delayq-{task_type}"))?;
                 (thread.spawn(handler), Some(thread))
             }
             shared => {

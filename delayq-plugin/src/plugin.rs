@@ -157,6 +157,8 @@ pub(crate) struct Settings {
     pub(crate) poll: Duration,
     /// Scheduler threads shared by all types; `None`: one for each type.
     pub(crate) threads: Option<usize>,
+    /// No scheduler threads: handlers run beside the workers.
+    pub(crate) on_app_runtime: bool,
     pub(crate) max_lock_expiries: u32,
 }
 
@@ -175,6 +177,7 @@ impl Default for DelayQueuePluginBuilder {
                 clock: Arc::new(SystemClock),
                 poll: Duration::from_secs(1),
                 threads: None,
+                on_app_runtime: false,
                 max_lock_expiries: MAX_LOCK_EXPIRIES,
             },
         }
@@ -268,6 +271,16 @@ impl DelayQueuePluginBuilder {
     /// Shares `n` scheduler threads (at least 1) among all types, instead of one for each.
     pub fn threads(mut self, n: usize) -> Self {
         self.settings.threads = Some(n.max(1));
+        self
+    }
+
+    /// Runs everything on the runtime that [`start`](Self::start) is called in, without threads of its own.
+    /// For simulations: on a current-thread runtime, with a [`Clock`] that shows tokio's paused time, a test
+    /// runs in one order of events, and time passes whenever nothing else is to be done.
+    ///
+    /// Not for production: whatever blocks the runtime then keeps locks from being extended.
+    pub fn on_application_runtime(mut self) -> Self {
+        self.settings.on_app_runtime = true;
         self
     }
 

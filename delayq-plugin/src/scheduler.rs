@@ -22,7 +22,8 @@ const MAX_THREAD_NAME: usize = 15;
 pub(crate) struct SchedulerThread {
     handle: Handle,
     spawned: TaskTracker,
-    _stop: oneshot::Sender<()>,
+    /// `None` when the runtime is somebody else's.
+    _stop: Option<oneshot::Sender<()>>,
 }
 
 impl SchedulerThread {
@@ -57,8 +58,17 @@ impl SchedulerThread {
         Ok(Self {
             handle,
             spawned,
-            _stop: stop,
+            _stop: Some(stop),
         })
+    }
+
+    /// No thread: on a runtime that runs already, and goes on when this is dropped.
+    pub(crate) fn on(handle: Handle) -> Self {
+        Self {
+            handle,
+            spawned: TaskTracker::new(),
+            _stop: None,
+        }
     }
 
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
