@@ -1,5 +1,6 @@
 //! A store that fails on request: the edges as seen through a broken network.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +10,12 @@ use delayq_core::store::{
     Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, SubmitOutcome, TypeStats,
     Wakeup, Wakeups,
 };
+use delayq_core::time::Sleep;
 use delayq_core::{
-    Error, Lock, NewTask, Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
+    Clock, Error, Lock, NewTask, Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
 };
 use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
 
 /// What happens to one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +28,29 @@ pub enum Fault {
     AnswerLost,
     /// It is refused: the store takes no writes now.
     ReadOnly,
+    /// It is applied late, after the store's [delay](FaultyStore::with_delay).
+    Late,
+    /// It is applied, and its answer is as late.
+    AnswerLate,
+    /// The process ends before the call is sent.
+    CrashBefore,
+    /// The process ends when the call has been applied, before it hears of it.
+    CrashAfter,
 }
+
+/// What a store was asked and did, whether or not anybody hears of it.
+#[derive(Clone, Copy, Debug)]
+pub enum Seen<'a> {
+    /// A claim was applied.
+    Claimed(&'a Claimed),
+    /// Settlements were applied, with these outcomes.
+    Settled(&'a [Settlement], &'a [SettleOutcome]),
+    /// A cancel was applied.
+    Cancelled(CancelOutcome),
+}
+
+/// Is told what the store behind the faults did.
+pub type Witness = Box<dyn Fn(Seen<'_>) + Send + Sync>;
 
 /// Decides by the name of the edge (`claim`, `settle`, ..).
 pub type Plan = Box<dyn Fn(&'static str) -> Fault + Send + Sync>;
@@ -35,7 +60,13 @@ pub struct FaultyStore {
     inner: Arc<dyn Store>,
     plan: Plan,
     mute: Option<broadcast::Sender<Wakeup>>,
+    witness: Witness,
+    crashed: CancellationToken,
+    delay: Delay,
 }
+
+/// Makes the wait of a late call.
+type Delay = Box<dyn Fn() -> Sleep + Send + Sync>;
 
 impl std::fmt::Debug for FaultyStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -53,7 +84,31 @@ impl FaultyStore {
             inner,
             plan: Box::new(plan),
             mute: None,
+            witness: Box::new(|_| ()),
+            crashed: CancellationToken::new(),
+            delay: Box::new(|| Box::pin(std::future::ready(()))),
         }
+    }
+
+    /// The same, and late calls and answers are late by `delay`, on `clock`.
+    #[must_use]
+    pub fn with_delay(mut self, clock: Arc<dyn Clock>, delay: Duration) -> Self {
+        self.delay = Box::new(move || clock.sleep_until(clock.elapsed() + delay));
+        self
+    }
+
+    /// The same, and `witness` is told what the store did.
+    #[must_use]
+    pub fn with_witness(mut self, witness: impl Fn(Seen<'_>) + Send + Sync + 'static) -> Self {
+        self.witness = Box::new(witness);
+        self
+    }
+
+    /// Fired when the process of this store has crashed. From then on no call is sent, and none answered: to the
+    /// world it has ended.
+    #[must_use]
+    pub fn crashed(&self) -> CancellationToken {
+        self.crashed.clone()
     }
 
     /// The same, and no wake-up ever arrives.
@@ -68,6 +123,22 @@ impl FaultyStore {
         edge: &'static str,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
+        if self.crashed.is_cancelled() {
+            return pending().await;
+        }
+        let answer = self.suffer(edge, call).await;
+        // What was on its way when the process ended is applied, and nobody is there to hear of it.
+        if self.crashed.is_cancelled() {
+            return pending().await;
+        }
+        answer
+    }
+
+    async fn suffer<T: Send>(
+        &self,
+        edge: &'static str,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
         let (store, detail) = (self.inner.name(), format!("{edge}: planned fault"));
         match (self.plan)(edge) {
             Fault::None => call.await,
@@ -76,6 +147,25 @@ impl FaultyStore {
             Fault::AnswerLost => {
                 call.await?;
                 Err(Error::Indeterminate { store, detail })
+            }
+            Fault::Late => {
+                (self.delay)().await;
+                call.await
+            }
+            Fault::AnswerLate => {
+                let answer = call.await;
+                (self.delay)().await;
+                answer
+            }
+            Fault::CrashBefore => {
+                self.crashed.cancel();
+                pending().await
+            }
+            Fault::CrashAfter => {
+                // What the call would have said is lost with the process.
+                let _ = call.await;
+                self.crashed.cancel();
+                pending().await
             }
         }
     }
@@ -107,8 +197,12 @@ impl Store for FaultyStore {
     }
 
     async fn claim(&self, task_type: &TaskType, request: &ClaimRequest) -> Result<Claimed> {
-        self.call("claim", self.inner.claim(task_type, request))
-            .await
+        self.call("claim", async {
+            let claimed = self.inner.claim(task_type, request).await?;
+            (self.witness)(Seen::Claimed(&claimed));
+            Ok(claimed)
+        })
+        .await
     }
 
     async fn settle(
@@ -116,8 +210,12 @@ impl Store for FaultyStore {
         task_type: &TaskType,
         settlements: Vec<Settlement>,
     ) -> Result<Vec<SettleOutcome>> {
-        self.call("settle", self.inner.settle(task_type, settlements))
-            .await
+        self.call("settle", async {
+            let outcomes = self.inner.settle(task_type, settlements.clone()).await?;
+            (self.witness)(Seen::Settled(&settlements, &outcomes));
+            Ok(outcomes)
+        })
+        .await
     }
 
     async fn extend(
@@ -131,7 +229,12 @@ impl Store for FaultyStore {
     }
 
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
-        self.call("cancel", self.inner.cancel(task_type, id)).await
+        self.call("cancel", async {
+            let outcome = self.inner.cancel(task_type, id).await?;
+            (self.witness)(Seen::Cancelled(outcome));
+            Ok(outcome)
+        })
+        .await
     }
 
     async fn reschedule(

@@ -1,0 +1,119 @@
+//! The same enumeration on real stores, in real time: many cases side by side, each with a store of its own.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::store::{RedisStore, SqliteStore, StoreOptions};
+use delayq_core::{Namespace, Store, SystemClock};
+use delayq_plugin::{WorkerOptions, seconds};
+use delayq_tests::redis_server::RedisServer;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinSet, LocalSet};
+
+use super::FAULTS;
+use super::case::{Report, play};
+use super::scenarios::{CANCEL_RUNNING, RETRY, SHUTDOWN, Scenario};
+use super::world::{Ground, Planned};
+
+/// Cases at a time: they mostly wait, for locks to expire and for waits to be over.
+const AT_ONCE: usize = 40;
+/// Far more than any case needs on a machine that has other things to do.
+const PATIENCE: Duration = seconds(60);
+
+const SCENARIOS: [Scenario; 3] = [
+    in_a_hurry(&RETRY),
+    in_a_hurry(&CANCEL_RUNNING),
+    in_a_hurry(&SHUTDOWN),
+];
+
+const fn in_a_hurry(scenario: &Scenario) -> Scenario {
+    let options = WorkerOptions {
+        lock: seconds(1),
+        ..scenario.options
+    };
+    Scenario {
+        options,
+        ..*scenario
+    }
+}
+
+async fn run(scenario: &'static Scenario, store: Arc<dyn Store>, planned: &[Planned]) -> Report {
+    let clock = Arc::new(SystemClock);
+    let ground = Ground {
+        clock,
+        store: Arc::clone(&store),
+        simulated: false,
+    };
+    let played = tokio::time::timeout(PATIENCE, play(scenario, ground, planned)).await;
+    let Ok(report) = played else {
+        panic!(
+            "the scenario {:?} with {planned:?} has no end",
+            scenario.name
+        );
+    };
+    store.close().await;
+    report
+}
+
+/// Each operation of each scenario with each outcome.
+async fn enumerate<F>(open: impl Fn(String) -> F)
+where
+    F: Future<Output = Arc<dyn Store>> + 'static,
+{
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let mut cases = JoinSet::new();
+    for (nth, scenario) in SCENARIOS.iter().enumerate() {
+        let faultless = run(scenario, open(format!("{nth}")).await, &[]).await;
+        let operations = faultless.calls[0];
+        println!(
+            "{}: {operations} operations, each with {} faults",
+            scenario.name,
+            FAULTS.len()
+        );
+        for call in 1..=operations {
+            for (kind, fault) in FAULTS.into_iter().enumerate() {
+                let (opening, places) = (open(format!("{nth}-{call}-{kind}")), Arc::clone(&places));
+                cases.spawn_local(async move {
+                    let _place = places.acquire_owned().await.unwrap();
+                    run(scenario, opening.await, &[(call, fault)]).await;
+                    println!("{}: {fault:?} at call {call}: kept", scenario.name);
+                });
+            }
+        }
+    }
+    let count = cases.len();
+    while let Some(case) = cases.join_next().await {
+        case.unwrap();
+    }
+    println!("{count} cases");
+}
+
+#[tokio::test]
+async fn every_fault_at_every_operation_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_owned();
+    let open = move |name| {
+        let path = path.join(name);
+        async move {
+            let options = StoreOptions::default();
+            let store = SqliteStore::open(path, Arc::new(SystemClock), options).await;
+            store.unwrap() as Arc<dyn Store>
+        }
+    };
+    LocalSet::new().run_until(enumerate(open)).await;
+}
+
+#[tokio::test]
+async fn every_fault_at_every_operation_on_redis() {
+    let open = |name| async move {
+        let namespace = Namespace::new(format!("faults-{name}")).unwrap();
+        let options = StoreOptions {
+            namespace,
+            ..StoreOptions::default()
+        };
+        let store = RedisStore::connect(&RedisServer::shared().url(), options).await;
+        store.unwrap() as Arc<dyn Store>
+    };
+    LocalSet::new().run_until(enumerate(open)).await;
+}
