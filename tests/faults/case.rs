@@ -10,7 +10,7 @@ use delayq_plugin::{Clock, TaskType, Timestamp, seconds};
 use tokio::time::Instant;
 
 use crate::scenarios::{LOCK, Scenario};
-use crate::world::{Ground, LATE, Planned, TYPE, World};
+use crate::world::{Ground, Planned, TYPE, World, late};
 
 /// What every promise adds to the lock time.
 const GRACE: Duration = seconds(1);
@@ -107,5 +107,5 @@ pub(crate) async fn play(scenario: &Scenario, ground: Ground, planned: &[Planned
 /// second, the time that a late call is late, and the work of an attempt that has to be done again.
 pub(crate) fn bound(faultless: &Report, faults: usize) -> Duration {
     let faults = u32::try_from(faults).unwrap();
-    faultless.took + (LOCK + GRACE + LATE) * faults + faultless.took.min(seconds(6)) * faults
+    faultless.took + (LOCK + GRACE + late(LOCK)) * faults + faultless.took.min(seconds(6)) * faults
 }

@@ -20,8 +20,11 @@ use crate::ledger::{Ledger, Start};
 /// The one task of a case: its type and its id.
 pub(crate) const TYPE: &str = "job";
 pub(crate) const ID: &str = "a";
-/// How late a late call is: longer than a lock lasts.
-pub(crate) const LATE: Duration = seconds(3);
+/// How late a late call is: longer than a lock lasts, and shorter than two, so that one lock expires of a task.
+pub(crate) fn late(lock: Duration) -> Duration {
+    lock * 3 / 2
+}
+
 /// Longer than any scenario may take, with two crashes.
 const LIMIT: Duration = seconds(120);
 
@@ -184,7 +187,7 @@ impl World {
         };
         let ledger = Arc::clone(&self.ledger);
         let store = FaultyStore::new(Arc::clone(&self.ground.store), plan);
-        let store = store.with_delay(Arc::clone(&self.ground.clock), LATE);
+        let store = store.with_delay(Arc::clone(&self.ground.clock), late(self.options.lock));
         store.with_witness(move |seen| ledger.saw(seen))
     }
 
