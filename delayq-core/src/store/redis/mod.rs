@@ -79,13 +79,13 @@ impl RedisStore {
         let channel = scope.keys.wake_channel();
         let timeout = scope.options.call_timeout;
         let client = Client::connect(url, timeout, channel, scope.listener()).await?;
-        let durability = preflight::check(&client, &scope.keys, &scope.options).await?;
+        let found = preflight::check(&client, &scope.keys, &scope.options).await?;
         let submitter = Submitter::start(&client, &scope);
         Ok(Arc::new(Self {
             scope,
             client,
             submitter,
-            durability: Mutex::new(durability),
+            durability: Mutex::new(found.durability),
         }))
     }
 
@@ -97,6 +97,19 @@ impl RedisStore {
             Err(error @ Error::Corrupt { .. }) => Err(self.name_key(task_type, error).await),
             Err(error) => Err(error),
         }
+    }
+
+    /// Runs a command on the list of types.
+    async fn call_list(&self, command: Command) -> Result<Fields> {
+        let answer = self.client.call(Lane::Main, command).await;
+        let answer = answer.map_err(|error| match error {
+            Error::Corrupt { .. } => Error::Corrupt {
+                key: self.scope.keys.types(),
+                detail: "it is not a set: who else writes to `delayq:*`?".to_owned(),
+            },
+            error => error,
+        });
+        answer.map(client::Reply::fields)
     }
 
     async fn name_key(&self, task_type: &TaskType, error: Error) -> Error {
@@ -145,8 +158,8 @@ impl Store for RedisStore {
         *self
             .durability
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = found;
-        Ok(())
+            .unwrap_or_else(PoisonError::into_inner) = found.durability;
+        found.room
     }
 
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
@@ -211,9 +224,7 @@ impl Store for RedisStore {
     }
 
     async fn register_type(&self, task_type: &TaskType) -> Result<()> {
-        self.client
-            .call(Lane::Main, self.scope.list_type(task_type))
-            .await?;
+        self.call_list(self.scope.list_type(task_type)).await?;
         self.scope.set_listed(task_type);
         Ok(())
     }

@@ -26,20 +26,29 @@ struct Info {
     appendfsync: Option<String>,
 }
 
-/// Checks everything; the class that an acknowledgement of this server has.
+/// What a server that keeps the promises is like.
+pub(super) struct Found {
+    /// The class that an acknowledgement of this server has.
+    pub(super) durability: Durability,
+    /// Whether it takes new tasks. A full one is used all the same: it can be drained.
+    pub(super) room: Result<()>,
+}
+
+/// Checks everything.
 pub(super) async fn check(
     client: &Client,
     keys: &Keyspace,
     options: &StoreOptions,
-) -> Result<Durability> {
+) -> Result<Found> {
     let info = read(client).await?;
     info.check_kind()?;
     check_permissions(client, keys).await?;
     info.check_memory()?;
     info.check_disk()?;
-    let found = info.durability();
-    info.check_durability(found, options.durability)?;
-    Ok(found)
+    let durability = info.durability();
+    info.check_durability(durability, options.durability)?;
+    let room = info.check_room();
+    Ok(Found { durability, room })
 }
 
 async fn check_permissions(client: &Client, keys: &Keyspace) -> Result<()> {
@@ -134,6 +143,20 @@ impl Info {
                  maxmemory-policy noeviction)",
             ),
         }
+    }
+
+    fn check_room(&self) -> Result<()> {
+        let number = |name| self.field(name).parse().unwrap_or(0_u64);
+        let (used, limit) = (number("used_memory"), number("maxmemory"));
+        if limit == 0 || used < limit {
+            return Ok(());
+        }
+        Err(Error::Full {
+            store: self.place.clone(),
+            detail: format!(
+                "its memory ({used} B) is at maxmemory ({limit} B): raise maxmemory, or let workers drain it"
+            ),
+        })
     }
 
     fn check_disk(&self) -> Result<()> {

@@ -225,7 +225,7 @@ impl RedisStore {
         let mut cursor = "0".to_owned();
         loop {
             let scan = Command::read(&["SSCAN", &key, &cursor, "COUNT", TYPES_AT_ONCE]);
-            let mut fields = self.client.call(Lane::Main, scan).await?.fields();
+            let mut fields = self.call_list(scan).await?;
             cursor = fields.text()?;
             let mut names = fields.list()?;
             while !names.is_empty() {
