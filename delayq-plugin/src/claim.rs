@@ -37,6 +37,8 @@ pub(crate) struct Batch {
     pub(crate) next_in: Option<Duration>,
     /// How far the store's clock runs ahead of ours, if that matters; else zero.
     pub(crate) clock_skew: Duration,
+    /// The largest fence given before the claim.
+    pub(crate) high_water: u64,
     /// `Clock::elapsed` before the claim was sent.
     pub(crate) sent_at: Duration,
 }
@@ -68,6 +70,7 @@ impl Bucket {
                 next_due => next_due.map(|due| due.since(claimed.now)),
             },
             clock_skew: self.clock_skew(claimed.store_now),
+            high_water: claimed.high_water,
             sent_at,
         };
         for task in claimed.tasks {

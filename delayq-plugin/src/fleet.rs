@@ -19,9 +19,11 @@ use crate::plugin::Settings;
 use crate::roster::Roster;
 use crate::scheduler::SchedulerThread;
 
-/// How often the list of types is read for new ones that a pattern matches, in polls. A wake-up usually
-/// tells earlier.
+/// How often the list of types is read, in polls: for new ones that a pattern matches, of which a wake-up
+/// usually tells earlier, and for served ones that are gone.
 const POLLS_PER_LISTING: u32 = 5;
+/// How often the store is asked whether it can still keep its promises, at most: it takes it a millisecond.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The thread that routes wake-ups.
 const ROUTER_THREAD: &str = "delayq";
 
@@ -38,6 +40,7 @@ struct Shared {
     settings: Settings,
     app: Handle,
     phase: watch::Sender<Phase>,
+    store_lost_data: Arc<Notify>,
     members: Mutex<Members>,
 }
 
@@ -70,6 +73,7 @@ impl Fleet {
             settings,
             app,
             phase: watch::Sender::new(Phase::Running),
+            store_lost_data: Arc::default(),
             members: Mutex::default(),
         });
         let fleet = Self { shared };
@@ -91,7 +95,7 @@ impl Fleet {
     }
 
     pub(crate) fn types(&self) -> Vec<TaskType> {
-        self.shared.members().by_type.keys().cloned().collect()
+        self.shared.served()
     }
 
     pub(crate) fn health(&self) -> Vec<HandlerHealth> {
@@ -134,6 +138,10 @@ impl Drop for Fleet {
 impl Shared {
     fn members(&self) -> MutexGuard<'_, Members> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn served(&self) -> Vec<TaskType> {
+        self.members().by_type.keys().cloned().collect()
     }
 
     fn start_thread(&self, name: &str) -> Result<SchedulerThread, StartError> {
@@ -203,6 +211,7 @@ impl Shared {
             status: status.clone(),
             wake: Arc::clone(&wake),
             phase: self.phase.subscribe(),
+            store_lost_data: Arc::clone(&self.store_lost_data),
         };
         let handler = supervise(Arc::new(bucket), wiring);
         let count = members.by_type.len();
@@ -264,18 +273,40 @@ impl Shared {
         member.inspect(|member| member.wake.notify_one()).is_some()
     }
 
-    /// Looks for types that appeared since the start.
-    async fn look_for_types(&self) {
-        match self.store.types().await {
-            Ok(types) => {
-                for task_type in types {
-                    if let Err(error) = self.serve(&task_type) {
-                        error!(%task_type, %error, "cannot serve a new type");
-                    }
-                }
+    /// Looks for types that appeared since the start, and lists those again that somebody has taken from
+    /// the list: they would not be served after the next restart.
+    async fn look_at_types(&self) {
+        let types = match self.store.types().await {
+            Ok(types) => types,
+            Err(error) => return warn!(%error, "cannot read the list of types; trying again"),
+        };
+        for task_type in self.served() {
+            if types.contains(&task_type) {
+                continue;
             }
-            Err(error) => warn!(%error, "cannot read the list of types; trying again"),
+            match self.store.register_type(&task_type).await {
+                Ok(()) => warn!(%task_type, "the store had this type listed no more; listed again"),
+                Err(error) => warn!(%task_type, %error, "cannot list the type again; trying again"),
+            }
         }
+        for task_type in types {
+            if let Err(error) = self.serve(&task_type) {
+                error!(%task_type, %error, "cannot serve a new type");
+            }
+        }
+    }
+
+    /// Has the store look at itself, and logs what is wrong when it begins and when it ends.
+    async fn check_store(&self, trouble: &mut Option<Error>) {
+        let found = self.store.check().await.err();
+        match (&found, &trouble) {
+            (Some(error), before) if before.as_ref().map(kind_of) != Some(kind_of(error)) => {
+                error!(%error, "the store cannot keep what it promises");
+            }
+            (None, Some(_)) => info!("the store can keep what it promises again"),
+            _ => {}
+        }
+        *trouble = found;
     }
 }
 
@@ -296,11 +327,17 @@ async fn supervise(bucket: Arc<Bucket>, wiring: Wiring) {
     }
 }
 
+/// Two errors of one kind are one trouble, though their words may differ.
+fn kind_of(error: &Error) -> std::mem::Discriminant<Error> {
+    std::mem::discriminant(error)
+}
+
 /// Wakes the handlers that the store's wake-ups name, until the fleet stops.
 async fn route(shared: Arc<Shared>, mut wakeups: Wakeups) {
     let clock = Arc::clone(&shared.settings.clock);
     let mut phase = shared.phase.subscribe();
     let listing = shared.settings.poll.saturating_mul(POLLS_PER_LISTING);
+    let (mut trouble, mut next_check) = (None, CHECK_INTERVAL);
     loop {
         let next_listing = clock.elapsed().saturating_add(listing);
         let mut timer = clock.sleep_until(next_listing);
@@ -311,14 +348,20 @@ async fn route(shared: Arc<Shared>, mut wakeups: Wakeups) {
                     None => return,
                 },
                 () = &mut timer => break,
+                () = shared.store_lost_data.notified() => break,
                 _ = phase.wait_for(|phase| *phase != Phase::Running) => return,
             }
         }
-        if shared.roster.has_patterns() {
-            tokio::select! {
-                () = shared.look_for_types() => {}
-                _ = phase.wait_for(|phase| *phase != Phase::Running) => return,
+        let rounds = async {
+            if next_check <= clock.elapsed() {
+                next_check = clock.elapsed().saturating_add(CHECK_INTERVAL);
+                shared.check_store(&mut trouble).await;
             }
+            shared.look_at_types().await;
+        };
+        tokio::select! {
+            () = rounds => {}
+            _ = phase.wait_for(|phase| *phase != Phase::Running) => return,
         }
     }
 }

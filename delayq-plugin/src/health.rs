@@ -52,6 +52,11 @@ pub struct HandlerHealth {
     pub stopped: Option<&'static str>,
     /// How far the store's clock runs ahead of this process's, when that holds tasks back; else zero.
     pub clock_skew: Duration,
+    /// How often the store was found to have lost data since the plugin was started: emptied by somebody, or
+    /// replaced by an older copy. Over at once, so it does not make [`is_ok`](Self::is_ok) false.
+    pub store_losses: u32,
+    /// What was found the last time.
+    pub last_store_loss: Option<String>,
 }
 
 impl HandlerHealth {
@@ -89,6 +94,8 @@ pub(crate) struct Counters {
     pub(crate) claimed_at: Option<Duration>,
     pub(crate) clock_skew: Duration,
     pub(crate) stopped: Option<&'static str>,
+    pub(crate) store_losses: u32,
+    pub(crate) last_store_loss: Option<String>,
 }
 
 impl Status {
@@ -123,6 +130,8 @@ impl Status {
             since_last_claim: counters.claimed_at.map(|at| elapsed.saturating_sub(at)),
             clock_skew: counters.clock_skew,
             stopped: counters.stopped,
+            store_losses: counters.store_losses,
+            last_store_loss: counters.last_store_loss,
         }
     }
 }

@@ -86,12 +86,6 @@ impl Roster {
         self.hands.is_empty()
     }
 
-    pub(crate) fn has_patterns(&self) -> bool {
-        self.hands
-            .iter()
-            .any(|hand| matches!(hand.pattern, TypePattern::Prefix(_)))
-    }
-
     /// The types that are served by name, each once.
     pub(crate) fn exact_types(&self) -> Vec<TaskType> {
         let mut types: Vec<_> = self.hands.iter().filter_map(exact_type).cloned().collect();

@@ -245,6 +245,9 @@ impl Pair {
 
     /// Puts the number of each lock in the place of its fence, which has to be the largest so far.
     fn number_locks(&mut self, mut claimed: Claimed) -> Claimed {
+        let last = self.locks.last().map_or(0, |lock| lock.fence);
+        assert_eq!(claimed.high_water, last);
+        claimed.high_water = self.locks.len() as u64;
         for task in &mut claimed.tasks {
             let last = self.locks.last().map_or(0, |lock| lock.fence);
             assert!(

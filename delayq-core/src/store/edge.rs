@@ -138,6 +138,9 @@ pub struct Claimed {
     pub now: Timestamp,
     /// The store's now; far after `now` when the two clocks disagree. Locks are measured on it.
     pub store_now: Timestamp,
+    /// The largest fence of the type given before this claim, 0 for none. It never becomes smaller, unless the
+    /// store has lost data: it was emptied, or an older copy of it was restored.
+    pub high_water: u64,
     /// The tasks, locked: first those whose lock had expired, then by due time and id.
     pub tasks: Vec<ClaimedTask>,
     /// Tasks that the claim ended instead of handing them out.

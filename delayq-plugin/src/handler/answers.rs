@@ -8,7 +8,7 @@ use delayq_core::{ClaimedTask, Delivery, Error, Result, TaskContext};
 use tokio::task::{Id, JoinError};
 use tokio_util::sync::CancellationToken;
 use tracing::field::display;
-use tracing::{debug, info, trace, warn};
+use tracing::{debug, error, info, trace, warn};
 
 use super::{DelayBucketHandler, Event};
 use crate::claim::{Batch, give_back};
@@ -74,6 +74,7 @@ impl DelayBucketHandler {
         } else {
             batch.sent_at.saturating_add(wait)
         };
+        self.compare_fences(&batch);
         self.unsettled.extend(batch.settle);
         let started = batch.start.len();
         for task in batch.start {
@@ -95,6 +96,34 @@ impl DelayBucketHandler {
             counters.started += started as u64;
             counters.running = running;
         });
+    }
+
+    /// Fences only grow. A store that knows only smaller ones than it gave has lost what came after them.
+    fn compare_fences(&mut self, batch: &Batch) {
+        let (known, found) = (self.last_fence, batch.high_water);
+        let settled = batch.settle.iter().map(|settlement| settlement.lock.fence);
+        let given = batch
+            .start
+            .iter()
+            .map(|task| task.lock.fence)
+            .chain(settled);
+        self.last_fence = given.chain([found]).max().unwrap_or(found);
+        if found >= known {
+            return;
+        }
+        let what = match found {
+            0 => "it was emptied, or another one took its place".to_owned(),
+            _ => format!(
+                "it has gone back from fence {known} to {found}, as an older copy of it would"
+            ),
+        };
+        error!(task_type = %self.bucket.task_type, %what,
+            "the store has lost data: tasks accepted since then may be gone, ended ones may run again");
+        self.wiring.status.update(|counters| {
+            counters.store_losses += 1;
+            counters.last_store_loss = Some(what);
+        });
+        self.wiring.store_lost_data.notify_one();
     }
 
     fn start(&mut self, task: ClaimedTask, claimed_at: Duration, now: Duration) {

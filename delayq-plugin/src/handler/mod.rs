@@ -43,6 +43,8 @@ pub(crate) struct Wiring {
     pub(crate) status: Status,
     pub(crate) wake: Arc<Notify>,
     pub(crate) phase: watch::Receiver<Phase>,
+    /// Tells the router to look after the list of types.
+    pub(crate) store_lost_data: Arc<Notify>,
 }
 
 /// The handler of one task type, on a scheduler thread.
@@ -72,6 +74,8 @@ pub struct DelayBucketHandler {
     timer_at: Duration,
     /// The workers have been told to stop.
     notice_given: bool,
+    /// The largest fence of the type that this handler knows of.
+    last_fence: u64,
 }
 
 #[derive(Debug)]
@@ -110,6 +114,7 @@ impl DelayBucketHandler {
             timer: Call::none(),
             timer_at: Duration::ZERO,
             notice_given: false,
+            last_fence: 0,
         }
     }
 

@@ -219,6 +219,22 @@ pub async fn every_lock_has_a_larger_fence(rig: &Rig) {
     }
 }
 
+pub async fn a_claim_tells_the_largest_fence_given_before_it(rig: &Rig) {
+    assert_eq!(rig.claim().await.high_water, 0);
+    rig.accept(job("waits").after(LONG)).await;
+    assert_eq!(rig.claim().await.high_water, 0);
+    let mut given = 0;
+    for id in ["1", "2"] {
+        rig.accept(job(id)).await;
+        let claimed = rig.claim().await;
+        assert_eq!(claimed.high_water, given);
+        given = claimed.tasks[0].lock.fence;
+        assert_eq!(rig.claim().await.high_water, given);
+    }
+    rig.store().pause(&usual_type(), None).await.unwrap();
+    assert_eq!(rig.claim().await.high_water, given);
+}
+
 async fn claim_behind(rig: &Rig) -> Claimed {
     let mut request = rig.request().await;
     request.caller_now = request.caller_now.minus(LONG);

@@ -176,6 +176,7 @@ sentences! {
         a_claim_takes_tasks_by_due_time_then_by_id,
         a_task_is_never_claimed_before_it_is_due,
         a_task_is_claimed_at_its_very_millisecond,
+        a_claim_tells_the_largest_fence_given_before_it,
         a_claimed_task_has_all_that_was_sent,
         a_claimed_task_is_running_until_its_lock_expires,
         ids_of_one_letter_and_any_length_are_claimed_together,

@@ -44,6 +44,7 @@ impl RedisStore {
             now: fields.time()?,
             store_now,
             next_due: fields.optional_time()?,
+            high_water: 0,
             tasks: Vec::new(),
             ended: Vec::new(),
         };
@@ -52,6 +53,7 @@ impl RedisStore {
         read_trails(fields.list()?, &mut taken)?;
         claimed.ended = self.ended(task_type, fields.list()?)?;
         let newer = fields.list()?;
+        claimed.high_water = fields.count()?;
         let lock_until = store_now.plus(request.lock_for);
         let damaged = decode_all(taken, lock_until, &mut claimed);
         self.bury(task_type, damaged, &mut claimed).await;

@@ -24,6 +24,7 @@ fn nothing(request: &ClaimRequest, store_now: Timestamp) -> Claimed {
     Claimed {
         now: store_now.min(request.caller_now.plus(CLOCK_GUARD)),
         store_now,
+        high_water: 0,
         tasks: Vec::new(),
         ended: Vec::new(),
         next_due: None,
@@ -58,8 +59,15 @@ impl Tx<'_> {
 }
 
 impl Bucket<'_> {
+    fn nothing(&self, request: &ClaimRequest) -> Claimed {
+        Claimed {
+            high_water: self.row.fence,
+            ..nothing(request, self.now)
+        }
+    }
+
     fn idle_claim(&self, request: &ClaimRequest) -> Outcome<Option<Claimed>> {
-        let mut claimed = nothing(request, self.now);
+        let mut claimed = self.nothing(request);
         if let Some(until) = self.row.pause_at(self.now) {
             claimed.next_due = Some(until).filter(|until| *until < Timestamp::MAX);
             return Ok(Some(claimed));
@@ -77,7 +85,7 @@ impl Bucket<'_> {
         if let Some(claimed) = self.idle_claim(request)? {
             return Ok(claimed);
         }
-        let mut claimed = nothing(request, self.now);
+        let mut claimed = self.nothing(request);
         let limit = request.limit.min(MAX_BATCH);
         let expired = self.reached(TaskState::Running, self.now, limit)?;
         let rest = limit.saturating_sub(expired.len());

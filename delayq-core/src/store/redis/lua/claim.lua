@@ -6,7 +6,8 @@
 -- Returns: the server's now · the now that due times were compared with · the next time to call or -1 · the
 --   first fence, the others follow it · locked tasks {id, due or -1 for the record's, record} · those with a
 --   history {which of the locked ones, trail} · ended ones {id, letter: e expired, c cancelled, p poison,
---   m missing record} · ids of records of a newer version, put off by a second.
+--   m missing record} · ids of records of a newer version, put off by a second · the largest
+--   fence given before.
 local limit, lock_for, caller_now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_expiries, retention, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 -- Records are read in slices, and no more once so much was read, so that large messages do not keep
@@ -18,9 +19,9 @@ local BATCH, LONG = 16, string.rep(' ', 65)
 local now = clock()
 local guarded = math.min(now, caller_now)
 local meta = call('HMGET', META, 'pause', 'fence')
-local pause = tonumber(meta[1] or 0)
+local pause, high_water = tonumber(meta[1] or 0), tonumber(meta[2] or 0)
 if pause > now then
-  return { now, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {} }
+  return { now, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {}, high_water }
 end
 
 local ids = call('ZRANGEBYSCORE', RUNNING, '-inf', text(now), 'LIMIT', 0, limit)
@@ -35,7 +36,7 @@ local function next_call()
 end
 
 if #ids == 0 then
-  return { now, guarded, next_call(), 0, {}, {}, {}, {} }
+  return { now, guarded, next_call(), 0, {}, {}, {}, {}, high_water }
 end
 
 check_hash(LOCKS)
@@ -51,7 +52,7 @@ while count < #ids and bytes <= MAX_BYTES do
   count = upto
 end
 
-local first_fence = math.max(tonumber(meta[2] or 0) + 1, now * 1000)
+local first_fence = math.max(high_water + 1, now * 1000)
 local until_text, now_text = text(math.min(now + lock_for, LAST_MS)), text(now)
 local reply_tasks, reply_trails, ended, newer, taken = {}, {}, {}, {}, 0
 -- The first pair is for batches, see below. No id has a blank.
@@ -198,4 +199,4 @@ if #put_off_run > 0 then
   call('ZADD', RUNNING, unpack(put_off_run))
 end
 remember(ends, retention, most, now)
-return { now, guarded, next_call(), first_fence, reply_tasks, reply_trails, ended, newer }
+return { now, guarded, next_call(), first_fence, reply_tasks, reply_trails, ended, newer, high_water }
