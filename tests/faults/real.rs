@@ -17,7 +17,7 @@ use super::scenarios::{CANCEL_RUNNING, RETRY, SHUTDOWN, Scenario};
 use super::world::{Ground, Planned};
 
 /// Cases at a time: they mostly wait, for locks to expire and for waits to be over.
-const AT_ONCE: usize = 40;
+const AT_ONCE: usize = 64;
 /// Far more than any case needs on a machine that has other things to do.
 const PATIENCE: Duration = seconds(60);
 

@@ -61,7 +61,7 @@ macro_rules! scenario {
 pub(crate) const DONE: Scenario = scenario!("done", OPTIONS, ["w": SUCCEED], plain);
 pub(crate) const RETRY: Scenario = scenario!("retry", OPTIONS, ["w": FAIL_ONCE], plain);
 pub(crate) const LONG: Scenario = scenario!("long", OPTIONS, ["w": |turn| Box::pin(async move {
-    turn.sleep(seconds(5)).await;
+    turn.sleep(seconds(3)).await;
     Ok(())
 })], plain);
 pub(crate) const RELEASE: Scenario = scenario!("release", OPTIONS, ["w": |turn| Box::pin(async move {
