@@ -51,45 +51,41 @@ async fn herd(plugin: &DelayQueuePlugin, starts: &Starts, count: usize) {
         other_works(plugin, &format!("{count}-{others}")).await;
         worst = worst.max(sent.elapsed());
         others += 1;
-        let started = starts.lock().unwrap();
-        if started
-            .keys()
-            .filter(|name| name.starts_with(&prefix))
-            .count()
-            == count
-        {
+        let ran = starts_of(starts, &prefix).len();
+        if ran == count {
             break;
         }
-        assert!(
-            began.elapsed() < PATIENCE,
-            "{} of {count} started",
-            started.len()
-        );
+        assert!(began.elapsed() < PATIENCE, "{ran} of {count} started");
     }
     println!(
         "{count}: all started after {:?}; {others} of another type, the slowest {worst:?}",
         began.elapsed()
     );
-    let stats = delayq_tests::rig::until("the last one is settled", async || {
-        let stats = plugin.submit_service().stats(&task_type).await.ok()?;
-        (stats.scheduled + stats.running == 0).then_some(stats)
+    let last = delayq_tests::rig::until("the last one is settled", async || {
+        let found = plugin.submit_service().stats(&task_type).await.ok()?;
+        (found.scheduled + found.running == 0).then_some(found)
     })
     .await;
-    assert_eq!(stats.dead, 0);
-    let started = starts.lock().unwrap();
-    let twice = started.iter().find(|(_, starts)| **starts != 1);
-    assert_eq!(twice, None, "each starts once");
+    assert_eq!(last.dead, 0);
+    let once = starts_of(starts, &prefix).iter().all(|times| *times == 1);
+    assert!(once, "each starts once");
     assert!(
         worst <= OTHERS_LATENESS,
         "another type waited for {worst:?}"
     );
-    drop(started);
     let audit = plugin
         .submit_service()
         .audit(&task_type, false)
         .await
         .unwrap();
     assert_eq!(audit.problems, []);
+}
+
+/// How often each task was started whose name begins so.
+fn starts_of(starts: &Starts, prefix: &str) -> Vec<u32> {
+    let all = starts.lock().unwrap();
+    let meant = all.iter().filter(|(name, _)| name.starts_with(prefix));
+    meant.map(|(_, times)| *times).collect()
 }
 
 async fn other_works(plugin: &DelayQueuePlugin, id: &str) {
@@ -125,13 +121,14 @@ fn waited(server: &RedisServer) -> Option<u64> {
     Some(nanos / 1_000)
 }
 
+/// An entry of the log of slow calls: its number, when, how long, the call, and who called.
+type Slow = (u64, u64, u64, Vec<String>, String, String);
+
 /// The calls of scripts that took more than 5 ms, in microseconds each.
 fn slow_scripts(server: &RedisServer) -> Vec<u64> {
     let client = redis::Client::open(server.url()).unwrap();
     let mut connection = client.get_connection().unwrap();
     let mut log = redis::cmd("SLOWLOG");
-    // Its number, when, how long, the call, and who called.
-    type Slow = (u64, u64, u64, Vec<String>, String, String);
     let slow: Vec<Slow> = log.arg("GET").arg(-1).query(&mut connection).unwrap();
     let scripts = slow
         .iter()
