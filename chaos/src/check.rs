@@ -1,0 +1,1 @@
+//! The checker: holds the history of a run against each promise.

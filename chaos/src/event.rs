@@ -1,0 +1,268 @@
+//! What processes of a run record: one [`Event`] a line, in a file of each process's own.
+//!
+//! A call of the store is two events, invoked and answered, joined by the number of the call. A call
+//! without an answer was cut off: it may have been applied. Names of tasks are `type/id`.
+
+use delayq_core::Timestamp;
+use serde::{Deserialize, Serialize};
+
+mod edge;
+mod fault;
+
+pub use edge::{
+    Asked, CancelAnswer, Change, ChangeAnswer, ClaimedLock, ConflictRule, End, EndedByClaim,
+    ExtendAnswer, HeldLock, SettleAnswer, SettledLock, SubmitAnswer, Submitted,
+};
+pub use fault::{Explains, Phase, Plan, StoredTask, Target};
+
+/// Something that happened, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// The kernel's monotonic clock, in nanoseconds: the same in all processes of a machine, never set.
+    pub at_ns: u64,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// The process has begun, or begun again: the calls that it had under way before are cut off.
+    Up {
+        /// The process's name, the same in all its incarnations.
+        name: String,
+        /// Its process id.
+        pid: u32,
+        /// 1 for the first one of this name, then 2, 3, ..
+        incarnation: u32,
+        /// The namespace that its store serves.
+        namespace: String,
+    },
+    /// The process ends in order.
+    Down,
+    /// What time of day it was, by a process whose clock nobody shifts.
+    Clock {
+        /// Nanoseconds since the epoch.
+        real_ns: u64,
+        /// The event's `at_ns` and `real_ns` were read within this span.
+        spread_ns: u64,
+    },
+    /// What the run is about to do; by the driver, first.
+    Plan(Plan),
+
+    /// Tasks are sent.
+    SubmitInvoked {
+        /// Number of the call, unique in this incarnation.
+        call: u64,
+        /// The tasks.
+        tasks: Vec<Submitted>,
+    },
+    /// One answer a task, in order.
+    SubmitAnswered {
+        /// Number of the call.
+        call: u64,
+        /// The answers.
+        answers: Vec<SubmitAnswer>,
+    },
+    /// Cancel, reschedule or update is asked for.
+    ChangeInvoked {
+        /// Number of the call.
+        call: u64,
+        /// The task.
+        task: String,
+        /// Which of these.
+        change: Change,
+    },
+    /// A cancel was answered.
+    CancelAnswered {
+        /// Number of the call.
+        call: u64,
+        /// The answer.
+        answer: CancelAnswer,
+    },
+    /// Any other change was answered.
+    ChangeAnswered {
+        /// Number of the call.
+        call: u64,
+        /// The answer.
+        answer: ChangeAnswer,
+    },
+    /// An operator requeues or discards dead tasks.
+    DeadInvoked {
+        /// Number of the call.
+        call: u64,
+        /// The type.
+        task_type: String,
+        /// Whether they are to run again, with their attempts counted anew; else they are removed.
+        requeue: bool,
+        /// The ids; empty: whichever fit a filter.
+        ids: Vec<String>,
+    },
+    /// Which dead tasks were requeued or discarded.
+    DeadAnswered {
+        /// Number of the call.
+        call: u64,
+        /// The ids.
+        ids: Vec<String>,
+    },
+    /// Due tasks are claimed.
+    ClaimInvoked {
+        /// Number of the call.
+        call: u64,
+        /// The type.
+        task_type: String,
+    },
+    /// What was claimed.
+    ClaimAnswered {
+        /// Number of the call.
+        call: u64,
+        /// The type.
+        task_type: String,
+        /// The store's clock: locks are measured on it.
+        store_now: Timestamp,
+        /// The store's clock held back by the guard: due times are compared with it.
+        now: Timestamp,
+        /// The tasks handed out, with their locks.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tasks: Vec<ClaimedLock>,
+        /// Tasks ended instead.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ended: Vec<EndedByClaim>,
+    },
+    /// Attempts are settled.
+    SettleInvoked {
+        /// Number of the call.
+        call: u64,
+        /// The type.
+        task_type: String,
+        /// The locks, and how each attempt ended.
+        locks: Vec<SettledLock>,
+    },
+    /// One answer a lock, in order.
+    SettleAnswered {
+        /// Number of the call.
+        call: u64,
+        /// The answers.
+        answers: Vec<SettleAnswer>,
+    },
+    /// Locks are to last longer.
+    ExtendInvoked {
+        /// Number of the call.
+        call: u64,
+        /// The type.
+        task_type: String,
+        /// The locks.
+        locks: Vec<HeldLock>,
+    },
+    /// One answer a lock, in order.
+    ExtendAnswered {
+        /// Number of the call.
+        call: u64,
+        /// The answers.
+        answers: Vec<ExtendAnswer>,
+    },
+    /// A call of any kind failed.
+    Failed {
+        /// Number of the call.
+        call: u64,
+        /// Whether the store says that it was certainly not applied.
+        certain: bool,
+        /// The error.
+        error: String,
+    },
+
+    /// A worker has been started; written by the worker itself.
+    WorkerStart {
+        /// The task.
+        task: String,
+        /// The worker's name; several workers of one type each run every attempt.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        worker: String,
+        /// The type or pattern that the worker serves; empty: not known.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        serves: String,
+        /// 1-based count of starts.
+        attempt: u32,
+        /// The lock.
+        fence: u64,
+        /// When the attempt was due.
+        due: Timestamp,
+        /// [`digest`](crate::record::digest) of the message as the worker got it.
+        digest: u64,
+    },
+    /// A worker is about to return.
+    WorkerEnd {
+        /// The task.
+        task: String,
+        /// The worker's name.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        worker: String,
+        /// The lock.
+        fence: u64,
+        /// What it returns.
+        end: End,
+        /// Whether it had been told to stop.
+        told: bool,
+    },
+
+    /// The sink that looks at fences took an effect.
+    SinkAccepted {
+        /// The task.
+        task: String,
+        /// The fence that came with the effect.
+        fence: u64,
+    },
+    /// The sink that looks at fences refused an effect, for it has seen a larger one.
+    SinkRefused {
+        /// The task.
+        task: String,
+        /// The fence that came with the effect.
+        fence: u64,
+    },
+    /// The sink that counts overlaps: a worker began its effect.
+    SinkEnter {
+        /// The task.
+        task: String,
+        /// The lock.
+        fence: u64,
+        /// How many others were in the middle of theirs, for the same task.
+        others: u32,
+    },
+    /// The sink that counts overlaps: a worker finished its effect.
+    SinkLeave {
+        /// The task.
+        task: String,
+        /// The lock.
+        fence: u64,
+    },
+
+    /// A fault begins or is over.
+    Fault {
+        /// Number of the fault in the run; both phases have it.
+        id: u64,
+        /// Its kind, as in [`Plan::kinds`].
+        kind: String,
+        /// What it is done to.
+        target: Target,
+        /// Which phase; a fault without length has both.
+        phase: Phase,
+        /// What it may explain; the same in both phases.
+        explains: Vec<Explains>,
+    },
+
+    /// Where the store has a task when all is over. Tasks without such an event are not in the store.
+    Stored(StoredTask),
+    /// What an audit of the store found when all was over.
+    Audited {
+        /// The type.
+        task_type: String,
+        /// The id and what is wrong with it.
+        problems: Vec<(String, String)>,
+    },
+    /// All [`Stored`](Self::Stored) and [`Audited`](Self::Audited) events have been written.
+    Dumped {
+        /// The store's clock.
+        store_now: Timestamp,
+    },
+}

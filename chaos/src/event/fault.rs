@@ -1,0 +1,84 @@
+//! What is done to a run, and what is left of it.
+
+use delayq_core::{TaskState, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// What a run is about to do, and what it is judged by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Plan {
+    /// The kinds of faults that must fire at least once; a run in which one did not is invalid.
+    pub kinds: Vec<String>,
+    /// Whether some fault must lead to a repeat (kills, long stops): without one the run is invalid.
+    pub expects_repeats: bool,
+    /// How long the longest lock lasts, in milliseconds.
+    pub lock_ms: u64,
+    /// How long after a fault due tasks may take to start, in milliseconds; 0: `lock_ms` + 1,000.
+    pub recovery_ms: u64,
+    /// How long ended tasks are remembered, in milliseconds; 0: not at all.
+    pub retention_ms: u64,
+    /// What makes the run repeatable.
+    pub seed: u64,
+}
+
+/// What a fault is done to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// The store, and with it everybody.
+    Store,
+    /// One process, or its connection.
+    Process(String),
+    /// One task: its record, or the worker that runs it.
+    Task(String),
+}
+
+/// The two ends of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// About to be done: written before it is.
+    Begun,
+    /// Over: written after everything works again.
+    Ended,
+}
+
+/// What a fault may be the cause of. Whatever no fault explains is a violation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Explains {
+    /// A lock of the target that expires, so that its tasks are repeated; a start that comes late.
+    LostLock,
+    /// Answered changes that are undone, up to so many milliseconds before the fault began.
+    Rollback {
+        /// The window of the store's durability class.
+        window_ms: u64,
+    },
+    /// Stored bytes that differ: a damaged task goes to dead, an audit finds it. Never altered bytes in
+    /// a worker.
+    Damage,
+    /// A store clock that is wrong: due times and starts that differ from real time by up to so many
+    /// milliseconds, and locks that expire by it.
+    StoreClock {
+        /// The largest difference.
+        off_ms: u64,
+    },
+    /// Records that somebody removes: the tasks are lost.
+    Emptied,
+}
+
+/// A task as the store shows it at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredTask {
+    /// The task.
+    pub task: String,
+    /// Its state.
+    pub state: TaskState,
+    /// By state: when it is due, when its lock expires, when it died or ended.
+    pub at: Timestamp,
+    /// The current attempt, else the number of attempts made.
+    pub attempt: u32,
+    /// Failures, lock expiries, releases and requeues, as the store counts them.
+    #[serde(default)]
+    pub trail: (u32, u32, u32, u32),
+}
