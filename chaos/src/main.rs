@@ -1,9 +1,12 @@
 //! The command line of delayq-chaos.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use delayq_chaos::check::{Outcome, Verdict, check};
+use delayq_chaos::history::History;
 
 /// Breaks delayq on purpose, and checks its promises against what was recorded.
 #[derive(Debug, Parser)]
@@ -24,6 +27,22 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let Command::Check { folder: _ } = Cli::parse().command;
-    ExitCode::from(2)
+    let Command::Check { folder } = Cli::parse().command;
+    match History::read(&folder) {
+        Ok(history) => report(&check(&history)),
+        Err(error) => {
+            let _gone = writeln!(io::stderr(), "delayq-chaos: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn report(verdict: &Verdict) -> ExitCode {
+    // Whoever closed the pipe has seen enough; the exit code stands.
+    let _gone = write!(io::stdout(), "{verdict}");
+    match verdict.outcome() {
+        Outcome::Held => ExitCode::SUCCESS,
+        Outcome::Broken => ExitCode::FAILURE,
+        Outcome::Invalid => ExitCode::from(2),
+    }
 }

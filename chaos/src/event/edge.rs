@@ -3,10 +3,6 @@
 use delayq_core::{TaskState, Timestamp};
 use serde::{Deserialize, Serialize};
 
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
 /// A time asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -37,9 +33,9 @@ pub struct Submitted {
     pub task: String,
     /// [`digest`](crate::record::digest) of the message.
     pub digest: u64,
-    /// Digest of the headers; 0 without any.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub headers: u64,
+    /// Digest of the headers; `None` without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<u64>,
     /// When it is to be due.
     pub when: Asked,
     /// When it is to expire.

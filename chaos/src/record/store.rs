@@ -158,7 +158,11 @@ impl Store for RecordedStore {
         let settle = self.inner.settle(task_type, settlements);
         self.call(invoked, settle, |call, outcomes| What::SettleAnswered {
             call,
-            answers: outcomes.iter().map(translate::settle_answer).collect(),
+            answers: outcomes
+                .iter()
+                .copied()
+                .map(translate::settle_answer)
+                .collect(),
         })
         .await
     }

@@ -32,14 +32,14 @@ pub(super) fn submitted(task: &NewTask) -> Submitted {
     }
 }
 
-fn digest_of_headers(headers: &Headers) -> u64 {
+fn digest_of_headers(headers: &Headers) -> Option<u64> {
     if headers.is_empty() {
-        return 0;
+        return None;
     }
     let lines = headers
         .iter()
         .map(|(name, value)| format!("{name}:{value}\n"));
-    digest(lines.collect::<String>().as_bytes())
+    Some(digest(lines.collect::<String>().as_bytes()))
 }
 
 fn ms(span: std::time::Duration) -> u64 {
@@ -112,7 +112,7 @@ pub(super) fn settled_lock(settlement: &Settlement) -> SettledLock {
     }
 }
 
-pub(super) fn settle_answer(outcome: &SettleOutcome) -> SettleAnswer {
+pub(super) fn settle_answer(outcome: SettleOutcome) -> SettleAnswer {
     match outcome {
         SettleOutcome::Settled => SettleAnswer::Settled,
         SettleOutcome::LockLost => SettleAnswer::LockLost,

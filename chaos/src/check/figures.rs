@@ -1,0 +1,241 @@
+//! What a run counted and measured.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+
+use super::view::{Cause, LockView, TaskView};
+use crate::event::{CancelAnswer, End, SettleAnswer, Target};
+use crate::history::{NEVER, Row, Step, SubmitResult};
+
+/// What was counted and measured.
+#[derive(Debug, Default)]
+pub struct Figures {
+    /// Tasks that somebody sent or that were seen.
+    pub tasks: u64,
+    /// Tasks that were certainly accepted.
+    pub accepted: u64,
+    /// Tasks that are lost because a fault took them: within the documented window.
+    pub lost_with_cause: u64,
+    /// Starts of workers.
+    pub starts: u64,
+    /// What was answered, by kind of call and answer.
+    pub answers: BTreeMap<&'static str, u64>,
+    /// Repeats by cause; expired locks by the kind of the fault that explains them.
+    pub repeats: BTreeMap<String, u64>,
+    /// Due to start, of tasks that were due while nothing was wrong.
+    pub lateness_quiet: Span,
+    /// Due to start, of the others.
+    pub lateness_in_faults: Span,
+    /// How often each kind of fault fired.
+    pub faults: BTreeMap<String, u64>,
+    /// From the end of a fault to the next start of a due task of each type, by kind.
+    pub recovery: BTreeMap<String, Span>,
+    /// From a fault that cost a holder its lock to the next claim of the task, by kind.
+    pub takeover: BTreeMap<String, Span>,
+    /// The takeovers during which no other fault was under way.
+    pub(super) takeover_alone: BTreeMap<String, Span>,
+    pub(super) starts_of_type: BTreeMap<String, Vec<Began>>,
+}
+
+/// A start: when, and since when it could have been.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Began {
+    pub(super) at: u64,
+    pub(super) waited_from: u64,
+}
+
+/// Lengths of time, in microseconds.
+#[derive(Clone, Debug)]
+pub struct Span(Histogram<u64>);
+
+impl Default for Span {
+    fn default() -> Self {
+        Self(Histogram::new(3).expect("3 digits are within 0 to 5"))
+    }
+}
+
+impl Span {
+    pub(super) fn add_us(&mut self, us: u64) {
+        // A histogram that resizes itself takes every value.
+        let _infallible = self.0.record(us);
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// So many of 100 were not longer; in microseconds.
+    #[must_use]
+    pub fn percentile_us(&self, percentile: f64) -> u64 {
+        self.0.value_at_percentile(percentile)
+    }
+
+    /// The longest; in microseconds.
+    #[must_use]
+    pub fn max_us(&self) -> u64 {
+        self.0.max()
+    }
+}
+
+impl Figures {
+    pub(super) fn add(&mut self, view: &TaskView<'_>) {
+        self.tasks += 1;
+        for row in view.rows {
+            if let Some(answer) = answer(row) {
+                *self.answers.entry(answer).or_default() += 1;
+            }
+        }
+        let mut before = None;
+        for lock in &view.locks {
+            let cause = before.map(|before| view.cause(before, lock));
+            if let (Some(before), Some(cause)) = (before, cause) {
+                self.repeat(view, before, lock, cause);
+            }
+            self.start(view, before, lock, cause);
+            before = Some(lock);
+        }
+    }
+
+    fn repeat(
+        &mut self,
+        view: &TaskView<'_>,
+        before: &LockView<'_>,
+        lock: &LockView<'_>,
+        cause: Cause,
+    ) {
+        let name = match cause {
+            Cause::Retry => "retry".to_owned(),
+            Cause::Release => "release".to_owned(),
+            Cause::Again => "sent or requeued again".to_owned(),
+            Cause::Rollback => "rollback".to_owned(),
+            Cause::Expired(None) => "expired lock, unexplained".to_owned(),
+            Cause::Expired(Some(fault)) => {
+                self.taken_over(view, before, lock, fault);
+                let kind = view.run.history.faults.get(fault).map(|fault| &fault.kind);
+                format!("expired lock: {}", kind.map_or("", String::as_str))
+            }
+        };
+        *self.repeats.entry(name).or_default() += 1;
+    }
+
+    fn taken_over(
+        &mut self,
+        view: &TaskView<'_>,
+        before: &LockView<'_>,
+        lock: &LockView<'_>,
+        number: usize,
+    ) {
+        let faults = &view.run.history.faults;
+        let Some(fault) = faults.get(number) else {
+            return;
+        };
+        let is_over = fault.target == Target::Store && fault.ended_ns <= lock.row.to;
+        let since = if is_over {
+            fault.ended_ns
+        } else {
+            fault.begun_ns
+        };
+        let since = since.max(before.row.from);
+        let us = lock.row.to.saturating_sub(since) / 1_000;
+        self.takeover
+            .entry(fault.kind.clone())
+            .or_default()
+            .add_us(us);
+        let others = faults
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != number);
+        let mut others = others.map(|(_, fault)| (fault.begun_ns, fault.ended_ns));
+        if !others.any(|(begun, ended)| begun <= lock.row.to && ended >= since) {
+            let alone = self.takeover_alone.entry(fault.kind.clone()).or_default();
+            alone.add_us(us);
+        }
+    }
+
+    fn start(
+        &mut self,
+        view: &TaskView<'_>,
+        before: Option<&LockView<'_>>,
+        lock: &LockView<'_>,
+        cause: Option<Cause>,
+    ) {
+        let is_start =
+            |row: &&Row| matches!(row.step, Step::Start { fence, .. } if fence == lock.fence);
+        let mut starts = view.rows.iter().filter(is_start);
+        let Some(start) = starts.next() else { return };
+        self.starts += 1 + u64::try_from(starts.count()).unwrap_or(0);
+        let clock = &view.run.history.clock;
+        let sent = view.rows.first().map_or(0, |row| row.from);
+        let free = before.map_or(0, |before| clock.monotonic_ns(before.until.as_millis()));
+        let due = clock.monotonic_ns(lock.due.as_millis()).max(sent);
+        let is_takeover = matches!(cause, Some(Cause::Expired(_) | Cause::Rollback));
+        let waited_from = if is_takeover { due.max(free) } else { due };
+        let began = Began {
+            at: start.from,
+            waited_from,
+        };
+        match self.starts_of_type.get_mut(view.task_type) {
+            Some(starts) => starts.push(began),
+            None => {
+                self.starts_of_type
+                    .insert(view.task_type.to_owned(), vec![began]);
+            }
+        }
+        if is_takeover || lock.attempt > 1 && before.is_none() {
+            return;
+        }
+        let late_us = clock.micros(start.from) - lock.due.as_millis() * 1_000;
+        let late_us = u64::try_from(late_us).unwrap_or(0);
+        let is_quiet = (view.run.excuses).is_quiet(due.min(start.from), start.from);
+        let lateness = if is_quiet {
+            &mut self.lateness_quiet
+        } else {
+            &mut self.lateness_in_faults
+        };
+        lateness.add_us(late_us);
+    }
+}
+
+fn answer(row: &Row) -> Option<&'static str> {
+    Some(match row.step {
+        Step::Submit { result, .. } => match result {
+            SubmitResult::Accepted { .. } => "submit: accepted",
+            SubmitResult::Exists(_) => "submit: exists",
+            SubmitResult::Conflict(_) => "submit: conflict",
+            SubmitResult::Refused => "submit: refused",
+            SubmitResult::Unknown => "submit: unknown",
+        },
+        Step::Claim { .. } => "claim: handed out",
+        Step::EndedByClaim { .. } => "claim: ended",
+        Step::Settle { end, answer, .. } => match (answer, end) {
+            (None, _) => "settle: unknown",
+            (Some(SettleAnswer::LockLost), _) => "settle: lock lost",
+            (_, End::Done) => "settle: done",
+            (_, End::Retry { .. }) => "settle: retry",
+            (_, End::Release { .. }) => "settle: release",
+            (_, End::Dead) => "settle: dead",
+            (_, End::Expired) => "settle: expired",
+        },
+        Step::Cancel { answer } => match answer {
+            None => "cancel: unknown",
+            Some(CancelAnswer::Cancelled) => "cancel: cancelled",
+            Some(CancelAnswer::Running) => "cancel: running",
+            Some(CancelAnswer::Finished(_)) => "cancel: finished",
+            Some(CancelAnswer::NotFound) => "cancel: not found",
+        },
+        Step::Extend { .. } if row.to == NEVER => "extend: unknown",
+        Step::Extend { .. } => "extend: answered",
+        Step::Reschedule { .. } => "reschedule",
+        Step::Update { .. } => "update",
+        Step::Requeue { .. } => "requeue",
+        Step::Discard { .. } => "discard",
+        Step::SinkAccepted { .. } => "fence sink: accepted",
+        Step::SinkRefused { .. } => "fence sink: refused",
+        Step::SinkEnter { others: 0, .. } => "overlap sink: alone",
+        Step::SinkEnter { .. } => "overlap sink: beside another",
+        Step::Start { .. } | Step::End { .. } | Step::SinkLeave { .. } => return None,
+    })
+}

@@ -1,0 +1,126 @@
+//! I3: one holder at a time, and fences that increase.
+
+use std::collections::BTreeSet;
+
+use super::view::{Cause, LockView, TaskView};
+use super::{Findings, Promise};
+use crate::history::Step;
+
+pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings) {
+    for pair in view.locks.windows(2) {
+        if let [one, next] = pair {
+            fences(view, one, next, findings);
+            overlap(view, one, next, findings);
+        }
+    }
+    without_claim(view, findings);
+    sinks(view, findings);
+}
+
+fn fences(view: &TaskView<'_>, one: &LockView<'_>, next: &LockView<'_>, findings: &mut Findings) {
+    let detail = || format!("fences {} and {}", one.fence, next.fence);
+    if one.fence == next.fence {
+        findings.task(
+            Promise::OneHolder,
+            "two locks with one fence",
+            view,
+            detail(),
+        );
+    } else if next.row.to < one.row.from {
+        findings.task(
+            Promise::OneHolder,
+            "a later lock has a smaller fence",
+            view,
+            detail(),
+        );
+    }
+}
+
+/// Nobody gets a lock while another one lasts, unless its holder has given it back.
+fn overlap(view: &TaskView<'_>, one: &LockView<'_>, next: &LockView<'_>, findings: &mut Findings) {
+    let left = one.until.as_millis() - next.call.store_now.as_millis();
+    let settled = || {
+        view.settles(one.fence)
+            .any(|(row, _)| row.from <= next.row.to)
+    };
+    if left <= 0 || settled() || next.row.to < one.row.from {
+        return;
+    }
+    if matches!(view.cause(one, next), Cause::Again) || view.undone_before(next.row) {
+        return;
+    }
+    let detail = format!(
+        "fence {} was given {left} ms before the lock with fence {} expired",
+        next.fence, one.fence
+    );
+    findings.task(Promise::OneHolder, "two locks overlap", view, detail);
+}
+
+/// Nobody starts a worker without a lock.
+fn without_claim(view: &TaskView<'_>, findings: &mut Findings) {
+    for row in view.rows {
+        let Step::Start { fence, .. } = row.step else {
+            continue;
+        };
+        if view.lock(fence).is_none() {
+            let detail = format!("fence {fence} is in no claim's answer");
+            findings.task(Promise::OneHolder, "started without a lock", view, detail);
+        }
+    }
+}
+
+fn sinks(view: &TaskView<'_>, findings: &mut Findings) {
+    let mut largest = 0;
+    let mut inside = BTreeSet::new();
+    let mut rows: Vec<_> = view.rows.iter().collect();
+    rows.sort_by_key(|row| row.from);
+    for row in rows {
+        match row.step {
+            Step::SinkAccepted { fence } => {
+                if fence < largest {
+                    let detail = format!("fence {fence} was taken after {largest}");
+                    findings.task(
+                        Promise::OneHolder,
+                        "the sink took a smaller fence",
+                        view,
+                        detail,
+                    );
+                }
+                largest = largest.max(fence);
+            }
+            Step::SinkRefused { fence } if fence > largest => {
+                let detail = format!("fence {fence} was refused, {largest} is the largest taken");
+                findings.task(
+                    Promise::OneHolder,
+                    "the sink refused a larger fence",
+                    view,
+                    detail,
+                );
+            }
+            Step::SinkEnter { fence, others } => {
+                inside.insert(fence);
+                if others > 0 && !overlap_is_explained(view) {
+                    let detail = format!("fences {inside:?} were at work at the same time");
+                    findings.task(Promise::OneHolder, "two workers overlap", view, detail);
+                }
+            }
+            Step::SinkLeave { fence } => {
+                inside.remove(&fence);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a holder has lost its lock by a fault: it may still be at work beside the next one.
+fn overlap_is_explained(view: &TaskView<'_>) -> bool {
+    view.locks.windows(2).any(|pair| match pair {
+        [one, next] => {
+            matches!(
+                view.cause(one, next),
+                Cause::Expired(Some(_)) | Cause::Rollback
+            )
+        }
+        _ => false,
+    })
+}

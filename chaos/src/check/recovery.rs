@@ -1,0 +1,92 @@
+//! I7: after a fault ends, due tasks start within the time of a lock and a second.
+
+use super::figures::{Began, Figures};
+use super::view::Run;
+use super::{Findings, Promise};
+use crate::history::FaultSpan;
+
+pub(super) fn check(run: &Run<'_>, figures: &mut Figures, findings: &mut Findings) {
+    for fault in &run.history.faults {
+        *figures.faults.entry(fault.kind.clone()).or_default() += 1;
+    }
+    let mut starts = std::mem::take(&mut figures.starts_of_type);
+    for (task_type, starts) in &mut starts {
+        starts.sort_unstable_by_key(|began| began.at);
+        let waiting = waiting_after(starts);
+        for (number, fault) in run.history.faults.iter().enumerate() {
+            let Some(first) = first_of_waiting(starts, &waiting, fault) else {
+                continue;
+            };
+            let us = (first.at - fault.ended_ns) / 1_000;
+            figures
+                .recovery
+                .entry(fault.kind.clone())
+                .or_default()
+                .add_us(us);
+            if us > run.recovery_ms * 1_000 && is_alone(run, number, first.at) {
+                let detail = format!(
+                    "type {task_type}: {} ms after the end of fault {} ({})",
+                    us / 1_000,
+                    fault.id,
+                    fault.kind
+                );
+                findings.run(Promise::ComesBack, "a type stalled after a fault", detail);
+            }
+        }
+    }
+    takeovers(run, figures, findings);
+}
+
+fn takeovers(run: &Run<'_>, figures: &Figures, findings: &mut Findings) {
+    for (kind, span) in &figures.takeover_alone {
+        let p99_ms = span.percentile_us(99.0) / 1_000;
+        if p99_ms > run.recovery_ms {
+            let detail = format!(
+                "after {kind}: p99 {p99_ms} ms of {} takeovers",
+                span.count()
+            );
+            findings.run(Promise::ComesBack, "tasks are taken over late", detail);
+        }
+    }
+}
+
+/// For each start, the earliest time since when it or a later one had waited.
+fn waiting_after(starts: &[Began]) -> Vec<u64> {
+    let mut earliest = u64::MAX;
+    let mut waiting: Vec<_> = starts
+        .iter()
+        .rev()
+        .map(|began| {
+            earliest = earliest.min(began.waited_from);
+            earliest
+        })
+        .collect();
+    waiting.reverse();
+    waiting
+}
+
+/// The first start after `fault` of a task that was waiting when it ended.
+fn first_of_waiting(starts: &[Began], waiting: &[u64], fault: &FaultSpan) -> Option<Began> {
+    let next = starts.partition_point(|began| began.at < fault.ended_ns);
+    if *waiting.get(next)? > fault.ended_ns {
+        return None;
+    }
+    let mut later = starts.get(next..).unwrap_or_default().iter();
+    later
+        .find(|began| began.waited_from <= fault.ended_ns)
+        .copied()
+}
+
+/// Whether no other fault was under way between the end of fault `number` and `until`.
+fn is_alone(run: &Run<'_>, number: usize, until: u64) -> bool {
+    let faults = &run.history.faults;
+    let Some(fault) = faults.get(number) else {
+        return false;
+    };
+    let others = faults
+        .iter()
+        .enumerate()
+        .filter(|(other, _)| *other != number);
+    let mut others = others.map(|(_, other)| other);
+    !others.any(|other| other.begun_ns <= until && other.ended_ns >= fault.ended_ns)
+}

@@ -1,0 +1,119 @@
+//! I10: the store's structure is whole, and it has what the history says. I7: nothing is stuck.
+
+use delayq_core::TaskState;
+
+use super::view::{Run, TaskView};
+use super::{Findings, Promise};
+use crate::event::{CancelAnswer, End, SettleAnswer};
+use crate::history::{NEVER, Row, Step};
+
+pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings) {
+    stuck(view, findings);
+    state(view, findings);
+    attempts(view, findings);
+}
+
+/// What audits found is damage that a fault explains.
+pub(super) fn check_audits(run: &Run<'_>, findings: &mut Findings) {
+    for (task_type, id, what) in &run.history.problems {
+        let task = format!("{task_type}/{id}");
+        if !run.excuses.damaged(&task) {
+            findings.run(
+                Promise::Structure,
+                "an audit found damage",
+                format!("{task}: {what}"),
+            );
+        }
+    }
+}
+
+/// When all is over, nothing is long due, or locked by nobody.
+fn stuck(view: &TaskView<'_>, findings: &mut Findings) {
+    let (Some(stored), Some(now)) = (view.stored, view.run.history.dumped) else {
+        return;
+    };
+    let rule = match stored.state {
+        TaskState::Scheduled => "due, and nobody starts it",
+        TaskState::Running => "its lock has expired, and nobody takes it over",
+        _ => return,
+    };
+    let late = now.as_millis() - stored.at.as_millis();
+    if late > i64::try_from(view.run.recovery_ms).unwrap_or(i64::MAX) {
+        let detail = format!("for {late} ms at the end of the run");
+        findings.task(Promise::ComesBack, rule, view, detail);
+    }
+}
+
+/// The state in the store is one that somebody has brought about.
+fn state(view: &TaskView<'_>, findings: &mut Findings) {
+    let Some(stored) = view.stored else { return };
+    if !sent(view) {
+        let detail = format!("{:?}, and nobody has sent it", stored.state);
+        findings.task(
+            Promise::Structure,
+            "the store has what nobody sent",
+            view,
+            detail,
+        );
+        return;
+    }
+    let hidden = view.hidden_claims_until(NEVER) > 0;
+    let caused = match stored.state {
+        TaskState::Scheduled | TaskState::Running => true,
+        state => hidden || view.rows.iter().any(|row| leads_to(view, row, state)),
+    };
+    if !caused {
+        let detail = format!("{:?}, and nobody did that", stored.state);
+        findings.task(Promise::Structure, "a state without a cause", view, detail);
+    }
+}
+
+fn sent(view: &TaskView<'_>) -> bool {
+    view.openers().next().is_some()
+}
+
+fn leads_to(view: &TaskView<'_>, row: &Row, state: TaskState) -> bool {
+    match row.step {
+        Step::Settle { end, answer, .. } if answer != Some(SettleAnswer::LockLost) => {
+            let ends_in = match end {
+                End::Done => TaskState::Done,
+                End::Dead => TaskState::Dead,
+                End::Expired => TaskState::Expired,
+                // After a cancel that found it running.
+                End::Retry { .. } | End::Release { .. } if view.is_marked() => TaskState::Cancelled,
+                End::Retry { .. } | End::Release { .. } => return false,
+            };
+            ends_in == state
+        }
+        Step::EndedByClaim { state: ended, .. } => ended == state,
+        Step::Cancel { answer } => {
+            state == TaskState::Cancelled && matches!(answer, Some(CancelAnswer::Cancelled) | None)
+        }
+        _ => false,
+    }
+}
+
+/// A done task has made as many attempts as the lock that settled it says.
+fn attempts(view: &TaskView<'_>, findings: &mut Findings) {
+    let Some(stored) = view.stored.filter(|stored| stored.state == TaskState::Done) else {
+        return;
+    };
+    let done = |fence| {
+        let mut settles = view.settles(fence);
+        settles.any(|(_, end)| end == End::Done)
+    };
+    let mut last = view.locks.iter().rev().filter(|lock| done(lock.fence));
+    let Some(lock) = last.next() else { return };
+    if stored.attempt != lock.attempt {
+        let detail = format!(
+            "the store says {} attempts, the lock that ended it {}",
+            stored.attempt, lock.attempt
+        );
+        findings.task(
+            Promise::Structure,
+            "attempts differ at the end",
+            view,
+            detail,
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! Whether a run proves anything.
+
+use super::figures::Figures;
+use super::view::Run;
+use crate::history::NEVER;
+
+/// Why it does not; empty: it does.
+pub(super) fn check(run: &Run<'_>, figures: &Figures) -> Vec<String> {
+    let mut invalid = Vec::new();
+    let history = run.history;
+    if history.clock.is_empty() {
+        invalid.push("no process recorded the time of day: starts cannot be compared".to_owned());
+    }
+    if history.dumped.is_none() {
+        invalid.push("the store was not dumped to the end: lost tasks cannot be seen".to_owned());
+    }
+    if figures.accepted == 0 {
+        invalid.push("no task was accepted".to_owned());
+    }
+    for fault in history
+        .faults
+        .iter()
+        .filter(|fault| fault.ended_ns == NEVER)
+    {
+        invalid.push(format!(
+            "fault {} ({}) never ended: it would explain everything after it",
+            fault.id, fault.kind
+        ));
+    }
+    let Some(plan) = &history.plan else {
+        invalid.push("no plan was recorded: nobody knows what should have happened".to_owned());
+        return invalid;
+    };
+    for kind in &plan.kinds {
+        if !figures.faults.contains_key(kind) {
+            invalid.push(format!("the planned fault {kind} never fired"));
+        }
+    }
+    let expired = figures
+        .repeats
+        .keys()
+        .any(|cause| cause.starts_with("expired lock"));
+    if plan.expects_repeats && !expired {
+        invalid.push("no lock expired, although the plan has holders die".to_owned());
+    }
+    invalid
+}

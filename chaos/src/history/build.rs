@@ -1,0 +1,315 @@
+//! Folds events into a history.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{FaultSpan, History, NEVER, Process, Row, Step, Stored};
+use crate::event::{Event, Phase, StoredTask, What};
+
+mod call;
+
+/// Takes events in, those of one source in order, and gives the history.
+#[derive(Debug, Default)]
+pub struct HistoryBuilder {
+    history: History,
+    tasks: HashMap<String, u32>,
+    workers: HashMap<String, u16>,
+    sources: HashMap<String, Source>,
+    faults: BTreeMap<u64, FaultSpan>,
+}
+
+/// One file.
+#[derive(Debug, Default)]
+struct Source {
+    process: u16,
+    /// Calls that have been invoked and not answered.
+    pending: HashMap<u64, (u64, What)>,
+}
+
+/// When and by whom: what all rows of a call share.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    process: u16,
+    from: u64,
+    to: u64,
+}
+
+impl HistoryBuilder {
+    /// Takes in the next event of `source`.
+    pub fn add(&mut self, source: &str, event: Event) {
+        let at = event.at_ns;
+        match event.what {
+            What::Up {
+                name,
+                incarnation,
+                namespace,
+                ..
+            } => self.up(
+                source,
+                Process {
+                    name,
+                    incarnation,
+                    namespace,
+                },
+            ),
+            What::SubmitInvoked { call, .. }
+            | What::ChangeInvoked { call, .. }
+            | What::DeadInvoked { call, .. }
+            | What::ClaimInvoked { call, .. }
+            | What::SettleInvoked { call, .. }
+            | What::ExtendInvoked { call, .. } => {
+                let pending = &mut self.source(source).pending;
+                pending.insert(call, (at, event.what));
+            }
+            What::SubmitAnswered { call, .. }
+            | What::CancelAnswered { call, .. }
+            | What::ChangeAnswered { call, .. }
+            | What::DeadAnswered { call, .. }
+            | What::ClaimAnswered { call, .. }
+            | What::SettleAnswered { call, .. }
+            | What::ExtendAnswered { call, .. }
+            | What::Failed { call, .. } => self.answer(source, call, at, event.what),
+            what => self.moment(source, at, what),
+        }
+    }
+
+    /// The number of the task called `name`, a new one if need be.
+    pub fn task(&mut self, name: &str) -> u32 {
+        if let Some(task) = self.tasks.get(name) {
+            return *task;
+        }
+        let task = u32::try_from(self.history.tasks.len()).unwrap_or(u32::MAX);
+        self.history.tasks.push(name.to_owned());
+        self.tasks.insert(name.to_owned(), task);
+        task
+    }
+
+    /// Takes in a row that somebody has made without events.
+    pub fn push(&mut self, row: Row) {
+        self.history.rows.push(row);
+    }
+
+    /// The history of everything taken in. Calls without an answer become ones whose answer is unknown.
+    #[must_use]
+    pub fn finish(mut self) -> History {
+        for (_, source) in std::mem::take(&mut self.sources) {
+            self.cut_off(source);
+        }
+        let mut history = self.history;
+        history.faults = self.faults.into_values().collect();
+        history.faults.sort_by_key(|fault| fault.begun_ns);
+        history.clock.sort();
+        history.rows.sort_by_key(|row| (row.task, row.from));
+        history.stored.resize(history.tasks.len(), None);
+        let mut end = 0;
+        for task in 0..history.tasks.len() {
+            let begin = end;
+            let rest = history.rows.get(begin..).unwrap_or_default();
+            end += rest.partition_point(|row| row.task as usize <= task);
+            history.ranges.push(begin..end);
+        }
+        history
+    }
+
+    fn source(&mut self, source: &str) -> &mut Source {
+        if !self.sources.contains_key(source) {
+            let anybody = Process {
+                name: source.to_owned(),
+                ..Process::default()
+            };
+            let process = self.process(anybody);
+            let new = Source {
+                process,
+                ..Source::default()
+            };
+            self.sources.insert(source.to_owned(), new);
+        }
+        self.sources.entry(source.to_owned()).or_default()
+    }
+
+    fn process(&mut self, process: Process) -> u16 {
+        let number = u16::try_from(self.history.processes.len()).unwrap_or(u16::MAX);
+        self.history.processes.push(process);
+        number
+    }
+
+    fn up(&mut self, source: &str, process: Process) {
+        if let Some(before) = self.sources.remove(source) {
+            self.cut_off(before);
+        }
+        let process = self.process(process);
+        let new = Source {
+            process,
+            ..Source::default()
+        };
+        self.sources.insert(source.to_owned(), new);
+    }
+
+    fn cut_off(&mut self, source: Source) {
+        for (call, (from, invoked)) in source.pending {
+            let frame = Frame {
+                process: source.process,
+                from,
+                to: NEVER,
+            };
+            let certain = false;
+            let error = String::new();
+            let failed = What::Failed {
+                call,
+                certain,
+                error,
+            };
+            self.joined(frame, invoked, failed);
+        }
+    }
+
+    fn answer(&mut self, source: &str, call: u64, at: u64, answered: What) {
+        let source = self.source(source);
+        let process = source.process;
+        let Some((from, invoked)) = source.pending.remove(&call) else {
+            return;
+        };
+        let unsure = matches!(answered, What::Failed { certain: false, .. });
+        let to = if unsure { NEVER } else { at };
+        self.joined(Frame { process, from, to }, invoked, answered);
+    }
+
+    fn row(&mut self, frame: Frame, task: &str, step: Step) {
+        let task = self.task(task);
+        self.push(Row {
+            task,
+            process: frame.process,
+            from: frame.from,
+            to: frame.to,
+            step,
+        });
+    }
+
+    /// What is no call.
+    fn moment(&mut self, source: &str, at: u64, what: What) {
+        let frame = Frame {
+            process: self.source(source).process,
+            from: at,
+            to: at,
+        };
+        match what {
+            What::Clock { real_ns, spread_ns } => self.history.clock.add(at, real_ns, spread_ns),
+            What::Plan(plan) => self.history.plan = Some(plan),
+            What::Fault { .. } => self.fault(at, what),
+            What::Stored(task) => self.stored(&task),
+            What::Audited {
+                task_type,
+                problems,
+            } => {
+                let problems = problems
+                    .into_iter()
+                    .map(|(id, what)| (task_type.clone(), id, what));
+                self.history.problems.extend(problems);
+            }
+            What::Dumped { store_now } => self.history.dumped = Some(store_now),
+            what => self.work(frame, what),
+        }
+    }
+
+    /// What workers and sinks write.
+    fn work(&mut self, frame: Frame, what: What) {
+        let (task, step) = match what {
+            What::WorkerStart {
+                task,
+                worker,
+                serves,
+                attempt,
+                fence,
+                due,
+                digest,
+            } => {
+                let step = Step::Start {
+                    worker: self.worker(worker),
+                    right_type: is_served(&task, &serves),
+                    attempt,
+                    fence,
+                    due,
+                    digest,
+                };
+                (task, step)
+            }
+            What::WorkerEnd {
+                task,
+                worker,
+                fence,
+                end,
+                told,
+            } => {
+                let worker = self.worker(worker);
+                let step = Step::End {
+                    worker,
+                    fence,
+                    end,
+                    told,
+                };
+                (task, step)
+            }
+            What::SinkAccepted { task, fence } => (task, Step::SinkAccepted { fence }),
+            What::SinkRefused { task, fence } => (task, Step::SinkRefused { fence }),
+            What::SinkEnter {
+                task,
+                fence,
+                others,
+            } => (task, Step::SinkEnter { fence, others }),
+            What::SinkLeave { task, fence } => (task, Step::SinkLeave { fence }),
+            _ => return,
+        };
+        self.row(frame, &task, step);
+    }
+
+    fn worker(&mut self, name: String) -> u16 {
+        let next = u16::try_from(self.workers.len()).unwrap_or(u16::MAX);
+        *self.workers.entry(name).or_insert(next)
+    }
+
+    fn stored(&mut self, task: &StoredTask) {
+        let number = self.task(&task.task) as usize;
+        if self.history.stored.len() <= number {
+            self.history.stored.resize(number + 1, None);
+        }
+        if let Some(place) = self.history.stored.get_mut(number) {
+            *place = Some(Stored {
+                state: task.state,
+                at: task.at,
+                attempt: task.attempt,
+            });
+        }
+    }
+
+    fn fault(&mut self, at: u64, what: What) {
+        let What::Fault {
+            id,
+            kind,
+            target,
+            phase,
+            explains,
+        } = what
+        else {
+            return;
+        };
+        let span = self.faults.entry(id).or_insert(FaultSpan {
+            id,
+            kind,
+            target,
+            begun_ns: at,
+            ended_ns: NEVER,
+            explains,
+        });
+        if phase == Phase::Ended {
+            span.ended_ns = at;
+        }
+    }
+}
+
+/// Whether a worker of the type or pattern `serves` is the right one for `task`.
+fn is_served(task: &str, serves: &str) -> bool {
+    let task_type = task.split_once('/').map_or(task, |(name, _)| name);
+    match serves.strip_suffix('*') {
+        Some(beginning) => task_type.starts_with(beginning),
+        None => serves.is_empty() || serves == task_type,
+    }
+}

@@ -1,0 +1,187 @@
+//! Calls of the store, joined from invocation and answer, as rows.
+
+use super::{Frame, HistoryBuilder};
+use crate::event::{Change, HeldLock, SettledLock, SubmitAnswer, Submitted, What};
+use crate::history::{ClaimCall, NEVER, Step, SubmitResult};
+
+impl HistoryBuilder {
+    /// A call, from its invocation to its answer.
+    pub(super) fn joined(&mut self, frame: Frame, invoked: What, answered: What) {
+        let failed = match answered {
+            What::Failed { certain, .. } => Some(certain),
+            _ => None,
+        };
+        match invoked {
+            What::SubmitInvoked { tasks, .. } => self.submits(frame, tasks, answered, failed),
+            _ if failed == Some(true) => {}
+            What::ChangeInvoked { task, change, .. } => {
+                let step = changed(&change, &answered);
+                self.row(frame, &task, step);
+            }
+            What::DeadInvoked {
+                task_type,
+                requeue,
+                ids,
+                ..
+            } => self.operated(frame, &task_type, requeue, (ids, answered)),
+            What::ClaimInvoked { task_type, .. } => self.claimed(frame, task_type, answered),
+            What::SettleInvoked {
+                task_type, locks, ..
+            } => self.settled(frame, &task_type, &locks, &answered),
+            What::ExtendInvoked {
+                task_type, locks, ..
+            } => self.extended(frame, &task_type, &locks, &answered),
+            _ => {}
+        }
+    }
+
+    fn submits(
+        &mut self,
+        frame: Frame,
+        tasks: Vec<Submitted>,
+        answered: What,
+        failed: Option<bool>,
+    ) {
+        let answers = match answered {
+            What::SubmitAnswered { answers, .. } => answers,
+            _ => Vec::new(),
+        };
+        let mut answers = answers.into_iter();
+        for sent in tasks {
+            let result = match (answers.next(), failed) {
+                (Some(answer), _) => submit_result(&answer),
+                (None, Some(true)) => SubmitResult::Refused,
+                (None, _) => SubmitResult::Unknown,
+            };
+            let unsure = result == SubmitResult::Unknown;
+            let to = if unsure { NEVER } else { frame.to };
+            let step = Step::Submit {
+                digest: sent.digest,
+                when: sent.when,
+                expires: sent.expiry.is_some(),
+                on_conflict: sent.on_conflict,
+                result,
+            };
+            self.row(Frame { to, ..frame }, &sent.task, step);
+        }
+    }
+
+    fn operated(
+        &mut self,
+        frame: Frame,
+        task_type: &str,
+        requeue: bool,
+        (ids, answered): (Vec<String>, What),
+    ) {
+        let (sure, ids) = match answered {
+            What::DeadAnswered { ids, .. } => (true, ids),
+            _ => (false, ids),
+        };
+        if !sure && ids.is_empty() {
+            let lost = (task_type.to_owned(), frame.from, requeue);
+            self.history.lost_operations.push(lost);
+        }
+        for id in ids {
+            let step = if requeue {
+                Step::Requeue { sure }
+            } else {
+                Step::Discard { sure }
+            };
+            self.row(frame, &format!("{task_type}/{id}"), step);
+        }
+    }
+
+    fn claimed(&mut self, frame: Frame, task_type: String, answered: What) {
+        let What::ClaimAnswered {
+            store_now,
+            now,
+            tasks,
+            ended,
+            ..
+        } = answered
+        else {
+            self.history.lost_claims.push((task_type, frame.from));
+            return;
+        };
+        let call = u32::try_from(self.history.claims.len()).unwrap_or(u32::MAX);
+        if !tasks.is_empty() {
+            self.history.claims.push(ClaimCall { store_now, now });
+        }
+        for lock in tasks {
+            let step = Step::Claim {
+                call,
+                fence: lock.fence,
+                attempt: lock.attempt,
+                due: lock.due,
+                until: lock.lock_until,
+            };
+            self.row(frame, &format!("{task_type}/{}", lock.id), step);
+        }
+        for end in ended {
+            let step = Step::EndedByClaim {
+                state: end.state,
+                damaged: end.damaged,
+            };
+            self.row(frame, &format!("{task_type}/{}", end.id), step);
+        }
+    }
+
+    fn settled(&mut self, frame: Frame, task_type: &str, locks: &[SettledLock], answered: &What) {
+        let answers = match answered {
+            What::SettleAnswered { answers, .. } => answers.as_slice(),
+            _ => &[],
+        };
+        for (index, lock) in locks.iter().enumerate() {
+            let step = Step::Settle {
+                fence: lock.fence,
+                end: lock.end,
+                answer: answers.get(index).copied(),
+            };
+            self.row(frame, &format!("{task_type}/{}", lock.id), step);
+        }
+    }
+
+    fn extended(&mut self, frame: Frame, task_type: &str, locks: &[HeldLock], answered: &What) {
+        let answers = match answered {
+            What::ExtendAnswered { answers, .. } => answers.as_slice(),
+            _ => &[],
+        };
+        for (index, lock) in locks.iter().enumerate() {
+            let step = Step::Extend {
+                fence: lock.fence,
+                answer: answers.get(index).copied(),
+            };
+            self.row(frame, &format!("{task_type}/{}", lock.id), step);
+        }
+    }
+}
+
+fn changed(change: &Change, answered: &What) -> Step {
+    let answer = match answered {
+        What::ChangeAnswered { answer, .. } => Some(*answer),
+        _ => None,
+    };
+    match *change {
+        Change::Cancel => Step::Cancel {
+            answer: match answered {
+                What::CancelAnswered { answer, .. } => Some(*answer),
+                _ => None,
+            },
+        },
+        Change::Reschedule { when } => Step::Reschedule { when, answer },
+        Change::Update { digest } => Step::Update { digest, answer },
+    }
+}
+
+fn submit_result(answer: &SubmitAnswer) -> SubmitResult {
+    match answer {
+        SubmitAnswer::Accepted { due, replaced } => SubmitResult::Accepted {
+            due: *due,
+            replaced: *replaced,
+        },
+        SubmitAnswer::Exists { state } => SubmitResult::Exists(*state),
+        SubmitAnswer::Conflict { state } => SubmitResult::Conflict(*state),
+        SubmitAnswer::Refused { certain: true, .. } => SubmitResult::Refused,
+        SubmitAnswer::Refused { certain: false, .. } => SubmitResult::Unknown,
+    }
+}
