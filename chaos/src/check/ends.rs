@@ -70,13 +70,10 @@ fn stale(view: &TaskView<'_>, row: &Row, findings: &mut Findings) {
         } => (fence, "a stale lock was extended"),
         _ => return,
     };
-    let sure = |claim: &&Row| view.run.is_sure(claim);
-    let mut taken = view
-        .locks
-        .iter()
-        .filter(|lock| lock.fence > fence)
-        .map(|lock| lock.row);
-    let Some(next) = taken.find(|claim| claim.to < row.from && sure(claim)) else {
+    let own = view.lock(fence).map_or(0, |own| own.row.from);
+    let is_next = |claim: &&Row| claim.to >= own && claim.to < row.from && view.run.is_sure(claim);
+    let later = view.locks.iter().filter(|lock| lock.fence > fence);
+    let Some(next) = later.map(|lock| lock.row).find(is_next) else {
         return;
     };
     let repeats = |other: &&Row| match (other.step, row.step) {

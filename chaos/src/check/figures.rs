@@ -138,7 +138,7 @@ impl Figures {
         } else {
             fault.begun_ns
         };
-        let since = since.max(before.row.from);
+        let since = since.max(before.alive);
         let us = lock.row.to.saturating_sub(since) / 1_000;
         self.takeover
             .entry(fault.kind.clone())

@@ -6,32 +6,46 @@ use delayq_core::store::MAX_RETAINED;
 
 use super::view::{Cause, LockView, TaskView};
 use super::{Findings, Promise};
-use crate::event::Asked;
+use crate::event::{Asked, End};
 use crate::history::{Row, Step, SubmitResult};
 
 pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings) {
     let mut before: Option<&LockView<'_>> = None;
     for lock in &view.locks {
-        if let Some(before) = before {
+        // Fences that are out of order, and a run after the end, are broken promises of their own.
+        let is_clear = before
+            .is_none_or(|before| before.row.from <= lock.row.to && !has_ended(view, before, lock));
+        if is_clear {
             repeat(view, before, lock, findings);
+            attempt(view, before, lock, findings);
         }
-        attempt(view, before, lock, findings);
         before = Some(lock);
     }
     started_twice(view, findings);
     accepted_twice(view, findings);
 }
 
-fn repeat(view: &TaskView<'_>, one: &LockView<'_>, next: &LockView<'_>, findings: &mut Findings) {
-    let ended = view
-        .settles(one.fence)
-        .any(|(row, _)| row.from <= next.row.to);
-    // Two locks at a time and a run after the end are broken promises of their own.
-    let overlaps = next.call.store_now < one.until;
-    if view.cause(one, next) == Cause::Expired(None) && !ended && !overlaps {
+fn has_ended(view: &TaskView<'_>, one: &LockView<'_>, next: &LockView<'_>) -> bool {
+    let mut settles = view.settles(one.fence);
+    let ended = settles.any(|(row, end)| {
+        row.from <= next.row.to && !matches!(end, End::Retry { .. } | End::Release { .. })
+    });
+    ended && view.cause(one, next) == Cause::Expired(None)
+}
+
+fn repeat(
+    view: &TaskView<'_>,
+    before: Option<&LockView<'_>>,
+    lock: &LockView<'_>,
+    findings: &mut Findings,
+) {
+    let Some(before) = before else { return };
+    // Two locks at a time are a broken promise of their own.
+    let overlaps = lock.call.store_now < before.until;
+    if view.cause(before, lock) == Cause::Expired(None) && !overlaps {
         let detail = format!(
             "the lock with fence {} expired, and nothing had happened to its holder",
-            one.fence
+            before.fence
         );
         findings.task(
             Promise::ExplainedRepeats,

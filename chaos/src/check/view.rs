@@ -58,6 +58,8 @@ pub(super) struct LockView<'a> {
     pub(super) due: Timestamp,
     /// The latest end of the lock that its holder was told.
     pub(super) until: Timestamp,
+    /// When its holder last asked for the lock or its extension, and got it; monotonic.
+    pub(super) alive: u64,
 }
 
 /// Why a lock was given although there had been one before.
@@ -185,15 +187,17 @@ impl<'a> TaskView<'a> {
     /// Whether the task may have been sent or requeued after `earlier`, a step that only a task which is
     /// there can take, and before `until`. What put it there is not counted.
     pub(super) fn opened_until(&self, earlier: &Row, until: u64) -> bool {
-        let (mut possible, mut before) = (0, 0);
+        let (mut before, mut beside) = (0, 0);
         for (from, to) in self.openers() {
             if to < earlier.from {
                 before += 1;
+            } else if from <= earlier.to {
+                beside += 1;
             } else if from <= until {
-                possible += 1;
+                return true;
             }
         }
-        possible > usize::from(before == 0)
+        beside > usize::from(before == 0)
     }
 
     /// Whether a fault may have undone something before `row`.
@@ -231,7 +235,7 @@ impl<'a> TaskView<'a> {
         if self.opened_between(lock.row, next.row) {
             return Cause::Again;
         }
-        let span = (lock.row.from, next.row.to);
+        let span = (lock.alive, next.row.to);
         let holder = self.run.history.process_of(lock.row);
         let holder = holder.map_or("", |process| process.name.as_str());
         match self.run.excuses.lost_lock(holder, self.name, span) {
@@ -269,13 +273,15 @@ fn locks<'a>(history: &'a History, rows: &'a [Row]) -> Vec<LockView<'a>> {
             else {
                 return None;
             };
+            let (last, extended) = extended(rows, fence);
             Some(LockView {
                 row,
                 call: *history.claim(call)?,
                 fence,
                 attempt,
                 due,
-                until: until.max(extended(rows, fence)),
+                until: until.max(extended),
+                alive: last.max(row.from),
             })
         })
         .collect();
@@ -283,14 +289,18 @@ fn locks<'a>(history: &'a History, rows: &'a [Row]) -> Vec<LockView<'a>> {
     locks
 }
 
-/// The latest end that an extension of the lock was answered.
-fn extended(rows: &[Row], fence: u64) -> Timestamp {
-    let ends = rows.iter().filter_map(|row| match row.step {
-        Step::Extend {
+/// When the lock was last extended with success, and the latest end that was answered.
+fn extended(rows: &[Row], fence: u64) -> (u64, Timestamp) {
+    let mut last = (0, Timestamp::ZERO);
+    for row in rows {
+        if let Step::Extend {
             fence: extended,
             answer: Some(ExtendAnswer::Extended(until) | ExtendAnswer::CancelRequested(until)),
-        } if extended == fence => Some(until),
-        _ => None,
-    });
-    ends.max().unwrap_or(Timestamp::ZERO)
+        } = row.step
+            && extended == fence
+        {
+            last = (last.0.max(row.from), last.1.max(until));
+        }
+    }
+    last
 }

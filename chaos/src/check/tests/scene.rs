@@ -268,7 +268,7 @@ impl Scene {
         self.call(ms, "s", invoked, Some(What::DeadAnswered { call, ids }));
     }
 
-    pub(super) fn fault(&mut self, span: (i64, i64), kind: &str, target: Target, what: Explains) {
+    pub(super) fn fault(&mut self, span: (i64, i64), kind: &str, target: &Target, what: Explains) {
         self.faults += 1;
         for (ms, phase) in [(span.0, Phase::Begun), (span.1, Phase::Ended)] {
             let fault = What::Fault {
@@ -285,13 +285,13 @@ impl Scene {
     /// Kills a process, which is back a second later.
     pub(super) fn kill(&mut self, ms: i64, process: &str) {
         let target = Target::Process(process.to_owned());
-        self.fault((ms, ms + 1_000), "kill", target, Explains::LostLock);
+        self.fault((ms, ms + 1_000), "kill", &target, Explains::LostLock);
     }
 
     /// The store is back at `ms` with what it had `window_ms` before.
     pub(super) fn roll_back(&mut self, ms: i64, window_ms: u64) {
         let explains = Explains::Rollback { window_ms };
-        self.fault((ms, ms + 1), "power loss", Target::Store, explains);
+        self.fault((ms, ms + 1), "power loss", &Target::Store, explains);
     }
 
     /// What the store shows at the end: state, its time, attempts.
