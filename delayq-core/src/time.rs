@@ -58,9 +58,10 @@ impl Timestamp {
 }
 
 impl From<SystemTime> for Timestamp {
+    /// The last whole millisecond that has passed: a clock that rounds up would start tasks early.
     fn from(time: SystemTime) -> Self {
-        time.duration_since(UNIX_EPOCH)
-            .map_or(Self::ZERO, |since| Self::ZERO.plus(since))
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 }
 
@@ -249,6 +250,13 @@ mod tests {
             Timestamp::ZERO
         );
         assert_eq!(Timestamp::from_millis(i64::MIN), Timestamp::ZERO);
+    }
+
+    /// A clock that runs ahead of the time by a part of a millisecond starts tasks early by that part.
+    #[test]
+    fn a_time_of_day_is_the_last_millisecond_that_has_passed() {
+        let time = UNIX_EPOCH + Duration::from_micros(1_999);
+        assert_eq!(Timestamp::from(time), Timestamp::from_millis(1));
     }
 
     #[test]
