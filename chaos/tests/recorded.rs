@@ -1,0 +1,231 @@
+//! A real store and a real worker, recorded to files, read again and judged.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use delayq_chaos::check::{Outcome, Promise, Verdict, check};
+use delayq_chaos::event::{Plan, StoredTask, What};
+use delayq_chaos::history::History;
+use delayq_chaos::record::{RecordedStore, RecordedWorker, Recorder};
+use delayq_core::store::{
+    AttemptEnd, CancelOutcome, ClaimRequest, DeadFilter, MemoryStore, Settlement, StoreOptions,
+};
+use delayq_core::worker::Attempt;
+use delayq_core::{
+    Clock, DelayQueueJob, Limits, Store, SystemClock, TaskContext, TaskId, TaskResult, TaskType,
+    TaskWorker, When,
+};
+use tokio_util::sync::CancellationToken;
+
+struct Idle;
+
+#[async_trait]
+impl TaskWorker for Idle {
+    async fn invoke(&self, _message: &str, _cx: &TaskContext) -> TaskResult {
+        Ok(())
+    }
+}
+
+/// One process with one store, recorded into a folder.
+struct Session {
+    store: RecordedStore,
+    worker: RecordedWorker<Idle>,
+    recorder: Recorder,
+    task_type: TaskType,
+}
+
+const LOCK: Duration = Duration::from_secs(10);
+
+impl Session {
+    fn open(folder: &Path) -> Self {
+        let recorder = Recorder::open(folder, "w1", 1, "default").unwrap();
+        recorder.record(What::Plan(Plan {
+            lock_ms: 10_000,
+            retention_ms: 600_000,
+            ..Plan::default()
+        }));
+        let inner = MemoryStore::new(Arc::new(SystemClock), StoreOptions::default());
+        Self {
+            store: RecordedStore::new(Arc::new(inner), recorder.clone()),
+            worker: RecordedWorker::new(Idle, recorder.clone(), "idle", "mail"),
+            recorder,
+            task_type: TaskType::new("mail").unwrap(),
+        }
+    }
+
+    async fn submit(&self, id: &str, job: impl Fn(DelayQueueJob) -> DelayQueueJob) {
+        let job = job(DelayQueueJob::raw("mail", id).id(id));
+        let task = job.into_task(&Limits::default(), SystemClock.now());
+        let answers = self.store.submit(vec![task.unwrap()]).await;
+        answers.into_iter().next().unwrap().unwrap();
+    }
+
+    /// Claims all that is due, and settles each task as `end` says. Workers see `message`, if given.
+    async fn work(&self, message: Option<&str>, end: impl Fn(&str) -> AttemptEnd) -> usize {
+        let request = ClaimRequest {
+            limit: 10,
+            lock_for: LOCK,
+            caller_now: SystemClock.now(),
+            max_lock_expiries: 3,
+        };
+        let claimed = self.store.claim(&self.task_type, &request).await.unwrap();
+        let count = claimed.tasks.len();
+        for task in claimed.tasks {
+            let attempt = Attempt {
+                task_type: self.task_type.clone(),
+                id: task.lock.id.clone(),
+                attempt: task.attempt,
+                due_at: task.due_at,
+                claimed_at: claimed.now,
+                submitted_at: task.submitted_at,
+                fence: task.lock.fence,
+                headers: task.headers,
+            };
+            let cx = TaskContext::new(attempt, CancellationToken::new());
+            let message = message.map_or(task.message.as_slice(), str::as_bytes);
+            self.worker.invoke_bytes(message, &cx).await.unwrap();
+            let lock = task.lock;
+            let extended = self.store.extend(&self.task_type, vec![lock.clone()], LOCK);
+            extended.await.unwrap();
+            let end = end(lock.id.as_str());
+            let settled = self
+                .store
+                .settle(&self.task_type, vec![Settlement { lock, end }]);
+            settled.await.unwrap();
+        }
+        count
+    }
+
+    /// What an impartial look at the store finds at the end.
+    async fn dump(&self, ids: &[&str]) {
+        for id in ids {
+            let found = self
+                .store
+                .find(&self.task_type, &TaskId::new(id).unwrap())
+                .await;
+            let Some(info) = found.unwrap() else { continue };
+            self.recorder.record(What::Stored(StoredTask {
+                task: format!("mail/{id}"),
+                state: info.state,
+                at: info.at,
+                attempt: info.attempt,
+                trail: Default::default(),
+            }));
+        }
+        let store_now = self.store.stats(&self.task_type).await.unwrap().now;
+        self.recorder.record(What::Dumped { store_now });
+    }
+}
+
+fn verdict(folder: &Path) -> Verdict {
+    check(&History::read(folder).unwrap())
+}
+
+fn done(_: &str) -> AttemptEnd {
+    AttemptEnd::Done
+}
+
+fn dead(_: &str) -> AttemptEnd {
+    AttemptEnd::Dead {
+        error: "broken".to_owned(),
+        succeeded: Vec::new(),
+    }
+}
+
+fn again(_: &str) -> AttemptEnd {
+    AttemptEnd::Retry {
+        after: Duration::ZERO,
+        error: "not yet".to_owned(),
+        succeeded: Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn every_edge_of_a_sound_store_is_recorded_and_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::open(folder.path());
+    let hour = Duration::from_hours(1);
+    session.submit("a", |job| job).await;
+    session.submit("a", |job| job).await;
+    assert_eq!(session.work(None, again).await, 1);
+    assert_eq!(session.work(None, done).await, 1);
+    session.submit("b", |job| job).await;
+    assert_eq!(session.work(None, dead).await, 1);
+    let (mail, b) = (&session.task_type, TaskId::new("b").unwrap());
+    let filter = DeadFilter::Ids(vec![b]);
+    let requeued = session.store.requeue_dead(mail, &filter, Duration::ZERO);
+    assert_eq!(requeued.await.unwrap().len(), 1);
+    assert_eq!(session.work(None, done).await, 1);
+    session
+        .submit("c", |job| job.after(hour).header("x", "y"))
+        .await;
+    let c = TaskId::new("c").unwrap();
+    let now = When::After(Duration::ZERO);
+    session.store.reschedule(mail, &c, now).await.unwrap();
+    session
+        .store
+        .update(mail, &c, b"new".to_vec())
+        .await
+        .unwrap();
+    assert_eq!(session.work(None, done).await, 1);
+    session
+        .submit("d", |job| job.at(SystemClock.now().plus(hour)))
+        .await;
+    let cancelled = session.store.cancel(mail, &TaskId::new("d").unwrap()).await;
+    assert_eq!(cancelled.unwrap(), CancelOutcome::Cancelled);
+    session.submit("e", |job| job.after(hour)).await;
+    session.dump(&["a", "b", "c", "d", "e"]).await;
+
+    let verdict = verdict(folder.path());
+    assert_eq!(verdict.outcome(), Outcome::Held, "{verdict}");
+    let figures = &verdict.figures;
+    assert_eq!((figures.tasks, figures.accepted, figures.starts), (5, 5, 5));
+    assert_eq!(figures.repeats["retry"], 1);
+    assert_eq!(figures.repeats["sent or requeued again"], 1);
+    for (answer, count) in [
+        ("submit: accepted", 5),
+        ("submit: exists", 1),
+        ("claim: handed out", 5),
+        ("extend: answered", 5),
+        ("settle: done", 3),
+        ("settle: dead", 1),
+        ("settle: retry", 1),
+        ("cancel: cancelled", 1),
+        ("reschedule", 1),
+        ("update", 1),
+        ("requeue", 1),
+    ] {
+        assert_eq!(
+            figures.answers.get(answer),
+            Some(&count),
+            "{answer}\n{verdict}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_change_between_store_and_worker_are_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::open(folder.path());
+    session.submit("a", |job| job).await;
+    session.work(Some("altered"), done).await;
+    session.dump(&["a"]).await;
+    let verdict = verdict(folder.path());
+    assert!(verdict.breaks(Promise::Integrity), "{verdict}");
+    assert_eq!(verdict.broken.len(), 1, "{verdict}");
+}
+
+#[tokio::test]
+async fn a_task_that_the_dump_does_not_find_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::open(folder.path());
+    session
+        .submit("a", |job| job.after(Duration::from_hours(1)))
+        .await;
+    session.dump(&[]).await;
+    let verdict = verdict(folder.path());
+    assert!(verdict.breaks(Promise::NeverLost), "{verdict}");
+    assert_eq!(verdict.broken.len(), 1, "{verdict}");
+}
