@@ -256,3 +256,29 @@ fn a_stopped_process_may_overlap_with_whoever_took_over() {
     assert_eq!(verdict.outcome(), Outcome::Held, "{verdict}");
     assert_eq!(verdict.figures.repeats["expired lock: stop"], 1);
 }
+
+/// What put the task there has been used up by its first run.
+#[test]
+fn a_lost_answer_does_not_explain_a_repeat() {
+    planted(REPEATS, "a repeat without a cause", |scene, bug| {
+        scene.submit_answered(10, "a", Asked::After(0), None);
+        scene.works(11, "w1", "a", (2, 1));
+        if !bug {
+            scene.kill(12, "w1");
+        }
+        scene.works(11 + LOCK, "w2", "a", (3, 2));
+        scene.done(12_000, "w2", "a", 3);
+    });
+}
+
+#[test]
+fn a_fault_that_the_lock_has_survived_explains_nothing() {
+    planted(REPEATS, "a repeat without a cause", |scene, bug| {
+        scene.submit(10, "a", 0);
+        scene.works(11, "w1", "a", (2, 1));
+        scene.kill(if bug { 12 } else { 5_001 }, "w1");
+        scene.extend(5_000, "w1", "a", 2);
+        scene.works(5_000 + LOCK, "w2", "a", (3, 2));
+        scene.done(16_000, "w2", "a", 3);
+    });
+}
