@@ -40,7 +40,7 @@ const LOCK: Duration = Duration::from_secs(10);
 
 impl Session {
     fn open(folder: &Path) -> Self {
-        let recorder = Recorder::open(folder, "w1", 1, "default").unwrap();
+        let recorder = Recorder::open(folder, "w1", 1, "default").expect("a folder to write to");
         recorder.record(What::Plan(Plan {
             lock_ms: 10_000,
             retention_ms: 600_000,
@@ -51,15 +51,24 @@ impl Session {
             store: RecordedStore::new(Arc::new(inner), recorder.clone()),
             worker: RecordedWorker::new(Idle, recorder.clone(), "idle", "mail"),
             recorder,
-            task_type: TaskType::new("mail").unwrap(),
+            task_type: TaskType::new("mail").expect("a valid type"),
         }
     }
 
     async fn submit(&self, id: &str, job: impl Fn(DelayQueueJob) -> DelayQueueJob) {
         let job = job(DelayQueueJob::raw("mail", id).id(id));
         let task = job.into_task(&Limits::default(), SystemClock.now());
-        let answers = self.store.submit(vec![task.unwrap()]).await;
-        answers.into_iter().next().unwrap().unwrap();
+        let answers = self
+            .store
+            .submit(vec![
+                task.expect("the memory store and its worker never fail"),
+            ])
+            .await;
+        answers
+            .into_iter()
+            .next()
+            .expect("the memory store and its worker never fail")
+            .expect("the memory store and its worker never fail");
     }
 
     /// Claims all that is due, and settles each task as `end` says. Workers see `message`, if given.
@@ -70,7 +79,11 @@ impl Session {
             caller_now: SystemClock.now(),
             max_lock_expiries: 3,
         };
-        let claimed = self.store.claim(&self.task_type, &request).await.unwrap();
+        let claimed = self
+            .store
+            .claim(&self.task_type, &request)
+            .await
+            .expect("the memory store and its worker never fail");
         let count = claimed.tasks.len();
         for task in claimed.tasks {
             let attempt = Attempt {
@@ -85,15 +98,22 @@ impl Session {
             };
             let cx = TaskContext::new(attempt, CancellationToken::new());
             let message = message.map_or(task.message.as_slice(), str::as_bytes);
-            self.worker.invoke_bytes(message, &cx).await.unwrap();
+            self.worker
+                .invoke_bytes(message, &cx)
+                .await
+                .expect("the memory store and its worker never fail");
             let lock = task.lock;
             let extended = self.store.extend(&self.task_type, vec![lock.clone()], LOCK);
-            extended.await.unwrap();
+            extended
+                .await
+                .expect("the memory store and its worker never fail");
             let end = end(lock.id.as_str());
             let settled = self
                 .store
                 .settle(&self.task_type, vec![Settlement { lock, end }]);
-            settled.await.unwrap();
+            settled
+                .await
+                .expect("the memory store and its worker never fail");
         }
         count
     }
@@ -103,24 +123,31 @@ impl Session {
         for id in ids {
             let found = self
                 .store
-                .find(&self.task_type, &TaskId::new(id).unwrap())
+                .find(&self.task_type, &TaskId::new(id).expect("a valid id"))
                 .await;
-            let Some(info) = found.unwrap() else { continue };
+            let Some(info) = found.expect("the memory store and its worker never fail") else {
+                continue;
+            };
             self.recorder.record(What::Stored(StoredTask {
                 task: format!("mail/{id}"),
                 state: info.state,
                 at: info.at,
                 attempt: info.attempt,
-                trail: Default::default(),
+                trail: (0, 0, 0, 0),
             }));
         }
-        let store_now = self.store.stats(&self.task_type).await.unwrap().now;
+        let store_now = self
+            .store
+            .stats(&self.task_type)
+            .await
+            .expect("the memory store and its worker never fail")
+            .now;
         self.recorder.record(What::Dumped { store_now });
     }
 }
 
 fn verdict(folder: &Path) -> Verdict {
-    check(&History::read(folder).unwrap())
+    check(&History::read(folder).expect("whole files"))
 }
 
 fn done(_: &str) -> AttemptEnd {
