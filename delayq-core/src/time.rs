@@ -58,10 +58,10 @@ impl Timestamp {
 }
 
 impl From<SystemTime> for Timestamp {
-    /// The last whole millisecond that has passed: a clock that rounds up would start tasks early.
+    /// Rounded up to whole milliseconds, so that nothing that is due at `time` starts before.
     fn from(time: SystemTime) -> Self {
-        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        time.duration_since(UNIX_EPOCH)
+            .map_or(Self::ZERO, |since| Self::ZERO.plus(since))
     }
 }
 
@@ -78,6 +78,10 @@ impl fmt::Debug for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+fn whole_ms(ms: u128) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
 /// `duration` in whole milliseconds, rounded up, so that a delay is never cut short.
@@ -128,6 +132,12 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// The time of day.
     fn now(&self) -> Timestamp;
 
+    /// The same, rounded up to whole milliseconds instead of down: what delays are counted from, so that
+    /// none is cut short. By default as [`now`](Self::now), for a clock that knows no smaller parts.
+    fn now_rounded_up(&self) -> Timestamp {
+        self.now()
+    }
+
     /// The time passed since some fixed moment; never set, never backwards.
     fn elapsed(&self) -> Duration;
 
@@ -149,6 +159,15 @@ impl Clock for SystemClock {
         reason = "the one place that reads the time of day"
     )]
     fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Timestamp::from_millis(whole_ms(since.unwrap_or_default().as_millis()))
+    }
+
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the time of day"
+    )]
+    fn now_rounded_up(&self) -> Timestamp {
         SystemTime::now().into()
     }
 
@@ -252,11 +271,30 @@ mod tests {
         assert_eq!(Timestamp::from_millis(i64::MIN), Timestamp::ZERO);
     }
 
-    /// A clock that runs ahead of the time by a part of a millisecond starts tasks early by that part.
     #[test]
-    fn a_time_of_day_is_the_last_millisecond_that_has_passed() {
-        let time = UNIX_EPOCH + Duration::from_micros(1_999);
-        assert_eq!(Timestamp::from(time), Timestamp::from_millis(1));
+    fn a_time_to_start_at_is_rounded_up() {
+        let time = UNIX_EPOCH + Duration::from_micros(1_001);
+        assert_eq!(Timestamp::from(time), Timestamp::from_millis(2));
+    }
+
+    /// A clock that runs ahead of the time by a part of a millisecond starts tasks early by that part, and
+    /// delays counted from one that is behind are short by it.
+    #[test]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the time of day is what is tested"
+    )]
+    fn the_time_of_day_is_never_ahead_and_delays_never_count_from_behind() {
+        for _ in 0..1_000 {
+            let before = SystemTime::now();
+            let (now, later) = (SystemClock.now(), SystemClock.now_rounded_up());
+            assert!(later >= Timestamp::from(before) && later >= now);
+            let time = |time: Timestamp| {
+                let ms = u64::try_from(time.as_millis()).unwrap();
+                UNIX_EPOCH + Duration::from_millis(ms)
+            };
+            assert!(time(now) <= SystemTime::now());
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, MAX_ERROR_BYTES, SettleOutcome, Settlement};
-use delayq_core::{Lock, TaskState, TaskType, Timestamp, Trail, hours};
+use delayq_core::{Lock, TaskState, TaskType, Timestamp, Trail, hours, millis};
 
 use super::rig::{LONG, Rig, SHORT, dead, every_end, id, job, release, retry, usual_type};
 
@@ -40,7 +40,7 @@ async fn due_again(rig: &Rig, end: AttemptEnd, after: Duration) -> Timestamp {
     assert_eq!(rig.settle(&task.lock, end).await, SettleOutcome::Settled);
     let info = rig.info("1").await;
     assert_eq!(info.state, TaskState::Scheduled);
-    assert!(info.at >= before.plus(after) && info.at <= rig.now().await.plus(after));
+    assert!(info.at >= before.plus(after) && info.at <= rig.now().await.plus(after + millis(1)));
     info.at
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Bucket {
     pub(super) high_water: u64,
     /// Paused while this is in the future; `MAX`: without an end.
     pub(super) paused_until: Timestamp,
+    /// The time of this edge, rounded up: delays count from it.
+    pub(super) rounded_up: Timestamp,
     retention: Duration,
 }
 
@@ -57,6 +59,7 @@ impl Bucket {
             orders: BTreeMap::new(),
             high_water: 0,
             paused_until: Timestamp::ZERO,
+            rounded_up: Timestamp::ZERO,
             retention,
         }
     }

@@ -23,8 +23,8 @@ impl Bucket {
             .take(&new.id)
             .is_some_and(|old| !old.state().is_ended());
         let id = new.id.clone();
-        let task = Task::new(new, now);
-        let due_at = task.due_at;
+        let due_at = due_at(new.when, (now, self.rounded_up));
+        let task = Task::new(new, now, due_at);
         self.put(id, Entry::Live(task));
         SubmitOutcome::Accepted { due_at, replaced }
     }
@@ -58,6 +58,8 @@ impl Bucket {
             };
         };
         let cancelled = task.cancel_requested;
+        let again_at = |after| due_at(When::After(after), (now, self.rounded_up));
+        let again_at = end.due_again_in().map_or(now, again_at);
         self.change(&lock.id, |task| task.settled = Some(lock.fence));
         match end {
             AttemptEnd::Done => self.end(&lock.id, TaskState::Done, now),
@@ -66,16 +68,14 @@ impl Bucket {
                 self.end(&lock.id, TaskState::Cancelled, now);
             }
             AttemptEnd::Retry {
-                after,
-                error,
-                succeeded,
+                error, succeeded, ..
             } => self.change(&lock.id, |task| {
                 task.fail(&error);
-                task.put_back(now.plus(after), succeeded);
+                task.put_back(again_at, succeeded);
             }),
-            AttemptEnd::Release { after, succeeded } => self.change(&lock.id, |task| {
+            AttemptEnd::Release { succeeded, .. } => self.change(&lock.id, |task| {
                 task.trail.releases = task.trail.releases.saturating_add(1);
-                task.put_back(now.plus(after), succeeded);
+                task.put_back(again_at, succeeded);
             }),
             AttemptEnd::Dead { error, succeeded } => self.change(&lock.id, |task| {
                 task.fail(&error);
@@ -117,7 +117,8 @@ impl Bucket {
     }
 
     pub(super) fn reschedule(&mut self, id: &TaskId, when: When, now: Timestamp) -> ChangeOutcome {
-        self.change_scheduled(id, |task| task.schedule(due_at(when, now)))
+        let due_at = due_at(when, (now, self.rounded_up));
+        self.change_scheduled(id, |task| task.schedule(due_at))
     }
 
     pub(super) fn update(&mut self, id: &TaskId, message: Vec<u8>) -> ChangeOutcome {

@@ -97,8 +97,7 @@ impl Entry {
 }
 
 impl Task {
-    pub(super) fn new(new: NewTask, now: Timestamp) -> Self {
-        let due_at = due_at(new.when, now);
+    pub(super) fn new(new: NewTask, now: Timestamp, due_at: Timestamp) -> Self {
         Self {
             place: Place::Scheduled { due_at },
             due_at,
@@ -230,9 +229,10 @@ impl Ended {
 }
 
 /// When a task asked for now is due: a past time means now.
-pub(super) fn due_at(when: When, now: Timestamp) -> Timestamp {
+pub(super) fn due_at(when: When, (now, rounded_up): (Timestamp, Timestamp)) -> Timestamp {
     match when {
-        When::After(delay) => now.plus(delay),
+        When::After(Duration::ZERO) => now,
+        When::After(delay) => rounded_up.plus(delay),
         When::At(time) => time.max(now),
     }
 }

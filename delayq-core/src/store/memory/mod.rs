@@ -90,7 +90,7 @@ impl MemoryStore {
     /// Changes one type, and wakes its handlers if its first task became earlier.
     fn edit<R>(&self, task_type: &TaskType, edge: impl FnOnce(&mut Bucket, Timestamp) -> R) -> R {
         let mut types = self.lock();
-        let now = self.clock.now();
+        let now = (self.clock.now(), self.clock.now_rounded_up());
         let (result, woken) = types.edit(task_type, self.options.retention, now, edge);
         drop(types);
         if woken {
@@ -111,7 +111,7 @@ impl Types {
         &mut self,
         task_type: &TaskType,
         retention: Duration,
-        now: Timestamp,
+        (now, rounded_up): (Timestamp, Timestamp),
         edge: impl FnOnce(&mut Bucket, Timestamp) -> R,
     ) -> (R, bool) {
         let bucket = self
@@ -119,6 +119,7 @@ impl Types {
             .entry(task_type.clone())
             .or_insert_with(|| Bucket::new(retention));
         bucket.forget(now);
+        bucket.rounded_up = rounded_up;
         let before = bucket.head(now);
         let result = edge(bucket, now);
         (result, bucket.head(now).is_earlier_than(before))
@@ -148,7 +149,7 @@ impl Store for MemoryStore {
 
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
         let mut types = self.lock();
-        let now = self.clock.now();
+        let now = (self.clock.now(), self.clock.now_rounded_up());
         let mut woken = BTreeSet::new();
         let mut outcomes = Vec::with_capacity(tasks.len());
         for task in tasks {

@@ -1,7 +1,6 @@
 //! Cancel, reschedule, update, pause: what applications do to tasks and types.
 
 use super::error::Outcome;
-use super::rows::due_at;
 use super::stored::Place;
 use super::tx::Bucket;
 use crate::job::When;
@@ -38,7 +37,7 @@ impl Bucket<'_> {
             Ok(place) => place,
             Err(refusal) => return Ok(refusal),
         };
-        let due_at = due_at(when, self.now);
+        let due_at = self.due_at(when);
         self.see_head()?;
         self.execute(RESCHEDULE, (place.seq, due_at.as_millis()))?;
         self.row.lower_head(due_at);

@@ -1,5 +1,7 @@
 //! Reading and writing the rows of tasks: every change of place goes through here, and is counted.
 
+use std::time::Duration;
+
 use rusqlite::{OptionalExtension, Params, params};
 
 use super::error::Outcome;
@@ -29,15 +31,16 @@ const INSERT_BODY: &str = "INSERT OR REPLACE INTO bodies (seq, message) VALUES (
 const SELECT_BODY: &str = "SELECT message FROM bodies WHERE seq = ?1";
 const DELETE_BODY: &str = "DELETE FROM bodies WHERE seq = ?1";
 
-/// When a task asked for now is due: a past time means now.
-pub(super) fn due_at(when: When, now: Timestamp) -> Timestamp {
-    match when {
-        When::After(delay) => now.plus(delay),
-        When::At(time) => time.max(now),
-    }
-}
-
 impl Bucket<'_> {
+    /// When a task asked for now is due: a past time means now.
+    pub(super) fn due_at(&self, when: When) -> Timestamp {
+        match when {
+            When::After(Duration::ZERO) => self.now,
+            When::After(delay) => self.rounded_up.plus(delay),
+            When::At(time) => time.max(self.now),
+        }
+    }
+
     /// Where the task is or how it ended; `None` once its retention is over.
     pub(super) fn place(&self, id: &TaskId) -> Outcome<Option<Place>> {
         let key = (self.row.id, id.as_str());
@@ -86,7 +89,7 @@ impl Bucket<'_> {
 
     /// Stores a task under a free id; `None` when the id is taken.
     pub(super) fn insert(&mut self, new: &NewTask) -> Outcome<Option<Timestamp>> {
-        let due_at = due_at(new.when, self.now);
+        let due_at = self.due_at(new.when);
         let delay = match new.when {
             When::After(delay) => Some(duration_ms(delay)),
             When::At(_) => None,

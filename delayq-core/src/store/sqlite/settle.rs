@@ -3,6 +3,7 @@
 use super::error::Outcome;
 use super::stored::{Place, names_text};
 use super::tx::{Bucket, sql_fence};
+use crate::job::When;
 use crate::state::TaskState;
 use crate::store::{AttemptEnd, ExtendOutcome, SettleOutcome, Settlement, cut_error};
 use crate::task::Lock;
@@ -46,13 +47,13 @@ impl Bucket<'_> {
                 error,
                 succeeded,
             } => {
-                let due_at = self.put_back(place, self.now.plus(*after))?;
+                let due_at = self.put_back(place, self.due_at(When::After(*after)))?;
                 let names = names_text(succeeded);
                 self.execute(RETRY, (place.seq, due_at, cut_error(error), names))?;
                 Ok(())
             }
             AttemptEnd::Release { after, succeeded } => {
-                let due_at = self.put_back(place, self.now.plus(*after))?;
+                let due_at = self.put_back(place, self.due_at(When::After(*after)))?;
                 self.execute(RELEASE, (place.seq, due_at, names_text(succeeded)))?;
                 Ok(())
             }

@@ -37,6 +37,8 @@ pub(super) struct Bucket<'a> {
     pub(super) row: &'a mut TypeRow,
     /// The time of this edge.
     pub(super) now: Timestamp,
+    /// The same, rounded up: delays count from it.
+    pub(super) rounded_up: Timestamp,
     pub(super) retention: Duration,
 }
 
@@ -122,6 +124,7 @@ impl<'a> Tx<'a> {
             connection: self.connection,
             row,
             now,
+            rounded_up: self.world.clock.now_rounded_up(),
             retention: self.world.retention,
         }))
     }
@@ -133,6 +136,7 @@ impl<'a> Tx<'a> {
             let mut bucket = Bucket {
                 connection: self.connection,
                 now: self.world.clock.now(),
+                rounded_up: self.world.clock.now_rounded_up(),
                 retention: self.world.retention,
                 row,
             };

@@ -20,9 +20,11 @@ local function text(number)
   return format('%.0f', number)
 end
 
+-- The time, ms: rounded down, and rounded up for delays to count from, so that none is cut short.
 local function clock()
   local time = call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
+  local seconds, ms = time[1] * 1000, time[2] / 1000
+  return seconds + math.floor(ms), seconds + math.ceil(ms)
 end
 
 -- Each fails on a key of another type: called before anything has been written, for each key that will be.

@@ -6,7 +6,7 @@
 local id, kind, number, retention = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local channel, message = ARGV[5], ARGV[6]
 
-local now = clock()
+local now, rounded_up = clock()
 check_all()
 local record = call('HGET', TASKS, id)
 if not record then
@@ -21,7 +21,9 @@ local submitted, _, _, rest = parse_record(record)
 if not submitted then
   return { 0, 'damaged', 0 }
 end
-local due = due_of(now, kind, number)
+-- The time of the submit may have been rounded up, to just after now.
+local due = due_of(kind == 'a' and number > 0 and rounded_up or now, kind, number)
+due = math.max(due, math.min(submitted, now + 1))
 local woken = wake_if_earlier(due, first(DUE), channel, message)
 call('HSET', TASKS, id, format('1{"s":%.0f,"d":%.0f', submitted, due) .. sub(record, rest))
 call('ZADD', DUE, due, id)

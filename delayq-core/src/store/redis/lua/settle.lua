@@ -9,7 +9,7 @@ local retention, most, channel, message = tonumber(ARGV[1]), tonumber(ARGV[2]), 
 local FIRST_END = 5
 local byte, EXCLAMATION_MARK = string.byte, 33
 
-local now = clock()
+local now, rounded_up = clock()
 local now_text = text(now)
 local ids, count = {}, (#ARGV - FIRST_END + 1) / 3
 for i = 1, count do
@@ -57,7 +57,7 @@ local function keep(id, fence, kind, ending)
     trail.succeeded = succeeded
   end
   if kind == 'R' or kind == 'L' then
-    local due = math.min(now + after, LAST_MS)
+    local due = math.min((tonumber(after) > 0 and rounded_up or now) + after, LAST_MS)
     earliest = math.min(earliest or due, due)
     dues[#dues + 1] = text(due)
     dues[#dues + 1] = id

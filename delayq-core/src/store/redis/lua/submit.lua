@@ -8,8 +8,7 @@
 local policies, retention, channel, message = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local FIRST_TASK = 5
 
-local now = clock()
-local prefix = '1{"s":' .. text(now) .. ','
+local now, rounded_up = clock()
 local ids, count = {}, (#ARGV - FIRST_TASK + 1) / 2
 for i = 1, count do
   ids[i] = ARGV[FIRST_TASK + 2 * i - 2]
@@ -54,7 +53,7 @@ end
 local reply, outcomes, records, dues, accepted = { 0, 0, '' }, {}, {}, {}, 0
 local earliest
 -- Many tasks of a batch have one delay: its sum is made text once.
-local last_time, due, due_text
+local last_time, prefix, due, due_text
 for i = 1, count do
   local id, body = ids[i], ARGV[FIRST_TASK + 2 * i - 1]
   local outcome = 'a'
@@ -65,7 +64,9 @@ for i = 1, count do
   if outcome == 'a' or outcome == 'p' then
     local time = match(body, '^"[ad]":%d+')
     if time ~= last_time then
-      last_time, due = time, due_of(now, sub(time, 2, 2), tonumber(sub(time, 5)))
+      local kind, number = sub(time, 2, 2), tonumber(sub(time, 5))
+      local submitted = kind == 'a' and number > 0 and rounded_up or now
+      last_time, prefix, due = time, '1{"s":' .. text(submitted) .. ',', due_of(submitted, kind, number)
       due_text = text(due)
       if not earliest or due < earliest then
         earliest = due
