@@ -6,5 +6,8 @@
 
 pub mod check;
 pub mod event;
+pub mod fault;
 pub mod history;
+mod proxy;
 pub mod record;
+pub mod run;

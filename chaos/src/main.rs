@@ -1,7 +1,7 @@
 //! The command line of delayq-chaos.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -18,6 +18,14 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Runs workers and submitters on a real store, does faults to them, and checks the promises.
+    Run(delayq_chaos::run::Args),
+    /// A process of a run.
+    #[command(hide = true)]
+    Part {
+        /// What it does, as JSON.
+        part: String,
+    },
     /// Checks the recorded files of a run. Exit code 0: every promise held; 1: one was broken; 2: the
     /// run proves nothing (a planned fault never fired, or the record is not whole).
     Check {
@@ -27,8 +35,15 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let Command::Check { folder } = Cli::parse().command;
-    match History::read(&folder) {
+    match Cli::parse().command {
+        Command::Run(args) => delayq_chaos::run::run(&args),
+        Command::Part { part } => delayq_chaos::run::play(&part),
+        Command::Check { folder } => judge(&folder),
+    }
+}
+
+fn judge(folder: &Path) -> ExitCode {
+    match History::read(folder) {
         Ok(history) => report(&check(&history)),
         Err(error) => {
             let _gone = writeln!(io::stderr(), "delayq-chaos: {error}");

@@ -1,4 +1,4 @@
-//! A developer's few commands: `cargo xtask test` and `cargo xtask bench`.
+//! A developer's few commands: `cargo xtask test`, `cargo xtask bench` and `cargo xtask chaos`.
 
 #![allow(
     clippy::print_stdout,
@@ -8,6 +8,7 @@
 
 mod bench;
 mod call;
+mod chaos;
 mod install;
 mod oldest;
 mod step;
@@ -31,12 +32,15 @@ enum Command {
     Test(test::Args),
     /// Measure delayq, and write the figures to docs/benchmarks.md.
     Bench(bench::Args),
+    /// Do faults to real processes on a real store, and check every promise.
+    Chaos(chaos::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Chaos(args) => chaos::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

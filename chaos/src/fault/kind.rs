@@ -1,0 +1,105 @@
+//! The kinds of faults.
+
+use clap::ValueEnum;
+
+use crate::run::StoreKind;
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
+pub enum Kind {
+    /// SIGKILL of a worker process.
+    KillWorker,
+    /// SIGKILL of a submitter process.
+    KillSubmitter,
+    /// SIGKILL of all worker processes at once.
+    KillAllWorkers,
+    /// A worker process stopped for less than its locks last.
+    PauseShort,
+    /// A worker process stopped for longer than its locks last.
+    PauseLong,
+    /// SIGKILL of redis-server, and its restart on the same data.
+    KillRedis,
+    /// redis-server stopped for a while.
+    PauseRedis,
+    /// Connections of a process cut before a request.
+    CutBefore,
+    /// Connections of a process cut after a request, the reply lost.
+    CutAfter,
+    /// Replies to a process held back.
+    DelayReplies,
+    /// CLIENT KILL of all connections.
+    ClientKill,
+    /// CLIENT PAUSE.
+    ClientPause,
+    /// SCRIPT FLUSH.
+    ScriptFlush,
+    /// DEBUG SLEEP: the server is busy with one command.
+    DebugSleep,
+    /// The server's memory limit reached, and raised.
+    MemoryFull,
+    /// The server's eviction policy changed, and changed back.
+    EvictionPolicy,
+    /// The store's disk full.
+    DiskFull,
+    /// Syncs of the store's files fail.
+    SyncError,
+    /// Syncs of the store's files take long.
+    SyncDelay,
+    /// A worker's clock an hour ahead.
+    WorkerClockAhead,
+    /// A worker's clock an hour behind.
+    WorkerClockBehind,
+    /// redis-server's clock an hour ahead.
+    RedisClockAhead,
+    /// redis-server's clock an hour behind.
+    RedisClockBehind,
+    /// A worker that panics.
+    WorkerPanics,
+    /// A worker that blocks its thread for longer than its lock.
+    WorkerBlocks,
+    /// A worker that never returns.
+    WorkerHangs,
+    /// A worker that ends its process.
+    WorkerAborts,
+    /// The application blocks its whole runtime for longer than a lock.
+    RuntimeBlocked,
+    /// A bit of a stored record flipped.
+    BitFlip,
+}
+
+impl Kind {
+    /// Its name, as on the command line and in the record.
+    #[must_use]
+    pub fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Whether it can be done to a run on this store.
+    #[must_use]
+    pub fn fits(self, store: StoreKind) -> bool {
+        match self {
+            Self::KillRedis
+            | Self::PauseRedis
+            | Self::CutBefore
+            | Self::CutAfter
+            | Self::DelayReplies
+            | Self::ClientKill
+            | Self::ClientPause
+            | Self::ScriptFlush
+            | Self::DebugSleep
+            | Self::MemoryFull
+            | Self::EvictionPolicy
+            | Self::RedisClockAhead
+            | Self::RedisClockBehind => store.is_redis(),
+            _ => true,
+        }
+    }
+
+    /// All kinds that can be done to a run on this store.
+    #[must_use]
+    pub fn all(store: StoreKind) -> Vec<Self> {
+        let all = Self::value_variants().iter().copied();
+        all.filter(|kind| kind.fits(store)).collect()
+    }
+}

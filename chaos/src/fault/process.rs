@@ -1,0 +1,132 @@
+//! Faults of processes: killed, stopped.
+
+use delayq_plugin::millis;
+use rustix::process::Signal;
+
+use super::Kind;
+use crate::event::{Explains, Target};
+use crate::run::{Process, Result, Stage, StoreKind, failure};
+
+/// How long nobody takes the place of a killed process, at most.
+const ABSENCE_MS: u64 = 1_000;
+/// How many times a stop is tried at a moment at which the process writes nothing.
+const TRIES: usize = 2_000;
+
+/// SIGKILL of one worker process. Its sudden end shows that it happened.
+pub(super) async fn kill_worker(stage: &mut Stage) -> Result<bool> {
+    let victim = stage.dice.usize(..stage.workers.len());
+    let absence = stage.dice.u64(..ABSENCE_MS);
+    let Some(name) = stage.workers.get(victim).map(|w| w.name().to_owned()) else {
+        return Ok(false);
+    };
+    let explains = vec![Explains::LostLock];
+    let open = stage.begin(&Kind::KillWorker.name(), Target::Process(name), explains);
+    let Some(worker) = stage.workers.get_mut(victim) else {
+        return Ok(false);
+    };
+    let killed = replace(worker, absence).await?;
+    stage.end(&open);
+    Ok(killed)
+}
+
+/// SIGKILL of one submitter process.
+pub(super) async fn kill_submitter(stage: &mut Stage) -> Result<bool> {
+    let victim = stage.dice.usize(..stage.submitters.len());
+    let absence = stage.dice.u64(..ABSENCE_MS);
+    let Some(name) = stage.submitters.get(victim).map(|s| s.name().to_owned()) else {
+        return Ok(false);
+    };
+    let open = stage.begin(
+        &Kind::KillSubmitter.name(),
+        Target::Process(name),
+        Vec::new(),
+    );
+    let Some(submitter) = stage.submitters.get_mut(victim) else {
+        return Ok(false);
+    };
+    let killed = replace(submitter, absence).await?;
+    stage.end(&open);
+    Ok(killed)
+}
+
+async fn replace(process: &mut Process, absence_ms: u64) -> Result<bool> {
+    let killed = process.kill();
+    tokio::time::sleep(millis(absence_ms)).await;
+    process.restart()?;
+    process.up().await?;
+    Ok(killed)
+}
+
+/// SIGKILL of all worker processes at once.
+pub(super) async fn kill_all_workers(stage: &mut Stage) -> Result<bool> {
+    let absence = stage.dice.u64(..ABSENCE_MS);
+    let explains = vec![Explains::LostLock];
+    let open = stage.begin(&Kind::KillAllWorkers.name(), Target::Store, explains);
+    let mut killed = true;
+    for worker in &mut stage.workers {
+        worker.signal(Signal::KILL)?;
+    }
+    for worker in &mut stage.workers {
+        killed &= worker.gone().await?.code().is_none();
+    }
+    tokio::time::sleep(millis(absence)).await;
+    for worker in &mut stage.workers {
+        worker.restart()?;
+    }
+    for worker in &mut stage.workers {
+        worker.up().await?;
+    }
+    stage.end(&open);
+    Ok(killed)
+}
+
+/// SIGSTOP of one worker process, for less or more than its locks last; then SIGCONT. The kernel's
+/// view of the process shows that it happened.
+pub(super) async fn pause(kind: Kind, stage: &mut Stage) -> Result<bool> {
+    let lock = stage.lock_ms;
+    let victim = stage.dice.usize(..stage.workers.len());
+    let (span, explains) = match kind {
+        Kind::PauseShort => (stage.dice.u64(lock / 8..lock / 4), Vec::new()),
+        _ => (
+            stage.dice.u64(lock + 200..lock * 2),
+            vec![Explains::LostLock],
+        ),
+    };
+    let Some(worker) = stage.workers.get(victim) else {
+        return Ok(false);
+    };
+    let (name, pid) = (worker.name().to_owned(), worker.pid());
+    let open = stage.begin(&kind.name(), Target::Process(name), explains);
+    let Some(worker) = stage.workers.get(victim) else {
+        return Ok(false);
+    };
+    stop(stage, worker).await?;
+    tokio::time::sleep(millis(span)).await;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let stopped = status
+        .rsplit(')')
+        .next()
+        .is_some_and(|rest| rest.starts_with(" T"));
+    worker.signal(Signal::CONT)?;
+    stage.end(&open);
+    Ok(stopped)
+}
+
+/// Stops the process, but not within a write to an `SQLite` file: that would stop everybody.
+async fn stop(stage: &Stage, worker: &Process) -> Result<()> {
+    if stage.store != StoreKind::Sqlite {
+        return worker.signal(Signal::STOP);
+    }
+    let file = rusqlite::Connection::open(stage.data.join("tasks.sqlite"))?;
+    file.busy_timeout(millis(0))?;
+    for _ in 0..TRIES {
+        worker.signal(Signal::STOP)?;
+        // Another process may be writing; then nothing is known, and it is tried again.
+        if file.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok() {
+            return Ok(());
+        }
+        worker.signal(Signal::CONT)?;
+        tokio::time::sleep(millis(1)).await;
+    }
+    failure("the process was writing whenever it was stopped")
+}

@@ -1,0 +1,126 @@
+//! What a worker is to do with a task: the message.
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use delayq_plugin::{DelayQueueJob, Result, TaskContext, TaskError, TaskResult, millis};
+use serde::{Deserialize, Serialize};
+
+/// Worker threads of a process's runtime.
+pub(crate) const THREADS: usize = 2;
+
+/// A message: what to do, and bytes that only have to arrive.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Message {
+    pub(crate) chore: Chore,
+    #[serde(default)]
+    pub(crate) padding: String,
+}
+
+/// What to do. The misdeeds are done in the first attempt only; later ones succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Chore {
+    /// Succeed after so many milliseconds.
+    Work(u64),
+    /// Succeed, fail or give the task back after so many milliseconds, as chance will have it.
+    Moody(u64),
+    /// Panic.
+    Panic,
+    /// Block the thread for so many milliseconds.
+    Block(u64),
+    /// Block every thread of the application's runtime for so many milliseconds.
+    BlockRuntime(u64),
+    /// Never return: the time limit ends it.
+    Hang,
+    /// End the process.
+    Abort,
+}
+
+impl Chore {
+    /// Mostly quick ones, some that fail, a few that outlast a lock.
+    pub(crate) fn random(lock_ms: u64) -> Self {
+        match fastrand::u32(0..1_000) {
+            0..5 => Self::Work(lock_ms + lock_ms / 2),
+            5..55 => Self::Work(fastrand::u64(50..300)),
+            55..255 => Self::Moody(fastrand::u64(0..20)),
+            _ => Self::Work(fastrand::u64(0..10)),
+        }
+    }
+
+    /// A job of this type to do it, with some padding, now and then more than fits into a row.
+    pub(crate) fn job(self, task_type: &str) -> Result<DelayQueueJob> {
+        let length = match fastrand::u32(0..100) {
+            0 => fastrand::usize(2_000..20_000),
+            _ => fastrand::usize(0..200),
+        };
+        let padding = std::iter::repeat_with(fastrand::alphanumeric)
+            .take(length)
+            .collect();
+        DelayQueueJob::new(
+            task_type,
+            &Message {
+                chore: self,
+                padding,
+            },
+        )
+    }
+
+    /// Does it.
+    pub(crate) async fn perform(self, cx: &TaskContext) -> TaskResult {
+        match self {
+            Self::Work(ms) => tokio::time::sleep(millis(ms)).await,
+            Self::Moody(ms) => {
+                tokio::time::sleep(millis(ms)).await;
+                return mood();
+            }
+            misdeed if cx.attempt() == 1 => misdeed.misbehave().await,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn misbehave(self) {
+        match self {
+            Self::Panic => panic!("told to panic"),
+            Self::Block(ms) => block(millis(ms)),
+            Self::BlockRuntime(ms) => block_runtime(millis(ms)).await,
+            Self::Hang => std::future::pending().await,
+            Self::Abort => std::process::abort(),
+            Self::Work(_) | Self::Moody(_) => {}
+        }
+    }
+}
+
+fn mood() -> TaskResult {
+    match fastrand::u32(0..10) {
+        0..3 => Err(TaskError::retry("in a mood")),
+        3..6 => Err(TaskError::release(millis(20))),
+        _ => Ok(()),
+    }
+}
+
+/// Waits on this very thread.
+fn block(span: Duration) {
+    let (_silent, nothing): (Sender<()>, _) = channel();
+    // A time-out is all that can come.
+    let _ = nothing.recv_timeout(span);
+}
+
+/// Blocks all threads of this runtime. The barrier proves that each of them has one of the tasks.
+async fn block_runtime(span: Duration) {
+    let together = Arc::new(Barrier::new(THREADS));
+    let one = || {
+        let together = Arc::clone(&together);
+        tokio::spawn(async move {
+            together.wait();
+            block(span);
+        })
+    };
+    let all: Vec<_> = std::iter::repeat_with(one).take(THREADS).collect();
+    for one in all {
+        // A blocked task ends in no other way.
+        let _ = one.await;
+    }
+}

@@ -1,0 +1,181 @@
+//! The driver: injects the faults one after the other, then lets everything drain and has it judged.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use delayq_plugin::{millis, seconds};
+
+use super::Args;
+use super::failure::{Result, failure};
+use super::finish;
+use super::part::RETENTION;
+use super::stage::Stage;
+use crate::event::{Plan, What};
+use crate::fault::{self, Kind};
+
+/// How often the progress is shown.
+const PROGRESS: Duration = seconds(5);
+
+/// What was done, by kind: how many times, and how often it showed that it had happened.
+type Done = BTreeMap<Kind, (u64, u64)>;
+
+/// Runs everything on this very thread: processes are tied to the thread that started them.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let kinds = kinds(args)?;
+    let folder = folder(args)?;
+    println!("record: {}", folder.display());
+    println!("again:  cargo xtask chaos {}", again(args));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let done = runtime.block_on(play(args, &folder, &kinds))?;
+    let code = finish::judge(&folder, &missed(&kinds, &done))?;
+    if code == ExitCode::SUCCESS && args.folder.is_none() {
+        std::fs::remove_dir_all(&folder)?;
+    } else {
+        println!(
+            "kept: {}; delayq-chaos check repeats the verdict",
+            folder.display()
+        );
+    }
+    Ok(code)
+}
+
+fn kinds(args: &Args) -> Result<Vec<Kind>> {
+    let all = Kind::all(args.store);
+    if let Some(odd) = args.faults.iter().find(|kind| !all.contains(kind)) {
+        return failure(format!("{} cannot be done on {:?}", odd.name(), args.store));
+    }
+    let mut kinds = if args.faults.is_empty() {
+        all
+    } else {
+        args.faults.clone()
+    };
+    kinds.retain(|kind| match fault::missing(*kind) {
+        Some(why) => {
+            println!("skipped: {}: {why}", kind.name());
+            false
+        }
+        None => true,
+    });
+    Ok(kinds)
+}
+
+fn folder(args: &Args) -> Result<PathBuf> {
+    if let Some(folder) = &args.folder {
+        std::fs::create_dir_all(folder)?;
+        return Ok(folder.canonicalize()?);
+    }
+    Ok(tempfile::Builder::new()
+        .prefix("delayq-chaos-")
+        .tempdir()?
+        .keep())
+}
+
+fn again(args: &Args) -> String {
+    let store = format!("{:?}", args.store)
+        .to_lowercase()
+        .replace("rediseverysec", "redis-everysec");
+    let mut line = format!(
+        "--seconds {} --seed {} --store {store}",
+        args.seconds, args.seed
+    );
+    if args.tasks > 0 {
+        line.push_str(&format!(" --tasks {}", args.tasks));
+    }
+    for kind in &args.faults {
+        line.push_str(&format!(" --fault {}", kind.name()));
+    }
+    line
+}
+
+fn missed(kinds: &[Kind], done: &Done) -> Vec<String> {
+    let is_missed = |kind: &&Kind| done.get(kind).is_none_or(|(_, evident)| *evident == 0);
+    kinds
+        .iter()
+        .filter(is_missed)
+        .map(|kind| kind.name())
+        .collect()
+}
+
+async fn play(args: &Args, folder: &Path, kinds: &[Kind]) -> Result<Done> {
+    let mut stage = Stage::set(args, folder, kinds).await?;
+    stage.recorder.record(What::Plan(Plan {
+        kinds: kinds.iter().map(|kind| kind.name()).collect(),
+        expects_repeats: kinds.contains(&Kind::KillWorker),
+        lock_ms: args.lock_ms,
+        retention_ms: u64::try_from(RETENTION.as_millis()).unwrap_or(u64::MAX),
+        seed: args.seed,
+        ..Plan::default()
+    }));
+    let done = injure(args, &mut stage, kinds).await?;
+    finish::drain(&mut stage).await?;
+    Ok(done)
+}
+
+/// Round after round of all kinds, each round in another order.
+async fn injure(args: &Args, stage: &mut Stage, kinds: &[Kind]) -> Result<Done> {
+    let started = Instant::now();
+    let (mut done, mut queue, mut shown) = (Done::new(), Vec::new(), Instant::now());
+    let mut is_first = true;
+    loop {
+        let gap = stage.dice.u64(200..stage.lock_ms + 1_500);
+        tokio::time::sleep(millis(gap)).await;
+        stage.recorder.record_clock();
+        let sent: u64 = stage.submitters.iter().map(super::Process::done).sum();
+        let is_over = started.elapsed() >= seconds(args.seconds) && sent >= args.tasks;
+        if queue.is_empty() {
+            if is_over && !is_first {
+                break;
+            }
+            queue.extend(kinds);
+            stage.dice.shuffle(&mut queue);
+        }
+        if is_over && !is_first {
+            break;
+        }
+        if let Some(kind) = queue.pop() {
+            let is_evident = fault::inflict(kind, stage).await?;
+            let counts = done.entry(kind).or_default();
+            counts.0 += 1;
+            counts.1 += u64::from(is_evident);
+        }
+        is_first &= !queue.is_empty();
+        stand(stage)?;
+        if shown.elapsed() >= PROGRESS {
+            shown = Instant::now();
+            show(stage, started.elapsed(), &done);
+        }
+    }
+    show(stage, started.elapsed(), &done);
+    for (kind, (times, evident)) in &done {
+        println!("  {:<20} {times} times, evident {evident}", kind.name());
+    }
+    Ok(done)
+}
+
+/// Nobody ends but those whom the driver ends.
+fn stand(stage: &mut Stage) -> Result<()> {
+    for process in stage.processes() {
+        if let Some(status) = process.ended()? {
+            return failure(format!("{} has ended by itself: {status}", process.name()));
+        }
+    }
+    match stage.sink.ended()? {
+        Some(status) => failure(format!("the sinks have ended: {status}")),
+        None => Ok(()),
+    }
+}
+
+fn show(stage: &Stage, elapsed: Duration, done: &Done) {
+    let sent: u64 = stage.submitters.iter().map(super::Process::done).sum();
+    let started: u64 = stage.workers.iter().map(super::Process::done).sum();
+    let faults: u64 = done.values().map(|(times, _)| times).sum();
+    println!(
+        "{:>5} s: {sent} tasks sent, {started} attempts started, {faults} faults of {} kinds",
+        elapsed.as_secs(),
+        done.len()
+    );
+}

@@ -1,0 +1,90 @@
+//! What a process of a run is told to do: its one argument, as JSON.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::store::StoreOptions;
+use delayq_plugin::{Store, hours, millis, open_store};
+use serde::{Deserialize, Serialize};
+
+use crate::record::{RecordedStore, Recorder};
+
+/// How long ended tasks are remembered: longer than any run, so that its end can be looked at.
+pub(crate) const RETENTION: Duration = hours(24);
+/// The namespace of a run.
+pub(crate) const NAMESPACE: &str = "default";
+/// How long a process waits before it tries again to open a store that does not open.
+const PATIENCE: Duration = millis(100);
+
+/// A process of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Part {
+    /// Its name, the same in all its incarnations.
+    pub(crate) name: String,
+    /// 1 for the first one of this name.
+    pub(crate) incarnation: u32,
+    /// The folder of the run.
+    pub(crate) folder: PathBuf,
+    /// The store, as this process reaches it.
+    pub(crate) url: String,
+    /// How long locks last.
+    pub(crate) lock_ms: u64,
+    /// For its random choices.
+    pub(crate) seed: u64,
+    /// What it does.
+    pub(crate) duty: Duty,
+}
+
+/// What a process of a run does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Duty {
+    /// Runs a plugin with workers.
+    Work,
+    /// Sends tasks, so many in each second, and changes its mind about some.
+    Submit {
+        /// Tasks a second.
+        per_second: u64,
+    },
+    /// Takes the effects of the workers.
+    Sink,
+}
+
+/// The types that every worker process serves.
+pub(crate) const SHARED_TYPES: [&str; 2] = ["alpha", "beta"];
+
+/// The type that only the worker process of this name serves.
+pub(crate) fn own_type(name: &str) -> String {
+    format!("own.{name}")
+}
+
+impl Part {
+    /// The socket on which the sinks listen.
+    pub(crate) fn sinks(&self) -> PathBuf {
+        self.folder.join("sinks.socket")
+    }
+
+    /// Opens the file of this process.
+    pub(crate) fn recorder(&self) -> std::io::Result<Recorder> {
+        Recorder::open(&self.folder, &self.name, self.incarnation, NAMESPACE)
+    }
+
+    /// The store, recorded; waits while it does not open, because a fault may be why.
+    pub(crate) async fn store(&self, recorder: &Recorder) -> Arc<dyn Store> {
+        loop {
+            match open_store(&self.url, options()).await {
+                Ok(store) => return Arc::new(RecordedStore::new(store, recorder.clone())),
+                Err(error) => eprintln!("the store does not open yet: {error}"),
+            }
+            tokio::time::sleep(PATIENCE).await;
+        }
+    }
+}
+
+/// The options of every store of a run.
+pub(crate) fn options() -> StoreOptions {
+    StoreOptions {
+        retention: RETENTION,
+        ..StoreOptions::default()
+    }
+}

@@ -1,0 +1,188 @@
+//! The two sinks, in a process of their own that no fault is done to: independent evidence of what the
+//! workers did. One takes an effect only with a fence not below the largest that it has seen for the
+//! task; the other counts how many workers are in the middle of an effect for one task.
+//!
+//! A request is a line, `enter`, `write` or `leave`, the fence, and the task; the answer is a line.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::failure::{Result, failure};
+use crate::event::What;
+use crate::record::Recorder;
+
+#[derive(Debug, Default)]
+struct Seen {
+    largest: HashMap<String, u64>,
+    inside: HashMap<String, u32>,
+}
+
+#[derive(Debug)]
+struct Sinks {
+    recorder: Recorder,
+    seen: Mutex<Seen>,
+}
+
+/// Takes effects until the process ends.
+pub(crate) async fn serve(socket: &Path, recorder: Recorder) -> Result<()> {
+    let listener = UnixListener::bind(socket)?;
+    println!("up");
+    let seen = Mutex::default();
+    let sinks = Arc::new(Sinks { recorder, seen });
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let sinks = Arc::clone(&sinks);
+        tokio::spawn(async move {
+            // A worker that was killed ends its connection in any way.
+            let _ = sinks.attend(stream).await;
+        });
+    }
+}
+
+impl Sinks {
+    async fn attend(&self, stream: UnixStream) -> Result<()> {
+        let (reader, mut writer) = stream.into_split();
+        let mut lines = BufReader::new(reader).lines();
+        let mut inside = None;
+        while let Ok(Some(line)) = lines.next_line().await {
+            let mut words = line.splitn(3, ' ');
+            let (Some(verb), Some(Ok(fence)), Some(task)) =
+                (words.next(), words.next().map(str::parse), words.next())
+            else {
+                return failure(format!("no request of a sink: {line:?}"));
+            };
+            match verb {
+                "enter" => {
+                    self.enter(task, fence);
+                    inside = Some((task.to_owned(), fence));
+                }
+                "write" => self.write(task, fence),
+                _ => {
+                    self.leave(task, fence);
+                    inside = None;
+                }
+            }
+            if writer.write_all(b"ok\n").await.is_err() {
+                break;
+            }
+        }
+        // The worker has gone in the middle of its effect.
+        if let Some((task, fence)) = inside {
+            self.leave(&task, fence);
+        }
+        Ok(())
+    }
+
+    /// The lock is held while the event is written, so that events are in the order of what they tell.
+    fn enter(&self, task: &str, fence: u64) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = seen.inside.entry(task.to_owned()).or_default();
+        let (task, others) = (task.to_owned(), *count);
+        *count += 1;
+        self.recorder.record(What::SinkEnter {
+            task,
+            fence,
+            others,
+        });
+    }
+
+    fn leave(&self, task: &str, fence: u64) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = seen.inside.get_mut(task) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                seen.inside.remove(task);
+            }
+        }
+        let task = task.to_owned();
+        self.recorder.record(What::SinkLeave { task, fence });
+    }
+
+    fn write(&self, task: &str, fence: u64) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let largest = seen.largest.entry(task.to_owned()).or_default();
+        let is_stale = fence < *largest;
+        *largest = fence.max(*largest);
+        let task = task.to_owned();
+        self.recorder.record(if is_stale {
+            What::SinkRefused { task, fence }
+        } else {
+            What::SinkAccepted { task, fence }
+        });
+    }
+}
+
+/// A worker's way to the sinks. Each effect has a connection to itself, and gives it back at its end.
+#[derive(Debug)]
+pub(crate) struct Effects {
+    socket: std::path::PathBuf,
+    idle: Mutex<Vec<BufReader<UnixStream>>>,
+}
+
+/// An effect that has begun. Dropped before its end, it breaks its connection, which ends it, too.
+#[derive(Debug)]
+pub(crate) struct Effect<'a> {
+    effects: &'a Effects,
+    connection: BufReader<UnixStream>,
+    task: String,
+    fence: u64,
+}
+
+impl Effects {
+    /// Effects on the sinks behind `socket`.
+    pub(crate) fn on(socket: std::path::PathBuf) -> Self {
+        Self {
+            socket,
+            idle: Mutex::default(),
+        }
+    }
+
+    /// Begins an effect.
+    pub(crate) async fn begin(&self, task: String, fence: u64) -> io::Result<Effect<'_>> {
+        let idle = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => BufReader::new(UnixStream::connect(&self.socket).await?),
+        };
+        let mut effect = Effect {
+            effects: self,
+            connection,
+            task,
+            fence,
+        };
+        effect.ask("enter").await?;
+        Ok(effect)
+    }
+}
+
+impl Effect<'_> {
+    /// Does what it is about, and ends it.
+    pub(crate) async fn finish(mut self) -> io::Result<()> {
+        self.ask("write").await?;
+        self.ask("leave").await?;
+        let mut idle = self
+            .effects
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        idle.push(self.connection);
+        Ok(())
+    }
+
+    async fn ask(&mut self, verb: &str) -> io::Result<()> {
+        let request = format!("{verb} {} {}\n", self.fence, self.task);
+        self.connection.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        self.connection.read_line(&mut answer).await?;
+        Ok(())
+    }
+}

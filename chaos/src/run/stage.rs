@@ -1,0 +1,194 @@
+//! What a run acts on: the store, the processes, the record.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use delayq_plugin::{TaskSubmitService, open_store};
+
+use super::failure::{Result, failure};
+use super::part::{Duty, NAMESPACE, Part, options};
+use super::process::Process;
+use super::server::Server;
+use super::{Args, StoreKind};
+use crate::event::{Explains, Phase, Target, What};
+use crate::fault::{Clock, Kind};
+use crate::proxy::{Controls, Proxies};
+use crate::record::{RecordedStore, Recorder};
+
+/// Everything that faults are done to.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) workers: Vec<Process>,
+    pub(crate) submitters: Vec<Process>,
+    pub(crate) sink: Process,
+    pub(crate) server: Option<Server>,
+    /// The driver's own service, which no fault but those of the store is done to.
+    pub(crate) service: TaskSubmitService,
+    pub(crate) recorder: Recorder,
+    pub(crate) controls: HashMap<String, Arc<Controls>>,
+    pub(crate) dice: fastrand::Rng,
+    pub(crate) store: StoreKind,
+    pub(crate) lock_ms: u64,
+    /// The folder of the store's files, a small disk of its own when there is one.
+    pub(crate) data: PathBuf,
+    faults: u64,
+    _proxies: Proxies,
+}
+
+/// A fault that has begun.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) id: u64,
+    kind: String,
+    target: Target,
+    explains: Vec<Explains>,
+}
+
+impl Stage {
+    /// Starts everything that `args` say, in `folder`.
+    pub(crate) async fn set(args: &Args, folder: &Path, kinds: &[Kind]) -> Result<Self> {
+        let recorder = Recorder::open(folder, "driver", 1, NAMESPACE)?;
+        let clock = Clock::build(folder, kinds)?;
+        let data = folder.join("store");
+        std::fs::create_dir_all(&data)?;
+        let sync = if args.store == StoreKind::Redis {
+            "always"
+        } else {
+            "everysec"
+        };
+        let server = match args.store.is_redis() {
+            true => {
+                let preload = clock
+                    .as_ref()
+                    .map(|clock| clock.preload("redis"))
+                    .transpose()?;
+                Some(Server::start(data.clone(), sync, preload).await?)
+            }
+            false => None,
+        };
+        let url = match &server {
+            Some(server) => format!("redis://127.0.0.1:{}", server.port),
+            None => format!("sqlite:{}", data.join("tasks.sqlite").display()),
+        };
+        let store = open_store(&url, options()).await?;
+        let store = Arc::new(RecordedStore::new(store, recorder.clone()));
+        let mut cast = Cast {
+            args,
+            folder,
+            url,
+            port: server.as_ref().map(|server| server.port),
+            clock,
+            proxies: Proxies::start()?,
+            controls: HashMap::new(),
+        };
+        let sink = cast.start("sink".to_owned(), Duty::Sink).await?;
+        let per_second = (args.tasks / args.seconds.max(1)).max(100) / u64::from(args.submitters);
+        let (mut workers, mut submitters) = (Vec::new(), Vec::new());
+        for n in 0..args.workers {
+            workers.push(cast.start(format!("w{n}"), Duty::Work).await?);
+        }
+        for n in 0..args.submitters {
+            let duty = Duty::Submit { per_second };
+            submitters.push(cast.start(format!("s{n}"), duty).await?);
+        }
+        Ok(Self {
+            workers,
+            submitters,
+            sink,
+            server,
+            service: TaskSubmitService::new(store),
+            recorder,
+            controls: cast.controls,
+            dice: fastrand::Rng::with_seed(args.seed),
+            store: args.store,
+            lock_ms: args.lock_ms,
+            data,
+            faults: 0,
+            _proxies: cast.proxies,
+        })
+    }
+
+    /// Records that a fault is about to be done.
+    pub(crate) fn begin(&mut self, kind: &str, target: Target, explains: Vec<Explains>) -> Open {
+        self.faults += 1;
+        let open = Open {
+            id: self.faults,
+            kind: kind.to_owned(),
+            target,
+            explains,
+        };
+        self.record(&open, Phase::Begun);
+        open
+    }
+
+    /// Records that it is over, and everything works again.
+    pub(crate) fn end(&self, open: &Open) {
+        self.record(open, Phase::Ended);
+    }
+
+    fn record(&self, open: &Open, phase: Phase) {
+        self.recorder.record(What::Fault {
+            id: open.id,
+            kind: open.kind.clone(),
+            target: open.target.clone(),
+            phase,
+            explains: open.explains.clone(),
+        });
+    }
+
+    /// The server of a store that has one.
+    pub(crate) fn server(&mut self) -> Result<&mut Server> {
+        match self.server.as_mut() {
+            Some(server) => Ok(server),
+            None => failure("this store has no server"),
+        }
+    }
+
+    /// All processes that faults may be done to.
+    pub(crate) fn processes(&mut self) -> impl Iterator<Item = &mut Process> {
+        self.workers.iter_mut().chain(self.submitters.iter_mut())
+    }
+}
+
+/// Starts processes.
+struct Cast<'a> {
+    args: &'a Args,
+    folder: &'a Path,
+    url: String,
+    port: Option<u16>,
+    clock: Option<Clock>,
+    proxies: Proxies,
+    controls: HashMap<String, Arc<Controls>>,
+}
+
+impl Cast<'_> {
+    /// Each process reaches a server through a proxy of its own.
+    async fn start(&mut self, name: String, duty: Duty) -> Result<Process> {
+        let mut url = self.url.clone();
+        if let Some(port) = self.port {
+            let (own, controls) = self.proxies.to(port).await?;
+            url = format!("redis://127.0.0.1:{own}");
+            self.controls.insert(name.clone(), controls);
+        }
+        let preload = match (&self.clock, &duty) {
+            (Some(clock), Duty::Work) => Some(clock.preload(&name)?),
+            _ => None,
+        };
+        let seed = name.bytes().fold(self.args.seed, |seed, byte| {
+            seed.wrapping_mul(31).wrapping_add(u64::from(byte))
+        });
+        let part = Part {
+            name,
+            incarnation: 1,
+            folder: self.folder.to_owned(),
+            url,
+            lock_ms: self.args.lock_ms,
+            seed,
+            duty,
+        };
+        let mut process = Process::start(part, preload)?;
+        process.up().await?;
+        Ok(process)
+    }
+}
