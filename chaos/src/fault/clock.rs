@@ -1,11 +1,15 @@
 //! A clock that is wrong: a small library, built here and preloaded into a process, which adds a number
 //! from a file to the time of day. The monotonic clock stays right.
 
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use delayq_plugin::millis;
+
 use super::Kind;
-use crate::run::{Result, failure};
+use crate::event::{Explains, Target};
+use crate::run::{Result, Server, Stage, StoreKind, failure};
 
 /// The library.
 const SOURCE: &str = include_str!("clock.c");
@@ -51,4 +55,53 @@ impl Clock {
         std::fs::write(&file, 0_i64.to_ne_bytes())?;
         Ok((self.library.clone(), file))
     }
+}
+
+/// How far a clock is set, in seconds.
+const SHIFT_S: i64 = 3_600;
+
+/// Sets the clock of one worker process, or of the server, an hour ahead or behind, and back after a
+/// while. The process's own answer shows that it happened: a server's `TIME`; a worker cannot be asked,
+/// but reads the file directly.
+pub(super) async fn shift(kind: Kind, stage: &mut Stage) -> Result<bool> {
+    let span = stage.dice.u64(500..stage.lock_ms * 2);
+    let victim = stage.dice.usize(..stage.workers.len());
+    let of_server = matches!(kind, Kind::RedisClockAhead | Kind::RedisClockBehind);
+    let ahead = matches!(kind, Kind::RedisClockAhead | Kind::WorkerClockAhead);
+    let off_ms = SHIFT_S.unsigned_abs() * 1_000;
+    // An embedded store has the clock of whoever calls it.
+    let is_store = of_server || stage.store == StoreKind::Sqlite;
+    let explains = match is_store {
+        true => vec![Explains::LostLock, Explains::StoreClock { off_ms }],
+        false => vec![Explains::LostLock],
+    };
+    let (name, file) = match (of_server, stage.server.as_ref(), stage.workers.get(victim)) {
+        (true, Some(server), _) => (None, server.clock_file().cloned()),
+        (_, _, Some(worker)) => (Some(worker.name().to_owned()), worker.clock_file().cloned()),
+        _ => (None, None),
+    };
+    let Some(file) = file else { return Ok(false) };
+    let target = match name {
+        Some(name) if !is_store => Target::Process(name),
+        _ => Target::Store,
+    };
+    let before = stage.server.as_ref().map_or(Ok(0), server_time)?;
+    let open = stage.begin(&kind.name(), target, explains);
+    set(&file, if ahead { SHIFT_S } else { -SHIFT_S })?;
+    tokio::time::sleep(millis(span)).await;
+    let during = stage.server.as_ref().map_or(Ok(0), server_time)?;
+    set(&file, 0)?;
+    stage.end(&open);
+    Ok(!of_server || (during - before).abs() > SHIFT_S / 2)
+}
+
+/// In place: the process has the file mapped.
+fn set(file: &Path, seconds: i64) -> Result<()> {
+    let file = std::fs::OpenOptions::new().write(true).open(file)?;
+    file.write_all_at(&seconds.to_ne_bytes(), 0)?;
+    Ok(())
+}
+
+fn server_time(server: &Server) -> Result<i64> {
+    Ok(server.ask::<(i64, i64)>(&["TIME"])?.0)
 }

@@ -13,7 +13,7 @@ use super::finish;
 use super::part::RETENTION;
 use super::stage::Stage;
 use crate::event::{Plan, What};
-use crate::fault::{self, Kind};
+use crate::fault::{self, Kind, UNSHARED, save, unshare};
 
 /// How often the progress is shown.
 const PROGRESS: Duration = seconds(5);
@@ -24,6 +24,9 @@ type Done = BTreeMap<Kind, (u64, u64)>;
 /// Runs everything on this very thread: processes are tied to the thread that started them.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let kinds = kinds(args)?;
+    if kinds.contains(&Kind::DiskFull) && std::env::var_os(UNSHARED).is_none() {
+        return run_unshared();
+    }
     let folder = folder(args)?;
     println!("record: {}", folder.display());
     println!("again:  cargo xtask chaos {}", again(args));
@@ -41,6 +44,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         );
     }
     Ok(code)
+}
+
+/// Runs this very command line where it may mount a disk.
+fn run_unshared() -> Result<ExitCode> {
+    let mut unshared = unshare();
+    unshared
+        .arg(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .env(UNSHARED, "1");
+    let status = unshared.status()?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(ExitCode::from(code.unwrap_or(2)))
 }
 
 fn kinds(args: &Args) -> Result<Vec<Kind>> {
@@ -112,6 +127,9 @@ async fn play(args: &Args, folder: &Path, kinds: &[Kind]) -> Result<Done> {
     }));
     let done = injure(args, &mut stage, kinds).await?;
     finish::drain(&mut stage).await?;
+    if kinds.contains(&Kind::DiskFull) {
+        save(&stage.data)?;
+    }
     Ok(done)
 }
 

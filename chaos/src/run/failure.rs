@@ -7,7 +7,7 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// What went wrong, for a person.
 #[derive(Debug)]
-pub struct Failure(pub(crate) String);
+pub(crate) struct Failure(pub(crate) String);
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

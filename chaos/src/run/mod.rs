@@ -27,12 +27,12 @@ mod submitter;
 mod worker;
 
 pub use child::play;
-pub(crate) use chore::{Chore, Message};
+pub(crate) use chore::Chore;
 pub(crate) use failure::{Failure, Result, failure};
 pub(crate) use part::own_type;
 pub(crate) use process::{Process, send};
 pub(crate) use server::Server;
-pub(crate) use stage::{Open, Stage};
+pub(crate) use stage::Stage;
 
 /// A store, as a run uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

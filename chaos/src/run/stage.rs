@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use delayq_plugin::{TaskSubmitService, open_store};
+use delayq_plugin::{DelayQueueJob, Error, TaskInfo, TaskSubmitService, millis, open_store};
 
 use super::failure::{Result, failure};
 use super::part::{Duty, NAMESPACE, Part, options};
@@ -12,7 +12,7 @@ use super::process::Process;
 use super::server::Server;
 use super::{Args, StoreKind};
 use crate::event::{Explains, Phase, Target, What};
-use crate::fault::{Clock, Kind};
+use crate::fault::{Clock, Kind, mount};
 use crate::proxy::{Controls, Proxies};
 use crate::record::{RecordedStore, Recorder};
 
@@ -52,6 +52,9 @@ impl Stage {
         let clock = Clock::build(folder, kinds)?;
         let data = folder.join("store");
         std::fs::create_dir_all(&data)?;
+        if kinds.contains(&Kind::DiskFull) {
+            mount(&data)?;
+        }
         let sync = if args.store == StoreKind::Redis {
             "always"
         } else {
@@ -142,6 +145,27 @@ impl Stage {
         match self.server.as_mut() {
             Some(server) => Ok(server),
             None => failure("this store has no server"),
+        }
+    }
+
+    /// Sends a task of the driver's own, again and again while the store is not back from a fault.
+    pub(crate) async fn send(&self, job: DelayQueueJob) -> Result<()> {
+        loop {
+            match self.service.send(job.clone()).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_transient() => tokio::time::sleep(millis(20)).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// What is known of a task; nothing while the store does not answer, or finds it damaged.
+    pub(crate) async fn find(&self, task_type: &str, id: &str) -> Result<Option<TaskInfo>> {
+        match self.service.find(task_type, id).await {
+            Ok(info) => Ok(info),
+            Err(Error::Corrupt { .. }) => Ok(None),
+            Err(error) if error.is_transient() => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -1,0 +1,74 @@
+//! Faults of the application's own code: workers that panic, block, hang, or end their process.
+
+use delayq_plugin::{TaskInfo, TaskState, millis};
+
+use super::Kind;
+use crate::event::{Explains, Target};
+use crate::run::{Chore, Result, Stage, failure, own_type};
+
+/// How long the task may take to end after all, in units of 10 ms.
+const PATIENCE: usize = 6_000;
+
+/// Sends one worker process a task that misbehaves in its first attempt, and awaits that it is done
+/// nevertheless. What its trail says, or how long it took, shows that it happened.
+pub(super) async fn misbehave(kind: Kind, stage: &mut Stage) -> Result<bool> {
+    let lock = stage.lock_ms;
+    let victim = stage.dice.usize(..stage.workers.len());
+    let Some(worker) = stage.workers.get(victim) else {
+        return Ok(false);
+    };
+    let name = worker.name().to_owned();
+    let task_type = own_type(&name);
+    let id = format!("{}-{}", kind.name(), stage.dice.u32(..));
+    let task = format!("{task_type}/{id}");
+    let (chore, target, explains) = match kind {
+        Kind::WorkerPanics => (Chore::Panic, Target::Task(task), vec![]),
+        Kind::WorkerHangs => (Chore::Hang, Target::Task(task), vec![]),
+        Kind::WorkerBlocks => (Chore::Block(lock + lock / 2), Target::Process(name), vec![]),
+        Kind::RuntimeBlocked => (
+            Chore::BlockRuntime(lock + lock / 2),
+            Target::Process(name),
+            vec![],
+        ),
+        _ => (
+            Chore::Abort,
+            Target::Process(name),
+            vec![Explains::LostLock],
+        ),
+    };
+    let open = stage.begin(&kind.name(), target, explains);
+    let began = std::time::Instant::now();
+    stage.send(chore.job(&task_type)?.id(id.clone())).await?;
+    if kind == Kind::WorkerAborts {
+        let Some(worker) = stage.workers.get_mut(victim) else {
+            return Ok(false);
+        };
+        worker.gone().await?;
+        worker.restart()?;
+        worker.up().await?;
+    }
+    let info = ended(stage, &task_type, &id).await?;
+    stage.end(&open);
+    if info.state != TaskState::Done {
+        return failure(format!("{task_type}/{id} ended as {:?}", info.state));
+    }
+    Ok(match kind {
+        Kind::WorkerBlocks | Kind::RuntimeBlocked => {
+            info.attempt == 1 && began.elapsed() >= millis(lock + lock / 2)
+        }
+        _ => info.attempt > 1,
+    })
+}
+
+async fn ended(stage: &Stage, task_type: &str, id: &str) -> Result<TaskInfo> {
+    for _ in 0..PATIENCE {
+        let found = stage.find(task_type, id).await?;
+        let has_ended =
+            |info: &TaskInfo| !matches!(info.state, TaskState::Scheduled | TaskState::Running);
+        if let Some(info) = found.filter(has_ended) {
+            return Ok(info);
+        }
+        tokio::time::sleep(millis(10)).await;
+    }
+    failure(format!("{task_type}/{id} does not end"))
+}
