@@ -12,6 +12,7 @@ use super::failure::{Result, failure};
 use super::finish;
 use super::part::RETENTION;
 use super::stage::Stage;
+use crate::check::Outcome;
 use crate::event::{Plan, What};
 use crate::fault::{self, Kind, UNSHARED, save, unshare};
 
@@ -33,17 +34,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let done = runtime.block_on(play(args, &folder, &kinds))?;
-    let code = finish::judge(&folder, &missed(&kinds, &done))?;
-    if code == ExitCode::SUCCESS && args.folder.is_none() {
+    runtime.block_on(play(args, &folder, &kinds))?;
+    let outcome = finish::judge(&folder)?;
+    if outcome == Outcome::Held && args.folder.is_none() {
         std::fs::remove_dir_all(&folder)?;
     } else {
         println!(
-            "kept: {}; delayq-chaos check repeats the verdict",
+            "kept: {}; delayq-chaos check FOLDER repeats the verdict",
             folder.display()
         );
     }
-    Ok(code)
+    Ok(match outcome {
+        Outcome::Held => ExitCode::SUCCESS,
+        Outcome::Broken => ExitCode::FAILURE,
+        Outcome::Invalid => ExitCode::from(2),
+    })
 }
 
 /// Runs this very command line where it may mount a disk.
@@ -106,31 +111,39 @@ fn again(args: &Args) -> String {
     line
 }
 
-fn missed(kinds: &[Kind], done: &Done) -> Vec<String> {
-    let is_missed = |kind: &&Kind| done.get(kind).is_none_or(|(_, evident)| *evident == 0);
-    kinds
-        .iter()
-        .filter(is_missed)
-        .map(|kind| kind.name())
-        .collect()
+async fn play(args: &Args, folder: &Path, kinds: &[Kind]) -> Result<()> {
+    let mut stage = Stage::set(args, folder, kinds).await?;
+    stage.recorder.record(What::Plan(plan(args, kinds, None)));
+    let done = injure(args, &mut stage, kinds).await?;
+    // What never showed that it had happened is planned once more, and never fires: the run is invalid.
+    stage
+        .recorder
+        .record(What::Plan(plan(args, kinds, Some(&done))));
+    finish::drain(&mut stage).await?;
+    if kinds.contains(&Kind::DiskFull) {
+        save(&stage.data)?;
+    }
+    Ok(())
 }
 
-async fn play(args: &Args, folder: &Path, kinds: &[Kind]) -> Result<Done> {
-    let mut stage = Stage::set(args, folder, kinds).await?;
-    stage.recorder.record(What::Plan(Plan {
-        kinds: kinds.iter().map(|kind| kind.name()).collect(),
+fn plan(args: &Args, kinds: &[Kind], done: Option<&Done>) -> Plan {
+    let mut names: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
+    for (kind, (times, evident)) in done.into_iter().flatten() {
+        if *evident == 0 {
+            names.push(format!(
+                "{}, which was done {times} times and did not show",
+                kind.name()
+            ));
+        }
+    }
+    Plan {
+        kinds: names,
         expects_repeats: kinds.contains(&Kind::KillWorker),
         lock_ms: args.lock_ms,
         retention_ms: u64::try_from(RETENTION.as_millis()).unwrap_or(u64::MAX),
         seed: args.seed,
         ..Plan::default()
-    }));
-    let done = injure(args, &mut stage, kinds).await?;
-    finish::drain(&mut stage).await?;
-    if kinds.contains(&Kind::DiskFull) {
-        save(&stage.data)?;
     }
-    Ok(done)
 }
 
 /// Round after round of all kinds, each round in another order.

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use delayq_plugin::{TaskInfo, TaskState, TaskSubmitService, TaskType, When, millis, seconds};
@@ -11,7 +10,9 @@ use rustix::process::Signal;
 
 use super::failure::{Result, failure};
 use super::stage::Stage;
+use crate::check::{Outcome, check};
 use crate::event::{Event, StoredTask, What};
+use crate::history::History;
 
 /// How long the last tasks may take; then the store is looked at as it is, and the checker names them.
 const PATIENCE: Duration = seconds(60);
@@ -195,8 +196,9 @@ fn sent(folder: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
     Ok(sent)
 }
 
-/// Holds the record against the promises. `missed` are the kinds that never showed that they happened.
-pub(crate) fn judge(folder: &Path, missed: &[String]) -> Result<ExitCode> {
-    println!("{} {missed:?}", folder.display());
-    Ok(ExitCode::SUCCESS)
+/// Holds the record against the promises, and shows the verdict.
+pub(crate) fn judge(folder: &Path) -> Result<Outcome> {
+    let verdict = check(&History::read(folder)?);
+    println!("\n{verdict}");
+    Ok(verdict.outcome())
 }
