@@ -71,10 +71,10 @@ pub(super) async fn shift(kind: Kind, stage: &mut Stage) -> Result<bool> {
     let off_ms = SHIFT_S.unsigned_abs() * 1_000;
     // An embedded store has the clock of whoever calls it.
     let is_store = of_server || stage.store == StoreKind::Sqlite;
-    let explains = match is_store {
-        true => vec![Explains::LostLock, Explains::StoreClock { off_ms }],
-        false => vec![Explains::LostLock],
-    };
+    let mut explains = vec![Explains::LostLock];
+    if is_store {
+        explains.push(Explains::StoreClock { off_ms });
+    }
     let (name, file) = match (of_server, stage.server.as_ref(), stage.workers.get(victim)) {
         (true, Some(server), _) => (None, server.clock_file().cloned()),
         (_, _, Some(worker)) => (Some(worker.name().to_owned()), worker.clock_file().cloned()),

@@ -103,12 +103,12 @@ pub(super) async fn sync(kind: Kind, stage: &mut Stage) -> Result<bool> {
     };
     let open = stage.begin(&kind.name(), target, explains);
     let log = stage.data.with_file_name(format!("strace.{}", open.id));
-    let mut tracer = trace(pid, inject, &log)?;
+    let mut injector = trace(pid, inject, &log)?;
     tokio::time::sleep(millis(span)).await;
     // It may have ended with what it traces.
-    let _ = send(tracer.id(), Signal::INT);
+    let _ = send(injector.id(), Signal::INT);
     for _ in 0..500 {
-        if tracer.try_wait()?.is_some() {
+        if injector.try_wait()?.is_some() {
             break;
         }
         tokio::time::sleep(millis(10)).await;
@@ -161,17 +161,17 @@ pub(super) async fn flip_bit(stage: &mut Stage) -> Result<bool> {
     stage.send(job).await?;
     let open = stage.begin(&Kind::BitFlip.name(), target, vec![Explains::Damage]);
     damage(stage, &task_type, &id)?;
-    let mut state = None;
+    let mut seen = None;
     for _ in 0..3_000 {
         let found = stage.find(&task_type, &id).await?;
-        state = found.map(|task| (task.state, task.trail.last_error));
-        if let Some((TaskState::Dead, Some(_))) = state {
+        seen = found.map(|task| (task.state, task.trail.last_error));
+        if let Some((TaskState::Dead, Some(_))) = seen {
             stage.end(&open);
             return Ok(true);
         }
         tokio::time::sleep(millis(10)).await;
     }
-    failure(format!("{task_type}/{id} was damaged and is {state:?}"))
+    failure(format!("{task_type}/{id} was damaged and is {seen:?}"))
 }
 
 fn damage(stage: &mut Stage, task_type: &str, id: &str) -> Result<()> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use delayq_plugin::{millis, seconds};
 
 use super::Args;
@@ -95,20 +96,25 @@ fn folder(args: &Args) -> Result<PathBuf> {
 }
 
 fn again(args: &Args) -> String {
-    let store = format!("{:?}", args.store)
-        .to_lowercase()
-        .replace("rediseverysec", "redis-everysec");
-    let mut line = format!(
-        "--seconds {} --seed {} --store {store}",
-        args.seconds, args.seed
+    let store = args.store.to_possible_value();
+    let store = store.map_or_else(String::new, |value| value.get_name().to_owned());
+    let mut words = vec![
+        format!(
+            "--seconds {} --seed {} --store {store}",
+            args.seconds, args.seed
+        ),
+        format!("--tasks {} --lock-ms {}", args.tasks, args.lock_ms),
+        format!(
+            "--workers {} --submitters {}",
+            args.workers, args.submitters
+        ),
+    ];
+    words.extend(
+        args.faults
+            .iter()
+            .map(|kind| format!("--fault {}", kind.name())),
     );
-    if args.tasks > 0 {
-        line.push_str(&format!(" --tasks {}", args.tasks));
-    }
-    for kind in &args.faults {
-        line.push_str(&format!(" --fault {}", kind.name()));
-    }
-    line
+    words.join(" ")
 }
 
 async fn play(args: &Args, folder: &Path, kinds: &[Kind]) -> Result<()> {

@@ -80,7 +80,7 @@ async fn remaining(service: &TaskSubmitService) -> Result<u64> {
 }
 
 async fn dump(stage: &Stage) -> Result<()> {
-    let mut sent = sent(&stage.sink.part.folder)?;
+    let mut known = sent(&stage.sink.part.folder)?;
     let mut now = None;
     for task_type in stage.service.types().await? {
         let report = stage.service.audit(task_type.as_str(), false).await?;
@@ -93,7 +93,7 @@ async fn dump(stage: &Stage) -> Result<()> {
             task_type: task_type.to_string(),
             problems,
         });
-        let mut ids = sent.remove(task_type.as_str()).unwrap_or_default();
+        let mut ids = known.remove(task_type.as_str()).unwrap_or_default();
         for state in [TaskState::Scheduled, TaskState::Running, TaskState::Dead] {
             dump_state(stage, &task_type, state, &mut ids).await?;
         }
@@ -110,21 +110,21 @@ async fn dump(stage: &Stage) -> Result<()> {
 async fn dump_state(
     stage: &Stage,
     task_type: &TaskType,
-    state: TaskState,
+    is: TaskState,
     ids: &mut BTreeSet<String>,
 ) -> Result<()> {
-    let mut cursor = None;
+    let mut after = None;
     loop {
         let service = &stage.service;
         let page = service
-            .list(task_type.as_str(), state, cursor.as_ref(), PAGE)
+            .list(task_type.as_str(), is, after.as_ref(), PAGE)
             .await?;
         for task in &page.tasks {
             ids.remove(task.id.as_str());
             stage.recorder.record(What::Stored(stored(task_type, task)));
         }
         match page.next {
-            Some(next) => cursor = Some(next),
+            Some(next) => after = Some(next),
             None => return Ok(()),
         }
     }

@@ -60,15 +60,14 @@ impl Stage {
         } else {
             "everysec"
         };
-        let server = match args.store.is_redis() {
-            true => {
-                let preload = clock
-                    .as_ref()
-                    .map(|clock| clock.preload("redis"))
-                    .transpose()?;
-                Some(Server::start(data.clone(), sync, preload).await?)
-            }
-            false => None,
+        let server = if args.store.is_redis() {
+            let preload = clock
+                .as_ref()
+                .map(|clock| clock.preload("redis"))
+                .transpose()?;
+            Some(Server::start(data.clone(), sync, preload).await?)
+        } else {
+            None
         };
         let url = match &server {
             Some(server) => format!("redis://127.0.0.1:{}", server.port),
