@@ -217,7 +217,12 @@ fn repeated_at(
         _ if row.from > lock.row.to => None,
         End::Retry { after } | End::Release { after } => {
             let from = view.run.history.clock.earliest_ms(row.from);
-            Some((view.run.is_sure(row), from.saturating_add(signed(after))))
+            // A claim that lost its answer may have come between. Its lock expired, and the repeat of that
+            // was due when the last submit said, not when the settlement did.
+            let next = before.attempt + u32::from(matches!(end, End::Retry { .. }));
+            let is_next = lock.attempt <= next || view.hidden_claims(lock.row) == 0;
+            let is_sure = view.run.is_sure(row) && is_next;
+            Some((is_sure, from.saturating_add(signed(after))))
         }
         _ => None,
     });
