@@ -38,7 +38,8 @@ pub(super) async fn misbehave(kind: Kind, stage: &mut Stage) -> Result<bool> {
     };
     let open = stage.begin(&kind.name(), target, explains);
     let began = std::time::Instant::now();
-    stage.send(chore.job(&task_type)?.id(id.clone())).await?;
+    let job = chore.job(&task_type, &mut stage.dice)?.id(id.clone());
+    stage.send(job).await?;
     if kind == Kind::WorkerAborts {
         let Some(worker) = stage.workers.get_mut(victim) else {
             return Ok(false);

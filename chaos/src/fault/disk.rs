@@ -154,7 +154,7 @@ pub(super) async fn flip_bit(stage: &mut Stage) -> Result<bool> {
     let task_type = own_type(worker.name());
     let id = format!("flip-{}", stage.dice.u32(..));
     let job = Chore::Work(0)
-        .job(&task_type)?
+        .job(&task_type, &mut stage.dice)?
         .id(id.clone())
         .after(millis(1_000));
     let target = Target::Task(format!("{task_type}/{id}"));

@@ -35,7 +35,6 @@ fn try_play(part: &str) -> Result<()> {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .init();
-    fastrand::seed(part.seed);
     let recorder = part.recorder()?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(THREADS)

@@ -7,6 +7,8 @@ use std::time::Duration;
 use delayq_plugin::{DelayQueueJob, Result, TaskContext, TaskError, TaskResult, millis};
 use serde::{Deserialize, Serialize};
 
+use crate::record::digest;
+
 /// Worker threads of a process's runtime.
 pub(crate) const THREADS: usize = 2;
 
@@ -40,22 +42,22 @@ pub(crate) enum Chore {
 
 impl Chore {
     /// Mostly quick ones, some that fail, a few that outlast a lock.
-    pub(crate) fn random(lock_ms: u64) -> Self {
-        match fastrand::u32(0..1_000) {
+    pub(crate) fn random(dice: &mut fastrand::Rng, lock_ms: u64) -> Self {
+        match dice.u32(0..1_000) {
             0..5 => Self::Work(lock_ms + lock_ms / 2),
-            5..55 => Self::Work(fastrand::u64(50..300)),
-            55..255 => Self::Moody(fastrand::u64(0..20)),
-            _ => Self::Work(fastrand::u64(0..10)),
+            5..55 => Self::Work(dice.u64(50..300)),
+            55..255 => Self::Moody(dice.u64(0..20)),
+            _ => Self::Work(dice.u64(0..10)),
         }
     }
 
     /// A job of this type to do it, with some padding, now and then more than fits into a row.
-    pub(crate) fn job(self, task_type: &str) -> Result<DelayQueueJob> {
-        let length = match fastrand::u32(0..100) {
-            0 => fastrand::usize(2_000..20_000),
-            _ => fastrand::usize(0..200),
+    pub(crate) fn job(self, task_type: &str, dice: &mut fastrand::Rng) -> Result<DelayQueueJob> {
+        let length = match dice.u32(0..100) {
+            0 => dice.usize(2_000..20_000),
+            _ => dice.usize(0..200),
         };
-        let padding = std::iter::repeat_with(fastrand::alphanumeric)
+        let padding = std::iter::repeat_with(|| dice.alphanumeric())
             .take(length)
             .collect();
         DelayQueueJob::new(
@@ -73,7 +75,7 @@ impl Chore {
             Self::Work(ms) => tokio::time::sleep(millis(ms)).await,
             Self::Moody(ms) => {
                 tokio::time::sleep(millis(ms)).await;
-                return mood();
+                return mood(cx);
             }
             misdeed if cx.attempt() == 1 => misdeed.misbehave().await,
             _ => {}
@@ -93,8 +95,10 @@ impl Chore {
     }
 }
 
-fn mood() -> TaskResult {
-    match fastrand::u32(0..10) {
+/// Another one in each attempt, and after each release.
+fn mood(cx: &TaskContext) -> TaskResult {
+    let seed = digest(cx.id().as_str().as_bytes()) ^ cx.fence();
+    match fastrand::Rng::with_seed(seed).u32(0..10) {
         0..3 => Err(TaskError::retry("in a mood")),
         3..6 => Err(TaskError::release(millis(20))),
         _ => Ok(()),

@@ -24,6 +24,7 @@ struct Sender {
     per_second: u64,
     tasks: TaskSubmitService,
     sent: Arc<AtomicU64>,
+    dice: fastrand::Rng,
 }
 
 /// Sends until `quiet`, then returns once everything that it began has been accepted.
@@ -44,6 +45,7 @@ pub(crate) async fn submit(
             per_second: (per_second / SENDERS).max(1),
             tasks: TaskSubmitService::new(Arc::clone(&store)),
             sent: Arc::clone(&sent),
+            dice: fastrand::Rng::with_seed(part.seed.wrapping_add(n << 32)),
         };
         senders.spawn(sender.run(Arc::clone(&quiet)));
     }
@@ -59,20 +61,22 @@ pub(crate) async fn submit(
 }
 
 impl Sender {
-    async fn run(self, quiet: Arc<AtomicBool>) {
+    async fn run(mut self, quiet: Arc<AtomicBool>) {
         let mut known: Vec<(String, String)> = Vec::new();
         let mut count = 0;
         while !quiet.load(Ordering::Relaxed) {
-            let size = fastrand::usize(1..=BATCH);
+            let size = self.dice.usize(1..=BATCH);
             let mut jobs = Vec::new();
             for _ in 0..size {
                 count += 1;
-                let task_type = *fastrand::choice(&SHARED_TYPES).unwrap_or(&"alpha");
+                let task_type = *self.dice.choice(&SHARED_TYPES).unwrap_or(&"alpha");
                 let id = format!("{}-{count}", self.name);
-                let Ok(job) = Chore::random(self.lock_ms).job(task_type) else {
+                let Ok(job) =
+                    Chore::random(&mut self.dice, self.lock_ms).job(task_type, &mut self.dice)
+                else {
                     continue;
                 };
-                let delay = fastrand::u64(0..=MAX_DELAY_MS);
+                let delay = self.dice.u64(0..=MAX_DELAY_MS);
                 jobs.push(job.id(id.clone()).after(millis(delay)));
                 known.push((task_type.to_owned(), id));
             }
@@ -80,8 +84,8 @@ impl Sender {
             self.sent.fetch_add(size as u64, Ordering::Relaxed);
             let first = known.len().saturating_sub(100);
             known.drain(..first);
-            if fastrand::u32(0..3) == 0
-                && let Some((task_type, id)) = fastrand::choice(&known)
+            if self.dice.u32(0..3) == 0
+                && let Some((task_type, id)) = self.dice.choice(&known)
             {
                 // Whatever is answered is in the record; an unanswered change is not repeated.
                 let _ = self.change(task_type, id).await;
@@ -104,17 +108,17 @@ impl Sender {
         }
     }
 
-    async fn change(&self, task_type: &str, id: &str) -> Result<()> {
-        match fastrand::u32(0..10) {
+    async fn change(&mut self, task_type: &str, id: &str) -> Result<()> {
+        match self.dice.u32(0..10) {
             0..5 => {
                 self.tasks.cancel(task_type, id).await?;
             }
             5..8 => {
-                let when = When::After(millis(fastrand::u64(0..MAX_DELAY_MS)));
+                let when = When::After(millis(self.dice.u64(0..MAX_DELAY_MS)));
                 self.tasks.reschedule(task_type, id, when).await?;
             }
             _ => {
-                let chore = Chore::Work(fastrand::u64(0..20));
+                let chore = Chore::Work(self.dice.u64(0..20));
                 let padding = "changed".to_owned();
                 self.tasks
                     .update(task_type, id, &Message { chore, padding })
