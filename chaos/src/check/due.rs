@@ -5,7 +5,7 @@ use std::time::Duration;
 use delayq_core::store::CLOCK_GUARD;
 use delayq_core::time::duration_ms;
 
-use super::view::{LockView, TaskView};
+use super::view::{Cause, LockView, TaskView};
 use super::{Findings, Promise};
 use crate::event::{Asked, ChangeAnswer, End};
 use crate::history::{Row, Step, SubmitResult};
@@ -29,7 +29,7 @@ pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings) {
     }
     for (index, lock) in view.locks.iter().enumerate() {
         let before = index.checked_sub(1).and_then(|index| view.locks.get(index));
-        claimed(view, lock, findings);
+        claimed(view, before, lock, findings);
         was_set(view, before, lock, findings);
     }
     for row in view.rows {
@@ -87,8 +87,19 @@ fn receipt(view: &TaskView<'_>, row: &Row, findings: &mut Findings) {
 }
 
 /// The store's own clock had reached the due time when it handed the task out.
-fn claimed(view: &TaskView<'_>, lock: &LockView<'_>, findings: &mut Findings) {
-    let now = lock.call.now.min(lock.call.store_now);
+fn claimed(
+    view: &TaskView<'_>,
+    before: Option<&LockView<'_>>,
+    lock: &LockView<'_>,
+    findings: &mut Findings,
+) {
+    // A lock that has expired is taken by the store's clock alone, whatever the claimer's says.
+    let cause = before.map(|before| view.cause(before, lock));
+    let now = match cause {
+        Some(Cause::Expired(_) | Cause::Rollback) => lock.call.store_now,
+        None if lock.attempt > 1 => lock.call.store_now,
+        _ => lock.call.now.min(lock.call.store_now),
+    };
     // A task accepted while the store's clock was ahead shows no due time before that of its acceptance.
     let first = view.rows.first().map_or(lock.row.from, |row| row.from);
     let off = view.run.excuses.clock_off_ms((first, lock.row.to));

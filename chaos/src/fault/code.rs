@@ -73,3 +73,24 @@ async fn ended(stage: &Stage, task_type: &str, id: &str) -> Result<TaskInfo> {
     }
     failure(format!("{task_type}/{id} does not end"))
 }
+
+/// Gives one worker process a task that lasts, and awaits that it holds it: whoever is killed or stopped
+/// while it holds nothing loses nothing.
+pub(super) async fn occupy(stage: &mut Stage, victim: usize) -> Result<()> {
+    let Some(worker) = stage.workers.get(victim) else {
+        return Ok(());
+    };
+    let task_type = own_type(worker.name());
+    let id = format!("held-{}", stage.dice.u32(..));
+    let chore = Chore::Work(stage.lock_ms / 2);
+    let job = chore.job(&task_type, &mut stage.dice)?.id(id.clone());
+    stage.send(job).await?;
+    for _ in 0..PATIENCE {
+        let found = stage.find(&task_type, &id).await?;
+        if found.is_some_and(|info| info.state != TaskState::Scheduled) {
+            return Ok(());
+        }
+        tokio::time::sleep(millis(5)).await;
+    }
+    failure(format!("{task_type}/{id} is not started"))
+}

@@ -9,6 +9,9 @@ use crate::event::{Explains, Target};
 use crate::proxy::{Controls, Mischief};
 use crate::run::{Failure, Result, Stage};
 
+/// How long it is waited for a request to cut.
+const PATIENCE_MS: u64 = 5_000;
+
 /// The name of a worker or submitter, and the controls of its proxy.
 fn victim(stage: &mut Stage) -> Result<(String, Arc<Controls>)> {
     let names: Vec<_> = stage
@@ -41,6 +44,13 @@ pub(super) async fn cut(kind: Kind, stage: &mut Stage) -> Result<bool> {
         _ => Mischief::CutAfter,
     });
     tokio::time::sleep(millis(span)).await;
+    // An idle process calls at least once in each poll.
+    for _ in 0..PATIENCE_MS / 10 {
+        if controls.cuts() > before {
+            break;
+        }
+        tokio::time::sleep(millis(10)).await;
+    }
     controls.set(Mischief::None);
     stage.end(&open);
     Ok(controls.cuts() > before)

@@ -4,6 +4,7 @@ use delayq_plugin::millis;
 use rustix::process::Signal;
 
 use super::Kind;
+use super::code::occupy;
 use crate::event::{Explains, Target};
 use crate::run::{Process, Result, Stage, StoreKind, failure};
 
@@ -16,6 +17,7 @@ const TRIES: usize = 2_000;
 pub(super) async fn kill_worker(stage: &mut Stage) -> Result<bool> {
     let victim = stage.dice.usize(..stage.workers.len());
     let absence = stage.dice.u64(..ABSENCE_MS);
+    occupy(stage, victim).await?;
     let Some(name) = stage.workers.get(victim).map(|w| w.name().to_owned()) else {
         return Ok(false);
     };
@@ -92,6 +94,7 @@ pub(super) async fn pause(kind: Kind, stage: &mut Stage) -> Result<bool> {
             vec![Explains::LostLock],
         ),
     };
+    occupy(stage, victim).await?;
     let Some(worker) = stage.workers.get(victim) else {
         return Ok(false);
     };
