@@ -132,12 +132,15 @@ impl Figures {
         let Some(fault) = faults.get(number) else {
             return;
         };
-        let is_over = fault.target == Target::Store && fault.ended_ns <= lock.row.to;
-        let since = if is_over {
+        let since = if fault.target == Target::Store {
             fault.ended_ns
         } else {
             fault.begun_ns
         };
+        // A store that comes back while its fault is still being ended: that is no recovery from it.
+        if since > lock.row.to {
+            return;
+        }
         let since = since.max(before.alive);
         let us = lock.row.to.saturating_sub(since) / 1_000;
         self.takeover
