@@ -1,5 +1,10 @@
 //! A real store and a real worker, recorded to files, read again and judged.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "what a test must not do in silence, it does by panicking"
+)]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
