@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use delayq_chaos::check::{Outcome, Verdict, check};
 use delayq_chaos::history::History;
+use delayq_chaos::sim::SimArgs;
 
 /// Breaks delayq on purpose, and checks its promises against what was recorded.
 #[derive(Debug, Parser)]
@@ -32,24 +33,28 @@ enum Command {
         /// The folder with the files.
         folder: PathBuf,
     },
+    /// Attacks the model of the state machine.
+    Sim(SimArgs),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => delayq_chaos::run::run(&args),
         Command::Part { part } => delayq_chaos::run::play(&part),
-        Command::Check { folder } => judge(&folder),
+        Command::Check { folder } => match History::read(&folder) {
+            Ok(history) => report(&check(&history)),
+            Err(error) => fail(&error),
+        },
+        Command::Sim(args) => match args.run(&mut io::stdout()) {
+            Ok(code) => ExitCode::from(code),
+            Err(error) => fail(&error),
+        },
     }
 }
 
-fn judge(folder: &Path) -> ExitCode {
-    match History::read(folder) {
-        Ok(history) => report(&check(&history)),
-        Err(error) => {
-            let _gone = writeln!(io::stderr(), "delayq-chaos: {error}");
-            ExitCode::from(2)
-        }
-    }
+fn fail(error: &dyn std::error::Error) -> ExitCode {
+    let _gone = writeln!(io::stderr(), "delayq-chaos: {error}");
+    ExitCode::from(2)
 }
 
 fn report(verdict: &Verdict) -> ExitCode {
