@@ -2,7 +2,7 @@
 //! it breaks.
 
 use clap::ValueEnum;
-use delayq_chaos::sim::{Bug, Plan, run};
+use delayq_chaos::sim::{Bug, Plan, exhaust, run};
 
 /// Enough for every fault and branch, and for every planted bug.
 const LIFECYCLES: u64 = 200_000;
@@ -79,4 +79,28 @@ bugs! {
     a_second_end_by_a_repeated_settlement_is_found: RepeatedSettleEndsAgain,
     an_at_most_once_start_before_its_settlement_is_found: OnceStartsUnsettled,
     an_error_that_ends_the_handler_is_found: ErrorEndsHandler,
+}
+
+#[test]
+fn no_interleaving_of_a_small_scope_breaks_a_promise() {
+    let exhausted = exhaust(None);
+    assert!(exhausted.finding.is_none(), "{exhausted}");
+    // A search that finds nothing because it goes nowhere would be green, too.
+    assert!(exhausted.states > 1_000_000, "{exhausted}");
+}
+
+#[test]
+fn bugs_are_found_in_the_small_scope_too() {
+    for bug in [
+        Bug::RemovedBeforeRun,
+        Bug::SettleIgnoresFence,
+        Bug::ClaimTakesRunning,
+        Bug::ClaimIgnoresExpiredLocks,
+        Bug::ExpiryNotCounted,
+        Bug::LockNeverExtended,
+    ] {
+        let found = exhaust(Some(bug)).finding;
+        let promise = found.as_ref().map(|finding| finding.violation.promise);
+        assert_eq!(promise, Some(bug.breaks()), "{bug:?}: {found:?}");
+    }
 }

@@ -1,12 +1,19 @@
 //! Drives a world by a seed: what happens when, which faults, and how workers end.
 
+#![allow(
+    clippy::verbose_bit_mask,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "one random number is cut into several dice by masks, and places are small numbers"
+)]
+
 use fastrand::Rng;
 
 use super::bug::Bug;
-use super::call::{End, Kind, Phase};
+use super::call::{Kind, Phase};
 use super::row::{Ms, NEVER, Row, State, TASKS};
 use super::step::{Net, Step};
-use super::store::{Ask, LOCK, Op};
+use super::store::{Ask, Op};
 use super::tally::Fault;
 use super::world::{BEGIN, HANDLERS, STRAYS, Setup, World};
 
@@ -21,33 +28,17 @@ const REPEAT: Ms = 300;
 const SOURCES: usize = OPERATOR + 3;
 const HANDLER: usize = 0;
 const FLIGHT: usize = HANDLER + HANDLERS;
-const REVIVAL: usize = FLIGHT + HANDLERS;
-const SUBMITTER: usize = REVIVAL + HANDLERS;
-const STRAY: usize = SUBMITTER + TASKS;
+pub(super) const REVIVAL: usize = FLIGHT + HANDLERS;
+pub(super) const SUBMITTER: usize = REVIVAL + HANDLERS;
+pub(super) const STRAY: usize = SUBMITTER + TASKS;
 const OPERATOR: usize = STRAY + STRAYS;
-const FAULT: usize = OPERATOR + 1;
-const OUTAGE_END: usize = OPERATOR + 2;
+pub(super) const FAULT: usize = OPERATOR + 1;
+pub(super) const OUTAGE_END: usize = OPERATOR + 2;
 
 /// Above the number of sources; a power of two, so that dividing is cheap.
 const KEY: Ms = 32;
 /// Divides the number of sources.
 const LANES: usize = 3;
-
-/// The faults that happen to a world at a time.
-const SUDDEN: [Fault; 12] = [
-    Fault::HandlerCrashed,
-    Fault::HandlerCrashed,
-    Fault::SubmitterCrashed,
-    Fault::PausedShorterThanLock,
-    Fault::PausedLongerThanLock,
-    Fault::StoreCrashed,
-    Fault::StoreRolledBack,
-    Fault::StoreUnreachable,
-    Fault::StoreClockAhead,
-    Fault::StoreClockBack,
-    Fault::CallerClockAhead,
-    Fault::CallerClockBehind,
-];
 
 /// One world after the other.
 #[derive(Debug)]
@@ -57,18 +48,18 @@ pub(super) struct Driver {
     pub(super) taken: usize,
     /// These steps, while they are recorded.
     steps: Option<Vec<Step>>,
-    rng: Rng,
-    next: [Ms; SOURCES],
-    ends: [[Ms; TASKS]; HANDLERS],
+    pub(super) rng: Rng,
+    pub(super) next: [Ms; SOURCES],
+    pub(super) ends: [[Ms; TASKS]; HANDLERS],
     flights: [Kind; HANDLERS],
     asks: [Ask; TASKS],
     /// Of 64 calls, so many go wrong.
     bad_calls: u8,
     /// Most bad calls are slow ones, and workers take long.
     sluggish: bool,
-    faults_left: u8,
+    pub(super) faults_left: u8,
     ops_left: u8,
-    unreachable: bool,
+    pub(super) unreachable: bool,
     bug: Option<Bug>,
 }
 
@@ -205,7 +196,7 @@ impl Driver {
         !waits && self.next[FLIGHT..].iter().all(|at| *at == NEVER)
     }
 
-    fn step(&mut self, step: Step) -> bool {
+    pub(super) fn step(&mut self, step: Step) -> bool {
         self.taken += 1;
         if let Some(steps) = &mut self.steps {
             steps.push(step);
@@ -259,23 +250,12 @@ impl Driver {
     }
 
     /// Gives requests that nobody waits for a time to arrive.
-    fn plan_strays(&mut self) {
+    pub(super) fn plan_strays(&mut self) {
         for place in 0..STRAYS {
             let planned = self.next[STRAY + place] != NEVER;
             if self.world.strays[place].is_some() && !planned {
                 self.next[STRAY + place] = self.world.now + self.while_long();
             }
-        }
-    }
-
-    /// Mostly shorter than a lock, sometimes longer.
-    fn while_long(&mut self) -> Ms {
-        let dice = self.rng.u32(..);
-        let ms = Ms::from(dice >> 4 & 1_023);
-        match dice & 15 {
-            0 => ms * 8,
-            1..=3 => ms * 3,
-            _ => ms / 2,
         }
     }
 
@@ -369,7 +349,7 @@ impl Driver {
                 self.plan_workers(index);
             }
             Phase::Answered => {
-                self.next[FLIGHT + index] = self.next[REVIVAL + index].max(self.world.now + 1)
+                self.next[FLIGHT + index] = self.next[REVIVAL + index].max(self.world.now + 1);
             }
         }
         self.plan(index);
@@ -396,19 +376,8 @@ impl Driver {
         }
     }
 
-    fn how_it_ends(&mut self) -> End {
-        let dice = self.rng.u32(..);
-        let after = (dice >> 8 & 511) as u16;
-        match dice & 31 {
-            0..=2 => End::Retry { after },
-            3 => End::Release { after },
-            4 => End::Dead,
-            _ => End::Done,
-        }
-    }
-
     /// When this handler acts next.
-    fn plan(&mut self, index: usize) {
+    pub(super) fn plan(&mut self, index: usize) {
         let handler = &self.world.handlers[index];
         self.next[HANDLER + index] = if handler.acts() {
             let ends = self.ends[index].iter().min().copied().unwrap_or(NEVER);
@@ -417,89 +386,9 @@ impl Driver {
             NEVER
         };
     }
-
-    fn revive(&mut self, index: usize) {
-        let handler = small(index);
-        self.next[REVIVAL + index] = NEVER;
-        self.step(Step::Restart { handler });
-        self.step(Step::Continue { handler });
-        self.plan(index);
-    }
-
-    fn fault(&mut self) {
-        let dice = self.rng.u32(..);
-        self.faults_left -= 1;
-        self.next[FAULT] = match self.faults_left {
-            0 => NEVER,
-            _ => self.world.now + Ms::from(dice >> 16 & 4_095),
-        };
-        let handlers = usize::from(self.world.setup.handlers);
-        let index = (dice >> 8 & 0xff) as usize % handlers;
-        let size = (dice >> 4 & 15) as usize;
-        let fault = SUDDEN[self.rng.usize(..SUDDEN.len())];
-        if self.strike(fault, index, size) {
-            self.world.judge.tally.fired(fault);
-        }
-        for index in 0..handlers {
-            self.plan(index);
-        }
-        self.plan_strays();
-    }
-
-    /// Whether the fault could happen.
-    fn strike(&mut self, fault: Fault, index: usize, size: usize) -> bool {
-        let (handler, wait) = (small(index), self.while_long());
-        let ahead = [300, 700, 2_500, 3_600_000][size % 4];
-        match fault {
-            Fault::HandlerCrashed => {
-                self.ends[index] = [NEVER; TASKS];
-                self.next[REVIVAL + index] = self.world.now + wait;
-                self.step(Step::Crash { handler })
-            }
-            Fault::PausedShorterThanLock | Fault::PausedLongerThanLock => {
-                let longer = fault == Fault::PausedLongerThanLock;
-                let least = if longer { LOCK + 1 } else { 0 };
-                let stopped = self.step(Step::Stop { handler });
-                if stopped {
-                    let ms = least + wait % (LOCK / 2);
-                    self.next[REVIVAL + index] = self.world.now + ms;
-                }
-                stopped
-            }
-            Fault::SubmitterCrashed => {
-                let waits = |at: &&mut Ms| **at != NEVER;
-                let mut submitters = self.next[SUBMITTER..STRAY].iter_mut();
-                submitters.find(waits).map(|at| *at = NEVER).is_some()
-            }
-            Fault::StoreCrashed => self.step(Step::CrashStore { undo: 0 }),
-            Fault::StoreRolledBack => {
-                let undo = small(1 + size % 4);
-                self.world.setup.keeps_past && self.step(Step::CrashStore { undo })
-            }
-            Fault::StoreUnreachable => {
-                self.unreachable = true;
-                self.next[OUTAGE_END] = self.world.now + wait + 1;
-                true
-            }
-            Fault::StoreClockAhead => {
-                let ahead = self.world.store_ahead + ahead;
-                self.step(Step::SetStoreClock { ahead })
-            }
-            Fault::StoreClockBack => {
-                let ahead = self.world.store_ahead - ahead;
-                self.step(Step::SetStoreClock { ahead })
-            }
-            Fault::CallerClockAhead => self.step(Step::SetCallerClock { handler, ahead }),
-            Fault::CallerClockBehind => {
-                let ahead = -ahead;
-                self.step(Step::SetCallerClock { handler, ahead })
-            }
-            _ => false,
-        }
-    }
 }
 
 /// The worlds are so small that every index fits.
-fn small(index: usize) -> u8 {
+pub(super) fn small(index: usize) -> u8 {
     u8::try_from(index).unwrap_or(u8::MAX)
 }

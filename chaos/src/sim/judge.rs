@@ -95,7 +95,7 @@ impl Judge {
         let ended = matches!(truth.place, Place::Ended { .. });
         if ended && truth.forget_at <= moment.store {
             *truth = Truth::UNKNOWN;
-            self.seen[usize::from(id)].starts = 0;
+            self.seen[usize::from(id)].begin_anew();
             self.tally.took(Branch::SubmitAfterForgotten);
         } else if ended {
             self.tally.took(Branch::SubmitRepeatedEnded);
@@ -217,7 +217,7 @@ impl Judge {
         let holds = lock.is_some_and(|lock| lock.until > moment.store);
         let twice = seen.started_fence == item.fence;
         seen.started_fence = item.fence;
-        seen.starts += 1;
+        seen.starts += u8::from(item.fence > seen.earlier_fence);
         let again = once && seen.starts > 1 && !seen.undone;
         let excused = seen.undone && moment.store * 1_000 <= seen.max_fence;
         if twice && !excused {
@@ -326,7 +326,7 @@ impl Judge {
             }
             (Op::Requeue, OpAnswer::Requeued) => {
                 *truth = Truth::fresh(moment.store);
-                self.seen[usize::from(id)].starts = 0;
+                self.seen[usize::from(id)].begin_anew();
                 self.tally.took(Branch::Requeued);
             }
             (Op::Cancel, OpAnswer::NotFound) => self.tally.took(Branch::CancelUnknown),

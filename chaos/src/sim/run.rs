@@ -109,7 +109,7 @@ pub fn run(plan: Plan) -> Report {
     report
 }
 
-/// A seed for each world (SplitMix64).
+/// A seed for each world (the mixer of `SplitMix64`).
 fn mix(seed: u64, world: u64) -> u64 {
     let mut z = seed.wrapping_add(world.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -206,7 +206,7 @@ impl Node {
             let is_answered = calls[kind as usize].phase == Phase::Answered;
             if is_answered && self.budget.lost_replies > 0 {
                 offer(Step::GiveUp { handler, kind }, |budget| {
-                    budget.lost_replies -= 1
+                    budget.lost_replies -= 1;
                 });
             }
         }

@@ -95,6 +95,8 @@ pub(super) struct Seen {
     pub(super) started_fence: i64,
     /// Starts since the submit or the last requeue.
     pub(super) starts: u8,
+    /// Fences up to this one belong to what was before that.
+    pub(super) earlier_fence: i64,
     /// A rollback took back something of it.
     pub(super) undone: bool,
 }
@@ -105,6 +107,15 @@ impl Seen {
         max_fence: 0,
         started_fence: 0,
         starts: 0,
+        earlier_fence: 0,
         undone: false,
     };
+}
+
+impl Seen {
+    /// The id begins anew: starts by earlier locks may still come, and do not count.
+    pub(super) fn begin_anew(&mut self) {
+        self.starts = 0;
+        self.earlier_fence = self.max_fence;
+    }
 }
