@@ -199,6 +199,7 @@ impl Judge {
             return;
         }
         if seen.undone && moment.store * 1_000 <= seen.max_fence {
+            seen.excused_fence = item.fence;
             self.tally.excused(Excuse::FenceTwice);
             return;
         }
@@ -219,7 +220,7 @@ impl Judge {
         seen.started_fence = item.fence;
         seen.starts += u8::from(item.fence > seen.earlier_fence);
         let again = once && seen.starts > 1 && !seen.undone;
-        let excused = seen.undone && moment.store * 1_000 <= seen.max_fence;
+        let excused = seen.excused_fence == item.fence;
         if twice && !excused {
             self.blame(Promise::ExplainedRepeats, item.id, "one claim starts twice");
         } else if again {

@@ -93,6 +93,8 @@ pub(super) struct Seen {
     pub(super) accepted: bool,
     pub(super) max_fence: i64,
     pub(super) started_fence: i64,
+    /// A fence that was given twice for a reason outside of what is promised.
+    pub(super) excused_fence: i64,
     /// Starts since the submit or the last requeue.
     pub(super) starts: u8,
     /// Fences up to this one belong to what was before that.
@@ -106,6 +108,7 @@ impl Seen {
         accepted: false,
         max_fence: 0,
         started_fence: 0,
+        excused_fence: 0,
         starts: 0,
         earlier_fence: 0,
         undone: false,
