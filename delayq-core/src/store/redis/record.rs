@@ -164,9 +164,17 @@ impl<'a> Head<'a> {
             kind,
             time,
             fixed,
-            checksum: u32::from_str_radix(checksum, 16).ok()?,
+            checksum: read_checksum(checksum)?,
         })
     }
+}
+
+/// As `tail` writes it, and as the scripts compare it: a text.
+fn read_checksum(text: &str) -> Option<u32> {
+    let is_known = text
+        .bytes()
+        .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_known.then(|| u32::from_str_radix(text, 16).ok())?
 }
 
 /// The number that `text` begins with, and what follows.
@@ -208,9 +216,9 @@ pub(super) fn decode_trail(trail: &[u8]) -> Option<Trail> {
     if fields.next() != Some("1") {
         return None;
     }
-    let mut count = || fields.next()?.parse().ok();
+    let mut count = || number(fields.next()?)?.parse().ok();
     let (failures, lock_expiries, releases, requeues) = (count()?, count()?, count()?, count()?);
-    let _settled_fence = fields.next()?;
+    let _settled_fence = number(fields.next()?)?;
     let succeeded = match fields.next()? {
         "" => Vec::new(),
         names => serde_json::from_str(names).ok()?,
@@ -220,9 +228,18 @@ pub(super) fn decode_trail(trail: &[u8]) -> Option<Trail> {
         lock_expiries,
         releases,
         requeues,
-        last_error: error.strip_prefix('+').map(str::to_owned),
+        last_error: match error.strip_prefix('+') {
+            Some(error) => Some(error.to_owned()),
+            None => error.starts_with('-').then_some(None)?,
+        },
         succeeded,
     })
+}
+
+/// `text` when it is digits, as the scripts require; `parse` takes a sign, too.
+fn number(text: &str) -> Option<&str> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(text)
 }
 
 /// How a trail keeps the workers that have succeeded: JSON, which has no line feed; nothing for none.
@@ -342,9 +359,7 @@ mod tests {
             for bit in 0..8 {
                 let mut damaged = record.clone();
                 damaged[at] ^= 1 << bit;
-                // The hex digits of the checksum may change their case.
-                let same = damaged.eq_ignore_ascii_case(&record) && record[at].is_ascii_hexdigit();
-                assert!(decode(damaged).is_err() || same, "bit {bit} of byte {at}");
+                assert!(decode(damaged).is_err(), "bit {bit} of byte {at}");
             }
         }
     }
@@ -376,11 +391,5 @@ mod tests {
             prop_assert_eq!(decode(stored(&task(job))), Ok(expected));
         }
 
-        #[test]
-        fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = decode(bytes.clone());
-            let _ = decode([b"1{\"s\":1".as_slice(), &bytes].concat());
-            let _ = (decode_trail(&bytes), decode_lock(&bytes), decode_end(&bytes));
-        }
     }
 }
