@@ -28,6 +28,11 @@ impl StoredExpiry {
         }
     }
 
+    /// Whether it is none that was ever stored: the checksum has -1 for none.
+    pub(super) fn is_damaged(self) -> bool {
+        [self.at, self.after].iter().flatten().any(|ms| *ms < 0)
+    }
+
     /// When a task last asked for at `due` expires.
     pub(super) fn time(self, due: Timestamp) -> Option<Timestamp> {
         let at = self.at.map(Timestamp::from_millis);

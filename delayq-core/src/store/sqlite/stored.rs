@@ -160,6 +160,9 @@ impl Stored {
                 "corrupt: the record's checksum is {found:x}, not {stored:x} as when it was stored"
             ));
         }
+        if self.expiry.is_damaged() {
+            return Some("corrupt: the expiry is before 1970".to_owned());
+        }
         let headers = read_headers(self.headers.as_deref());
         headers
             .is_none()
@@ -212,7 +215,7 @@ fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
 }
 
 /// Worker names; damaged ones are forgotten, and their workers run again.
-fn read_names(text: &str) -> Vec<String> {
+pub(super) fn read_names(text: &str) -> Vec<String> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
