@@ -43,7 +43,8 @@ impl Server {
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         let scheme = if is_tls { "rediss" } else { "redis" };
-        let place = format!("{scheme}://{}/{}", info.addr(), info.redis_settings().db());
+        let addr = address(info.addr());
+        let place = format!("{scheme}://{addr}/{}", info.redis_settings().db());
         let client = redis::Client::open(info).map_err(|error| fault::invalid(&error))?;
         Ok(Self {
             client,
@@ -74,6 +75,18 @@ impl Server {
         self.client
             .get_multiplexed_async_connection_with_config(&config)
             .await
+    }
+}
+
+/// `HOST:PORT` as it stands in a URL: an IPv6 address has brackets there.
+fn address(addr: &ConnectionAddr) -> String {
+    match addr {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }
+            if host.contains(':') =>
+        {
+            format!("[{host}]:{port}")
+        }
+        _ => addr.to_string(),
     }
 }
 
@@ -112,6 +125,8 @@ mod tests {
         let server = parse("redis://user:hunter2@localhost:7000/3").unwrap();
         assert_eq!(&*server.place(), "redis://localhost:7000/3");
         assert_eq!(&*parse("rediss://h").unwrap().place(), "rediss://h:6379/0");
+        let place = parse("redis://:hunter2@[::1]:7000").unwrap().place();
+        assert_eq!(&*place, "redis://[::1]:7000/0");
     }
 
     #[test]
