@@ -20,8 +20,42 @@ const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB or rediss://
 /// # Errors
 /// [`Error::InvalidInput`] for a URL of another form; [`Error::Misconfigured`], with the line to change,
 /// when the store cannot keep the durability class; whatever the store says when it cannot be opened.
-pub async fn open_store(url: &str, mut options: StoreOptions) -> Result<Arc<dyn Store>> {
+pub async fn open_store(url: &str, options: StoreOptions) -> Result<Arc<dyn Store>> {
+    let (place, options) = parse(url, options)?;
+    match place {
+        Place::Memory => memory(options),
+        #[cfg(feature = "sqlite")]
+        Place::Sqlite { path, relaxed } => sqlite(path, options, relaxed).await,
+        #[cfg(not(feature = "sqlite"))]
+        Place::Sqlite { path, relaxed } => Err(missing_feature("sqlite", (path, options, relaxed))),
+        #[cfg(feature = "redis")]
+        Place::Redis(url) => redis(url, options).await,
+        #[cfg(not(feature = "redis"))]
+        Place::Redis(url) => Err(missing_feature("redis", (url, options))),
+    }
+}
+
+/// What a store URL names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place<'a> {
+    Memory,
+    Sqlite {
+        path: &'a str,
+        /// `sync=normal`.
+        relaxed: bool,
+    },
+    /// The URL without its query.
+    Redis(&'a str),
+}
+
+fn parse(url: &str, mut options: StoreOptions) -> Result<(Place<'_>, StoreOptions)> {
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    if query.contains('@') {
+        // What stands before it may be a password, and is not shown.
+        return Err(Error::InvalidInput(format!(
+            "the store URL has a `?` before its `@`: write %3F for one in a password; {FORMS}"
+        )));
+    }
     let mut relaxed = false;
     for (key, value) in query
         .split('&')
@@ -40,21 +74,28 @@ pub async fn open_store(url: &str, mut options: StoreOptions) -> Result<Arc<dyn 
             }
         }
     }
-    match place.split_once(':') {
-        Some(("memory", "")) => memory(options),
-        #[cfg(feature = "sqlite")]
-        Some(("sqlite", path)) => sqlite(path, options, relaxed).await,
-        #[cfg(not(feature = "sqlite"))]
-        Some(("sqlite", _)) => Err(missing_feature("sqlite", (options, relaxed))),
-        #[cfg(feature = "redis")]
-        Some(("redis" | "rediss", _)) => redis(place, options).await,
-        #[cfg(not(feature = "redis"))]
-        Some(("redis" | "rediss", _)) => Err(missing_feature("redis", options)),
-        _ => Err(Error::InvalidInput(format!(
-            "unknown store URL {:?}: {FORMS}",
-            without_secrets(place)
-        ))),
+    let place = match place.split_once(':') {
+        Some(("memory", "")) => Place::Memory,
+        Some(("sqlite", path)) => sqlite_place(path, relaxed)?,
+        Some(("redis" | "rediss", _)) => Place::Redis(place),
+        _ => {
+            return Err(Error::InvalidInput(format!(
+                "unknown store URL {:?}: {FORMS}",
+                without_secrets(place)
+            )));
+        }
+    };
+    Ok((place, options))
+}
+
+fn sqlite_place(path: &str, relaxed: bool) -> Result<Place<'_>> {
+    let path = path.strip_prefix("//").unwrap_or(path);
+    if path.is_empty() {
+        return Err(Error::InvalidInput(
+            "the store URL names no file: write sqlite:PATH".to_owned(),
+        ));
     }
+    Ok(Place::Sqlite { path, relaxed })
 }
 
 fn key_value(pair: &str) -> (&str, &str) {
@@ -103,12 +144,6 @@ fn memory(options: StoreOptions) -> Result<Arc<dyn Store>> {
 #[cfg(feature = "sqlite")]
 async fn sqlite(path: &str, options: StoreOptions, relaxed: bool) -> Result<Arc<dyn Store>> {
     use delayq_core::store::{SqliteStore, SqliteSync};
-    let path = path.strip_prefix("//").unwrap_or(path);
-    if path.is_empty() {
-        return Err(Error::InvalidInput(
-            "the store URL names no file: write sqlite:PATH".to_owned(),
-        ));
-    }
     let sync = if relaxed {
         SqliteSync::Normal
     } else {
