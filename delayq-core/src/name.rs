@@ -166,6 +166,9 @@ impl fmt::Display for TypePattern {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -4,6 +4,8 @@
 
 mod args;
 mod function;
+#[cfg(test)]
+mod fuzz;
 mod implementation;
 mod value;
 

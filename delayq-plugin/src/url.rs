@@ -163,3 +163,6 @@ fn missing_feature<T>(name: &str, _unused: T) -> Error {
         "this build has no {name} store: enable the feature {name} of delayq-plugin"
     ))
 }
+
+#[cfg(test)]
+mod fuzz;

@@ -134,7 +134,7 @@ fn unquoted(value: &Expr) -> Option<String> {
     parse_duration(&text).map(|_| text)
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
+pub(super) fn parse_duration(text: &str) -> Option<Duration> {
     let days = SpanRelativeTo::days_are_24_hours();
     let duration = match text.parse::<SignedDuration>() {
         Ok(duration) => duration,

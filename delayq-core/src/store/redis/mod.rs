@@ -16,6 +16,8 @@ mod claim;
 mod client;
 mod dead;
 mod flight;
+#[cfg(test)]
+mod fuzz;
 mod keys;
 mod preflight;
 mod query;

@@ -42,6 +42,8 @@ mod tx;
 mod writer;
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;
 
 pub use self::sync::SqliteSync;

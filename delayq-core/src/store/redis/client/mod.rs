@@ -13,6 +13,8 @@ use tokio::sync::oneshot;
 
 mod command;
 mod fault;
+#[cfg(test)]
+mod fuzz;
 mod link;
 mod reply;
 mod server;

@@ -1,0 +1,166 @@
+//! Fuzz targets: the stored forms. Damage to a file can put anything into a row.
+
+use std::time::Duration;
+
+use delayq_fuzz::bolero::check;
+use delayq_fuzz::{Accident, damage, spell};
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+
+use super::record::{StoredExpiry, checksum, headers_text, read_headers};
+use super::stored::{Stored, names_text, read_names};
+use crate::job::Expiry;
+use crate::task::Headers;
+use crate::time::Timestamp;
+
+/// What headers and names are made of.
+const JSON: [&str; 18] = [
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    "\"a\"",
+    ":",
+    ",",
+    "\"a\":\"b\"",
+    "{\"a\":\"b\"}",
+    "[\"a\"]",
+    "null",
+    "1",
+    "\\u0000",
+    "\\ud83d\\ude00",
+    "\\",
+    " ",
+    "\u{1F600}",
+];
+
+#[test]
+fn headers_and_names_are_read_the_same_again() {
+    type Lists = (Vec<(String, String)>, Vec<String>);
+    check!()
+        .with_type::<(Vec<u8>, Lists)>()
+        .for_each(|(bytes, (headers, names))| {
+            let headers: Headers = headers.iter().cloned().collect();
+            assert_eq!(
+                read_headers(headers_text(&headers).as_deref()),
+                Some(headers)
+            );
+            let read = |names: &[String]| {
+                names_text(names).map_or_else(Vec::new, |text| read_names(&text))
+            };
+            assert_eq!(&read(names), names);
+            let text = spell(bytes, &JSON);
+            if let Some(headers) = read_headers(Some(&text)) {
+                assert!(text.trim_start().starts_with('{'), "{text}");
+                assert_eq!(
+                    read_headers(headers_text(&headers).as_deref()),
+                    Some(headers)
+                );
+            }
+            let names = read_names(&text);
+            assert_eq!(read(&names), names);
+        });
+}
+
+/// The parts that the checksum covers.
+type Parts = (Vec<u8>, Option<String>, Option<(bool, u32)>);
+
+fn sum((message, headers, expiry): &Parts) -> i64 {
+    let expiry = expiry.map(|(is_span, ms)| match is_span {
+        true => Expiry::AfterDue(Duration::from_millis(u64::from(ms))),
+        false => Expiry::At(Timestamp::from_millis(i64::from(ms))),
+    });
+    checksum(message, headers.as_deref(), StoredExpiry::new(expiry))
+}
+
+#[test]
+fn a_part_that_changed_changes_the_checksum() {
+    check!()
+        .with_type::<(Parts, Accident, u8)>()
+        .for_each(|(parts, accident, bit)| {
+            let before = sum(parts);
+            assert!(before >= 0 && before >> 32 == i64::try_from(parts.0.len()).unwrap());
+            let mut hurt = parts.clone();
+            damage(&mut hurt.0, &[*accident]);
+            // CRC-32 finds every change of one byte, and the length is kept beside it.
+            assert_eq!(sum(&hurt) == before, hurt.0 == parts.0);
+            let (message, headers, _) = parts.clone();
+            if let Some((is_span, ms)) = parts.2 {
+                let others = [(is_span, ms ^ (1 << (bit % 32))), (!is_span, ms)];
+                for other in others.map(|other| (message.clone(), headers.clone(), Some(other))) {
+                    assert_ne!(sum(&other), before);
+                }
+            }
+        });
+}
+
+/// A value of one column, as kind and number.
+fn value((kind, number): (u8, i64)) -> Value {
+    match kind % 8 {
+        0 | 1 => Value::Null,
+        2 => Value::Integer(number),
+        3 => Value::Integer(number % 7),
+        4 => Value::Text(spell(&number.to_le_bytes(), &JSON)),
+        5 => Value::Blob(number.to_le_bytes().to_vec()),
+        6 => Value::Integer(number.abs() % Timestamp::MAX.as_millis()),
+        _ => Value::Real(f64::from_bits(number.cast_unsigned())),
+    }
+}
+
+/// A sound row, in the order of the columns of `select_stored`.
+fn sound_row(message: &[u8]) -> Vec<Value> {
+    let sum = checksum(message, None, StoredExpiry::default());
+    let numbers = [1, 0, 5, 5, 0, 0, 0, 0, 0, 0, sum, 0].map(Value::Integer);
+    let mut row = numbers.to_vec();
+    row.push(Value::Text("order-42".to_owned()));
+    row.extend([Value::Null, Value::Integer(5), Value::Null, Value::Null]);
+    row.extend([
+        Value::Integer(0),
+        Value::Integer(0),
+        Value::Null,
+        Value::Null,
+        Value::Null,
+    ]);
+    row.push(Value::Blob(message.to_vec()));
+    row
+}
+
+#[test]
+fn a_row_of_anything_is_read_or_refused() {
+    let connection = Connection::open_in_memory().unwrap();
+    let columns = (1..=23).map(|n| format!("?{n}")).collect::<Vec<_>>();
+    let select = format!("SELECT {}", columns.join(","));
+    let connection = std::panic::AssertUnwindSafe(connection);
+    type Change = (u8, u8, i64);
+    check!()
+        .with_type::<(Vec<u8>, Vec<Change>)>()
+        .for_each(|(message, changes)| {
+            let mut row = sound_row(message);
+            let (changed, _) = changes.split_at(changes.len().min(3));
+            for (column, kind, number) in changed {
+                row[usize::from(column % 23)] = value((*kind, *number));
+            }
+            let mut statement = connection.prepare_cached(&select).unwrap();
+            let read = statement.query_row(params_from_iter(&row), Stored::read);
+            let Ok(stored) = read else { return };
+            let is_sound = stored.damage().is_none();
+            let is_as_written = [10, 15, 16, 21, 22]
+                .iter()
+                .all(|column| row[*column] == sound_row(message)[*column]);
+            assert!(is_sound || !is_as_written, "{:?}", stored.damage());
+            // The message and the times of expiry are what the checksum was made of; no message is an empty one.
+            let mut sound = sound_row(message);
+            if message.is_empty() && row[22] == Value::Null {
+                sound[22] = Value::Null;
+            }
+            let is_hurt = [15, 16, 22]
+                .iter()
+                .any(|column| row[*column] != sound[*column]);
+            let hurt = is_hurt && row[10] == sound[10];
+            assert!(!is_sound || !hurt, "{row:?}");
+            if let Some(info) = stored.into_info() {
+                assert!(is_sound || info.state.is_ended() || info.trail.last_error.is_some());
+            }
+        });
+}
