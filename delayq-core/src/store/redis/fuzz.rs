@@ -36,9 +36,12 @@ fn task((delay, at, expiry, headers, message): &Content) -> NewTask {
             Some(delay) => When::After(within(u64::from(*delay))),
             None => When::At(start.minus(Duration::from_secs(9)).plus(within(*at))),
         },
-        expiry: expiry.map(|(is_span, ms)| match is_span {
-            true => Expiry::AfterDue(within(ms)),
-            false => Expiry::At(start.plus(within(ms))),
+        expiry: expiry.map(|(is_span, ms)| {
+            if is_span {
+                Expiry::AfterDue(within(ms))
+            } else {
+                Expiry::At(start.plus(within(ms)))
+            }
         }),
         on_conflict: OnConflict::Reject,
         message: message.clone(),

@@ -67,9 +67,12 @@ fn headers_and_names_are_read_the_same_again() {
 type Parts = (Vec<u8>, Option<String>, Option<(bool, u32)>);
 
 fn sum((message, headers, expiry): &Parts) -> i64 {
-    let expiry = expiry.map(|(is_span, ms)| match is_span {
-        true => Expiry::AfterDue(Duration::from_millis(u64::from(ms))),
-        false => Expiry::At(Timestamp::from_millis(i64::from(ms))),
+    let expiry = expiry.map(|(is_span, ms)| {
+        if is_span {
+            Expiry::AfterDue(Duration::from_millis(u64::from(ms)))
+        } else {
+            Expiry::At(Timestamp::from_millis(i64::from(ms)))
+        }
     });
     checksum(message, headers.as_deref(), StoredExpiry::new(expiry))
 }
@@ -94,6 +97,9 @@ fn a_part_that_changed_changes_the_checksum() {
             }
         });
 }
+
+/// A column, and the kind and number of its new value.
+type Change = (u8, u8, i64);
 
 /// A value of one column, as kind and number.
 fn value((kind, number): (u8, i64)) -> Value {
@@ -132,7 +138,6 @@ fn a_row_of_anything_is_read_or_refused() {
     let columns = (1..=23).map(|n| format!("?{n}")).collect::<Vec<_>>();
     let select = format!("SELECT {}", columns.join(","));
     let connection = std::panic::AssertUnwindSafe(connection);
-    type Change = (u8, u8, i64);
     check!()
         .with_type::<(Vec<u8>, Vec<Change>)>()
         .for_each(|(message, changes)| {
