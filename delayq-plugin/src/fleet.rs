@@ -19,11 +19,12 @@ use crate::plugin::Settings;
 use crate::roster::Roster;
 use crate::scheduler::SchedulerThread;
 
-/// How often the list of types is read, in polls: for new ones that a pattern matches, of which a wake-up
-/// usually tells earlier, and for served ones that are gone.
+/// How often the list of types is read, in polls, for new ones that a pattern matches: usually a wake-up
+/// tells earlier.
 const POLLS_PER_LISTING: u32 = 5;
-/// How often the store is asked whether it can still keep its promises, at most: it takes it a millisecond.
-const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// How often the store is asked whether it can still keep its promises, in polls, and the list of types is
+/// read for served ones that are gone. Seldom, as an idle type costs the store one call a poll, and no more.
+const POLLS_PER_CHECK: u32 = 600;
 /// The thread that routes wake-ups.
 const ROUTER_THREAD: &str = "delayq";
 
@@ -336,11 +337,19 @@ fn kind_of(error: &Error) -> std::mem::Discriminant<Error> {
 async fn route(shared: Arc<Shared>, mut wakeups: Wakeups) {
     let clock = Arc::clone(&shared.settings.clock);
     let mut phase = shared.phase.subscribe();
-    let listing = shared.settings.poll.saturating_mul(POLLS_PER_LISTING);
-    let (mut trouble, mut next_check) = (None, CHECK_INTERVAL);
+    let poll = shared.settings.poll;
+    let (listing, checking) = (
+        poll.saturating_mul(POLLS_PER_LISTING),
+        poll.saturating_mul(POLLS_PER_CHECK),
+    );
+    let mut trouble = None;
+    let mut next_check = clock.elapsed().saturating_add(checking);
     loop {
-        let next_listing = clock.elapsed().saturating_add(listing);
-        let mut timer = clock.sleep_until(next_listing);
+        let mut next_look = next_check;
+        if shared.roster.has_patterns() {
+            next_look = next_look.min(clock.elapsed().saturating_add(listing));
+        }
+        let mut timer = clock.sleep_until(next_look);
         loop {
             tokio::select! {
                 wakeup = wakeups.next() => match wakeup {
@@ -354,8 +363,10 @@ async fn route(shared: Arc<Shared>, mut wakeups: Wakeups) {
         }
         let rounds = async {
             if next_check <= clock.elapsed() {
-                next_check = clock.elapsed().saturating_add(CHECK_INTERVAL);
                 shared.check_store(&mut trouble).await;
+                // The end of a trouble is news, too.
+                let pause = if trouble.is_some() { listing } else { checking };
+                next_check = clock.elapsed().saturating_add(pause);
             }
             shared.look_at_types().await;
         };

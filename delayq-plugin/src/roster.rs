@@ -86,6 +86,11 @@ impl Roster {
         self.hands.is_empty()
     }
 
+    pub(crate) fn has_patterns(&self) -> bool {
+        let is_prefix = |hand: &Hand| matches!(hand.pattern, TypePattern::Prefix(_));
+        self.hands.iter().any(is_prefix)
+    }
+
     /// The types that are served by name, each once.
     pub(crate) fn exact_types(&self) -> Vec<TaskType> {
         let mut types: Vec<_> = self.hands.iter().filter_map(exact_type).cloned().collect();

@@ -88,6 +88,8 @@ async fn serve_with(
 ) -> (DelayQueuePlugin, Starts) {
     listen_to_log();
     let starts = Starts::default();
+    // The store is checked every 600 polls.
+    let builder = builder.poll_interval(Duration::from_millis(10));
     let mut builder = builder.without_registered_workers();
     for task_type in types {
         let worker = Counting(Arc::clone(&starts));
