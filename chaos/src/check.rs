@@ -1,6 +1,6 @@
 //! The checker: holds the history of a run against each promise.
 //!
-//! Each rule looks at one task at a time, in a [`TaskView`]. What a call did is certain when it was
+//! Each rule looks at one task at a time, in a `TaskView`. What a call did is certain when it was
 //! answered and no fault may have undone it; everything else gets the benefit of the doubt, and every
 //! repeat needs a cause of its own.
 

@@ -15,7 +15,7 @@ use super::{sink, submitter, worker};
 use crate::event::What;
 use crate::record::Recorder;
 
-/// Does what `part`, a [`Part`] as JSON, says. The process dies with the one that started it, also when
+/// Does what `part`, a `Part` as JSON, says. The process dies with the one that started it, also when
 /// that is killed, and also when it is stopped itself.
 #[must_use]
 pub fn play(part: &str) -> ExitCode {

@@ -1,7 +1,7 @@
 //! The state machine of tasks, locks, fences, clocks and crashes, as a simulation without I/O.
 //!
 //! A world is a store, up to three handlers, four submitters, an operator, and what is between them.
-//! Every step of it is a value ([`step`]), so a world is repeated by its seed, and cut down to the
+//! Every step of it is a value (`step`), so a world is repeated by its seed, and cut down to the
 //! steps that matter. The judge knows what the store answered, not what it holds, and compares.
 
 #![allow(
