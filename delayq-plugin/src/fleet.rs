@@ -304,7 +304,12 @@ impl Shared {
             (Some(error), before) if before.as_ref().map(kind_of) != Some(kind_of(error)) => {
                 error!(%error, "the store cannot keep what it promises");
             }
-            (None, Some(_)) => info!("the store can keep what it promises again"),
+            (None, Some(_)) => {
+                info!(
+                    store = self.store.name(),
+                    "the store can keep what it promises again"
+                );
+            }
             _ => {}
         }
         *trouble = found;

@@ -47,8 +47,19 @@ fn listen_to_log() {
         let log = tracing_subscriber::fmt()
             .with_writer(|| Log)
             .with_ansi(false);
-        log.with_max_level(tracing::Level::WARN).init();
+        log.with_max_level(tracing::Level::INFO).init();
     });
+}
+
+/// Awaits so many lines of the log that have all these words.
+async fn logged_times(times: usize, words: &[&str]) {
+    until(&format!("{times} lines of the log with {words:?}"), || {
+        let log = String::from_utf8_lossy(&LOG.lock().unwrap()).into_owned();
+        let has_all = |line: &&str| words.iter().all(|word| line.contains(word));
+        let found = log.lines().filter(has_all).count();
+        std::future::ready((found >= times).then_some(()))
+    })
+    .await;
 }
 
 /// Awaits a line of the log that has all these words.
