@@ -1,5 +1,6 @@
 //! One command line: shown as a person would type it, then run.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -100,9 +101,22 @@ impl Call {
             .map_or(("", &[][..]), |(p, a)| (p, a));
         let mut command = Command::new(program);
         command.args(arguments).current_dir(&self.folder);
+        // This program's own package is none of cargo's business: build scripts that look at these
+        // variables would be built anew whenever cargo is called from here, and again by hand.
+        for (name, _) in std::env::vars_os() {
+            if is_of_this_package(&name) {
+                command.env_remove(name);
+            }
+        }
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
+}
+
+/// Whether cargo has set this variable for the program that it runs.
+fn is_of_this_package(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
 
 impl fmt::Display for Call {
@@ -142,6 +156,18 @@ mod tests {
             call.to_string(),
             r"cd target && RUSTDOCFLAGS='-D warnings' cargo doc --no-deps 'it'\''s'"
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_call_does_not_inherit_the_package_of_this_program() {
+        // Set by the cargo that runs this test.
+        assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+        let environment = Call::new("env").output().expect("it is everywhere");
+        let inherited = environment
+            .lines()
+            .find(|line| line.starts_with("CARGO_PKG_"));
+        assert_eq!(inherited, None);
     }
 
     #[test]
