@@ -23,6 +23,10 @@ use crate::name::TaskType;
 /// is worth asking again, and what a task that waits for it may notice.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
+/// How often a script is loaded for one call: again only when somebody flushes the scripts between its
+/// loading and the call, each time anew.
+const MAX_LOADS: usize = 10;
+
 /// What a connection is for.
 #[derive(Clone)]
 pub(super) enum Purpose {
@@ -233,10 +237,15 @@ impl Live {
             pipeline.add_command(command.cmd);
         }
         let mut answers = self.send(&pipeline).await;
-        let missing: Vec<usize> = (0..answers.len())
-            .filter(|at| matches!(answers.get(*at), Some(Err(error)) if fault::is_no_script(error)))
-            .collect();
-        if !missing.is_empty() {
+        for _ in 0..MAX_LOADS {
+            let missing: Vec<usize> = (0..answers.len())
+                .filter(
+                    |at| matches!(answers.get(*at), Some(Err(error)) if fault::is_no_script(error)),
+                )
+                .collect();
+            if missing.is_empty() {
+                break;
+            }
             let mut again = redis::Pipeline::new();
             for at in &missing {
                 if let (Some(Some(script)), Some(cmd)) =

@@ -1,0 +1,145 @@
+//! Claims whose answers were lost: the next claim of the type names them, and the script gives back what they
+//! took. Otherwise their tasks would wait for the end of locks of which nobody knows, and have lost an attempt.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::name::TaskType;
+
+/// Lost claims of a type that are named; of more, the elder ones keep their locks until these end.
+const MAX_LOST: usize = 16;
+
+/// The claims of one store that have no answer, or may have had one that nobody saw.
+#[derive(Debug, Default)]
+pub(super) struct Unanswered(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    last: u64,
+    lost: HashMap<TaskType, Vec<Lost>>,
+}
+
+/// A claim that may have taken tasks.
+#[derive(Debug)]
+struct Lost {
+    number: u64,
+    since: Instant,
+    /// How long its locks last, if it took any.
+    lock_for: Duration,
+}
+
+/// A claim on its way. Dropped without an answer, it counts as lost: so does one that its caller gave up.
+#[derive(Debug)]
+pub(super) struct OpenClaim<'a> {
+    unanswered: &'a Unanswered,
+    task_type: &'a TaskType,
+    pub(super) number: u64,
+    /// The lost ones before it, each between blanks; empty without any.
+    pub(super) lost: String,
+    lock_for: Duration,
+    has_answer: bool,
+}
+
+impl Unanswered {
+    pub(super) fn begin<'a>(
+        &'a self,
+        task_type: &'a TaskType,
+        lock_for: Duration,
+    ) -> OpenClaim<'a> {
+        let mut state = self.state();
+        state.last += 1;
+        let number = state.last;
+        let mut numbers = String::new();
+        if let Some(lost) = state.lost.get_mut(task_type) {
+            // An answer to a later claim is no sign that an earlier one will not yet arrive at the server.
+            lost.retain(|claim| claim.since.elapsed() < claim.lock_for);
+            for claim in lost {
+                numbers.push_str(&format!(" {} ", claim.number));
+            }
+        }
+        if numbers.is_empty() {
+            state.lost.remove(task_type);
+        }
+        OpenClaim {
+            unanswered: self,
+            task_type,
+            number,
+            lost: numbers,
+            lock_for,
+            has_answer: false,
+        }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        // No panic leaves the state half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OpenClaim<'_> {
+    /// It was answered, or has surely done nothing.
+    pub(super) fn answered(mut self) {
+        self.has_answer = true;
+    }
+}
+
+impl Drop for OpenClaim<'_> {
+    fn drop(&mut self) {
+        if self.has_answer {
+            return;
+        }
+        let mut state = self.unanswered.state();
+        let lost = state.lost.entry(self.task_type.clone()).or_default();
+        if lost.len() == MAX_LOST {
+            lost.remove(0);
+        }
+        lost.push(Lost {
+            number: self.number,
+            since: Instant::now(),
+            lock_for: self.lock_for,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task_type(name: &str) -> TaskType {
+        TaskType::new(name).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lost_claims_are_named_while_their_locks_last() {
+        let (unanswered, a, b) = (Unanswered::default(), task_type("a"), task_type("b"));
+        let lock = Duration::from_secs(10);
+        unanswered.begin(&a, lock).answered();
+        drop(unanswered.begin(&a, lock));
+        tokio::time::advance(lock / 2).await;
+        drop(unanswered.begin(&a, lock));
+        assert_eq!(unanswered.begin(&b, lock).lost, "");
+        let next = unanswered.begin(&a, lock);
+        assert_eq!((next.number, next.lost.as_str()), (5, " 2  3 "));
+        next.answered();
+        tokio::time::advance(lock / 2).await;
+        let next = unanswered.begin(&a, lock);
+        assert_eq!(next.lost, " 3 ");
+        next.answered();
+        tokio::time::advance(lock / 2).await;
+        assert_eq!(unanswered.begin(&a, lock).lost, "");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_so_many_are_named() {
+        let (unanswered, a) = (Unanswered::default(), task_type("a"));
+        for _ in 0..100 {
+            drop(unanswered.begin(&a, Duration::from_secs(10)));
+        }
+        let next = unanswered.begin(&a, Duration::from_secs(10));
+        assert_eq!(next.lost.split_whitespace().count(), MAX_LOST);
+        assert!(next.lost.ends_with(" 100 "), "{}", next.lost);
+    }
+}
