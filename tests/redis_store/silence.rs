@@ -2,49 +2,63 @@
 
 use std::time::Duration;
 
-use delayq_core::Error;
-use delayq_core::store::RedisStore;
+use delayq_core::store::{AttemptEnd, Claimed, RedisStore, SettleOutcome, Settlement};
+use delayq_core::{Error, Lock, Store};
 use delayq_tests::redis_server::{Persistence, RedisServer};
-use tokio::io::copy_bidirectional;
+use tokio::io::{copy, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use super::{accept, claim, impatient, job, submit};
+use super::{accept, claim, impatient, job, options, submit, task_type};
 
-/// Passes connections on to a server, until it is told to forget those that it has: they stay open, and
-/// nothing moves on them any more.
+/// Passes connections on to a server, until it is told to silence those that it has. Later ones pass.
 struct Gate {
     url: String,
-    passing: watch::Sender<u64>,
+    silence: watch::Sender<Silence>,
+}
+
+/// What happens to connections that stay open.
+#[derive(Clone, Copy)]
+enum Silence {
+    /// Nothing moves on them any more.
+    Full,
+    /// Requests reach the server, and no answer comes back.
+    Answers,
 }
 
 impl Gate {
     async fn to(server: &RedisServer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://{}", listener.local_addr().unwrap());
-        let (passing, port) = (watch::Sender::new(0), server.port());
-        let turns = passing.clone();
+        let (silence, port) = (watch::Sender::new(Silence::Full), server.port());
+        let falls = silence.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(pass(client, port, turns.subscribe()));
+                tokio::spawn(pass(client, port, falls.subscribe()));
             }
         });
-        Self { url, passing }
+        Self { url, silence }
     }
 
-    fn forget_connections(&self) {
-        self.passing.send_modify(|turn| *turn += 1);
+    fn fall_silent(&self, silence: Silence) {
+        self.silence.send_replace(silence);
     }
 }
 
-async fn pass(mut client: TcpStream, port: u16, mut turns: watch::Receiver<u64>) {
+async fn pass(mut client: TcpStream, port: u16, mut falls: watch::Receiver<Silence>) {
     let mut server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     tokio::select! {
-        _ = copy_bidirectional(&mut client, &mut server) => {}
-        _ = turns.changed() => {
-            // Both ends stay open, without a reader.
-            std::future::pending::<()>().await;
-        }
+        _ = copy_bidirectional(&mut client, &mut server) => return,
+        _ = falls.changed() => {}
+    }
+    let silence = *falls.borrow();
+    if matches!(silence, Silence::Answers) {
+        let (mut requests, _answers) = client.split();
+        // It ends with either connection.
+        let _ = copy(&mut requests, &mut server).await;
+    } else {
+        // Both ends stay open, without a reader.
+        std::future::pending::<()>().await;
     }
 }
 
@@ -55,7 +69,7 @@ async fn a_connection_on_which_nothing_comes_back_is_given_up_for_a_new_one() {
     let store = RedisStore::connect(&gate.url, impatient()).await.unwrap();
     accept(&store, job("1")).await;
     for round in 0..3 {
-        gate.forget_connections();
+        gate.fall_silent(Silence::Full);
         let lost = if round == 1 {
             claim(&store).await.unwrap_err()
         } else {
@@ -77,4 +91,77 @@ async fn a_connection_on_which_nothing_comes_back_is_given_up_for_a_new_one() {
         let answered = tokio::time::timeout(Duration::from_secs(10), answered).await;
         answered.expect("a new connection is made");
     }
+}
+
+async fn settle(store: &RedisStore, lock: &Lock, end: AttemptEnd) {
+    let lock = lock.clone();
+    let settled = store
+        .settle(&task_type(), vec![Settlement { lock, end }])
+        .await;
+    assert_eq!(settled.unwrap(), [SettleOutcome::Settled]);
+}
+
+/// Until `claim` is answered: the calls before it may find the connection gone.
+async fn claim_at_last(store: &RedisStore) -> Claimed {
+    let answered = async {
+        loop {
+            if let Ok(claimed) = claim(store).await {
+                return claimed;
+            }
+        }
+    };
+    let answered = tokio::time::timeout(Duration::from_secs(10), answered).await;
+    answered.expect("a new connection is made")
+}
+
+#[tokio::test]
+async fn what_a_claim_took_whose_answer_was_lost_is_claimed_again_at_once_with_no_attempt_spent() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let gate = Gate::to(&server).await;
+    let store = RedisStore::connect(&gate.url, impatient()).await.unwrap();
+    let other = RedisStore::connect(&server.url(), options()).await.unwrap();
+    for n in 0..40 {
+        accept(&store, job(&n.to_string())).await;
+    }
+    let due = claim(&store).await.unwrap();
+    assert_eq!(due.tasks.len(), 40);
+    // One with a history, which is due at another time than its record says, among the others.
+    let retried = &due.tasks[7].lock;
+    let again = AttemptEnd::Retry {
+        after: Duration::ZERO,
+        error: "again".to_owned(),
+        succeeded: Vec::new(),
+    };
+    settle(&store, retried, again).await;
+    for n in 40..80 {
+        accept(&store, job(&n.to_string())).await;
+    }
+    gate.fall_silent(Silence::Answers);
+    let lost = claim(&store).await.unwrap_err();
+    assert!(lost.is_indeterminate(), "{lost}");
+    let running = other.stats(&task_type()).await.unwrap().running;
+    assert_eq!(running, 80, "it was applied");
+    // What somebody else's claim took is not touched.
+    accept(&other, job("theirs")).await;
+    let theirs = claim(&other).await.unwrap();
+    assert_eq!(theirs.tasks.len(), 1);
+    let claimed = claim_at_last(&store).await;
+    let mut attempts: Vec<_> = claimed
+        .tasks
+        .iter()
+        .map(|task| (task.lock.id.as_str().parse::<u32>().unwrap(), task.attempt))
+        .collect();
+    attempts.sort_unstable();
+    let expected: Vec<_> = [(7, 2)]
+        .into_iter()
+        .chain((40..80).map(|n| (n, 1)))
+        .collect();
+    assert_eq!(attempts, expected);
+    for task in &claimed.tasks {
+        assert_eq!(task.trail.lock_expiries, 0);
+        settle(&store, &task.lock, AttemptEnd::Done).await;
+    }
+    settle(&other, &theirs.tasks[0].lock, AttemptEnd::Done).await;
+    let audit = other.audit(&task_type(), false).await.unwrap();
+    assert_eq!(audit.problems, []);
 }

@@ -102,6 +102,9 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// counted), then due ones, by due time and id. Nothing while the type is paused. Each lock has a
     /// fence larger than any the task had before, and lasts `lock_for` from the store's now. Tasks past
     /// their expiry, poison tasks and damaged records are ended and reported instead.
+    ///
+    /// What a claim took whose answer was lost stays locked until the locks expire, unless the store can
+    /// tell: then its next claim gives it back first, with no attempt counted.
     async fn claim(&self, task_type: &TaskType, request: &ClaimRequest) -> Result<Claimed>;
 
     /// Ends attempts; one outcome each, in order. Only the fence of the present lock counts: an expired

@@ -4,7 +4,6 @@ use super::RedisStore;
 use super::client::{Fields, Lane};
 use super::record::{self, Damage, Record};
 use super::scope::Scope;
-use super::scripts::Script;
 use super::settle::Ending;
 use crate::error::{Error, Result};
 use crate::name::{TaskId, TaskType};
@@ -29,16 +28,23 @@ impl RedisStore {
         request: &ClaimRequest,
     ) -> Result<Claimed> {
         let limit = i64::try_from(request.limit.min(MAX_BATCH)).unwrap_or(0);
+        let claim = self.unanswered.begin(task_type, request.lock_for);
         let command = self
             .scope
-            .script(Script::Claim, task_type, 128)
+            .claim_script(task_type)
             .number(limit)
             .number(record::span_ms(request.lock_for))
             .number(request.caller_now.plus(CLOCK_GUARD).as_millis())
             .number(request.max_lock_expiries.max(1))
             .number(self.scope.retention_ms())
-            .number(Scope::generation());
-        let mut fields = self.run(Lane::Main, task_type, command).await?;
+            .number(Scope::generation())
+            .arg(claim.number.to_string())
+            .arg(&claim.lost);
+        let answer = self.run(Lane::Main, task_type, command).await;
+        if !answer.as_ref().is_err_and(Error::is_indeterminate) {
+            claim.answered();
+        }
+        let mut fields = answer?;
         let store_now = fields.time()?;
         let mut claimed = Claimed {
             now: fields.time()?,

@@ -26,6 +26,11 @@ impl Keyspace {
         OF_A_TYPE.map(|name| format!("{}:{name}", self.of_any(task_type)))
     }
 
+    /// The key that tells what the last claim of `instance` took. It expires with the locks.
+    pub(super) fn claim(&self, task_type: &TaskType, instance: &str) -> String {
+        format!("{}:claim:{instance}", self.of_any(task_type))
+    }
+
     /// What the keys of a type have in common, for messages.
     pub(super) fn of_any(&self, task_type: &TaskType) -> String {
         format!("delayq:{{{}/{task_type}}}", self.namespace)
@@ -104,8 +109,9 @@ mod tests {
             let task_type = TaskType::new(task_type).unwrap();
             let slots: HashSet<u16> = keyspace(&namespace)
                 .of_type(&task_type)
-                .iter()
-                .map(|key| slot(key))
+                .into_iter()
+                .chain([keyspace(&namespace).claim(&task_type, "instance")])
+                .map(|key| slot(&key))
                 .collect();
             prop_assert_eq!(slots.len(), 1);
         }

@@ -26,12 +26,14 @@ mod scope;
 mod scripts;
 mod settle;
 mod submit;
+mod unanswered;
 
 use self::client::{Client, Command, Fields, Lane};
 use self::flight::Prepared;
 use self::scope::Scope;
 use self::settle::Ending;
 use self::submit::Submitter;
+use self::unanswered::Unanswered;
 use super::{
     AuditReport, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Cursor, DeadFilter,
     Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome,
@@ -63,6 +65,7 @@ pub struct RedisStore {
     scope: Arc<Scope>,
     client: Client,
     submitter: Submitter,
+    unanswered: Unanswered,
     durability: Mutex<Durability>,
 }
 
@@ -87,6 +90,7 @@ impl RedisStore {
             scope,
             client,
             submitter,
+            unanswered: Unanswered::default(),
             durability: Mutex::new(found.durability),
         }))
     }

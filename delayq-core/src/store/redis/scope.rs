@@ -44,6 +44,13 @@ impl Scope {
         Command::script(script, &self.keys.of_type(task_type), bytes)
     }
 
+    /// A claim: its script takes one key more, of this instance's own.
+    pub(super) fn claim_script(&self, task_type: &TaskType) -> Command {
+        let mut keys = self.keys.of_type(task_type).to_vec();
+        keys.push(self.keys.claim(task_type, &self.sender));
+        Command::script(Script::Claim, &keys, 256)
+    }
+
     /// The command that lists a type.
     pub(super) fn list_type(&self, task_type: &TaskType) -> Command {
         Command::write(&["SADD", &self.keys.types(), task_type.as_str()])

@@ -52,22 +52,22 @@ impl Unanswered {
         let mut state = self.state();
         state.last += 1;
         let number = state.last;
-        let mut numbers = String::new();
-        if let Some(lost) = state.lost.get_mut(task_type) {
+        let mut lost = String::new();
+        if let Some(claims) = state.lost.get_mut(task_type) {
             // An answer to a later claim is no sign that an earlier one will not yet arrive at the server.
-            lost.retain(|claim| claim.since.elapsed() < claim.lock_for);
-            for claim in lost {
-                numbers.push_str(&format!(" {} ", claim.number));
+            claims.retain(|claim| claim.since.elapsed() < claim.lock_for);
+            for claim in claims {
+                lost.extend([" ", &claim.number.to_string(), " "]);
             }
         }
-        if numbers.is_empty() {
+        if lost.is_empty() {
             state.lost.remove(task_type);
         }
         OpenClaim {
             unanswered: self,
             task_type,
             number,
-            lost: numbers,
+            lost,
             lock_for,
             has_answer: false,
         }

@@ -14,7 +14,7 @@ pub(in super::super) struct Command {
 
 impl Command {
     /// A call of `script`; `bytes` is about how long its arguments will be.
-    pub(in super::super) fn script(script: Script, keys: &[String; 9], bytes: usize) -> Self {
+    pub(in super::super) fn script(script: Script, keys: &[String], bytes: usize) -> Self {
         // 1,024 bytes hold the keys and the digest.
         let mut cmd = redis::Cmd::with_capacity(16, 1_024 + bytes);
         cmd.arg("EVALSHA").arg(digest(script)).arg(keys.len());

@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
 -- Locks what is due, in one step: first tasks whose lock has expired, then due ones, by due time and id.
--- KEYS: the nine of model.lua.
+-- KEYS: the nine of model.lua · 10 hash, what the caller's last claim took: number (of the claim), fence (the
+--   first), tasks, ends (of the locks, ms)
 -- ARGV: 1 most tasks to look at · 2 length of the locks, ms · 3 the caller's clock and its guard, ms ·
---   4 lock expiries that make a task poison · 5 retention, ms · 6 ends that one generation holds
+--   4 lock expiries that make a task poison · 5 retention, ms · 6 ends that one generation holds ·
+--   7 the number of this claim · 8 the numbers of the caller's claims whose answers were lost, each between blanks
 -- Returns: the server's now · the now that due times were compared with · the next time to call or -1 · the
 --   first fence, the others follow it · locked tasks {id, due or -1 for the record's, record} · those with a
 --   history {which of the locked ones, trail} · ended ones {id, letter: e expired, c cancelled, p poison,
@@ -10,6 +12,7 @@
 --   fence given before.
 local limit, lock_for, caller_now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_expiries, retention, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local CLAIM, number, unanswered = KEYS[10], ARGV[7], ARGV[8]
 -- Records are read in slices, and no more once so much was read, so that large messages do not keep
 -- everybody else waiting.
 local SLICE, MAX_BYTES = 16, 4194304
@@ -22,6 +25,40 @@ local meta = call('HMGET', META, 'pause', 'fence')
 local pause, high_water = tonumber(meta[1] or 0), tonumber(meta[2] or 0)
 if pause > now then
   return { now, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {}, high_water }
+end
+
+-- Nobody has heard of these locks: their tasks are due again, and no attempt has begun. One with a history
+-- is due now, as only its index knew when it was; one that was cancelled waits for the end of its lock.
+local function give_back(first_fence, count, lock_ends)
+  local dues, back = {}, {}
+  -- Others, locked in the same moment for as long, may be among them.
+  for _, id in ipairs(call('ZRANGEBYSCORE', RUNNING, lock_ends, lock_ends, 'LIMIT', 0, 1000)) do
+    local fence, rest = match(call('HGET', LOCKS, id) or '', '^(%d+)(.*)$')
+    local place = fence and fence - first_fence
+    if place and place >= 0 and place < count and sub(rest, -1) ~= '!' then
+      local submitted, kind, due
+      if call('HEXISTS', TRAIL, id) == 0 then
+        submitted, kind, due = parse_record(call('HGET', TASKS, id) or '')
+      end
+      dues[#dues + 1] = text(submitted and math.min(due_of(submitted, kind, due), now) or now)
+      dues[#dues + 1] = id
+      back[#back + 1] = id
+    end
+  end
+  if #back > 0 then
+    check_zset(DUE)
+    call('ZADD', DUE, unpack(dues))
+    call('ZREM', RUNNING, unpack(back))
+    call('HDEL', LOCKS, unpack(back))
+  end
+end
+
+if unanswered ~= '' then
+  local last = call('HMGET', CLAIM, 'number', 'fence', 'tasks', 'ends')
+  if last[1] and find(unanswered, ' ' .. last[1] .. ' ', 1, true) then
+    give_back(tonumber(last[2]), tonumber(last[3]), last[4])
+    call('UNLINK', CLAIM)
+  end
 end
 
 local ids = call('ZRANGEBYSCORE', RUNNING, '-inf', text(now), 'LIMIT', 0, limit)
@@ -163,6 +200,8 @@ if #ends > 0 then
 end
 if taken > 0 then
   call('HSET', META, 'fence', text(first_fence + taken - 1))
+  call('HSET', CLAIM, 'number', number, 'fence', text(first_fence), 'tasks', taken, 'ends', until_text)
+  call('PEXPIRE', CLAIM, text(lock_for))
   -- Redis keeps a small key as one list that each access walks through: for a batch that takes longer than
   -- all the rest. A member above 64 bytes turns it into a table for as long as it exists.
   local is_batch = taken >= BATCH and check_zset(RUNNING) <= limit
