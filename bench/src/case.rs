@@ -5,7 +5,7 @@ use crate::figure::{Figure, Goal};
 use crate::lateness::{self, Lateness};
 use crate::load::{MESSAGE_BYTES, Size};
 use crate::stage::{Place, Stage};
-use crate::{bare_sqlite, resources, throughput};
+use crate::{bare_sqlite, herd, resources, throughput};
 
 /// Bytes of Redis memory a task that delayq may take beside the message.
 const OVERHEAD_BYTES: usize = 260;
@@ -30,6 +30,8 @@ pub(crate) enum Case {
     /// With so many types.
     IdleCommands(usize),
     Memory,
+    /// Very many due at once.
+    Herd,
 }
 
 /// The cases of a store, in their order.
@@ -46,6 +48,7 @@ pub(crate) fn of(place: Place) -> Vec<Case> {
                 Case::IdleCommands(1),
                 Case::IdleCommands(MANY_TYPES),
                 Case::Memory,
+                Case::Herd,
             ]);
         }
         Place::Sqlite => cases.extend([Case::Lateness(5), Case::Lateness(500)]),
@@ -64,16 +67,17 @@ impl Case {
             Self::IdleCommands(1) => "idle commands, one type",
             Self::IdleCommands(_) => "idle commands, ten types",
             Self::Memory => "memory",
+            Self::Herd => "herd",
         }
     }
 
-    pub(crate) async fn measure(self, stage: &Stage, size: &Size) -> Result<Outcome, Failure> {
+    pub(crate) async fn measure(self, stage: &Stage, size: &Size) -> Result<Vec<Outcome>, Failure> {
         let figure = match self {
             Self::Lateness(rate) => {
-                return Ok(Outcome::Lateness(
-                    lateness::measure(stage, rate, size.span).await?,
-                ));
+                let lateness = lateness::measure(stage, rate, size.span).await?;
+                return Ok(vec![Outcome::Lateness(lateness)]);
             }
+            Self::Herd => return herd(size.herd).await,
             Self::SubmitInBulk | Self::SubmitSingly | Self::Drain => {
                 self.throughput(stage, size).await?
             }
@@ -87,7 +91,7 @@ impl Case {
                 self.figure(stage.place, vec![sample], vec![bare])
             }
         };
-        Ok(Outcome::Figure(figure))
+        Ok(vec![Outcome::Figure(figure)])
     }
 
     /// Rounds of delayq and of the bare script take turns, so that both see the same machine.
@@ -166,4 +170,52 @@ impl Case {
             _ => Goal::None,
         }
     }
+}
+
+/// Several figures of one run.
+async fn herd(count: usize) -> Result<Vec<Outcome>, Failure> {
+    let herd = herd::measure(count).await?;
+    let figures = [
+        (
+            "herd: drained",
+            "tasks/s",
+            Goal::AtLeast(100_000.0),
+            herd.rate,
+        ),
+        (
+            "herd: memory of the process",
+            "MiB",
+            Goal::AtMost(256.0),
+            herd.memory,
+        ),
+        (
+            "herd: calls of more than 5 ms",
+            "calls",
+            Goal::AtMost(0.0),
+            herd.slow_calls,
+        ),
+        (
+            "herd: another type's lateness, p99",
+            "ms",
+            Goal::None,
+            herd.others_p99,
+        ),
+        (
+            "herd: killed server, to the first task",
+            "s",
+            Goal::AtMost(5.0),
+            herd.restart,
+        ),
+    ];
+    let figure = |(name, unit, goal, sample)| {
+        Outcome::Figure(Figure {
+            name,
+            store: Place::Redis,
+            unit,
+            goal,
+            samples: vec![sample],
+            bare: Vec::new(),
+        })
+    };
+    Ok(figures.into_iter().map(figure).collect())
 }

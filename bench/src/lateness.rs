@@ -33,7 +33,7 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    fn new(place: Place, rate: u32) -> Result<Self, Failure> {
+    pub(crate) fn new(place: Place, rate: u32) -> Result<Self, Failure> {
         let histogram = Histogram::new(3)?;
         Ok(Self {
             place,

@@ -29,6 +29,8 @@ pub(crate) struct Size {
     pub(crate) drain: usize,
     /// Tasks whose memory is measured.
     pub(crate) memory: usize,
+    /// Tasks that are due at once.
+    pub(crate) herd: usize,
     /// How long tasks are sent when lateness is measured, and how long an idle process is watched.
     pub(crate) span: Duration,
 }
@@ -40,6 +42,7 @@ impl Size {
         single: 100_000,
         drain: 100_000,
         memory: 100_000,
+        herd: 1_000_000,
         span: Duration::from_secs(30),
     };
 
@@ -51,6 +54,7 @@ impl Size {
         drain: 10_000,
         // As many as in full: a hash table takes a share that depends on its size.
         memory: 100_000,
+        herd: 100_000,
         span: Duration::from_secs(6),
     };
 }

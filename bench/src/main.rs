@@ -12,6 +12,7 @@ mod bare_sqlite;
 mod case;
 mod document;
 mod figure;
+mod herd;
 mod lateness;
 mod load;
 mod machine;
@@ -59,6 +60,11 @@ struct Args {
     /// Write all measurements to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// A process of the case `herd`: serves the store of this URL.
+    #[arg(long, hide = true, requires = "herd_count")]
+    herd_instance: Option<String>,
+    #[arg(long, hide = true)]
+    herd_count: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -92,6 +98,9 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> Result<(), Failure> {
+    if let (Some(url), Some(count)) = (&args.herd_instance, args.herd_count) {
+        return herd::instance(url, count).await;
+    }
     let size = if args.quick { Size::QUICK } else { Size::FULL };
     let wanted = args.case.as_deref().unwrap_or("");
     let mut report = Report::new(Machine::look()?, size);
@@ -105,7 +114,9 @@ async fn run(args: Args) -> Result<(), Failure> {
             .filter(|case| case.name().contains(wanted))
         {
             println!("  {} ..", case.name());
-            report.add(case.measure(&stage, &size).await?);
+            for outcome in case.measure(&stage, &size).await? {
+                report.add(outcome);
+            }
         }
     }
     println!("\n{}", report.tables());
