@@ -5,6 +5,8 @@
 // Both call their workers with the same tools.
 #[path = "macros/forms.rs"]
 mod forms;
+#[path = "macros/map.rs"]
+mod map;
 #[path = "macros/names.rs"]
 mod names;
 #[path = "macros/options.rs"]

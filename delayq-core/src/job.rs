@@ -182,6 +182,12 @@ impl DelayQueueJob {
         self
     }
 
+    /// The task type.
+    #[must_use]
+    pub fn task_type(&self) -> &str {
+        &self.task_type
+    }
+
     /// The task id that this job will have.
     #[must_use]
     pub fn task_id(&self) -> &str {

@@ -39,6 +39,18 @@ pub trait TaskWorker: Send + Sync + 'static {
     }
 }
 
+/// So that a worker which is built already can be put into another one.
+#[async_trait]
+impl<W: TaskWorker + ?Sized> TaskWorker for Arc<W> {
+    async fn invoke(&self, message: &str, cx: &TaskContext) -> TaskResult {
+        (**self).invoke(message, cx).await
+    }
+
+    async fn invoke_bytes(&self, message: &[u8], cx: &TaskContext) -> TaskResult {
+        (**self).invoke_bytes(message, cx).await
+    }
+}
+
 /// What an attempt returns.
 pub type TaskResult = Result<(), TaskError>;
 

@@ -44,6 +44,7 @@ pub use error::StartError;
 pub use handler::DelayBucketHandler;
 pub use health::{HandlerHealth, Health, UnservedType};
 pub use plugin::{DelayQueuePlugin, DelayQueuePluginBuilder};
+pub use roster::BuiltWorker;
 pub use submit::{Receipt, TaskSubmitService};
 pub use url::open_store;
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::registry::registered_workers;
 use delayq_core::store::{Durability, StoreOptions};
 use delayq_core::{
     Clock, Components, Limits, Namespace, Result, Store, SystemClock, TaskType, TaskWorker,
@@ -15,7 +14,7 @@ use tracing::info;
 use crate::error::StartError;
 use crate::fleet::Fleet;
 use crate::health::{Health, UnservedType};
-use crate::roster::Roster;
+use crate::roster::{BuiltWorker, Roster};
 use crate::submit::TaskSubmitService;
 use crate::url::open_store;
 
@@ -131,22 +130,20 @@ pub struct DelayQueuePluginBuilder {
     options: StoreOptions,
     limits: Limits,
     components: Components,
-    workers: Vec<ExplicitWorker>,
+    workers: Vec<BuiltWorker>,
+    maps: Maps,
     use_registered: bool,
     expected: Vec<String>,
     settings: Settings,
 }
 
-struct ExplicitWorker {
-    task_type: String,
-    name: &'static str,
-    options: WorkerOptions,
-    worker: Arc<dyn TaskWorker>,
-}
+/// What is done to each worker before it runs.
+#[derive(Default)]
+struct Maps(Vec<Box<dyn Fn(BuiltWorker) -> BuiltWorker + Send + Sync>>);
 
-impl std::fmt::Debug for ExplicitWorker {
+impl std::fmt::Debug for Maps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}({})", self.name, self.task_type)
+        write!(f, "Maps({})", self.0.len())
     }
 }
 
@@ -171,6 +168,7 @@ impl Default for DelayQueuePluginBuilder {
             limits: Limits::default(),
             components: Components::default(),
             workers: Vec::new(),
+            maps: Maps::default(),
             use_registered: true,
             expected: Vec::new(),
             settings: Settings {
@@ -245,13 +243,28 @@ impl DelayQueuePluginBuilder {
         worker: W,
     ) -> Self {
         let name = std::any::type_name::<W>();
-        let (task_type, worker) = (task_type.into(), Arc::new(worker));
-        self.workers.push(ExplicitWorker {
-            task_type,
-            name,
-            options,
-            worker,
-        });
+        let built = BuiltWorker::new(task_type, name, options, Arc::new(worker));
+        self.workers.push(built);
+        self
+    }
+
+    /// Passes every worker, registered or added by hand, through `map` once, when the plugin starts: to
+    /// set options from a configuration, or to put something around them all, such as metrics or a record
+    /// of what they do. Several maps are applied in the order given.
+    ///
+    /// ```
+    /// use delayq_plugin::{DelayQueuePlugin, seconds};
+    ///
+    /// let builder = DelayQueuePlugin::builder().map_workers(|mut built| {
+    ///     built.options.lock = seconds(10);
+    ///     built
+    /// });
+    /// ```
+    pub fn map_workers(
+        mut self,
+        map: impl Fn(BuiltWorker) -> BuiltWorker + Send + Sync + 'static,
+    ) -> Self {
+        self.maps.0.push(Box::new(map));
         self
     }
 
@@ -327,16 +340,13 @@ impl DelayQueuePluginBuilder {
 
     fn roster(&self) -> Result<Roster, StartError> {
         let mut roster = Roster::default();
+        let mut workers = Vec::new();
         if self.use_registered {
-            roster.add_registered(registered_workers(), &self.components)?;
+            workers = BuiltWorker::registered(&self.components)?;
         }
-        for hand in &self.workers {
-            roster.add(
-                &hand.task_type,
-                hand.name,
-                hand.options,
-                Arc::clone(&hand.worker),
-            )?;
+        workers.extend(self.workers.iter().cloned());
+        for worker in workers {
+            roster.add(self.maps.0.iter().fold(worker, |built, map| map(built)))?;
         }
         if roster.is_empty() {
             return Err(StartError::NoWorkers);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use delayq_core::registry::registered_workers;
 use delayq_core::{
     Components, Delivery, TaskType, TaskWorker, Trail, TypePattern, WorkerOptions,
     WorkerRegistration, seconds, time::MAX_DELAY,
@@ -25,6 +26,63 @@ impl fmt::Debug for Hand {
     }
 }
 
+/// A worker, built, as the plugin is about to run it: see
+/// [`map_workers`](crate::DelayQueuePluginBuilder::map_workers).
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct BuiltWorker {
+    /// The type or pattern that it serves.
+    pub task_type: String,
+    /// Its stable name, which tells the workers of one type apart.
+    pub name: String,
+    /// Its options.
+    pub options: WorkerOptions,
+    /// The worker itself.
+    pub worker: Arc<dyn TaskWorker>,
+}
+
+impl BuiltWorker {
+    pub(crate) fn new(
+        task_type: impl Into<String>,
+        name: &str,
+        options: WorkerOptions,
+        worker: Arc<dyn TaskWorker>,
+    ) -> Self {
+        Self {
+            task_type: task_type.into(),
+            name: name.to_owned(),
+            options,
+            worker,
+        }
+    }
+
+    /// Builds what the linker collected.
+    pub(crate) fn registered(components: &Components) -> Result<Vec<Self>, StartError> {
+        let build = |entry: &WorkerRegistration| {
+            let (task_type, name) = (entry.task_type.to_owned(), entry.name.to_owned());
+            let worker =
+                (entry.build)(components).map_err(|missing| StartError::MissingComponent {
+                    task_type,
+                    name,
+                    missing,
+                })?;
+            Ok(Self::new(
+                entry.task_type,
+                entry.name,
+                entry.options,
+                worker,
+            ))
+        };
+        registered_workers().map(build).collect()
+    }
+}
+
+impl fmt::Debug for BuiltWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.name, self.task_type)
+    }
+}
+
 /// All workers of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
@@ -32,34 +90,13 @@ pub(crate) struct Roster {
 }
 
 impl Roster {
-    /// Builds what the linker collected.
-    pub(crate) fn add_registered(
-        &mut self,
-        registered: impl Iterator<Item = &'static WorkerRegistration>,
-        components: &Components,
-    ) -> Result<(), StartError> {
-        for entry in registered {
-            let worker = (entry.build)(components).map_err(|missing| {
-                let (task_type, name) = (entry.task_type.to_owned(), entry.name.to_owned());
-                StartError::MissingComponent {
-                    task_type,
-                    name,
-                    missing,
-                }
-            })?;
-            self.add(entry.task_type, entry.name, entry.options, worker)?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn add(
-        &mut self,
-        pattern: &str,
-        name: &str,
-        options: WorkerOptions,
-        worker: Arc<dyn TaskWorker>,
-    ) -> Result<(), StartError> {
-        let (task_type, name) = (pattern.to_owned(), name.to_owned());
+    pub(crate) fn add(&mut self, built: BuiltWorker) -> Result<(), StartError> {
+        let BuiltWorker {
+            task_type,
+            name,
+            options,
+            worker,
+        } = built;
         if let Some(reason) = invalid_option(&options) {
             return Err(StartError::InvalidOption {
                 task_type,
@@ -67,7 +104,7 @@ impl Roster {
                 reason,
             });
         }
-        let pattern = TypePattern::new(pattern)?;
+        let pattern = TypePattern::new(&task_type)?;
         // What has succeeded is remembered by name: two of one name in a crew would count as one.
         let may_meet = |hand: &Hand| overlap(&hand.pattern, &pattern) && *hand.name == *name;
         if self.hands.iter().any(may_meet) {
