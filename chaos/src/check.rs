@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::process::ExitCode;
 
 use crate::history::History;
 
@@ -117,6 +118,17 @@ pub enum Outcome {
     Broken,
     /// Nothing: something that was planned did not happen, or the record is not whole.
     Invalid,
+}
+
+/// 0: every promise held; 1: one was broken; 2: the run proves nothing.
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        Self::from(match outcome {
+            Outcome::Held => 0,
+            Outcome::Broken => 1,
+            Outcome::Invalid => 2,
+        })
+    }
 }
 
 /// The result of a check.

@@ -226,7 +226,7 @@ pub enum What {
         task: String,
         /// The lock.
         fence: u64,
-        /// How many others were in the middle of theirs, for the same task.
+        /// How many were in the middle of theirs under another lock, for the same task.
         others: u32,
     },
     /// The sink that counts overlaps: a worker finished its effect.

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use delayq_chaos::check::{Outcome, Verdict, check};
+use delayq_chaos::check::{Verdict, check};
 use delayq_chaos::history::History;
+use delayq_chaos::run::{Args, Errands, run};
 use delayq_chaos::sim::SimArgs;
 
 /// Breaks delayq on purpose, and checks its promises against what was recorded.
@@ -20,13 +21,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Runs workers and submitters on a real store, does faults to them, and checks the promises.
-    Run(delayq_chaos::run::Args),
-    /// A process of a run.
-    #[command(hide = true)]
-    Part {
-        /// What it does, as JSON.
-        part: String,
-    },
+    Run(Args),
     /// Checks the recorded files of a run. Exit code 0: every promise held; 1: one was broken; 2: the
     /// run proves nothing (a planned fault never fired, or the record is not whole).
     Check {
@@ -39,8 +34,10 @@ enum Command {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Run(args) => delayq_chaos::run::run(&args),
-        Command::Part { part } => delayq_chaos::run::play(&part),
+        Command::Run(args) => {
+            let lock_ms = args.lock_ms;
+            run(Errands { lock_ms }, &args).into()
+        }
         Command::Check { folder } => match History::read(&folder) {
             Ok(history) => report(&check(&history)),
             Err(error) => fail(&error),
@@ -60,9 +57,5 @@ fn fail(error: &dyn std::error::Error) -> ExitCode {
 fn report(verdict: &Verdict) -> ExitCode {
     // Whoever closed the pipe has seen enough; the exit code stands.
     let _gone = write!(io::stdout(), "{verdict}");
-    match verdict.outcome() {
-        Outcome::Held => ExitCode::SUCCESS,
-        Outcome::Broken => ExitCode::FAILURE,
-        Outcome::Invalid => ExitCode::from(2),
-    }
+    verdict.outcome().into()
 }

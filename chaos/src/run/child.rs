@@ -1,13 +1,13 @@
 //! A process of a run, from the inside.
 
 use std::io::BufRead;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 use tokio::runtime::Builder;
 
+use super::application::Application;
 use super::chore::THREADS;
 use super::failure::Result;
 use super::part::{Duty, Part};
@@ -15,42 +15,60 @@ use super::{sink, submitter, worker};
 use crate::event::What;
 use crate::record::Recorder;
 
-/// Does what `part`, a `Part` as JSON, says. The process dies with the one that started it, also when
-/// that is killed, and also when it is stopped itself.
-#[must_use]
-pub fn play(part: &str) -> ExitCode {
-    match try_play(part) {
-        Ok(()) => ExitCode::SUCCESS,
+/// The variable that holds a process's `Part` as JSON.
+pub(crate) const PART: &str = "DELAYQ_CHAOS_PART";
+/// What a process says once it is ready. The application may write lines of its own.
+pub(crate) const UP: &str = "delayq-chaos: up";
+/// What a process says of how many tasks it has sent or started; the number follows.
+pub(crate) const DONE: &str = "delayq-chaos: done ";
+
+pub(crate) fn say_up() {
+    println!("{UP}");
+}
+
+pub(crate) fn say_done(count: u64) {
+    println!("{DONE}{count}");
+}
+
+/// Does what `part` says; the exit code. The process dies with the one that started it, also when that
+/// is killed, and also when it is stopped itself.
+pub(crate) fn play(application: Arc<impl Application>, part: &str) -> i32 {
+    match try_play(application, part) {
+        Ok(()) => 0,
         Err(failure) => {
             eprintln!("{failure}");
-            ExitCode::FAILURE
+            1
         }
     }
 }
 
-fn try_play(part: &str) -> Result<()> {
+fn try_play(application: Arc<impl Application>, part: &str) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let part: Part = serde_json::from_str(part)?;
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .init();
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
+    // An application that has a log of its own keeps it.
+    let _ = log.with_ansi(false).try_init();
     let recorder = part.recorder()?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()
         .build()?;
-    runtime.block_on(perform(&part, &recorder))?;
+    runtime.block_on(perform(&part, &recorder, application))?;
     recorder.record_clock();
     recorder.record(What::Down);
     Ok(())
 }
 
-async fn perform(part: &Part, recorder: &Recorder) -> Result<()> {
+async fn perform(
+    part: &Part,
+    recorder: &Recorder,
+    application: Arc<impl Application>,
+) -> Result<()> {
     match part.duty {
-        Duty::Work => worker::work(part, recorder.clone()).await,
+        Duty::Work => worker::work(part, recorder, &*application).await,
         Duty::Submit { per_second } => {
-            submitter::submit(part, recorder, per_second, heed_input()).await;
+            let quiet = heed_input();
+            submitter::submit(part, recorder, application, per_second, quiet).await;
             Ok(())
         }
         Duty::Sink => sink::serve(&part.sinks(), recorder.clone()).await,

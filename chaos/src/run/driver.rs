@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use delayq_plugin::{millis, seconds};
 
 use super::Args;
+use super::application::{AnyError, Application};
 use super::failure::{Result, failure};
 use super::finish;
 use super::part::RETENTION;
@@ -24,19 +24,23 @@ const PROGRESS: Duration = seconds(5);
 type Done = BTreeMap<Kind, (u64, u64)>;
 
 /// Runs everything on this very thread: processes are tied to the thread that started them.
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(application: &impl Application, args: &Args) -> Result<Outcome> {
     let kinds = kinds(args)?;
     if kinds.contains(&Kind::DiskFull) && std::env::var_os(UNSHARED).is_none() {
         return run_unshared();
     }
     let folder = folder(args)?;
     println!("record: {}", folder.display());
-    println!("again:  cargo xtask chaos {}", again(args));
+    println!("again:  {} {}", program()?, again(args));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(play(args, &folder, &kinds))?;
-    let outcome = finish::judge(&folder)?;
+    let own = runtime.block_on(play(application, args, &folder, &kinds))?;
+    let mut outcome = finish::judge(&folder)?;
+    if let Err(error) = own {
+        println!("BROKEN: the application finds its own data wrong: {error}");
+        outcome = Outcome::Broken;
+    }
     if outcome == Outcome::Held && args.folder.is_none() {
         std::fs::remove_dir_all(&folder)?;
     } else {
@@ -45,23 +49,34 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             folder.display()
         );
     }
-    Ok(match outcome {
-        Outcome::Held => ExitCode::SUCCESS,
-        Outcome::Broken => ExitCode::FAILURE,
-        Outcome::Invalid => ExitCode::from(2),
-    })
+    Ok(outcome)
 }
 
 /// Runs this very command line where it may mount a disk.
-fn run_unshared() -> Result<ExitCode> {
+fn run_unshared() -> Result<Outcome> {
     let mut unshared = unshare();
     unshared
         .arg(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))
         .env(UNSHARED, "1");
-    let status = unshared.status()?;
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(ExitCode::from(code.unwrap_or(2)))
+    Ok(match unshared.status()?.code() {
+        Some(0) => Outcome::Held,
+        Some(1) => Outcome::Broken,
+        _ => Outcome::Invalid,
+    })
+}
+
+/// What starts this program: this package's own is started by xtask.
+fn program() -> Result<String> {
+    let path = std::env::current_exe()?;
+    let own = path
+        .file_stem()
+        .is_some_and(|name| name == env!("CARGO_PKG_NAME"));
+    Ok(if own {
+        "cargo xtask chaos".to_owned()
+    } else {
+        path.display().to_string()
+    })
 }
 
 fn kinds(args: &Args) -> Result<Vec<Kind>> {
@@ -117,7 +132,13 @@ fn again(args: &Args) -> String {
     words.join(" ")
 }
 
-async fn play(args: &Args, folder: &Path, kinds: &[Kind]) -> Result<()> {
+/// What the application says of its own data in the end.
+async fn play(
+    application: &impl Application,
+    args: &Args,
+    folder: &Path,
+    kinds: &[Kind],
+) -> Result<std::result::Result<(), AnyError>> {
     let mut stage = Stage::set(args, folder, kinds).await?;
     stage.recorder.record(What::Plan(plan(args, kinds, None)));
     let done = injure(args, &mut stage, kinds).await?;
@@ -126,10 +147,11 @@ async fn play(args: &Args, folder: &Path, kinds: &[Kind]) -> Result<()> {
         .recorder
         .record(What::Plan(plan(args, kinds, Some(&done))));
     finish::drain(&mut stage).await?;
+    let own = application.verify(&stage.place(folder)).await;
     if kinds.contains(&Kind::DiskFull) {
         save(&stage.data)?;
     }
-    Ok(())
+    Ok(own)
 }
 
 fn plan(args: &Args, kinds: &[Kind], done: Option<&Done>) -> Plan {

@@ -7,15 +7,18 @@
 )]
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 
+use crate::check::Outcome;
 use crate::fault::Kind;
 
+mod application;
 mod child;
 mod chore;
 mod driver;
+mod errands;
 mod failure;
 mod finish;
 mod part;
@@ -26,8 +29,9 @@ mod stage;
 mod submitter;
 mod worker;
 
-pub use child::play;
+pub use application::{AnyError, Application, Place, Sent};
 pub(crate) use chore::Chore;
+pub use errands::Errands;
 pub(crate) use failure::{Failure, Result, failure};
 pub(crate) use part::own_type;
 pub(crate) use process::{Process, send};
@@ -85,11 +89,38 @@ pub struct Args {
     pub folder: Option<PathBuf>,
 }
 
-/// Runs it. Exit code 0: every promise held; 1: one was broken; 2: the run proves nothing.
-#[must_use]
-pub fn run(args: &Args) -> ExitCode {
-    driver::run(args).unwrap_or_else(|failure| {
+impl Default for Args {
+    /// Those of an empty command line.
+    fn default() -> Self {
+        #[derive(clap::Parser)]
+        struct Empty {
+            #[command(flatten)]
+            args: Args,
+        }
+        let program: [&str; 1] = ["delayq-chaos"];
+        <Empty as clap::Parser>::parse_from(program).args
+    }
+}
+
+/// Starts processes that work, and send tasks, as `application` says; does faults to them; and holds what
+/// they recorded against the promises. Shows the verdict.
+///
+/// The processes are this very program, started again with the same arguments. In them this function
+/// plays its part, and does not return: whatever `main` does before it, each process does, too. To be
+/// called outside any runtime, from the main thread, for the processes end with it.
+pub fn run(application: impl Application, args: &Args) -> Outcome {
+    let application = play(application);
+    driver::run(&application, args).unwrap_or_else(|failure| {
         eprintln!("the run could not be finished: {failure}");
-        ExitCode::from(2)
+        Outcome::Invalid
     })
+}
+
+/// Plays a part, without a return, if this is a process of a run.
+pub(crate) fn play<A: Application>(application: A) -> A {
+    if let Some(part) = std::env::var_os(child::PART) {
+        let application = Arc::new(application);
+        std::process::exit(child::play(application, &part.to_string_lossy()));
+    }
+    application
 }

@@ -1,14 +1,14 @@
-//! What a process of a run is told to do: its one argument, as JSON.
+//! What a process of a run is told to do: as JSON, in its environment.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::store::StoreOptions;
-use delayq_plugin::{Store, hours, millis, open_store};
+use delayq_plugin::{hours, millis, open_store};
 use serde::{Deserialize, Serialize};
 
-use crate::record::{RecordedStore, Recorder};
+use super::application::Place;
+use crate::record::Recorder;
 
 /// How long ended tasks are remembered: longer than any run, so that its end can be looked at.
 pub(crate) const RETENTION: Duration = hours(24);
@@ -50,9 +50,6 @@ pub(crate) enum Duty {
     Sink,
 }
 
-/// The types that every worker process serves.
-pub(crate) const SHARED_TYPES: [&str; 2] = ["alpha", "beta"];
-
 /// The type that only the worker process of this name serves.
 pub(crate) fn own_type(name: &str) -> String {
     format!("own.{name}")
@@ -69,11 +66,11 @@ impl Part {
         Recorder::open(&self.folder, &self.name, self.incarnation, NAMESPACE)
     }
 
-    /// The store, recorded; waits while it does not open, because a fault may be why.
-    pub(crate) async fn store(&self, recorder: &Recorder) -> Arc<dyn Store> {
+    /// What it shares with the others; waits while the store does not open, because a fault may be why.
+    pub(crate) async fn place(&self, recorder: &Recorder) -> Place {
         loop {
             match open_store(&self.url, options()).await {
-                Ok(store) => return Arc::new(RecordedStore::new(store, recorder.clone())),
+                Ok(store) => return Place::new(store, recorder, &self.folder),
                 Err(error) => eprintln!("the store does not open yet: {error}"),
             }
             tokio::time::sleep(PATIENCE).await;

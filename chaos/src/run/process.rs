@@ -11,6 +11,7 @@ use std::time::Duration;
 use delayq_plugin::{millis, seconds};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::child::{DONE, PART, UP};
 use super::failure::{Result, failure};
 use super::part::Part;
 
@@ -109,11 +110,17 @@ impl Process {
                 return Ok(());
             }
             if let Some(status) = self.ended()? {
-                return failure(format!("{} ended before it was up: {status}", self.name()));
+                let (name, folder) = (self.name(), self.part.folder.display());
+                return failure(format!(
+                    "{name} ended before it was up: {status}: {folder}/{name}.stderr may say why"
+                ));
             }
             tokio::time::sleep(millis(10)).await;
         }
-        failure(format!("{} is not up after {PATIENCE:?}", self.name()))
+        let (name, folder) = (self.name(), self.part.folder.display());
+        failure(format!(
+            "{name} is not up after {PATIENCE:?}: {folder}/{name}.stderr may say why"
+        ))
     }
 
     /// Awaits that it ends by itself.
@@ -137,7 +144,9 @@ impl Drop for Process {
 fn spawn(part: &Part, preload: Option<&(PathBuf, PathBuf)>) -> Result<(Child, Arc<Said>)> {
     let errors = part.folder.join(format!("{}.stderr", part.name));
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("part").arg(serde_json::to_string(part)?);
+    // The same arguments, for an application that reads them.
+    command.args(std::env::args_os().skip(1));
+    command.env(PART, serde_json::to_string(part)?);
     if let Some((library, file)) = preload {
         command
             .env("LD_PRELOAD", library)
@@ -154,12 +163,12 @@ fn spawn(part: &Part, preload: Option<&(PathBuf, PathBuf)>) -> Result<(Child, Ar
                 .lines()
                 .map_while(std::result::Result::ok)
             {
-                match line
-                    .strip_prefix("done ")
-                    .and_then(|number| number.parse().ok())
-                {
-                    Some(number) => said.done.store(number, Ordering::Relaxed),
-                    None => said.up.store(line == "up", Ordering::Relaxed),
+                if line == UP {
+                    said.up.store(true, Ordering::Relaxed);
+                }
+                let done = line.strip_prefix(DONE).and_then(|done| done.parse().ok());
+                if let Some(number) = done {
+                    said.done.store(number, Ordering::Relaxed);
                 }
             }
         });

@@ -1,6 +1,6 @@
 //! The two sinks, in a process of their own that no fault is done to: independent evidence of what the
 //! workers did. One takes an effect only with a fence not below the largest that it has seen for the
-//! task; the other counts how many workers are in the middle of an effect for one task.
+//! task; the other counts under how many other locks somebody is in the middle of an effect for one task.
 //!
 //! A request is a line, `enter`, `write` or `leave`, the fence, and the task; the answer is a line.
 
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
+use super::child::say_up;
 use super::failure::{Result, failure};
 use crate::event::What;
 use crate::record::Recorder;
@@ -19,7 +20,8 @@ use crate::record::Recorder;
 #[derive(Debug, Default)]
 struct Seen {
     largest: HashMap<String, u64>,
-    inside: HashMap<String, u32>,
+    /// The locks under which somebody is at work; several workers of one type share a lock.
+    inside: HashMap<String, Vec<u64>>,
 }
 
 #[derive(Debug)]
@@ -31,7 +33,7 @@ struct Sinks {
 /// Takes effects until the process ends.
 pub(crate) async fn serve(socket: &Path, recorder: Recorder) -> Result<()> {
     let listener = UnixListener::bind(socket)?;
-    println!("up");
+    say_up();
     let seen = Mutex::default();
     let sinks = Arc::new(Sinks { recorder, seen });
     loop {
@@ -81,9 +83,10 @@ impl Sinks {
     /// The lock is held while the event is written, so that events are in the order of what they tell.
     fn enter(&self, task: &str, fence: u64) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = seen.inside.entry(task.to_owned()).or_default();
-        let (task, others) = (task.to_owned(), *count);
-        *count += 1;
+        let inside = seen.inside.entry(task.to_owned()).or_default();
+        let others = inside.iter().filter(|other| **other != fence).count();
+        inside.push(fence);
+        let (task, others) = (task.to_owned(), u32::try_from(others).unwrap_or(u32::MAX));
         self.recorder.record(What::SinkEnter {
             task,
             fence,
@@ -93,9 +96,11 @@ impl Sinks {
 
     fn leave(&self, task: &str, fence: u64) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = seen.inside.get_mut(task) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
+        if let Some(inside) = seen.inside.get_mut(task) {
+            if let Some(place) = inside.iter().position(|one| *one == fence) {
+                inside.swap_remove(place);
+            }
+            if inside.is_empty() {
                 seen.inside.remove(task);
             }
         }

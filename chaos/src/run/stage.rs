@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use delayq_plugin::{DelayQueueJob, Error, TaskInfo, TaskSubmitService, millis, open_store};
 
+use super::application::Place;
 use super::failure::{Result, failure};
 use super::part::{Duty, NAMESPACE, Part, options};
 use super::process::Process;
@@ -137,6 +138,14 @@ impl Stage {
             phase,
             explains: open.explains.clone(),
         });
+    }
+
+    /// What the processes share, for a look at it when they have gone.
+    pub(crate) fn place(&self, folder: &Path) -> Place {
+        Place {
+            store: Arc::clone(self.service.store()),
+            folder: folder.to_owned(),
+        }
     }
 
     /// The server of a store that has one.

@@ -4,23 +4,23 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use delayq_plugin::{DelayQueueJob, Result, TaskSubmitService, When, millis};
+use delayq_plugin::{DelayQueueJob, Error, TaskSubmitService, millis};
 use tokio::task::JoinSet;
 
-use super::chore::{Chore, Message};
-use super::part::{Part, SHARED_TYPES};
+use super::application::{Application, Sent};
+use super::child::{say_done, say_up};
+use super::part::Part;
 use crate::record::Recorder;
 
 /// Calls under way at a time.
 const SENDERS: u64 = 4;
 /// Most tasks of one call.
 const BATCH: usize = 16;
-/// Longest delay of a task.
-const MAX_DELAY_MS: u64 = 1_500;
+/// So many of the tasks sent last are remembered, to be changed.
+const MEMORY: usize = 100;
 
-struct Sender {
-    name: String,
-    lock_ms: u64,
+struct Sender<A> {
+    application: Arc<A>,
     per_second: u64,
     tasks: TaskSubmitService,
     sent: Arc<AtomicU64>,
@@ -31,17 +31,17 @@ struct Sender {
 pub(crate) async fn submit(
     part: &Part,
     recorder: &Recorder,
+    application: Arc<impl Application>,
     per_second: u64,
     quiet: Arc<AtomicBool>,
 ) {
-    let store = part.store(recorder).await;
-    println!("up");
+    let store = part.place(recorder).await.store;
+    say_up();
     let sent = Arc::new(AtomicU64::new(0));
     let mut senders = JoinSet::new();
     for n in 0..SENDERS {
         let sender = Sender {
-            name: format!("{}.{}.{n}", part.name, part.incarnation),
-            lock_ms: part.lock_ms,
+            application: Arc::clone(&application),
             per_second: (per_second / SENDERS).max(1),
             tasks: TaskSubmitService::new(Arc::clone(&store)),
             sent: Arc::clone(&sent),
@@ -53,54 +53,48 @@ pub(crate) async fn submit(
     while !senders.is_empty() {
         tokio::select! {
             _ = senders.join_next() => {}
-            _ = ticks.tick() => println!("done {}", sent.load(Ordering::Relaxed)),
+            _ = ticks.tick() => say_done(sent.load(Ordering::Relaxed)),
         }
     }
-    println!("done {}", sent.load(Ordering::Relaxed));
+    say_done(sent.load(Ordering::Relaxed));
     store.close().await;
 }
 
-impl Sender {
+impl<A: Application> Sender<A> {
     async fn run(mut self, quiet: Arc<AtomicBool>) {
         let mut known: Vec<(String, String)> = Vec::new();
-        let mut count = 0;
         while !quiet.load(Ordering::Relaxed) {
             let size = self.dice.usize(1..=BATCH);
             let mut jobs = Vec::new();
             for _ in 0..size {
-                count += 1;
-                let task_type = *self.dice.choice(&SHARED_TYPES).unwrap_or(&"alpha");
-                let id = format!("{}-{count}", self.name);
-                let Ok(job) =
-                    Chore::random(&mut self.dice, self.lock_ms).job(task_type, &mut self.dice)
-                else {
-                    continue;
-                };
-                let delay = self.dice.u64(0..=MAX_DELAY_MS);
-                jobs.push(job.id(id.clone()).after(millis(delay)));
-                known.push((task_type.to_owned(), id));
+                match self.application.job(self.dice.u64(..)) {
+                    Ok(job) => jobs.push(job),
+                    Err(error) => eprintln!("no task: {error}"),
+                }
             }
+            let name = |job: &DelayQueueJob| (job.task_type().to_owned(), job.task_id().to_owned());
+            known.extend(jobs.iter().map(name));
             self.send(jobs).await;
             self.sent.fetch_add(size as u64, Ordering::Relaxed);
-            let first = known.len().saturating_sub(100);
-            known.drain(..first);
-            if self.dice.u32(0..3) == 0
-                && let Some((task_type, id)) = self.dice.choice(&known)
-            {
-                // Whatever is answered is in the record; an unanswered change is not repeated.
-                let _ = self.change(task_type, id).await;
+            known.drain(..known.len().saturating_sub(MEMORY));
+            if self.dice.u32(0..3) == 0 {
+                self.change(&known).await;
             }
             tokio::time::sleep(millis(size as u64 * 1_000 / self.per_second)).await;
         }
     }
 
-    /// Sends the same again until it is accepted: a failure of any kind must not lose a task.
+    /// Sends the same again until it is accepted: no fault may lose a task.
     async fn send(&self, mut jobs: Vec<DelayQueueJob>) {
         while !jobs.is_empty() {
             let results = self.tasks.send_all(jobs.clone()).await;
             let pairs = jobs.into_iter().zip(results);
             jobs = pairs
-                .filter_map(|(job, result)| result.is_err().then_some(job))
+                .filter_map(|(job, result)| {
+                    result
+                        .is_err_and(|error| is_repeated(&error))
+                        .then_some(job)
+                })
                 .collect();
             if !jobs.is_empty() {
                 tokio::time::sleep(millis(20)).await;
@@ -108,23 +102,28 @@ impl Sender {
         }
     }
 
-    async fn change(&mut self, task_type: &str, id: &str) -> Result<()> {
-        match self.dice.u32(0..10) {
-            0..5 => {
-                self.tasks.cancel(task_type, id).await?;
-            }
-            5..8 => {
-                let when = When::After(millis(self.dice.u64(0..MAX_DELAY_MS)));
-                self.tasks.reschedule(task_type, id, when).await?;
-            }
-            _ => {
-                let chore = Chore::Work(self.dice.u64(0..20));
-                let padding = "changed".to_owned();
-                self.tasks
-                    .update(task_type, id, &Message { chore, padding })
-                    .await?;
-            }
-        }
-        Ok(())
+    async fn change(&mut self, known: &[(String, String)]) {
+        let number = self.dice.u64(..);
+        let Some((task_type, id)) = self.dice.choice(known) else {
+            return;
+        };
+        let change = Sent { task_type, id };
+        // Whatever is answered is in the record; an unanswered change is not repeated.
+        let _ = self.application.change(&self.tasks, change, number).await;
     }
+}
+
+/// A conflict, or a job that breaks a rule, is no better the next time.
+fn is_repeated(error: &Error) -> bool {
+    let is_final = matches!(
+        error,
+        Error::Conflict { .. }
+            | Error::InvalidName { .. }
+            | Error::InvalidInput(_)
+            | Error::LimitExceeded { .. }
+    );
+    if is_final {
+        eprintln!("not sent: {error}");
+    }
+    !is_final
 }
