@@ -1,12 +1,14 @@
 //! The command line of delayq-chaos.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use delayq_chaos::check::{Verdict, check};
 use delayq_chaos::history::History;
+use delayq_chaos::plot::draw;
 use delayq_chaos::run::{Args, Errands, run};
 use delayq_chaos::sim::SimArgs;
 
@@ -28,6 +30,17 @@ enum Command {
         /// The folder with the files.
         folder: PathBuf,
     },
+    /// Draws the recorded files of a run: starts a second, and lateness, through the faults.
+    Plot {
+        /// The folder with the files.
+        folder: PathBuf,
+        /// The picture.
+        #[arg(long)]
+        out: PathBuf,
+        /// Starts are put together by spans of so many milliseconds.
+        #[arg(long, default_value_t = 250)]
+        span_ms: u64,
+    },
     /// Attacks the model of the state machine.
     Sim(SimArgs),
 }
@@ -42,6 +55,14 @@ fn main() -> ExitCode {
             Ok(history) => report(&check(&history)),
             Err(error) => fail(&error),
         },
+        Command::Plot {
+            folder,
+            out,
+            span_ms,
+        } => match plot(&folder, Duration::from_millis(span_ms), &out) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&*error),
+        },
         Command::Sim(args) => match args.run(&mut io::stdout()) {
             Ok(code) => ExitCode::from(code),
             Err(error) => fail(&error),
@@ -52,6 +73,10 @@ fn main() -> ExitCode {
 fn fail(error: &dyn std::error::Error) -> ExitCode {
     let _gone = writeln!(io::stderr(), "delayq-chaos: {error}");
     ExitCode::from(2)
+}
+
+fn plot(folder: &Path, span: Duration, out: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    Ok(draw(&History::read(folder)?, span, out)?)
 }
 
 fn report(verdict: &Verdict) -> ExitCode {
