@@ -2,3 +2,6 @@
 
 #[doc = include_str!("../../docs/guide/chaos.md")]
 mod chaos {}
+
+#[doc = include_str!("../../docs/reliability.md")]
+mod reliability {}
