@@ -106,7 +106,7 @@ impl<'a> Picture<'a> {
         let seed = self.history.plan.as_ref().map_or(0, |plan| plan.seed);
         let ms = self.bin.as_millis();
         format!(
-            "{starts} starts, {faults} faults (shaded while they last), seed {seed}; put together by {ms} ms"
+            "{starts} starts, {faults} faults (shaded while they last), seed {seed}; {ms} ms a bar"
         )
     }
 
