@@ -219,7 +219,7 @@ async fn injure(args: &Args, stage: &mut Stage, kinds: &[Kind]) -> Result<Done> 
 fn stand(stage: &mut Stage) -> Result<()> {
     for process in stage.processes() {
         if let Some(status) = process.ended()? {
-            return failure(format!("{} has ended by itself: {status}", process.name()));
+            return process.failure(&format!("has ended by itself: {status}"));
         }
     }
     match stage.sink.ended()? {

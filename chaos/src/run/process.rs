@@ -110,17 +110,11 @@ impl Process {
                 return Ok(());
             }
             if let Some(status) = self.ended()? {
-                let (name, folder) = (self.name(), self.part.folder.display());
-                return failure(format!(
-                    "{name} ended before it was up: {status}: {folder}/{name}.stderr may say why"
-                ));
+                return self.failure(&format!("ended before it was up: {status}"));
             }
             tokio::time::sleep(millis(10)).await;
         }
-        let (name, folder) = (self.name(), self.part.folder.display());
-        failure(format!(
-            "{name} is not up after {PATIENCE:?}: {folder}/{name}.stderr may say why"
-        ))
+        self.failure(&format!("is not up after {PATIENCE:?}"))
     }
 
     /// Awaits that it ends by itself.
@@ -131,7 +125,13 @@ impl Process {
             }
             tokio::time::sleep(millis(10)).await;
         }
-        failure(format!("{} has not ended after {PATIENCE:?}", self.name()))
+        self.failure(&format!("has not ended after {PATIENCE:?}"))
+    }
+
+    /// A failure of this process, and where to look for the reason.
+    pub(crate) fn failure<T>(&self, what: &str) -> Result<T> {
+        let (name, folder) = (self.name(), self.part.folder.display());
+        failure(format!("{name} {what}: {folder}/{name}.stderr may say why"))
     }
 }
 
