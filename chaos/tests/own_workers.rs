@@ -7,8 +7,10 @@ use std::process::Command;
 fn run(arguments: &[&str]) -> (Option<i32>, String) {
     let programs = Path::new(env!("CARGO_BIN_EXE_delayq-chaos")).parent();
     let example = programs.map(|programs| programs.join("examples/own_workers"));
+    // A broken run keeps its folder, which is to go with the test all the same.
+    let folder = tempfile::tempdir().expect("a place for the record");
     let mut run = Command::new(example.expect("a program is in a folder"));
-    let output = run.args(arguments).output();
+    let output = run.args(arguments).env("TMPDIR", folder.path()).output();
     let output = output.expect("built by: cargo build -p delayq-chaos --example own_workers");
     let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
     said.push_str(&String::from_utf8_lossy(&output.stderr));
