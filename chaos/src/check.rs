@@ -15,6 +15,7 @@ mod due;
 mod ends;
 mod excuse;
 mod figures;
+mod hidden;
 mod integrity;
 mod lock;
 mod lost;
@@ -223,6 +224,8 @@ pub fn check(history: &History) -> Verdict {
     }
     recovery::check(&run, &mut figures, &mut findings);
     structure::check_audits(&run, &mut findings);
+    structure::check_left(&run, &mut findings);
+    lost::check_purges(history, &figures, &mut findings);
     let invalid = validity::check(&run, &figures);
     Verdict {
         violations: findings.kept.into_values().flatten().collect(),

@@ -11,7 +11,7 @@ mod fault;
 
 pub use edge::{
     Asked, CancelAnswer, Change, ChangeAnswer, ClaimedLock, ConflictRule, End, EndedByClaim,
-    ExtendAnswer, HeldLock, SettleAnswer, SettledLock, SubmitAnswer, Submitted,
+    ExtendAnswer, HeldLock, SettleAnswer, SettledLock, SubmitAnswer, Submitted, TypeChange,
 };
 pub use fault::{Explains, Phase, Plan, StoredTask, Target};
 
@@ -106,6 +106,23 @@ pub enum What {
         /// The ids.
         ids: Vec<String>,
     },
+    /// Something is asked for that concerns all tasks of a type.
+    TypeInvoked {
+        /// Number of the call.
+        call: u64,
+        /// The type.
+        task_type: String,
+        /// What.
+        change: TypeChange,
+    },
+    /// It is done.
+    TypeAnswered {
+        /// Number of the call.
+        call: u64,
+        /// How many tasks it removed.
+        #[serde(default)]
+        removed: u64,
+    },
     /// Due tasks are claimed.
     ClaimInvoked {
         /// Number of the call.
@@ -190,6 +207,9 @@ pub enum What {
         due: Timestamp,
         /// [`digest`](crate::record::digest) of the message as the worker got it.
         digest: u64,
+        /// Digest of the headers as the worker got them; `None` without any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        headers: Option<u64>,
     },
     /// A worker is about to return.
     WorkerEnd {
@@ -251,6 +271,11 @@ pub enum What {
         explains: Vec<Explains>,
     },
 
+    /// Nobody sends any more, and the tasks had time to end.
+    Drained {
+        /// How many have not.
+        left: u64,
+    },
     /// Where the store has a task when all is over. Tasks without such an event are not in the store.
     Stored(StoredTask),
     /// What an audit of the store found when all was over.

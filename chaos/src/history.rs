@@ -8,7 +8,7 @@ use delayq_core::{TaskState, Timestamp};
 
 use crate::event::{
     Asked, CancelAnswer, ChangeAnswer, ConflictRule, End, Explains, ExtendAnswer, Plan,
-    SettleAnswer, Target,
+    SettleAnswer, Target, TypeChange,
 };
 
 mod build;
@@ -38,8 +38,12 @@ pub struct History {
     pub processes: Vec<Process>,
     /// The claims that were answered.
     pub claims: Vec<ClaimCall>,
-    /// The claims whose answer is not known: type, and when they were invoked.
-    pub lost_claims: Vec<(String, u64)>,
+    /// The claims whose answer is not known.
+    pub lost_claims: Vec<LostClaim>,
+    /// Pauses, resumes and purges.
+    pub type_calls: Vec<TypeCall>,
+    /// What submits said about expiry; a row's `expiry` is a place in here, after 0 for none.
+    pub expiries: Vec<Asked>,
     /// Requeues and discards by a filter, whose answer is not known: type, when, whether a requeue.
     pub lost_operations: Vec<(String, u64, bool)>,
     /// The faults.
@@ -48,6 +52,8 @@ pub struct History {
     pub clock: ClockMap,
     /// What audits found: type, id, what is wrong.
     pub problems: Vec<(String, String, String)>,
+    /// How many tasks had not ended when all had had their time; `None`: nobody said so.
+    pub left: Option<u64>,
     /// The store's clock after the final dump; `None`: there was none.
     pub dumped: Option<Timestamp>,
     ranges: Vec<Range<usize>>,
@@ -67,6 +73,25 @@ impl History {
         self.processes.get(usize::from(row.process))
     }
 
+    /// The expiry that a submit asked for.
+    #[must_use]
+    pub fn expiry(&self, place: u32) -> Option<Asked> {
+        let place = usize::try_from(place).ok()?.checked_sub(1)?;
+        self.expiries.get(place).copied()
+    }
+
+    /// When an incarnation was gone for certain.
+    #[must_use]
+    pub fn gone_ns(&self, process: &Process) -> u64 {
+        if process.is_down {
+            return process.last_ns;
+        }
+        let later = self.processes.iter();
+        let later = later
+            .filter(|other| other.name == process.name && other.incarnation > process.incarnation);
+        later.map(|other| other.up_ns).min().unwrap_or(NEVER)
+    }
+
     /// The claim that a lock came from.
     #[must_use]
     pub fn claim(&self, call: u32) -> Option<&ClaimCall> {
@@ -83,6 +108,42 @@ pub struct Process {
     pub incarnation: u32,
     /// The namespace of its store.
     pub namespace: String,
+    /// When it began; monotonic.
+    pub up_ns: u64,
+    /// When it wrote its last event; monotonic.
+    pub last_ns: u64,
+    /// Whether it ended in order.
+    pub is_down: bool,
+}
+
+/// A claim whose answer is not known: it may have locked tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostClaim {
+    /// The type.
+    pub task_type: String,
+    /// The process, as a place in [`History::processes`].
+    pub process: u16,
+    /// When it was invoked; monotonic.
+    pub from: u64,
+    /// When it failed; [`NEVER`] without an answer.
+    pub to: u64,
+}
+
+/// A call that concerns all tasks of a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeCall {
+    /// The type.
+    pub task_type: String,
+    /// The process, as a place in [`History::processes`].
+    pub process: u16,
+    /// When it was invoked; monotonic.
+    pub from: u64,
+    /// When it was answered; [`NEVER`] without an answer.
+    pub to: u64,
+    /// What was asked for.
+    pub change: TypeChange,
+    /// How many tasks it removed.
+    pub removed: u64,
 }
 
 /// A claim that was answered.
@@ -105,6 +166,8 @@ pub struct FaultSpan {
     pub target: Target,
     /// When it began; monotonic.
     pub begun_ns: u64,
+    /// When it had done what it does; the end, if nobody said so.
+    pub struck_ns: u64,
     /// When it was over; [`NEVER`] if nobody said so.
     pub ended_ns: u64,
     /// What it may explain.
@@ -120,6 +183,8 @@ pub struct Stored {
     pub at: Timestamp,
     /// The current attempt, else the number of attempts made.
     pub attempt: u32,
+    /// Failures, lock expiries, releases and requeues, if somebody looked.
+    pub trail: Option<(u32, u32, u32, u32)>,
 }
 
 /// One thing that happened to one task.
@@ -167,8 +232,9 @@ pub enum Step {
     /// It was sent.
     Submit {
         digest: u64,
+        headers: u32,
         when: Asked,
-        expires: bool,
+        expiry: u32,
         on_conflict: ConflictRule,
         result: SubmitResult,
     },
@@ -217,6 +283,7 @@ pub enum Step {
         fence: u64,
         due: Timestamp,
         digest: u64,
+        headers: u32,
     },
     /// A worker is about to return.
     End {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use delayq_core::task::Headers;
 use rustix::time::{ClockId, clock_gettime};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -25,6 +26,18 @@ const CLOCK_READINGS: usize = 8;
 #[must_use]
 pub fn digest(message: &[u8]) -> u64 {
     xxh3_64(message)
+}
+
+/// The same of a task's headers; `None` without any.
+#[must_use]
+pub fn digest_of_headers(headers: &Headers) -> Option<u64> {
+    if headers.is_empty() {
+        return None;
+    }
+    let lines = headers
+        .iter()
+        .map(|(name, value)| format!("{name}:{value}\n"));
+    Some(digest(lines.collect::<String>().as_bytes()))
 }
 
 /// The kernel's monotonic clock in nanoseconds: the same in all processes of this machine.

@@ -43,14 +43,8 @@ fn started_after(view: &TaskView<'_>, cancel: &Row, findings: &mut Findings) {
         let Some(lock) = view.lock(fence).filter(|lock| lock.row.from <= cancel.to) else {
             continue;
         };
-        let holder = view.run.history.process_of(lock.row);
-        let holder = holder.map_or("", |process| process.name.as_str());
         let span = (lock.row.from, row.from);
-        let held_up = view
-            .run
-            .excuses
-            .lost_lock(holder, view.name, span)
-            .is_some();
+        let held_up = view.run.excuses.held_up(view.run.process(lock.row), span);
         if !held_up && !view.opened_between(cancel, lock.row) {
             let detail = format!("fence {fence}");
             let rule = "started after its cancel";

@@ -5,36 +5,40 @@ use std::time::Duration;
 use delayq_core::store::CLOCK_GUARD;
 use delayq_core::time::duration_ms;
 
-use super::view::{Cause, LockView, TaskView};
+use super::view::{LockView, TaskView};
 use super::{Findings, Promise};
-use crate::event::{Asked, ChangeAnswer, End};
+use crate::event::{Asked, ChangeAnswer};
 use crate::history::{Row, Step, SubmitResult};
+
+mod set;
 
 /// A receipt may be answered this much later than the store read its clock: only its due time counts,
 /// rounded up to a millisecond.
 const ROUNDING: Duration = Duration::from_millis(1);
 
-/// The earliest time that a task may rightly be due at, and who set it.
-#[derive(Clone, Copy, Debug)]
-struct Setter {
-    from: u64,
-    to: u64,
-    sure: bool,
-    not_before: i64,
-}
-
 pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings) {
     for row in view.rows {
         receipt(view, row, findings);
     }
+    // Fences that are out of order are a broken promise of their own.
+    let in_order = view
+        .locks
+        .is_sorted_by(|one, next| one.row.from <= next.row.to);
     for (index, lock) in view.locks.iter().enumerate() {
         let before = index.checked_sub(1).and_then(|index| view.locks.get(index));
-        claimed(view, before, lock, findings);
-        was_set(view, before, lock, findings);
+        clock(view, lock, findings);
+        if in_order {
+            set::check(view, before, lock, findings);
+        }
+        if !was_due(view, before, lock) {
+            claimed(view, before, lock, findings);
+            started(view, lock, findings);
+        }
     }
-    for row in view.rows {
-        started(view, row, findings);
-    }
+}
+
+fn blame(view: &TaskView<'_>, rule: &'static str, detail: String, findings: &mut Findings) {
+    findings.task(Promise::NeverEarly, rule, view, detail);
 }
 
 /// A receipt gives the time that was asked for.
@@ -51,203 +55,119 @@ fn receipt(view: &TaskView<'_>, row: &Row, findings: &mut Findings) {
         } => (when, due.as_millis()),
         _ => return,
     };
-    let off = view.run.excuses.clock_off_ms((row.from, row.to));
-    let earliest = asked_ms(view, when, row.from) - off;
+    let clock = &view.run.history.clock;
+    let off = view.run.clock_off(row, row.to);
+    let (earliest, latest) = match when {
+        Asked::After(ms) => (
+            clock.earliest_ms(row.from).saturating_add(signed(ms)) - off.behind_ms,
+            clock.latest_ms(row.to).saturating_add(signed(ms)) + off.ahead_ms,
+        ),
+        // A past time means now.
+        Asked::At(time) => (
+            time.as_millis(),
+            time.as_millis().max(clock.latest_ms(row.to) + off.ahead_ms),
+        ),
+    };
     if due < earliest {
         let detail = format!("due {} ms before the time asked for", earliest - due);
-        findings.task(
-            Promise::NeverEarly,
-            "due before the time asked for",
-            view,
-            detail,
-        );
+        blame(view, "due before the time asked for", detail, findings);
     }
-    let latest = match when {
-        Asked::After(ms) => view
-            .run
-            .history
-            .clock
-            .latest_ms(row.to)
-            .saturating_add(signed(ms)),
-        // A past time means now.
-        Asked::At(time) => time
-            .as_millis()
-            .max(view.run.history.clock.latest_ms(row.to)),
-    };
-    let latest = latest + off + duration_ms(ROUNDING);
+    let latest = latest + duration_ms(ROUNDING);
     if due > latest {
         let detail = format!("due {} ms after the time asked for", due - latest);
-        findings.task(
-            Promise::NeverEarly,
-            "due after the time asked for",
-            view,
-            detail,
-        );
+        blame(view, "due after the time asked for", detail, findings);
     }
 }
 
-/// The store's own clock had reached the due time when it handed the task out.
+/// The store's clock is right while nobody has set it: all rules that go by it rest on that.
+fn clock(view: &TaskView<'_>, lock: &LockView<'_>, findings: &mut Findings) {
+    let clock = &view.run.history.clock;
+    let off = view.run.clock_off(lock.row, lock.row.to);
+    let guard = duration_ms(CLOCK_GUARD);
+    let now = lock.call.store_now.as_millis();
+    let ahead = now - clock.latest_ms(lock.row.to) - off.ahead_ms - guard;
+    let behind = clock.earliest_ms(lock.row.from) - now - off.behind_ms - guard;
+    let wrong = ahead.max(behind);
+    if wrong > 0 && !clock.is_empty() {
+        let detail = format!("fence {}: by {} ms", lock.fence, wrong + guard);
+        blame(view, "claimed by a clock that is wrong", detail, findings);
+    }
+}
+
+/// Whether the task had been handed out before with this due time or a later one: an expired lock is taken
+/// by the store's clock, whatever the due time says by now.
+fn was_due(view: &TaskView<'_>, before: Option<&LockView<'_>>, lock: &LockView<'_>) -> bool {
+    let mut earlier = view.locks.iter().filter(|other| other.fence < lock.fence);
+    view.is_takeover(before, lock) && earlier.any(|other| other.due >= lock.due)
+}
+
+/// The clocks by which it was handed out had reached the due time: the store's own, and the claimer's but
+/// for the guard. An expired lock is taken by the store's clock alone.
 fn claimed(
     view: &TaskView<'_>,
     before: Option<&LockView<'_>>,
     lock: &LockView<'_>,
     findings: &mut Findings,
 ) {
-    // A lock that has expired is taken by the store's clock alone, whatever the claimer's says.
-    let cause = before.map(|before| view.cause(before, lock));
-    let now = match cause {
-        Some(Cause::Expired(_) | Cause::Rollback) => lock.call.store_now,
-        None if lock.attempt > 1 => lock.call.store_now,
-        _ => lock.call.now.min(lock.call.store_now),
+    let now = if view.is_takeover(before, lock) {
+        lock.call.store_now
+    } else {
+        lock.call.now.min(lock.call.store_now)
     };
-    // A task accepted while the store's clock was ahead shows no due time before that of its acceptance.
-    let first = view.rows.first().map_or(lock.row.from, |row| row.from);
-    let off = view.run.excuses.clock_off_ms((first, lock.row.to));
-    if now.as_millis() + off < lock.due.as_millis() {
-        let detail = format!(
-            "fence {} claimed {} ms before it was due, by the store's clock",
-            lock.fence,
-            lock.due.as_millis() - now.as_millis()
-        );
-        findings.task(
-            Promise::NeverEarly,
-            "claimed before it was due",
-            view,
-            detail,
-        );
-    }
-}
-
-/// The due time that a claim shows is one that somebody has set.
-fn was_set(
-    view: &TaskView<'_>,
-    before: Option<&LockView<'_>>,
-    lock: &LockView<'_>,
-    findings: &mut Findings,
-) {
-    let Some(earliest) = earliest_due(view, before, lock) else {
-        return;
-    };
-    let off = view.run.excuses.clock_off_ms((0, lock.row.to));
-    let due = lock.due.as_millis();
-    if due < earliest - off {
-        let detail = format!(
-            "fence {} shows a due time {} ms before any that was set",
-            lock.fence,
-            earliest - due
-        );
-        findings.task(Promise::NeverEarly, "due before the time set", view, detail);
-    }
-}
-
-/// The worker started when the due time had come, by the real time of day.
-fn started(view: &TaskView<'_>, row: &Row, findings: &mut Findings) {
-    let Step::Start { due, fence, .. } = row.step else {
-        return;
-    };
-    let first = view.rows.first().map_or(row.from, |row| row.from);
-    let due_off = view.run.excuses.clock_off_ms((first, row.from));
-    let start_off = match due_off {
-        0 => 0,
-        off => off.max(duration_ms(CLOCK_GUARD)),
-    };
-    let early = due.as_millis() - start_off - view.run.history.clock.latest_ms(row.from);
+    let early = due_ms(view, lock) - now.as_millis();
     if early > 0 {
-        let detail = format!("fence {fence} started {early} ms before it was due");
-        findings.task(
-            Promise::NeverEarly,
-            "started before it was due",
-            view,
-            detail,
+        let detail = format!(
+            "fence {} claimed {early} ms before it was due, by the store's clock",
+            lock.fence
         );
+        blame(view, "claimed before it was due", detail, findings);
     }
 }
 
-/// The earliest due time that `lock` may have; `None` when nobody knows who sent the task.
-fn earliest_due(
-    view: &TaskView<'_>,
-    before: Option<&LockView<'_>>,
-    lock: &LockView<'_>,
-) -> Option<i64> {
-    let setters: Vec<_> = view
-        .rows
-        .iter()
-        .filter(|row| row.from <= lock.row.to)
-        .filter_map(|row| setter(view, row))
-        .collect();
-    let again = before.and_then(|before| repeated_at(view, before, lock));
-    let opened = before.is_none_or(|before| setters.iter().any(|set| set.to >= before.row.from));
-    if let Some((sure, at)) = again
-        && sure
-        && !opened
-    {
-        return Some(at);
+/// The worker started when the due time had come, by the real time of day. A store's clock that is ahead
+/// may start it early, by no more than the guard.
+fn started(view: &TaskView<'_>, lock: &LockView<'_>, findings: &mut Findings) {
+    let due = due_ms(view, lock) - view.run.clock_off(lock.row, lock.row.to).early_ms;
+    for row in view.rows {
+        let Step::Start { fence, .. } = row.step else {
+            continue;
+        };
+        let early = due - view.run.history.clock.latest_ms(row.from);
+        if fence == lock.fence && early > 0 {
+            let detail = format!("fence {fence} started {early} ms before it was due");
+            blame(view, "started before it was due", detail, findings);
+        }
     }
-    let overwritten = |set: &Setter| {
-        let mut others = setters.iter();
-        others.any(|other| other.sure && other.from > set.to && other.to < lock.row.from)
+}
+
+/// When an attempt was due: what its claim says. A task accepted while the store's clock was ahead shows no
+/// due time before that of its acceptance, but can have been moved to one.
+fn due_ms(view: &TaskView<'_>, lock: &LockView<'_>) -> i64 {
+    let is_ahead = |row: &Row| {
+        let submit = matches!(row.step, Step::Submit { .. });
+        submit && view.run.clock_off(row, lock.row.to).ahead_ms > 0
     };
-    let current = setters.iter().filter(|set| !overwritten(set));
-    let times = current.map(|set| set.not_before);
-    times.chain(again.map(|(_, at)| at)).min()
-}
-
-/// What sets a due time apart from failures.
-fn setter(view: &TaskView<'_>, row: &Row) -> Option<Setter> {
-    let unknown = |when| Some(asked_ms(view, when, row.from));
-    let not_before = match row.step {
-        Step::Submit { when, result, .. } => match result {
-            SubmitResult::Accepted { due, .. } => Some(due.as_millis()),
-            SubmitResult::Unknown => unknown(when),
-            _ => None,
-        },
+    let before = || view.rows.iter().filter(|row| row.from <= lock.row.to);
+    let shown = lock.due.as_millis();
+    let Some(sent) = before().find(|row| is_ahead(row)) else {
+        return shown;
+    };
+    let moved = before().filter(|row| row.to >= sent.from);
+    let moved = moved.filter_map(|row| match row.step {
         Step::Reschedule { when, answer } => match answer {
             Some(ChangeAnswer::Changed { due }) => Some(due.as_millis()),
-            None => unknown(when),
+            None => Some(asked_ms(view, when, row.from)),
             _ => None,
         },
-        Step::Requeue { .. } => Some(view.run.history.clock.earliest_ms(row.from)),
-        _ => None,
-    }?;
-    Some(Setter {
-        from: row.from,
-        to: row.to,
-        sure: view.run.is_sure(row),
-        not_before,
-    })
-}
-
-/// The earliest due time after the attempt of `before` was to be repeated, and whether it is certain.
-fn repeated_at(
-    view: &TaskView<'_>,
-    before: &LockView<'_>,
-    lock: &LockView<'_>,
-) -> Option<(bool, i64)> {
-    let settles = view.settles(before.fence);
-    let again = settles.filter_map(|(row, end)| match end {
-        _ if row.from > lock.row.to => None,
-        End::Retry { after } | End::Release { after } => {
-            let from = view.run.history.clock.earliest_ms(row.from);
-            // A claim that lost its answer may have come between. Its lock expired, and the repeat of that
-            // was due when the last submit said, not when the settlement did.
-            let next = before.attempt + u32::from(matches!(end, End::Retry { .. }));
-            let is_next = lock.attempt <= next || view.hidden_claims(lock.row) == 0;
-            let is_sure = view.run.is_sure(row) && is_next;
-            Some((is_sure, from.saturating_add(signed(after))))
-        }
         _ => None,
     });
-    again.min_by_key(|(_, at)| *at)
+    moved.fold(shown, i64::min)
 }
 
 fn asked_ms(view: &TaskView<'_>, when: Asked, from: u64) -> i64 {
+    let clock = &view.run.history.clock;
     match when {
-        Asked::After(ms) => view
-            .run
-            .history
-            .clock
-            .earliest_ms(from)
-            .saturating_add(signed(ms)),
+        Asked::After(ms) => clock.earliest_ms(from).saturating_add(signed(ms)),
         Asked::At(time) => time.as_millis(),
     }
 }

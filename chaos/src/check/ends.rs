@@ -85,7 +85,7 @@ fn stale(view: &TaskView<'_>, row: &Row, findings: &mut Findings) {
         ) => a == fence && discriminant(&x) == discriminant(&y) && other.from <= next.to,
         _ => false,
     };
-    if !view.rows.iter().any(|other| repeats(&other)) && !view.undone_before(row) {
+    if !view.rows.iter().any(|other| repeats(&other)) {
         let detail = format!("fence {fence}, after the task had been given to somebody else");
         findings.task(Promise::OneEnd, rule, view, detail);
     }

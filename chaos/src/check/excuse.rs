@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use delayq_core::store::CLOCK_GUARD;
+use delayq_core::time::duration_ms;
+
 use crate::event::{Explains, Target};
-use crate::history::{History, Row};
+use crate::history::History;
 
 /// The faults of a run, by what they explain.
 #[derive(Debug, Default)]
@@ -12,9 +15,11 @@ pub(super) struct Excuses {
     locks_of_task: HashMap<String, Vec<Window>>,
     locks_of_store: Vec<Window>,
     rollbacks: Vec<Window>,
-    clocks: Vec<(Window, u64)>,
+    clocks: Vec<Clock>,
     damaged: BTreeSet<String>,
     store_damaged: bool,
+    /// When something was done to the store as a whole.
+    store: Vec<Window>,
     /// Every fault with the time to recover from it, merged, by time.
     unquiet: Vec<(u64, u64)>,
 }
@@ -28,8 +33,45 @@ pub(super) struct Window {
     pub(super) fault: usize,
 }
 
+/// A store's clock that was wrong: everywhere, or in one process.
+#[derive(Debug)]
+struct Clock {
+    window: Window,
+    ahead_ms: i64,
+    process: Option<String>,
+}
+
+/// By how much the store's clock may have been wrong when something was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Off {
+    pub(super) ahead_ms: i64,
+    pub(super) behind_ms: i64,
+    /// How much of it the guard does not hold back from starting tasks.
+    pub(super) early_ms: i64,
+}
+
+impl Off {
+    pub(super) fn is_none(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// A lock that was lost: whose, on what, from the last time it was given or extended until it ran out,
+/// and by whom and when the task was taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loss<'a> {
+    pub(super) holder: &'a str,
+    pub(super) task: &'a str,
+    pub(super) alive: u64,
+    /// When the holder would have extended it first, if it still was alive when it ran out.
+    pub(super) extends: u64,
+    pub(super) ran_out: u64,
+    pub(super) taker: &'a str,
+    pub(super) taken: (u64, u64),
+}
+
 impl Window {
-    fn touches(&self, from: u64, to: u64) -> bool {
+    pub(super) fn touches(&self, from: u64, to: u64) -> bool {
         self.from <= to && self.to >= from
     }
 }
@@ -46,15 +88,18 @@ impl Excuses {
             };
             let recovered = fault.ended_ns.saturating_add(recovery_ms * 1_000_000);
             spans.push((fault.begun_ns, recovered));
+            if fault.target == Target::Store {
+                excuses.store.push(window);
+            }
             for explains in &fault.explains {
-                excuses.add(*explains, &fault.target, window);
+                excuses.add(*explains, &fault.target, (window, fault.struck_ns));
             }
         }
         excuses.unquiet = merged(spans);
         excuses
     }
 
-    fn add(&mut self, explains: Explains, target: &Target, window: Window) {
+    fn add(&mut self, explains: Explains, target: &Target, (window, struck): (Window, u64)) {
         match (explains, target) {
             (Explains::LostLock, Target::Store) => self.locks_of_store.push(window),
             (Explains::LostLock, Target::Process(name)) => {
@@ -67,10 +112,21 @@ impl Excuses {
             }
             (Explains::Rollback { window_ms }, _) => {
                 let from = window.from.saturating_sub(window_ms * 1_000_000);
-                self.rollbacks.push(Window { from, ..window });
+                let to = struck;
+                self.rollbacks.push(Window { from, to, ..window });
             }
-            (Explains::Emptied, _) => self.rollbacks.push(Window { from: 0, ..window }),
-            (Explains::StoreClock { off_ms }, _) => self.clocks.push((window, off_ms)),
+            (Explains::Emptied, _) => {
+                let (from, to) = (0, struck);
+                self.rollbacks.push(Window { from, to, ..window });
+            }
+            (Explains::StoreClock { ahead_ms }, target) => self.clocks.push(Clock {
+                window,
+                ahead_ms,
+                process: match target {
+                    Target::Process(name) => Some(name.clone()),
+                    _ => None,
+                },
+            }),
             (Explains::Damage, Target::Task(task)) => {
                 self.damaged.insert(task.clone());
             }
@@ -78,28 +134,76 @@ impl Excuses {
         }
     }
 
-    /// The fault that explains why `process` lost its lock on `task`, taken and lost within the span.
-    pub(super) fn lost_lock(&self, process: &str, task: &str, span: (u64, u64)) -> Option<usize> {
-        let of_process = self.locks_of_process.get(process).into_iter().flatten();
-        let of_task = self.locks_of_task.get(task).into_iter().flatten();
+    /// The fault that explains why a lock was lost: it came between the holder and the lock while the lock
+    /// lasted, and was not over before the holder would have extended it for the first time; or it set a
+    /// clock that the lock was given or taken by.
+    pub(super) fn lost_lock(&self, loss: Loss<'_>) -> Option<usize> {
+        let of_process = self.locks_of_process.get(loss.holder).into_iter().flatten();
+        let of_task = self.locks_of_task.get(loss.task).into_iter().flatten();
         let windows = of_process.chain(of_task).chain(&self.locks_of_store);
-        let found = windows.filter(|window| window.touches(span.0, span.1));
+        let found = windows
+            .filter(|window| window.touches(loss.alive, loss.ran_out) && window.to >= loss.extends);
+        let clocks = self.clocks.iter().filter(|clock| {
+            let taken = clock.ahead_ms > 0
+                && clock.is_of(loss.taker)
+                && clock.window.touches(loss.taken.0, loss.taken.1);
+            // Given or extended by a clock that is behind, it runs out before its time.
+            let given = clock.ahead_ms < 0
+                && clock.is_of(loss.holder)
+                && clock.window.touches(loss.alive, loss.taken.1);
+            taken || given
+        });
+        let found = found.chain(clocks.map(|clock| &clock.window));
         let last = found.max_by_key(|window| window.from);
         last.map(|window| window.fault)
     }
 
-    /// Whether a fault may have undone what `row` did.
-    pub(super) fn undone(&self, row: &Row) -> bool {
-        let mut windows = self.rollbacks.iter();
-        windows.any(|window| window.touches(row.from, row.to))
+    /// Whether a fault kept `process` from hearing an answer, or its holder from starting, in the span.
+    pub(super) fn held_up(&self, process: &str, (from, to): (u64, u64)) -> bool {
+        let of_process = self.locks_of_process.get(process).into_iter().flatten();
+        let mut windows = of_process.chain(&self.locks_of_store);
+        windows.any(|window| window.touches(from, to))
     }
 
-    /// By how much times of the store may differ from real ones, if set or compared within the span.
-    pub(super) fn clock_off_ms(&self, span: (u64, u64)) -> i64 {
-        let meant = self.clocks.iter();
-        let meant = meant.filter(|(window, _)| window.touches(span.0, span.1));
-        let off = meant.map(|(_, off_ms)| *off_ms).max().unwrap_or(0);
-        i64::try_from(off).unwrap_or(i64::MAX)
+    /// When the last thing is over that was done to the store within the span; its end without any.
+    pub(super) fn store_answers(&self, (from, to): (u64, u64)) -> u64 {
+        let windows = self.store.iter().filter(|window| window.touches(from, to));
+        windows.map(|window| window.to).fold(to, u64::max)
+    }
+
+    /// The fault that may have undone what was done in the span.
+    pub(super) fn undone(&self, (from, to): (u64, u64)) -> Option<&Window> {
+        self.rollbacks
+            .iter()
+            .find(|window| window.touches(from, to))
+    }
+
+    /// The faults that may have undone something.
+    pub(super) fn rollbacks(&self) -> &[Window] {
+        &self.rollbacks
+    }
+
+    /// By how much the store's clock, as `process` has it, may have been wrong within the span.
+    pub(super) fn clock_off(&self, process: &str, (from, to): (u64, u64)) -> Off {
+        let mut off = Off::default();
+        let clocks = self.clocks.iter();
+        for clock in clocks.filter(|clock| clock.is_of(process) && clock.window.touches(from, to)) {
+            off.ahead_ms = off.ahead_ms.max(clock.ahead_ms);
+            off.behind_ms = off.behind_ms.max(clock.ahead_ms.saturating_neg());
+            let guard = match clock.process {
+                // Whoever claims has the same clock: nobody can know better.
+                Some(_) => i64::MAX,
+                None => duration_ms(CLOCK_GUARD),
+            };
+            off.early_ms = off.early_ms.max(clock.ahead_ms.min(guard));
+        }
+        off
+    }
+
+    /// How far ahead a clock was at most.
+    pub(super) fn most_ahead_ms(&self) -> i64 {
+        let ahead = self.clocks.iter().map(|clock| clock.ahead_ms);
+        ahead.fold(0, i64::max)
     }
 
     /// Whether somebody has damaged the record of `task`.
@@ -111,6 +215,12 @@ impl Excuses {
     pub(super) fn is_quiet(&self, from: u64, to: u64) -> bool {
         let next = self.unquiet.partition_point(|(_, end)| *end < from);
         self.unquiet.get(next).is_none_or(|(begin, _)| *begin > to)
+    }
+}
+
+impl Clock {
+    fn is_of(&self, process: &str) -> bool {
+        self.process.as_deref().is_none_or(|name| name == process)
     }
 }
 

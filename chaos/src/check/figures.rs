@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use delayq_core::TaskState;
 use hdrhistogram::Histogram;
 
 use super::view::{Cause, LockView, TaskView};
@@ -17,6 +18,10 @@ pub struct Figures {
     pub accepted: u64,
     /// Tasks that are lost because a fault took them: within the documented window.
     pub lost_with_cause: u64,
+    /// How long they had been accepted when the store lost its last writes.
+    pub lost_age: Span,
+    /// Tasks that are gone by purges, by type and state.
+    pub(super) purged: BTreeMap<(String, TaskState), u64>,
     /// Starts of workers.
     pub starts: u64,
     /// What was answered, by kind of call and answer.
@@ -27,12 +32,18 @@ pub struct Figures {
     pub lateness_quiet: Span,
     /// Due to start, of the others.
     pub lateness_in_faults: Span,
+    /// Tasks that are in neither: a clock that was wrong said when they were due.
+    pub due_by_wrong_clock: u64,
+    /// Sent to start, of tasks that were due at once and found their type idle: somebody was woken.
+    pub woken: Span,
     /// How often each kind of fault fired.
     pub faults: BTreeMap<String, u64>,
     /// From the end of a fault to the next start of a due task of each type, by kind.
     pub recovery: BTreeMap<String, Span>,
     /// From a fault that cost a holder its lock to the next claim of the task, by kind.
     pub takeover: BTreeMap<String, Span>,
+    /// Takeovers before the fault of the store that explains them was over: no time to measure.
+    pub takeover_within: BTreeMap<String, u64>,
     /// The takeovers during which no other fault was under way.
     pub(super) takeover_alone: BTreeMap<String, Span>,
     pub(super) starts_of_type: BTreeMap<String, Vec<Began>>,
@@ -43,6 +54,10 @@ pub struct Figures {
 pub(super) struct Began {
     pub(super) at: u64,
     pub(super) waited_from: u64,
+    /// When it was sent, if it was due at once and this is its first start.
+    pub(super) due_at_once: Option<u64>,
+    /// Whether nothing was wrong from when it was due.
+    pub(super) is_quiet: bool,
 }
 
 /// Lengths of time, in microseconds.
@@ -99,6 +114,20 @@ impl Figures {
         }
     }
 
+    /// A task is gone because a fault took it, which had been accepted for so long.
+    pub(super) fn lost(&mut self, age_ms: Option<u64>) {
+        self.lost_with_cause += 1;
+        if let Some(ms) = age_ms {
+            self.lost_age.add_us(ms * 1_000);
+        }
+    }
+
+    /// A task is gone because an operator removed all that were in this state.
+    pub(super) fn purged(&mut self, task_type: &str, state: TaskState) {
+        let key = (task_type.to_owned(), state);
+        *self.purged.entry(key).or_default() += 1;
+    }
+
     fn repeat(
         &mut self,
         view: &TaskView<'_>,
@@ -132,13 +161,17 @@ impl Figures {
         let Some(fault) = faults.get(number) else {
             return;
         };
-        let since = if fault.target == Target::Store {
-            fault.ended_ns
-        } else {
-            fault.begun_ns
+        let since = match &fault.target {
+            Target::Store => fault.ended_ns,
+            // Nobody else serves the type.
+            Target::Process(name) if view.run.is_only_claimer(view.task_type, name) => {
+                fault.ended_ns
+            }
+            _ => fault.begun_ns,
         };
         // A store that comes back while its fault is still being ended: that is no recovery from it.
         if since > lock.row.to {
+            *self.takeover_within.entry(fault.kind.clone()).or_default() += 1;
             return;
         }
         let since = since.max(before.alive);
@@ -174,11 +207,15 @@ impl Figures {
         let sent = view.rows.first().map_or(0, |row| row.from);
         let free = before.map_or(0, |before| clock.monotonic_ns(before.until.as_millis()));
         let due = clock.monotonic_ns(lock.due.as_millis()).max(sent);
+        let due = view.run.resumed_at(view.task_type, (due, start.from));
         let is_takeover = matches!(cause, Some(Cause::Expired(_) | Cause::Rollback));
         let waited_from = if is_takeover { due.max(free) } else { due };
+        let is_quiet = (view.run.excuses).is_quiet(waited_from.min(start.from), start.from);
         let began = Began {
             at: start.from,
             waited_from,
+            due_at_once: due_at_once(view, lock).filter(|_| before.is_none()),
+            is_quiet,
         };
         match self.starts_of_type.get_mut(view.task_type) {
             Some(starts) => starts.push(began),
@@ -190,9 +227,12 @@ impl Figures {
         if is_takeover || lock.attempt > 1 && before.is_none() {
             return;
         }
+        if is_by_wrong_clock(view, lock) {
+            self.due_by_wrong_clock += 1;
+            return;
+        }
         let late_us = clock.micros(start.from) - lock.due.as_millis() * 1_000;
         let late_us = u64::try_from(late_us).unwrap_or(0);
-        let is_quiet = (view.run.excuses).is_quiet(due.min(start.from), start.from);
         let lateness = if is_quiet {
             &mut self.lateness_quiet
         } else {
@@ -200,6 +240,38 @@ impl Figures {
         };
         lateness.add_us(late_us);
     }
+}
+
+/// When a task that was due at once had been accepted.
+fn due_at_once(view: &TaskView<'_>, lock: &LockView<'_>) -> Option<u64> {
+    let sets = |row: &&Row| {
+        matches!(
+            row.step,
+            Step::Submit { .. } | Step::Reschedule { .. } | Step::Requeue { .. }
+        )
+    };
+    let mut sets = view.rows.iter().filter(sets);
+    let (Some(sent), None) = (sets.next(), sets.next()) else {
+        return None;
+    };
+    let due = view.run.history.clock.monotonic_ns(lock.due.as_millis());
+    (due <= sent.to).then_some(sent.to)
+}
+
+/// Whether a clock may have been wrong when somebody said when this attempt is due.
+fn is_by_wrong_clock(view: &TaskView<'_>, lock: &LockView<'_>) -> bool {
+    let mut rows = view.rows.iter().filter(|row| row.from <= lock.row.to);
+    rows.any(|row| {
+        let sets = matches!(
+            row.step,
+            Step::Submit { .. }
+                | Step::Reschedule { .. }
+                | Step::Requeue { .. }
+                | Step::Settle { .. }
+                | Step::Claim { .. }
+        );
+        sets && !view.run.clock_off(row, lock.row.to).is_none()
+    })
 }
 
 fn answer(row: &Row) -> Option<&'static str> {

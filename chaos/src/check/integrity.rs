@@ -9,9 +9,13 @@ pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings) {
     for row in view.rows {
         match row.step {
             Step::Start {
-                digest, right_type, ..
+                digest,
+                headers,
+                right_type,
+                ..
             } => {
                 bytes(view, row, digest, findings);
+                same_headers(view, row, headers, findings);
                 place(view, row, right_type, findings);
             }
             Step::EndedByClaim { damaged: true, .. } if !view.run.excuses.damaged(view.name) => {
@@ -48,6 +52,23 @@ fn bytes(view: &TaskView<'_>, start: &Row, digest: u64, findings: &mut Findings)
         };
         let detail = format!("{detail}: digest {digest:016x}");
         findings.task(Promise::Integrity, rule, view, detail);
+    }
+}
+
+/// The headers are those of a submit: nothing else sets them.
+fn same_headers(view: &TaskView<'_>, start: &Row, headers: u32, findings: &mut Findings) {
+    let mut sent = view.rows.iter().filter_map(|row| match row.step {
+        Step::Submit {
+            headers,
+            result: SubmitResult::Accepted { .. } | SubmitResult::Unknown,
+            ..
+        } if row.from <= start.from => Some(headers),
+        _ => None,
+    });
+    let mut any = sent.by_ref().peekable();
+    if any.peek().is_some() && !any.any(|sent| sent == headers) {
+        let detail = "nobody has sent these headers".to_owned();
+        findings.task(Promise::Integrity, "altered headers", view, detail);
     }
 }
 

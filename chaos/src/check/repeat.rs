@@ -69,7 +69,8 @@ fn attempt(
         Some((attempt, Cause::Retry | Cause::Expired(_))) => (attempt + 1, attempt + 1),
         Some((_, Cause::Rollback)) => return,
     };
-    if (least..=most).contains(&lock.attempt) || view.undone_before(lock.row) {
+    let undone = || before.is_some_and(|before| view.undone_between(before, lock));
+    if (least..=most).contains(&lock.attempt) || undone() {
         return;
     }
     let unsure_release = before.is_some_and(|before| lock.attempt == before.attempt + 1)
@@ -78,7 +79,8 @@ fn attempt(
             settles.any(|(row, _)| !view.run.is_sure(row))
         });
     let opened = before.is_some_and(|before| view.opened_between(before.row, lock.row));
-    let most = most.saturating_add(view.hidden_claims(lock.row));
+    let since = before.map(|before| before.row.from);
+    let most = most.saturating_add(view.hidden_between(since, lock));
     if unsure_release || (least..=most).contains(&lock.attempt) || opened && lock.attempt == 1 {
         return;
     }

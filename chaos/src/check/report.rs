@@ -77,6 +77,17 @@ impl fmt::Display for Figures {
             "lost within a documented window: {}",
             self.lost_with_cause
         )?;
+        if self.lost_age.count() > 0 {
+            writeln!(
+                f,
+                "  accepted before the store lost its last writes: p50 {} ms, at most {} ms",
+                ms(self.lost_age.percentile_us(50.0)),
+                ms(self.lost_age.max_us())
+            )?;
+        }
+        for ((task_type, state), gone) in &self.purged {
+            writeln!(f, "gone by purges of {task_type}, {state:?}: {gone}")?;
+        }
         counts(f, "answers", self.answers.iter())?;
         counts(f, "repeats by cause", self.repeats.iter())?;
         counts(f, "faults", self.faults.iter())?;
@@ -87,11 +98,26 @@ impl fmt::Display for Figures {
         )?;
         span(f, "lateness, quiet", &self.lateness_quiet)?;
         span(f, "lateness, in fault windows", &self.lateness_in_faults)?;
+        if self.due_by_wrong_clock > 0 {
+            writeln!(
+                f,
+                "{:<40} {:>9}",
+                "due by a wrong clock, not counted", self.due_by_wrong_clock
+            )?;
+        }
+        span(f, "woken from idleness", &self.woken)?;
         for (kind, waited) in &self.recovery {
             span(f, &format!("first start after {kind}"), waited)?;
         }
         for (kind, waited) in &self.takeover {
             span(f, &format!("takeover after {kind}"), waited)?;
+        }
+        for (kind, count) in &self.takeover_within {
+            writeln!(
+                f,
+                "{:<40} {count:>9}",
+                format!("takeover before the end of {kind}")
+            )?;
         }
         Ok(())
     }

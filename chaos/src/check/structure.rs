@@ -5,7 +5,7 @@ use delayq_core::TaskState;
 use super::view::{Run, TaskView};
 use super::{Findings, Promise};
 use crate::event::{CancelAnswer, End, SettleAnswer};
-use crate::history::{NEVER, Row, Step};
+use crate::history::{Row, Step};
 
 pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings) {
     stuck(view, findings);
@@ -44,6 +44,14 @@ fn stuck(view: &TaskView<'_>, findings: &mut Findings) {
     }
 }
 
+/// When all has had its time, nothing is left.
+pub(super) fn check_left(run: &Run<'_>, findings: &mut Findings) {
+    if let Some(left) = run.history.left.filter(|left| *left > 0) {
+        let detail = format!("{left} tasks have not ended although they had their time");
+        findings.run(Promise::ComesBack, "tasks are left", detail);
+    }
+}
+
 /// The state in the store is one that somebody has brought about.
 fn state(view: &TaskView<'_>, findings: &mut Findings) {
     let Some(stored) = view.stored else { return };
@@ -57,15 +65,28 @@ fn state(view: &TaskView<'_>, findings: &mut Findings) {
         );
         return;
     }
-    let hidden = view.hidden_claims_until(NEVER) > 0;
     let caused = match stored.state {
         TaskState::Scheduled | TaskState::Running => true,
-        state => hidden || view.rows.iter().any(|row| leads_to(view, row, state)),
+        state => {
+            may_be_hidden(view, state) || view.rows.iter().any(|row| leads_to(view, row, state))
+        }
     };
     if !caused {
         let detail = format!("{:?}, and nobody did that", stored.state);
         findings.task(Promise::Structure, "a state without a cause", view, detail);
     }
+}
+
+/// Whether a claim whose answer was lost may have brought the task there.
+fn may_be_hidden(view: &TaskView<'_>, state: TaskState) -> bool {
+    let since = match state {
+        TaskState::Cancelled => view.marked_at(),
+        TaskState::Expired => view.expires_at(),
+        // Poison, or a damaged record.
+        TaskState::Dead => view.rows.first().map(|row| row.from),
+        _ => None,
+    };
+    since.is_some_and(|since| view.hidden_after(since))
 }
 
 fn sent(view: &TaskView<'_>) -> bool {
@@ -80,7 +101,9 @@ fn leads_to(view: &TaskView<'_>, row: &Row, state: TaskState) -> bool {
                 End::Dead => TaskState::Dead,
                 End::Expired => TaskState::Expired,
                 // After a cancel that found it running.
-                End::Retry { .. } | End::Release { .. } if view.is_marked() => TaskState::Cancelled,
+                End::Retry { .. } | End::Release { .. } if view.is_marked(row) => {
+                    TaskState::Cancelled
+                }
                 End::Retry { .. } | End::Release { .. } => return false,
             };
             ends_in == state

@@ -17,6 +17,9 @@ pub(super) fn check(run: &Run<'_>, figures: &Figures) -> Vec<String> {
     if figures.accepted == 0 {
         invalid.push("no task was accepted".to_owned());
     }
+    if !run.has_starts && !history.claims.is_empty() {
+        invalid.push("no worker recorded a start: nobody knows what was run".to_owned());
+    }
     for fault in history
         .faults
         .iter()

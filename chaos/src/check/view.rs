@@ -1,40 +1,21 @@
 //! One task of a run, as the rules look at it.
 
-use delayq_core::{TaskState, Timestamp};
+use delayq_core::TaskState;
+use delayq_core::store::CLOCK_GUARD;
+use delayq_core::time::duration_ms;
 
-use super::RECOVERY_MS;
-use super::excuse::Excuses;
-use crate::event::{CancelAnswer, End, ExtendAnswer, SettleAnswer};
-use crate::history::{ClaimCall, History, NEVER, Row, Step, Stored, SubmitResult};
+use super::excuse::Loss;
+use crate::event::{Asked, CancelAnswer, End, SettleAnswer};
+use crate::history::{NEVER, Row, Step, Stored, SubmitResult};
 
-/// A run, and what its faults explain.
-#[derive(Debug)]
-pub(super) struct Run<'a> {
-    pub(super) history: &'a History,
-    pub(super) excuses: Excuses,
-    /// How long due tasks may take to start after a fault, in milliseconds.
-    pub(super) recovery_ms: u64,
-}
+mod lock;
+mod run;
 
-impl<'a> Run<'a> {
-    pub(super) fn new(history: &'a History) -> Self {
-        let plan = history.plan.clone().unwrap_or_default();
-        let recovery_ms = match plan.recovery_ms {
-            0 => plan.lock_ms + RECOVERY_MS,
-            planned => planned,
-        };
-        Self {
-            history,
-            excuses: Excuses::new(history, recovery_ms),
-            recovery_ms,
-        }
-    }
+pub(super) use lock::LockView;
+pub(super) use run::Run;
 
-    /// Whether it is certain that what `row` did was done and stayed.
-    pub(super) fn is_sure(&self, row: &Row) -> bool {
-        row.to != NEVER && !self.excuses.undone(row)
-    }
-}
+/// Handlers extend a lock after this part of its time.
+const EXTENDS_AT: u64 = 3;
 
 /// One task.
 #[derive(Debug)]
@@ -46,20 +27,6 @@ pub(super) struct TaskView<'a> {
     pub(super) stored: Option<Stored>,
     /// By fence.
     pub(super) locks: Vec<LockView<'a>>,
-}
-
-/// A lock that a claim answered.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LockView<'a> {
-    pub(super) row: &'a Row,
-    pub(super) call: ClaimCall,
-    pub(super) fence: u64,
-    pub(super) attempt: u32,
-    pub(super) due: Timestamp,
-    /// The latest end of the lock that its holder was told.
-    pub(super) until: Timestamp,
-    /// When its holder last asked for the lock or its extension, and got it; monotonic.
-    pub(super) alive: u64,
 }
 
 /// Why a lock was given although there had been one before.
@@ -77,6 +44,11 @@ pub(super) enum Cause {
     Expired(Option<usize>),
 }
 
+fn type_of(task: &str) -> &str {
+    task.split_once('/')
+        .map_or(task, |(task_type, _)| task_type)
+}
+
 impl<'a> TaskView<'a> {
     pub(super) fn new(run: &'a Run<'a>, number: usize) -> Self {
         let name = run.history.tasks.get(number).map_or("", String::as_str);
@@ -84,12 +56,10 @@ impl<'a> TaskView<'a> {
         Self {
             run,
             name,
-            task_type: name
-                .split_once('/')
-                .map_or(name, |(task_type, _)| task_type),
+            task_type: type_of(name),
             rows,
             stored: run.history.stored.get(number).copied().flatten(),
-            locks: locks(run.history, rows),
+            locks: lock::locks(run.history, rows),
         }
     }
 
@@ -200,24 +170,47 @@ impl<'a> TaskView<'a> {
         beside > usize::from(before == 0)
     }
 
-    /// Whether a fault may have undone something before `row`.
-    pub(super) fn undone_before(&self, row: &Row) -> bool {
-        let excuses = &self.run.excuses;
-        let before = self.rows.iter().filter(|other| other.from <= row.to);
-        before.into_iter().any(|other| excuses.undone(other))
+    /// Whether a fault may have undone something of this task after `earlier` had been given, and before
+    /// `later` was.
+    pub(super) fn undone_between(&self, earlier: &LockView<'_>, later: &LockView<'_>) -> bool {
+        let mut rollbacks = self.run.excuses.rollbacks().iter();
+        rollbacks.any(|window| {
+            let came_between = window.to >= earlier.row.from && window.from <= later.row.to;
+            let mut rows = self.rows.iter().filter(|row| row.from <= later.row.to);
+            came_between && rows.any(|row| window.touches(row.from, row.to))
+        })
     }
 
-    /// How many claims of the type, under way before `row` was answered, have lost their answer. Each may
-    /// have taken a lock that nobody knows of.
-    pub(super) fn hidden_claims(&self, row: &Row) -> u32 {
-        self.hidden_claims_until(row.to)
+    /// How many locks there may have been between the end of `earlier`, or else the beginning, and
+    /// `later` that nobody knows of, because the answers to their claims were lost. Each has to have
+    /// expired.
+    pub(super) fn hidden_between(&self, earlier: Option<u64>, later: &LockView<'_>) -> u32 {
+        let first = self.rows.first().map_or(later.row.from, |row| row.from);
+        let span = (earlier.unwrap_or(first), later.row.to);
+        let is_clock_right = self.run.clock_off(later.row, NEVER).is_none();
+        let length_ns = if is_clock_right { later.length_ns } else { 0 };
+        self.run.hidden.locks(self.task_type, span, length_ns)
     }
 
-    /// The same, under way before `until`.
-    pub(super) fn hidden_claims_until(&self, until: u64) -> u32 {
-        let lost = self.run.history.lost_claims.iter();
-        let lost = lost.filter(|(task_type, from)| task_type == self.task_type && *from <= until);
-        u32::try_from(lost.count()).unwrap_or(u32::MAX)
+    /// Whether there may have been a claim after `from` that took this task and whose answer was lost.
+    pub(super) fn hidden_after(&self, from: u64) -> bool {
+        self.run.hidden.locks(self.task_type, (from, NEVER), 0) > 0
+    }
+
+    /// Whether `later` was taken over from an expired lock: that of `before`, or one that nobody knows of.
+    pub(super) fn is_takeover(&self, before: Option<&LockView<'_>>, later: &LockView<'_>) -> bool {
+        let Some(before) = before else {
+            return later.attempt > 1 && self.hidden_between(None, later) > 0;
+        };
+        let (next, settled) = match self.cause(before, later) {
+            Cause::Expired(_) | Cause::Rollback => return true,
+            Cause::Retry => (before.attempt + 1, before.fence),
+            Cause::Release => (before.attempt, before.fence),
+            Cause::Again => (1, before.fence),
+        };
+        let mut settles = self.settles(settled).map(|(row, _)| row.from);
+        let since = settles.next().unwrap_or(before.row.from);
+        later.attempt > next && self.hidden_between(Some(since), later) > 0
     }
 
     /// Why `next` was given although there had been `lock`.
@@ -235,72 +228,64 @@ impl<'a> TaskView<'a> {
         if self.opened_between(lock.row, next.row) {
             return Cause::Again;
         }
-        let span = (lock.alive, next.row.to);
-        let holder = self.run.history.process_of(lock.row);
-        let holder = holder.map_or("", |process| process.name.as_str());
-        match self.run.excuses.lost_lock(holder, self.name, span) {
+        match self.lost_lock(lock, next) {
             Some(fault) => Cause::Expired(Some(fault)),
-            None if self.undone_before(next.row) => Cause::Rollback,
+            None if self.undone_between(lock, next) => Cause::Rollback,
             None => Cause::Expired(None),
         }
     }
 
-    /// Whether a cancel found it running, or may have: then it gets no further attempt.
-    pub(super) fn is_marked(&self) -> bool {
-        self.rows.iter().any(|row| match row.step {
+    /// The fault that cost the holder of `lock` its lock, so that `next` was given.
+    pub(super) fn lost_lock(&self, lock: &LockView<'_>, next: &LockView<'_>) -> Option<usize> {
+        let ran_out = lock.ran_out().min(next.row.to);
+        let process = self.run.history.process_of(lock.row);
+        let lived_on = process.is_some_and(|process| process.last_ns > ran_out);
+        let extends = lock.alive + lock.length_ns / EXTENDS_AT;
+        self.run.excuses.lost_lock(Loss {
+            holder: self.run.process(lock.row),
+            task: self.name,
+            alive: lock.alive,
+            extends: if lived_on { extends } else { 0 },
+            ran_out,
+            taker: self.run.process(next.row),
+            taken: (next.row.from, next.row.to),
+        })
+    }
+
+    /// When a cancel first found it running, or may have: then it gets no further attempt.
+    pub(super) fn marked_at(&self) -> Option<u64> {
+        let marks = self.rows.iter().filter(|row| match row.step {
             Step::Cancel { answer } => matches!(answer, Some(CancelAnswer::Running) | None),
             _ => false,
-        })
+        });
+        marks.map(|row| row.from).min()
+    }
+
+    /// Whether a cancel found it running before `row`, or may have.
+    pub(super) fn is_marked(&self, row: &Row) -> bool {
+        self.marked_at().is_some_and(|at| at <= row.to)
+    }
+
+    /// When it may first expire; monotonic.
+    pub(super) fn expires_at(&self) -> Option<u64> {
+        let expiries = self.rows.iter().filter_map(|row| match row.step {
+            Step::Submit { expiry, .. } => self.run.history.expiry(expiry).map(|by| (row, by)),
+            _ => None,
+        });
+        let clock = &self.run.history.clock;
+        let times = expiries.map(|(row, expiry)| match expiry {
+            Asked::At(time) => {
+                let early = self.run.excuses.most_ahead_ms() + duration_ms(CLOCK_GUARD);
+                clock.monotonic_ns(time.as_millis() - early)
+            }
+            // After the due time, which is not before now.
+            Asked::After(ms) => row.from.saturating_add(ms.saturating_mul(1_000_000)),
+        });
+        times.min()
     }
 
     /// Whether the store has it in `state` when all is over.
     pub(super) fn is_in(&self, state: TaskState) -> bool {
         self.stored.is_some_and(|stored| stored.state == state)
     }
-}
-
-fn locks<'a>(history: &'a History, rows: &'a [Row]) -> Vec<LockView<'a>> {
-    let mut locks: Vec<_> = rows
-        .iter()
-        .filter_map(|row| {
-            let Step::Claim {
-                call,
-                fence,
-                attempt,
-                due,
-                until,
-            } = row.step
-            else {
-                return None;
-            };
-            let (last, extended) = extended(rows, fence);
-            Some(LockView {
-                row,
-                call: *history.claim(call)?,
-                fence,
-                attempt,
-                due,
-                until: until.max(extended),
-                alive: last.max(row.from),
-            })
-        })
-        .collect();
-    locks.sort_by_key(|lock| lock.fence);
-    locks
-}
-
-/// When the lock was last extended with success, and the latest end that was answered.
-fn extended(rows: &[Row], fence: u64) -> (u64, Timestamp) {
-    let mut last = (0, Timestamp::ZERO);
-    for row in rows {
-        if let Step::Extend {
-            fence: extended,
-            answer: Some(ExtendAnswer::Extended(until) | ExtendAnswer::CancelRequested(until)),
-        } = row.step
-            && extended == fence
-        {
-            last = (last.0.max(row.from), last.1.max(until));
-        }
-    }
-    last
 }

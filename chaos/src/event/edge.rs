@@ -94,6 +94,24 @@ pub enum Change {
     },
 }
 
+/// What is done to all tasks of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TypeChange {
+    /// None is handed out.
+    Pause {
+        /// Until then, on the store's clock; `None`: until they are resumed.
+        until: Option<Timestamp>,
+    },
+    /// They are handed out again.
+    Resume,
+    /// Those in this state are removed.
+    Purge {
+        /// The state.
+        state: TaskState,
+    },
+}
+
 /// What became of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

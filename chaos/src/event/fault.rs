@@ -17,6 +17,10 @@ pub struct Plan {
     pub recovery_ms: u64,
     /// How long ended tasks are remembered, in milliseconds; 0: not at all.
     pub retention_ms: u64,
+    /// Whether the final dump has looked every task up, those that have ended too.
+    pub dumps_ended: bool,
+    /// The types whose tasks are settled before they are started.
+    pub at_most_once: Vec<String>,
     /// What makes the run repeatable.
     pub seed: u64,
 }
@@ -39,6 +43,8 @@ pub enum Target {
 pub enum Phase {
     /// About to be done: written before it is.
     Begun,
+    /// Done, and it does nothing more: what comes later, it does not undo. Only where that matters.
+    Struck,
     /// Over: written after everything works again.
     Ended,
 }
@@ -49,7 +55,8 @@ pub enum Phase {
 pub enum Explains {
     /// A lock of the target that expires, so that its tasks are repeated; a start that comes late.
     LostLock,
-    /// Answered changes that are undone, up to so many milliseconds before the fault began.
+    /// Answered changes that are undone, from so many milliseconds before the fault began until it has
+    /// [struck](Phase::Struck), or else is over.
     Rollback {
         /// The window of the store's durability class.
         window_ms: u64,
@@ -57,11 +64,12 @@ pub enum Explains {
     /// Stored bytes that differ: a damaged task goes to dead, an audit finds it. Never altered bytes in
     /// a worker.
     Damage,
-    /// A store clock that is wrong: due times and starts that differ from real time by up to so many
-    /// milliseconds, and locks that expire by it.
+    /// A store clock that is wrong, while the fault lasts: due times that it sets, and locks that it gives
+    /// or takes. A process as the target: the clock that the store has there (an embedded one has
+    /// that of its process), and so the clock of whoever claims, too.
     StoreClock {
-        /// The largest difference.
-        off_ms: u64,
+        /// Up to so many milliseconds ahead; behind, if negative.
+        ahead_ms: i64,
     },
     /// Records that somebody removes: the tasks are lost.
     Emptied,
@@ -78,7 +86,8 @@ pub struct StoredTask {
     pub at: Timestamp,
     /// The current attempt, else the number of attempts made.
     pub attempt: u32,
-    /// Failures, lock expiries, releases and requeues, as the store counts them.
+    /// Failures, lock expiries, releases and requeues, as the store counts them until the task ends; `None`
+    /// where nobody looked.
     #[serde(default)]
-    pub trail: (u32, u32, u32, u32),
+    pub trail: Option<(u32, u32, u32, u32)>,
 }

@@ -68,12 +68,12 @@ pub(super) async fn shift(kind: Kind, stage: &mut Stage) -> Result<bool> {
     let victim = stage.dice.usize(..stage.workers.len());
     let of_server = matches!(kind, Kind::RedisClockAhead | Kind::RedisClockBehind);
     let ahead = matches!(kind, Kind::RedisClockAhead | Kind::WorkerClockAhead);
-    let off_ms = SHIFT_S.unsigned_abs() * 1_000;
-    // An embedded store has the clock of whoever calls it.
-    let is_store = of_server || stage.store == StoreKind::Sqlite;
-    let mut explains = vec![Explains::LostLock];
-    if is_store {
-        explains.push(Explains::StoreClock { off_ms });
+    let shift_s = if ahead { SHIFT_S } else { -SHIFT_S };
+    // An embedded store has the clock of whoever calls it. To a server, that of a client is nothing.
+    let mut explains = Vec::new();
+    if of_server || stage.store == StoreKind::Sqlite {
+        let ahead_ms = shift_s * 1_000;
+        explains.push(Explains::StoreClock { ahead_ms });
     }
     let (name, file) = match (of_server, stage.server.as_ref(), stage.workers.get(victim)) {
         (true, Some(server), _) => (None, server.clock_file().cloned()),
@@ -82,12 +82,12 @@ pub(super) async fn shift(kind: Kind, stage: &mut Stage) -> Result<bool> {
     };
     let Some(file) = file else { return Ok(false) };
     let target = match name {
-        Some(name) if !is_store => Target::Process(name),
-        _ => Target::Store,
+        Some(name) => Target::Process(name),
+        None => Target::Store,
     };
     let before = stage.server.as_ref().map_or(Ok(0), server_time)?;
     let open = stage.begin(&kind.name(), target, explains);
-    set(&file, if ahead { SHIFT_S } else { -SHIFT_S })?;
+    set(&file, shift_s)?;
     tokio::time::sleep(millis(span)).await;
     let during = stage.server.as_ref().map_or(Ok(0), server_time)?;
     set(&file, 0)?;

@@ -27,8 +27,10 @@ pub(super) async fn kill(stage: &mut Stage) -> Result<bool> {
     let absence = stage.dice.u64(50..1_500);
     let explains = explains_crash(stage.store);
     let open = stage.begin(&Kind::KillRedis.name(), Target::Store, explains);
+    let killed = stage.server()?.kill();
+    // What is answered from now on, this has not undone.
+    stage.strike(&open);
     let server = stage.server()?;
-    let killed = server.kill();
     tokio::time::sleep(millis(absence)).await;
     server.restart().await?;
     stage.end(&open);

@@ -31,6 +31,8 @@ struct Frame {
     process: u16,
     from: u64,
     to: u64,
+    /// When it was answered or failed; `NEVER`: neither.
+    over: u64,
 }
 
 impl HistoryBuilder {
@@ -49,11 +51,15 @@ impl HistoryBuilder {
                     name,
                     incarnation,
                     namespace,
+                    up_ns: at,
+                    last_ns: at,
+                    is_down: false,
                 },
             ),
             What::SubmitInvoked { call, .. }
             | What::ChangeInvoked { call, .. }
             | What::DeadInvoked { call, .. }
+            | What::TypeInvoked { call, .. }
             | What::ClaimInvoked { call, .. }
             | What::SettleInvoked { call, .. }
             | What::ExtendInvoked { call, .. } => {
@@ -64,12 +70,14 @@ impl HistoryBuilder {
             | What::CancelAnswered { call, .. }
             | What::ChangeAnswered { call, .. }
             | What::DeadAnswered { call, .. }
+            | What::TypeAnswered { call, .. }
             | What::ClaimAnswered { call, .. }
             | What::SettleAnswered { call, .. }
             | What::ExtendAnswered { call, .. }
             | What::Failed { call, .. } => self.answer(source, call, at, event.what),
             what => self.moment(source, at, what),
         }
+        self.heard(source, at);
     }
 
     /// The number of the task called `name`, a new one if need be.
@@ -108,6 +116,14 @@ impl HistoryBuilder {
             history.ranges.push(begin..end);
         }
         history
+    }
+
+    /// A process has written something.
+    fn heard(&mut self, source: &str, at: u64) {
+        let process = usize::from(self.source(source).process);
+        if let Some(process) = self.history.processes.get_mut(process) {
+            process.last_ns = process.last_ns.max(at);
+        }
     }
 
     fn source(&mut self, source: &str) -> &mut Source {
@@ -150,6 +166,7 @@ impl HistoryBuilder {
                 process: source.process,
                 from,
                 to: NEVER,
+                over: NEVER,
             };
             let certain = false;
             let error = String::new();
@@ -170,7 +187,13 @@ impl HistoryBuilder {
         };
         let unsure = matches!(answered, What::Failed { certain: false, .. });
         let to = if unsure { NEVER } else { at };
-        self.joined(Frame { process, from, to }, invoked, answered);
+        let frame = Frame {
+            process,
+            from,
+            to,
+            over: at,
+        };
+        self.joined(frame, invoked, answered);
     }
 
     fn row(&mut self, frame: Frame, task: &str, step: Step) {
@@ -190,8 +213,15 @@ impl HistoryBuilder {
             process: self.source(source).process,
             from: at,
             to: at,
+            over: at,
         };
         match what {
+            What::Down => {
+                let processes = &mut self.history.processes;
+                if let Some(process) = processes.get_mut(usize::from(frame.process)) {
+                    process.is_down = true;
+                }
+            }
             What::Clock { real_ns, spread_ns } => self.history.clock.add(at, real_ns, spread_ns),
             What::Plan(plan) => self.history.plan = Some(plan),
             What::Fault { .. } => self.fault(at, what),
@@ -205,6 +235,7 @@ impl HistoryBuilder {
                     .map(|(id, what)| (task_type.clone(), id, what));
                 self.history.problems.extend(problems);
             }
+            What::Drained { left } => self.history.left = Some(left),
             What::Dumped { store_now } => self.history.dumped = Some(store_now),
             what => self.work(frame, what),
         }
@@ -221,6 +252,7 @@ impl HistoryBuilder {
                 fence,
                 due,
                 digest,
+                headers,
             } => {
                 let step = Step::Start {
                     worker: self.worker(worker),
@@ -229,6 +261,7 @@ impl HistoryBuilder {
                     fence,
                     due,
                     digest,
+                    headers: short(headers),
                 };
                 (task, step)
             }
@@ -276,6 +309,7 @@ impl HistoryBuilder {
                 state: task.state,
                 at: task.at,
                 attempt: task.attempt,
+                trail: task.trail,
             });
         }
     }
@@ -296,13 +330,24 @@ impl HistoryBuilder {
             kind,
             target,
             begun_ns: at,
+            struck_ns: NEVER,
             ended_ns: NEVER,
             explains,
         });
-        if phase == Phase::Ended {
-            span.ended_ns = at;
+        match phase {
+            Phase::Begun => {}
+            Phase::Struck => span.struck_ns = at,
+            Phase::Ended => {
+                span.ended_ns = at;
+                span.struck_ns = span.struck_ns.min(at);
+            }
         }
     }
+}
+
+/// As much of a digest of headers as a row has room for; 0 without any.
+fn short(headers: Option<u64>) -> u32 {
+    headers.map_or(0, |digest| u32::try_from(digest >> 32).unwrap_or(0).max(1))
 }
 
 /// Whether a worker of the type or pattern `serves` is the right one for `task`.

@@ -14,12 +14,12 @@ use delayq_core::{
 };
 
 use super::{Recorder, digest};
-use crate::event::{Change, What};
+use crate::event::{Change, TypeChange, What};
 
 mod translate;
 
-/// Records every submit, claim, settle, extend, cancel, reschedule, update, requeue and discard of the
-/// store inside: before the call, and its answer after it.
+/// Records every submit, claim, settle, extend, cancel, reschedule, update, requeue, discard, pause, resume
+/// and purge of the store inside: before the call, and its answer after it.
 #[derive(Clone, Debug)]
 pub struct RecordedStore {
     inner: Arc<dyn Store>,
@@ -60,6 +60,26 @@ impl RecordedStore {
         self.call(invoked, call, |call, outcome| What::ChangeAnswered {
             call,
             answer: translate::change_answer(*outcome),
+        })
+        .await
+    }
+
+    async fn change_type<T: Send + Sync>(
+        &self,
+        task_type: &TaskType,
+        change: TypeChange,
+        call: impl Future<Output = Result<T>> + Send,
+        removed: impl FnOnce(&T) -> u64 + Send,
+    ) -> Result<T> {
+        let task_type = task_type.to_string();
+        let invoked = |call| What::TypeInvoked {
+            call,
+            task_type,
+            change,
+        };
+        self.call(invoked, call, |call, answer| What::TypeAnswered {
+            call,
+            removed: removed(answer),
         })
         .await
     }
@@ -281,15 +301,22 @@ impl Store for RecordedStore {
     }
 
     async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
-        self.inner.pause(task_type, until).await
+        let pause = self.inner.pause(task_type, until);
+        let change = TypeChange::Pause { until };
+        self.change_type(task_type, change, pause, |()| 0).await
     }
 
     async fn resume(&self, task_type: &TaskType) -> Result<()> {
-        self.inner.resume(task_type).await
+        let resume = self.inner.resume(task_type);
+        let change = TypeChange::Resume;
+        self.change_type(task_type, change, resume, |()| 0).await
     }
 
     async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
-        self.inner.purge(task_type, state).await
+        let purge = self.inner.purge(task_type, state);
+        let change = TypeChange::Purge { state };
+        let removed = |removed: &u64| *removed;
+        self.change_type(task_type, change, purge, removed).await
     }
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use delayq_core::time::duration_ms;
 use delayq_core::{TaskContext, TaskError, TaskResult, TaskWorker};
 
-use super::{Recorder, digest};
+use super::{Recorder, digest, digest_of_headers};
 use crate::event::{End, What};
 
 /// Records when the worker inside starts and ends, and the digest of what it was given.
@@ -44,6 +44,7 @@ impl<W: TaskWorker> TaskWorker for RecordedWorker<W> {
             fence: cx.fence(),
             due: cx.due_at(),
             digest: digest(message),
+            headers: digest_of_headers(cx.headers()),
         });
         let result = self.inner.invoke_bytes(message, cx).await;
         self.recorder.record(What::WorkerEnd {

@@ -169,6 +169,7 @@ fn plan(args: &Args, kinds: &[Kind], done: Option<&Done>) -> Plan {
         expects_repeats: kinds.contains(&Kind::KillWorker),
         lock_ms: args.lock_ms,
         retention_ms: u64::try_from(RETENTION.as_millis()).unwrap_or(u64::MAX),
+        dumps_ended: true,
         seed: args.seed,
         ..Plan::default()
     }

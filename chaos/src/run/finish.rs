@@ -41,6 +41,7 @@ pub(crate) async fn drain(stage: &mut Stage) -> Result<()> {
         tokio::time::sleep(millis(100)).await;
     }
     println!("drained: {left} tasks left");
+    stage.recorder.record(What::Drained { left });
     for worker in &stage.workers {
         worker.signal(Signal::TERM)?;
     }
@@ -157,12 +158,12 @@ fn stored(task_type: &TaskType, task: &TaskInfo) -> StoredTask {
         state: task.state,
         at: task.at,
         attempt: task.attempt,
-        trail: (
+        trail: Some((
             trail.failures,
             trail.lock_expiries,
             trail.releases,
             trail.requeues,
-        ),
+        )),
     }
 }
 

@@ -125,6 +125,11 @@ impl Stage {
         open
     }
 
+    /// Records that it has done what it does, though not everything works again.
+    pub(crate) fn strike(&self, open: &Open) {
+        self.record(open, Phase::Struck);
+    }
+
     /// Records that it is over, and everything works again.
     pub(crate) fn end(&self, open: &Open) {
         self.record(open, Phase::Ended);

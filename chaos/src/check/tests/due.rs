@@ -18,10 +18,34 @@ fn a_claim_of_a_task_that_is_not_due() {
     });
 }
 
-/// A worker whose clock is an hour ahead keeps its own schedule of claimed tasks.
+/// The store's clock is ahead by less than the guard holds back, and nobody has set it.
+#[test]
+fn a_start_by_a_clock_that_is_a_bit_ahead() {
+    planted(EARLY, "started before it was due", |scene, bug| {
+        scene.submit(10, "a", 500);
+        scene.store_ahead = if bug { 400 } else { 0 };
+        let at = if bug { 110 } else { 510 };
+        scene.claim_due(at, "w1", "a", (2, 1, 510));
+        scene.start(at + 1, "w1", "a", (2, 1));
+        scene.done(at + 2, "w1", "a", 2);
+    });
+}
+
+#[test]
+fn a_claim_by_a_clock_that_nobody_has_set() {
+    planted(EARLY, "claimed by a clock that is wrong", |scene, bug| {
+        scene.submit(10, "a", 0);
+        scene.store_ahead = if bug { 3_600_000 } else { 500 };
+        scene.works(11, "w1", "a", (2, 1));
+        scene.done(12, "w1", "a", 2);
+    });
+}
+
+/// A worker is told another due time than its claim was answered.
 #[test]
 fn a_start_by_a_clients_clock() {
-    planted(EARLY, "started before it was due", |scene, bug| {
+    let rule = "started as another attempt";
+    planted(Promise::ExplainedRepeats, rule, |scene, bug| {
         scene.submit(10, "a", 100);
         scene.claim_due(110, "w1", "a", (2, 1, 110));
         let due = if bug { 3_600_110 } else { 110 };
@@ -33,6 +57,7 @@ fn a_start_by_a_clients_clock() {
             fence: 2,
             due: real(due),
             digest: BYTES,
+            headers: None,
         };
         scene.at(111, "w1", start);
         scene.done(112, "w1", "a", 2);
@@ -116,9 +141,13 @@ fn a_due_time_that_nobody_set() {
 
 #[test]
 fn a_store_clock_that_is_wrong_excuses_due_times_only_as_far_as_it_is_wrong() {
-    for (off_ms, outcome) in [(100, Outcome::Held), (99, Outcome::Broken)] {
+    for (ahead_ms, outcome) in [
+        (-100, Outcome::Held),
+        (-99, Outcome::Broken),
+        (100, Outcome::Broken),
+    ] {
         let mut scene = Scene::new();
-        let explains = Explains::StoreClock { off_ms };
+        let explains = Explains::StoreClock { ahead_ms };
         scene.fault((9, 12), "clock jump", &Target::Store, explains);
         scene.submit(10, "a", 0);
         let answer = SubmitAnswer::Accepted {
@@ -130,6 +159,6 @@ fn a_store_clock_that_is_wrong_excuses_due_times_only_as_far_as_it_is_wrong() {
             scene.works(70, "w1", id, (fence, 1));
             scene.done(75, "w1", id, fence);
         }
-        assert_eq!(scene.verdict().outcome(), outcome, "{off_ms} ms");
+        assert_eq!(scene.verdict().outcome(), outcome, "{ahead_ms} ms");
     }
 }

@@ -5,7 +5,7 @@ use delayq_core::TaskState;
 use super::planted;
 use super::scene::{LOCK, Scene};
 use crate::check::{Outcome, Promise};
-use crate::event::{CancelAnswer, End, SettleAnswer};
+use crate::event::{CancelAnswer, End, Explains, SettleAnswer, Target};
 
 const ONE_END: Promise = Promise::OneEnd;
 
@@ -15,7 +15,8 @@ fn a_settlement_without_its_fence() {
     planted(ONE_END, "a stale lock settled", |scene, bug| {
         scene.submit(10, "a", 0);
         scene.works(11, "w1", "a", (2, 1));
-        scene.kill(12, "w1");
+        let target = Target::Process("w1".to_owned());
+        scene.fault((12, 10_999), "stop", &target, Explains::LostLock);
         scene.works(11 + LOCK, "w2", "a", (3, 2));
         let end = End::Retry { after: 0 };
         let answer = Some(if bug {
@@ -87,14 +88,16 @@ fn a_done_task_that_runs_again() {
 }
 
 #[test]
-fn an_expired_task_that_runs() {
+fn a_poisoned_task_that_runs() {
     planted(ONE_END, "handed out after its end", |scene, bug| {
         scene.submit(10, "a", 0);
+        scene.works(11, "w1", "a", (2, 1));
+        scene.kill(12, "w1");
         if bug {
-            scene.claim_ends(11, "a", TaskState::Expired, false);
+            scene.claim_ends(11 + LOCK, "a", TaskState::Dead, false);
         }
-        scene.works(13, "w2", "a", (3, 1));
-        scene.settle_answered(14, "w2", "a", (3, End::Done, None));
+        scene.works(13 + LOCK, "w2", "a", (3, 2));
+        scene.settle_answered(14 + LOCK, "w2", "a", (3, End::Done, None));
     });
 }
 

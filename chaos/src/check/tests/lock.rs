@@ -169,6 +169,8 @@ fn an_attempt_that_is_skipped() {
 fn a_first_attempt_that_is_not_the_first() {
     planted(REPEATS, "attempts counted wrong", |scene, bug| {
         scene.submit(10, "a", 0);
+        let target = Target::Process("w1".to_owned());
+        scene.fault((5, 20), "cut", &target, Explains::LostLock);
         if !bug {
             scene.claim_lost(11, "w1");
         }
@@ -250,6 +252,7 @@ fn a_stopped_process_may_overlap_with_whoever_took_over() {
         fence,
         others,
     };
+    scene.at(12, "sink", enter(2, 0));
     scene.at(11 + LOCK, "sink", enter(3, 1));
     scene.done(15_001, "w2", "a", 3);
     let verdict = scene.verdict();

@@ -5,7 +5,7 @@ use delayq_core::TaskState;
 use super::planted;
 use super::scene::{BYTES, LOCK, Scene, real};
 use crate::check::{Outcome, Promise};
-use crate::event::{Asked, CancelAnswer, End, Explains, SettleAnswer, Target, What};
+use crate::event::{Asked, CancelAnswer, End, Explains, Target, What};
 
 /// Claim and remove in one step: whoever dies with the task takes it along.
 #[test]
@@ -197,6 +197,7 @@ fn a_task_given_to_the_worker_of_another_type() {
                 fence: 2,
                 due: real(10),
                 digest: BYTES,
+                headers: None,
             };
             scene.at(12, "w1", start);
             scene.done(13, "w1", "a", 2);
@@ -224,8 +225,12 @@ fn a_state_that_nobody_brought_about() {
         |scene, bug| {
             scene.submit(10, "a", 0);
             scene.works(11, "w1", "a", (2, 1));
-            let answer = bug.then_some(SettleAnswer::LockLost);
-            scene.settle_answered(15, "w1", "a", (2, End::Done, answer));
+            let end = if bug {
+                End::Retry { after: 60_000 }
+            } else {
+                End::Done
+            };
+            scene.settle(15, "w1", "a", (2, end));
             scene.stored("a", TaskState::Done, (15, 1));
         },
     );

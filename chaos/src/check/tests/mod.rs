@@ -5,6 +5,7 @@ use super::{Outcome, Promise};
 
 mod due;
 mod ends;
+mod excuse;
 mod lock;
 mod lost;
 mod run;

@@ -1,14 +1,18 @@
 //! Writes histories by hand: every step takes a millisecond, the store's clock is the real one.
 
+use std::collections::HashMap;
+
 use delayq_core::{TaskState, Timestamp};
 
 use super::super::{Verdict, check};
 use crate::event::{
-    Asked, CancelAnswer, Change, ClaimedLock, ConflictRule, End, EndedByClaim, Event, Explains,
-    ExtendAnswer, HeldLock, Phase, Plan, SettleAnswer, SettledLock, StoredTask, SubmitAnswer,
-    Submitted, Target, What,
+    Asked, CancelAnswer, Change, ChangeAnswer, ClaimedLock, ConflictRule, End, EndedByClaim, Event,
+    ExtendAnswer, HeldLock, Plan, SettleAnswer, SettledLock, SubmitAnswer, Submitted, What,
 };
 use crate::history::HistoryBuilder;
+
+mod dump;
+mod faults;
 
 /// The time of day when a scene begins, in milliseconds.
 const BEGIN: i64 = 1_767_225_600_000;
@@ -24,6 +28,16 @@ pub(super) struct Scene {
     calls: u64,
     faults: u64,
     end: i64,
+    /// The expiry of the next submit.
+    pub(super) expiry: Option<Asked>,
+    /// How far the store's clock is ahead, in milliseconds.
+    pub(super) store_ahead: i64,
+    /// How far the clock of whoever claims is behind it, beyond the guard, in milliseconds.
+    pub(super) claimer_behind: i64,
+    /// When each task is due: by its submit, and by the failure of its last attempt.
+    set: HashMap<String, (i64, Option<i64>)>,
+    /// Of each claim, by id and fence.
+    dues: HashMap<(String, u64), Timestamp>,
     pub(super) plan: Plan,
 }
 
@@ -44,6 +58,11 @@ impl Scene {
             calls: 0,
             faults: 0,
             end: 0,
+            expiry: None,
+            store_ahead: 0,
+            claimer_behind: 0,
+            set: HashMap::new(),
+            dues: HashMap::new(),
             plan: Plan {
                 lock_ms: LOCK.unsigned_abs(),
                 retention_ms: 600_000,
@@ -107,13 +126,23 @@ impl Scene {
         when: Asked,
         answer: Option<SubmitAnswer>,
     ) {
+        let due = match (&answer, when) {
+            (Some(SubmitAnswer::Accepted { due, .. }), _) => Some(due.as_millis() - BEGIN),
+            (None, Asked::At(due)) => Some(due.as_millis() - BEGIN),
+            (None, Asked::After(after)) => i64::try_from(after).ok().map(|after| ms + after),
+            _ => None,
+        };
+        if let Some(due) = due {
+            self.set.insert(id.to_owned(), (due, None));
+        }
         let call = self.next_call();
+        let expiry = self.expiry.take();
         let tasks = vec![Submitted {
             task: name(id),
             digest: BYTES,
             headers: None,
             when,
-            expiry: None,
+            expiry,
             on_conflict: ConflictRule::Reject,
         }];
         let answered = answer.map(|answer| What::SubmitAnswered {
@@ -123,20 +152,23 @@ impl Scene {
         self.call(ms, "s", What::SubmitInvoked { call, tasks }, answered);
     }
 
-    /// A claim of a task that was due a moment ago: fence and attempt.
+    /// A claim of a task that is due when the last submit or settlement said: fence and attempt.
     pub(super) fn claim(&mut self, ms: i64, who: &str, id: &str, (fence, attempt): (u64, u32)) {
-        self.claim_due(ms, who, id, (fence, attempt, ms));
+        let set = self.set.get_mut(id);
+        let due = set.map_or(ms, |(sent, again)| again.take().unwrap_or(*sent));
+        self.claim_due(ms, who, id, (fence, attempt, due));
     }
 
     /// A claim: fence, attempt, and when it was due.
     pub(super) fn claim_due(&mut self, ms: i64, who: &str, id: &str, lock: (u64, u32, i64)) {
         let (fence, attempt, due) = lock;
+        self.dues.insert((id.to_owned(), fence), real(due));
         let tasks = vec![ClaimedLock {
             id: id.to_owned(),
             fence,
             attempt,
             due: real(due),
-            lock_until: real(ms + LOCK),
+            lock_until: real(ms + self.store_ahead + LOCK),
         }];
         self.claimed(ms, who, tasks, Vec::new());
     }
@@ -158,8 +190,8 @@ impl Scene {
         let answered = What::ClaimAnswered {
             call,
             task_type,
-            store_now: real(ms),
-            now: real(ms),
+            store_now: real(ms + self.store_ahead),
+            now: real(ms + self.store_ahead - self.claimer_behind),
             tasks,
             ended,
         };
@@ -187,8 +219,13 @@ impl Scene {
             serves: "mail".to_owned(),
             attempt,
             fence,
-            due: real(0),
+            due: self
+                .dues
+                .get(&(id.to_owned(), fence))
+                .copied()
+                .unwrap_or(real(0)),
             digest,
+            headers: None,
         };
         self.at(ms, who, start);
     }
@@ -208,7 +245,7 @@ impl Scene {
         self.settle_answered(ms, who, id, (fence, end, answer));
     }
 
-    /// A settlement: fence, end, and the answer, if any.
+    /// A worker's end and its settlement: fence, end, and the answer, if any.
     pub(super) fn settle_answered(
         &mut self,
         ms: i64,
@@ -216,6 +253,36 @@ impl Scene {
         id: &str,
         (fence, end, answer): (u64, End, Option<SettleAnswer>),
     ) {
+        self.ends(ms, who, id, (fence, end));
+        self.settle_only(ms, who, id, (fence, end, answer));
+    }
+
+    /// A worker's end, just before the millisecond.
+    pub(super) fn ends(&mut self, ms: i64, who: &str, id: &str, (fence, end): (u64, End)) {
+        let what = What::WorkerEnd {
+            task: name(id),
+            worker: String::new(),
+            fence,
+            end,
+            told: false,
+        };
+        let at_ns = ms.unsigned_abs() * 1_000_000 - 1;
+        self.builder.add(who, Event { at_ns, what });
+    }
+
+    /// A settlement without a worker's end.
+    pub(super) fn settle_only(
+        &mut self,
+        ms: i64,
+        who: &str,
+        id: &str,
+        (fence, end, answer): (u64, End, Option<SettleAnswer>),
+    ) {
+        if let (End::Retry { after } | End::Release { after }, Some((_, again))) =
+            (end, self.set.get_mut(id))
+        {
+            *again = i64::try_from(after).ok().map(|after| ms + after);
+        }
         let call = self.next_call();
         let id = id.to_owned();
         let locks = vec![SettledLock { id, fence, end }];
@@ -240,7 +307,8 @@ impl Scene {
             task_type: "mail".to_owned(),
             locks,
         };
-        let answers = vec![ExtendAnswer::Extended(real(ms + LOCK))];
+        let until = real(ms + self.store_ahead + LOCK);
+        let answers = vec![ExtendAnswer::Extended(until)];
         let answered = What::ExtendAnswered { call, answers };
         self.call(ms, who, invoked, Some(answered));
     }
@@ -256,8 +324,27 @@ impl Scene {
         self.call(ms, "s", invoked, Some(answered));
     }
 
+    /// `None`: the answer is lost.
+    pub(super) fn reschedule(
+        &mut self,
+        ms: i64,
+        id: &str,
+        when: Asked,
+        answer: Option<ChangeAnswer>,
+    ) {
+        let call = self.next_call();
+        let invoked = What::ChangeInvoked {
+            call,
+            task: name(id),
+            change: Change::Reschedule { when },
+        };
+        let answered = answer.map(|answer| What::ChangeAnswered { call, answer });
+        self.call(ms, "s", invoked, answered);
+    }
+
     pub(super) fn requeue(&mut self, ms: i64, id: &str) {
         let call = self.next_call();
+        self.set.insert(id.to_owned(), (ms, None));
         let ids = vec![id.to_owned()];
         let invoked = What::DeadInvoked {
             call,
@@ -266,56 +353,6 @@ impl Scene {
             ids: ids.clone(),
         };
         self.call(ms, "s", invoked, Some(What::DeadAnswered { call, ids }));
-    }
-
-    pub(super) fn fault(&mut self, span: (i64, i64), kind: &str, target: &Target, what: Explains) {
-        self.faults += 1;
-        for (ms, phase) in [(span.0, Phase::Begun), (span.1, Phase::Ended)] {
-            let fault = What::Fault {
-                id: self.faults,
-                kind: kind.to_owned(),
-                target: target.clone(),
-                phase,
-                explains: vec![what],
-            };
-            self.at(ms, "driver", fault);
-        }
-    }
-
-    /// Kills a process, which is back a second later.
-    pub(super) fn kill(&mut self, ms: i64, process: &str) {
-        let target = Target::Process(process.to_owned());
-        self.fault((ms, ms + 1_000), "kill", &target, Explains::LostLock);
-    }
-
-    /// The store is back at `ms` with what it had `window_ms` before.
-    pub(super) fn roll_back(&mut self, ms: i64, window_ms: u64) {
-        let explains = Explains::Rollback { window_ms };
-        self.fault((ms, ms + 1), "power loss", &Target::Store, explains);
-    }
-
-    /// What the store shows at the end: state, its time, attempts.
-    pub(super) fn stored(&mut self, id: &str, state: TaskState, (at, attempt): (i64, u32)) {
-        let stored = What::Stored(StoredTask {
-            task: name(id),
-            state,
-            at: real(at),
-            attempt,
-            trail: (0, 0, 0, 0),
-        });
-        let end = self.end;
-        self.at(end, "driver", stored);
-    }
-
-    pub(super) fn audited(&mut self, id: &str, what: &str) {
-        let task_type = "mail".to_owned();
-        let problems = vec![(id.to_owned(), what.to_owned())];
-        let end = self.end;
-        let audited = What::Audited {
-            task_type,
-            problems,
-        };
-        self.at(end, "driver", audited);
     }
 
     /// The verdict on everything so far.

@@ -1,8 +1,10 @@
 //! Calls of the store, joined from invocation and answer, as rows.
 
-use super::{Frame, HistoryBuilder};
-use crate::event::{Change, HeldLock, SettledLock, SubmitAnswer, Submitted, What};
-use crate::history::{ClaimCall, NEVER, Step, SubmitResult};
+use super::{Frame, HistoryBuilder, short};
+use crate::event::{
+    Asked, Change, HeldLock, SettledLock, SubmitAnswer, Submitted, TypeChange, What,
+};
+use crate::history::{ClaimCall, LostClaim, NEVER, Step, SubmitResult, TypeCall};
 
 impl HistoryBuilder {
     /// A call, from its invocation to its answer.
@@ -24,6 +26,9 @@ impl HistoryBuilder {
                 ids,
                 ..
             } => self.operated(frame, &task_type, requeue, (ids, answered)),
+            What::TypeInvoked {
+                task_type, change, ..
+            } => self.changed_type(frame, task_type, change, &answered),
             What::ClaimInvoked { task_type, .. } => self.claimed(frame, task_type, answered),
             What::SettleInvoked {
                 task_type, locks, ..
@@ -57,8 +62,9 @@ impl HistoryBuilder {
             let to = if unsure { NEVER } else { frame.to };
             let step = Step::Submit {
                 digest: sent.digest,
+                headers: short(sent.headers),
                 when: sent.when,
-                expires: sent.expiry.is_some(),
+                expiry: self.expiry(sent.expiry),
                 on_conflict: sent.on_conflict,
                 result,
             };
@@ -91,6 +97,34 @@ impl HistoryBuilder {
         }
     }
 
+    fn changed_type(
+        &mut self,
+        frame: Frame,
+        task_type: String,
+        change: TypeChange,
+        answered: &What,
+    ) {
+        let removed = match answered {
+            What::TypeAnswered { removed, .. } => *removed,
+            _ => 0,
+        };
+        self.history.type_calls.push(TypeCall {
+            task_type,
+            process: frame.process,
+            from: frame.from,
+            to: frame.to,
+            change,
+            removed,
+        });
+    }
+
+    /// The place of an expiry, 0 for none.
+    fn expiry(&mut self, expiry: Option<Asked>) -> u32 {
+        let Some(expiry) = expiry else { return 0 };
+        self.history.expiries.push(expiry);
+        u32::try_from(self.history.expiries.len()).unwrap_or(u32::MAX)
+    }
+
     fn claimed(&mut self, frame: Frame, task_type: String, answered: What) {
         let What::ClaimAnswered {
             store_now,
@@ -100,7 +134,12 @@ impl HistoryBuilder {
             ..
         } = answered
         else {
-            self.history.lost_claims.push((task_type, frame.from));
+            self.history.lost_claims.push(LostClaim {
+                task_type,
+                process: frame.process,
+                from: frame.from,
+                to: frame.over,
+            });
             return;
         };
         let call = u32::try_from(self.history.claims.len()).unwrap_or(u32::MAX);

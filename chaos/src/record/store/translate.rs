@@ -4,15 +4,16 @@ use delayq_core::store::{
     AttemptEnd, CancelOutcome, ChangeOutcome, Claimed, EndCause, ExtendOutcome, SettleOutcome,
     Settlement, SubmitOutcome,
 };
-use delayq_core::task::{ClaimedTask, Headers};
+use delayq_core::task::ClaimedTask;
 use delayq_core::time::duration_ms;
 use delayq_core::{Expiry, Lock, NewTask, OnConflict, Result, TaskId, TaskState, When};
 
-use super::{digest, task_name};
+use super::task_name;
 use crate::event::{
     Asked, CancelAnswer, ChangeAnswer, ClaimedLock, ConflictRule, End, EndedByClaim, ExtendAnswer,
     HeldLock, SettleAnswer, SettledLock, SubmitAnswer, Submitted, What,
 };
+use crate::record::{digest, digest_of_headers};
 
 pub(super) fn submitted(task: &NewTask) -> Submitted {
     Submitted {
@@ -30,16 +31,6 @@ pub(super) fn submitted(task: &NewTask) -> Submitted {
             OnConflict::Replace => ConflictRule::Replace,
         },
     }
-}
-
-fn digest_of_headers(headers: &Headers) -> Option<u64> {
-    if headers.is_empty() {
-        return None;
-    }
-    let lines = headers
-        .iter()
-        .map(|(name, value)| format!("{name}:{value}\n"));
-    Some(digest(lines.collect::<String>().as_bytes()))
 }
 
 fn ms(span: std::time::Duration) -> u64 {

@@ -1,0 +1,68 @@
+//! What is done to a scene.
+
+use super::Scene;
+use crate::event::{Explains, Phase, Target, What};
+
+impl Scene {
+    pub(in crate::check::tests) fn fault(
+        &mut self,
+        span: (i64, i64),
+        kind: &str,
+        target: &Target,
+        what: Explains,
+    ) {
+        self.faults += 1;
+        for (ms, phase) in [(span.0, Phase::Begun), (span.1, Phase::Ended)] {
+            let fault = What::Fault {
+                id: self.faults,
+                kind: kind.to_owned(),
+                target: target.clone(),
+                phase,
+                explains: vec![what],
+            };
+            self.at(ms, "driver", fault);
+        }
+    }
+
+    /// Kills a process, which is back a second later.
+    pub(in crate::check::tests) fn kill(&mut self, ms: i64, process: &str) {
+        let target = Target::Process(process.to_owned());
+        self.fault((ms, ms + 1_000), "kill", &target, Explains::LostLock);
+        let up = What::Up {
+            name: process.to_owned(),
+            pid: 1,
+            incarnation: u32::try_from(self.faults + 1).unwrap(),
+            namespace: "default".to_owned(),
+        };
+        self.at(ms + 1_000, process, up);
+    }
+
+    /// The store is back at `ms` with what it had `window_ms` before.
+    pub(in crate::check::tests) fn roll_back(&mut self, ms: i64, window_ms: u64) {
+        let explains = Explains::Rollback { window_ms };
+        self.fault((ms, ms + 1), "power loss", &Target::Store, explains);
+    }
+
+    /// The same, told in parts: it begins ..
+    pub(in crate::check::tests) fn begin_rollback(&mut self, ms: i64, window_ms: u64) {
+        self.faults += 1;
+        self.rollback(ms, window_ms, Phase::Begun);
+    }
+
+    /// .. has struck, and is over.
+    pub(in crate::check::tests) fn end_rollback(&mut self, struck: i64, ended: i64) {
+        self.rollback(struck, 0, Phase::Struck);
+        self.rollback(ended, 0, Phase::Ended);
+    }
+
+    fn rollback(&mut self, ms: i64, window_ms: u64, phase: Phase) {
+        let fault = What::Fault {
+            id: self.faults,
+            kind: "power loss".to_owned(),
+            target: Target::Store,
+            phase,
+            explains: vec![Explains::Rollback { window_ms }],
+        };
+        self.at(ms, "driver", fault);
+    }
+}

@@ -1,0 +1,113 @@
+//! A run, as the rules look at it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::type_of;
+use crate::check::RECOVERY_MS;
+use crate::check::excuse::{Excuses, Off};
+use crate::check::hidden::Hidden;
+use crate::event::TypeChange;
+use crate::history::{History, NEVER, Row, Step};
+
+/// A run, and what its faults explain.
+#[derive(Debug)]
+pub(in crate::check) struct Run<'a> {
+    pub(in crate::check) history: &'a History,
+    pub(in crate::check) excuses: Excuses,
+    pub(in crate::check) hidden: Hidden<'a>,
+    /// How long due tasks may take to start after a fault, in milliseconds.
+    pub(in crate::check) recovery_ms: u64,
+    /// Whether any worker recorded that it started.
+    pub(in crate::check) has_starts: bool,
+    /// How many tasks each type has, and who claims them.
+    types: HashMap<&'a str, TypeView<'a>>,
+}
+
+/// What is known of a type.
+#[derive(Debug, Default)]
+struct TypeView<'a> {
+    tasks: usize,
+    claimers: BTreeSet<&'a str>,
+}
+
+impl<'a> Run<'a> {
+    pub(in crate::check) fn new(history: &'a History) -> Self {
+        let plan = history.plan.clone().unwrap_or_default();
+        let recovery_ms = match plan.recovery_ms {
+            0 => plan.lock_ms + RECOVERY_MS,
+            planned => planned,
+        };
+        let excuses = Excuses::new(history, recovery_ms);
+        let mut rows = history.rows.iter();
+        let mut types: HashMap<&str, TypeView<'_>> = HashMap::new();
+        for (number, task) in history.tasks.iter().enumerate() {
+            let of_type = types.entry(type_of(task)).or_default();
+            of_type.tasks += 1;
+            let claims = history.rows_of(number).iter();
+            let claims = claims.filter(|row| matches!(row.step, Step::Claim { .. }));
+            let claimers = claims.filter_map(|row| history.process_of(row));
+            of_type
+                .claimers
+                .extend(claimers.map(|process| process.name.as_str()));
+        }
+        Self {
+            types,
+            history,
+            hidden: Hidden::new(history, &excuses),
+            excuses,
+            recovery_ms,
+            has_starts: rows.any(|row| matches!(row.step, Step::Start { .. })),
+        }
+    }
+
+    /// Whether it is certain that what `row` did was done and stayed.
+    pub(in crate::check) fn is_sure(&self, row: &Row) -> bool {
+        row.to != NEVER && self.excuses.undone((row.from, row.to)).is_none()
+    }
+
+    /// How many tasks are of this type.
+    pub(in crate::check) fn tasks_of(&self, task_type: &str) -> usize {
+        self.types.get(task_type).map_or(0, |of_type| of_type.tasks)
+    }
+
+    /// Whether nobody but `process` has ever claimed a task of this type.
+    pub(in crate::check) fn is_only_claimer(&self, task_type: &str, process: &str) -> bool {
+        let of_type = self.types.get(task_type);
+        of_type.is_some_and(|of_type| of_type.claimers.iter().all(|name| *name == process))
+    }
+
+    /// When the last pause of this type may have ended of those within the span, or else the span's begin.
+    pub(in crate::check) fn resumed_at(&self, task_type: &str, (from, to): (u64, u64)) -> u64 {
+        let calls = self.history.type_calls.iter();
+        let mut calls = calls.filter(|call| call.task_type == task_type && call.from <= to);
+        let Some(pause) = calls.rfind(|call| matches!(call.change, TypeChange::Pause { .. }))
+        else {
+            return from;
+        };
+        let until = match pause.change {
+            TypeChange::Pause { until: Some(until) } => {
+                self.history.clock.monotonic_ns(until.as_millis())
+            }
+            _ => NEVER,
+        };
+        let calls = self.history.type_calls.iter();
+        let ends = calls.filter(|call| {
+            let resumes = call.change == TypeChange::Resume && call.from >= pause.from;
+            resumes && call.task_type == task_type
+        });
+        let over = ends.map(|call| call.to).fold(until, u64::min);
+        from.max(over.min(to))
+    }
+
+    /// The name of the process of a row.
+    pub(in crate::check) fn process(&self, row: &Row) -> &'a str {
+        let process = self.history.process_of(row);
+        process.map_or("", |process| process.name.as_str())
+    }
+
+    /// By how much the store's clock may have been wrong when `row` was done, no later than `until`.
+    pub(in crate::check) fn clock_off(&self, row: &Row, until: u64) -> Off {
+        let span = (row.from, row.to.min(until).max(row.from));
+        self.excuses.clock_off(self.process(row), span)
+    }
+}
