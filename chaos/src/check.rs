@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use crate::history::History;
 
+mod answer;
 mod cancel;
 mod due;
 mod ends;
@@ -25,6 +26,7 @@ mod report;
 mod structure;
 mod validity;
 mod view;
+mod work;
 
 #[cfg(test)]
 mod tests;
@@ -220,6 +222,8 @@ pub fn check(history: &History) -> Verdict {
         cancel::check(&view, &mut findings);
         integrity::check(&view, &mut findings);
         structure::check(&view, &mut findings);
+        answer::check(&view, &mut findings);
+        work::check(&view, &mut findings);
         figures.add(&view);
     }
     recovery::check(&run, &mut figures, &mut findings);

@@ -10,6 +10,7 @@ mod lock;
 mod lost;
 mod run;
 mod scene;
+mod work;
 
 use scene::Scene;
 
