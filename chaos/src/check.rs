@@ -15,15 +15,18 @@ mod cancel;
 mod due;
 mod ends;
 mod excuse;
+mod expiry;
 mod figures;
 mod hidden;
 mod integrity;
 mod lock;
 mod lost;
+mod pause;
 mod recovery;
 mod repeat;
 mod report;
 mod structure;
+mod trail;
 mod validity;
 mod view;
 mod work;
@@ -224,6 +227,9 @@ pub fn check(history: &History) -> Verdict {
         structure::check(&view, &mut findings);
         answer::check(&view, &mut findings);
         work::check(&view, &mut findings);
+        expiry::check(&view, &mut findings);
+        pause::check(&view, &mut findings);
+        trail::check(&view, &mut findings);
         figures.add(&view);
     }
     recovery::check(&run, &mut figures, &mut findings);

@@ -13,14 +13,14 @@ use async_trait::async_trait;
 use delayq_chaos::check::{Outcome, Promise, Verdict, check};
 use delayq_chaos::event::{Plan, StoredTask, What};
 use delayq_chaos::history::History;
-use delayq_chaos::record::{RecordedStore, RecordedWorker, Recorder};
+use delayq_chaos::record::{RecordedStore, RecordedWorker, Recorder, digest};
 use delayq_core::store::{
     AttemptEnd, CancelOutcome, ClaimRequest, DeadFilter, MemoryStore, Settlement, StoreOptions,
 };
 use delayq_core::worker::Attempt;
 use delayq_core::{
-    Clock, DelayQueueJob, Limits, Store, SystemClock, TaskContext, TaskId, TaskResult, TaskType,
-    TaskWorker, When,
+    Clock, DelayQueueJob, Limits, Store, SystemClock, TaskContext, TaskId, TaskResult, TaskState,
+    TaskType, TaskWorker, When,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -36,12 +36,19 @@ impl TaskWorker for Idle {
 /// One process with one store, recorded into a folder.
 struct Session {
     store: RecordedStore,
+    /// The store itself: what is done to it is not recorded.
+    inner: Arc<MemoryStore>,
     worker: RecordedWorker<Idle>,
     recorder: Recorder,
     task_type: TaskType,
 }
 
 const LOCK: Duration = Duration::from_secs(10);
+
+fn memory() -> Arc<MemoryStore> {
+    let store = MemoryStore::new(Arc::new(SystemClock), StoreOptions::default());
+    Arc::new(store)
+}
 
 impl Session {
     fn open(folder: &Path) -> Self {
@@ -51,9 +58,10 @@ impl Session {
             retention_ms: 600_000,
             ..Plan::default()
         }));
-        let inner = MemoryStore::new(Arc::new(SystemClock), StoreOptions::default());
+        let inner = memory();
         Self {
-            store: RecordedStore::new(Arc::new(inner), recorder.clone()),
+            store: RecordedStore::new(inner.clone(), recorder.clone()),
+            inner,
             worker: RecordedWorker::new(Idle, recorder.clone(), "idle", "mail"),
             recorder,
             task_type: TaskType::new("mail").expect("a valid type"),
@@ -138,7 +146,12 @@ impl Session {
                 state: info.state,
                 at: info.at,
                 attempt: info.attempt,
-                trail: (0, 0, 0, 0),
+                trail: Some((
+                    info.trail.failures,
+                    info.trail.lock_expiries,
+                    info.trail.releases,
+                    info.trail.requeues,
+                )),
             }));
         }
         let store_now = self
@@ -260,4 +273,120 @@ async fn a_task_that_the_dump_does_not_find_is_lost() {
     let verdict = verdict(folder.path());
     assert!(verdict.breaks(Promise::NeverLost), "{verdict}");
     assert_eq!(verdict.broken.len(), 1, "{verdict}");
+}
+
+#[tokio::test]
+async fn pauses_and_purges_of_a_sound_store_are_recorded_and_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::open(folder.path());
+    let (mail, store) = (&session.task_type, &session.store);
+    session.submit("a", |job| job).await;
+    store.pause(mail, None).await.unwrap();
+    assert_eq!(session.work(None, done).await, 0);
+    store.resume(mail).await.unwrap();
+    assert_eq!(session.work(None, again).await, 1);
+    assert_eq!(session.work(None, dead).await, 1);
+    let hour = Duration::from_hours(1);
+    session.submit("b", |job| job.after(hour)).await;
+    let removed = store.purge(mail, TaskState::Scheduled).await.unwrap();
+    assert_eq!(removed, 1);
+    session.dump(&["a", "b"]).await;
+    let verdict = verdict(folder.path());
+    assert_eq!(verdict.outcome(), Outcome::Held, "{verdict}");
+    let text = verdict.to_string();
+    assert!(
+        text.contains("gone by purges of mail, Scheduled: 1"),
+        "{text}"
+    );
+}
+
+/// The pause is answered, and the store that hands tasks out has not heard of it.
+#[tokio::test]
+async fn a_pause_that_is_not_kept_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::open(folder.path());
+    let deaf = RecordedStore::new(memory(), session.recorder.clone());
+    session.submit("a", |job| job).await;
+    deaf.pause(&session.task_type, None).await.unwrap();
+    session.work(None, done).await;
+    session.dump(&["a"]).await;
+    let verdict = verdict(folder.path());
+    assert!(verdict.breaks(Promise::NeverEarly), "{verdict}");
+    assert_eq!(verdict.broken.len(), 1, "{verdict}");
+}
+
+#[tokio::test]
+async fn a_purge_explains_no_more_than_it_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::open(folder.path());
+    let hour = Duration::from_hours(1);
+    session.submit("a", |job| job.after(hour)).await;
+    session.submit("b", |job| job.after(hour)).await;
+    let (mail, scheduled) = (&session.task_type, TaskState::Scheduled);
+    session
+        .inner
+        .cancel(mail, &TaskId::new("a").unwrap())
+        .await
+        .unwrap();
+    assert_eq!(session.store.purge(mail, scheduled).await.unwrap(), 1);
+    session.dump(&[]).await;
+    let verdict = verdict(folder.path());
+    assert!(verdict.breaks(Promise::NeverLost), "{verdict}");
+    assert_eq!(verdict.broken.len(), 1, "{verdict}");
+}
+
+/// Somebody else has claimed and failed the task, and nobody has recorded it.
+#[tokio::test]
+async fn a_trail_that_the_record_does_not_explain_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::open(folder.path());
+    session.submit("a", |job| job).await;
+    session.submit("b", |job| job).await;
+    let request = ClaimRequest {
+        limit: 1,
+        lock_for: LOCK,
+        caller_now: SystemClock.now(),
+        max_lock_expiries: 3,
+    };
+    let mail = &session.task_type;
+    let claimed = session.inner.claim(mail, &request).await.unwrap();
+    let settlements = claimed.tasks.into_iter().map(|task| Settlement {
+        lock: task.lock,
+        end: AttemptEnd::Retry {
+            after: Duration::from_hours(1),
+            error: "not recorded".to_owned(),
+            succeeded: Vec::new(),
+        },
+    });
+    session
+        .inner
+        .settle(mail, settlements.collect())
+        .await
+        .unwrap();
+    session.work(None, done).await;
+    session.dump(&["a", "b"]).await;
+    let verdict = verdict(folder.path());
+    assert!(verdict.breaks(Promise::Structure), "{verdict}");
+    assert_eq!(verdict.broken.len(), 1, "{verdict}");
+}
+
+#[tokio::test]
+async fn headers_that_change_between_store_and_worker_are_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::open(folder.path());
+    session.submit("a", |job| job.header("x", "y")).await;
+    session.recorder.record(What::WorkerStart {
+        task: "mail/a".to_owned(),
+        worker: "idle".to_owned(),
+        serves: "mail".to_owned(),
+        attempt: 1,
+        fence: 1,
+        due: SystemClock.now(),
+        digest: digest(b"a"),
+        headers: None,
+    });
+    session.work(None, done).await;
+    session.dump(&["a"]).await;
+    let verdict = verdict(folder.path());
+    assert!(verdict.breaks(Promise::Integrity), "{verdict}");
 }

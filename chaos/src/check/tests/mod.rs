@@ -8,6 +8,7 @@ mod ends;
 mod excuse;
 mod lock;
 mod lost;
+mod operate;
 mod run;
 mod scene;
 mod work;
