@@ -215,6 +215,7 @@ pub fn check(history: &History) -> Verdict {
     let run = Run::new(history);
     let mut findings = Findings::default();
     let mut figures = Figures::default();
+    let mut locked = 0;
     for number in 0..history.tasks.len() {
         let view = TaskView::new(&run, number);
         due::check(&view, &mut findings);
@@ -230,11 +231,12 @@ pub fn check(history: &History) -> Verdict {
         expiry::check(&view, &mut findings);
         pause::check(&view, &mut findings);
         trail::check(&view, &mut findings);
+        locked += u64::from(structure::is_locked_for_long(&view));
         figures.add(&view);
     }
     recovery::check(&run, &mut figures, &mut findings);
     structure::check_audits(&run, &mut findings);
-    structure::check_left(&run, &mut findings);
+    structure::check_left(&run, locked, &mut findings);
     lost::check_purges(history, &figures, &mut findings);
     let invalid = validity::check(&run, &figures);
     Verdict {

@@ -140,28 +140,26 @@ fn started(view: &TaskView<'_>, lock: &LockView<'_>, findings: &mut Findings) {
     }
 }
 
-/// When an attempt was due: what its claim says. A task accepted while the store's clock was ahead shows no
-/// due time before that of its acceptance, but can have been moved to one.
+/// When an attempt was due: what its claim says. A task shows no due time before that of its acceptance, but
+/// can have been moved to one, if the clock was ahead when it was accepted, or behind when it was moved.
 fn due_ms(view: &TaskView<'_>, lock: &LockView<'_>) -> i64 {
-    let is_ahead = |row: &Row| {
-        let submit = matches!(row.step, Step::Submit { .. });
-        submit && view.run.clock_off(row, lock.row.to).ahead_ms > 0
-    };
+    let off = |row: &Row| view.run.clock_off(row, lock.row.to);
     let before = || view.rows.iter().filter(|row| row.from <= lock.row.to);
-    let shown = lock.due.as_millis();
-    let Some(sent) = before().find(|row| is_ahead(row)) else {
-        return shown;
-    };
-    let moved = before().filter(|row| row.to >= sent.from);
-    let moved = moved.filter_map(|row| match row.step {
-        Step::Reschedule { when, answer } => match answer {
+    let mut sent = before().filter(|row| matches!(row.step, Step::Submit { .. }));
+    let ahead = sent.find(|row| off(row).ahead_ms > 0).map(|row| row.from);
+    let moved = before().filter_map(|row| {
+        let Step::Reschedule { when, answer } = row.step else {
+            return None;
+        };
+        let is_before = ahead.is_some_and(|from| row.to >= from) || off(row).behind_ms > 0;
+        match answer {
+            _ if !is_before => None,
             Some(ChangeAnswer::Changed { due }) => Some(due.as_millis()),
-            None => Some(asked_ms(view, when, row.from)),
+            None => Some(asked_ms(view, when, row.from) - off(row).behind_ms),
             _ => None,
-        },
-        _ => None,
+        }
     });
-    moved.fold(shown, i64::min)
+    moved.fold(lock.due.as_millis(), i64::min)
 }
 
 fn asked_ms(view: &TaskView<'_>, when: Asked, from: u64) -> i64 {

@@ -16,6 +16,9 @@ pub(super) struct Excuses {
     locks_of_store: Vec<Window>,
     rollbacks: Vec<Window>,
     clocks: Vec<Clock>,
+    /// The same, merged, by time: most of what is looked at is in none of them.
+    rollback_spans: Vec<(u64, u64)>,
+    clock_spans: Vec<(u64, u64)>,
     damaged: BTreeSet<String>,
     store_damaged: bool,
     /// When something was done to the store as a whole.
@@ -42,6 +45,7 @@ struct Clock {
 }
 
 /// By how much the store's clock may have been wrong when something was done.
+#[allow(clippy::struct_field_names, reason = "names say their unit")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Off {
     pub(super) ahead_ms: i64,
@@ -96,6 +100,10 @@ impl Excuses {
             }
         }
         excuses.unquiet = merged(spans);
+        let span = |window: &Window| (window.from, window.to);
+        excuses.rollback_spans = merged(excuses.rollbacks.iter().map(span).collect());
+        let clocks = excuses.clocks.iter().map(|clock| span(&clock.window));
+        excuses.clock_spans = merged(clocks.collect());
         excuses
     }
 
@@ -173,6 +181,9 @@ impl Excuses {
 
     /// The fault that may have undone what was done in the span.
     pub(super) fn undone(&self, (from, to): (u64, u64)) -> Option<&Window> {
+        if !touch(&self.rollback_spans, from, to) {
+            return None;
+        }
         self.rollbacks
             .iter()
             .find(|window| window.touches(from, to))
@@ -186,6 +197,9 @@ impl Excuses {
     /// By how much the store's clock, as `process` has it, may have been wrong within the span.
     pub(super) fn clock_off(&self, process: &str, (from, to): (u64, u64)) -> Off {
         let mut off = Off::default();
+        if !touch(&self.clock_spans, from, to) {
+            return off;
+        }
         let clocks = self.clocks.iter();
         for clock in clocks.filter(|clock| clock.is_of(process) && clock.window.touches(from, to)) {
             off.ahead_ms = off.ahead_ms.max(clock.ahead_ms);
@@ -213,9 +227,14 @@ impl Excuses {
 
     /// Whether no fault was under way or being recovered from, anywhere in the span.
     pub(super) fn is_quiet(&self, from: u64, to: u64) -> bool {
-        let next = self.unquiet.partition_point(|(_, end)| *end < from);
-        self.unquiet.get(next).is_none_or(|(begin, _)| *begin > to)
+        !touch(&self.unquiet, from, to)
     }
+}
+
+/// Whether any of the merged spans touches this one.
+fn touch(spans: &[(u64, u64)], from: u64, to: u64) -> bool {
+    let next = spans.partition_point(|(_, end)| *end < from);
+    spans.get(next).is_some_and(|(begin, _)| *begin <= to)
 }
 
 impl Clock {

@@ -66,7 +66,7 @@ fn last_accepted<'a>(view: &TaskView<'a>, fits: impl Fn(&Row) -> bool) -> Option
 
 /// By when a submit had been applied: when it was answered, or what came of it was seen.
 fn applied_by(view: &TaskView<'_>, sent: &Row) -> u64 {
-    let shows = |row: &&Row| match row.step {
+    let is_evidence = |row: &&Row| match row.step {
         Step::Claim { .. } | Step::EndedByClaim { .. } => true,
         Step::Submit { result, .. } => {
             matches!(result, SubmitResult::Exists(_) | SubmitResult::Conflict(_))
@@ -74,7 +74,7 @@ fn applied_by(view: &TaskView<'_>, sent: &Row) -> u64 {
         _ => false,
     };
     let later = view.rows.iter().filter(|row| row.to >= sent.from);
-    let shown = later.filter(shows).map(|row| row.to);
+    let shown = later.filter(is_evidence).map(|row| row.to);
     shown.fold(sent.to, u64::min)
 }
 

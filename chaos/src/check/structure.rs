@@ -37,16 +37,35 @@ fn stuck(view: &TaskView<'_>, findings: &mut Findings) {
         TaskState::Running => "its lock has expired, and nobody takes it over",
         _ => return,
     };
-    let late = now.as_millis() - stored.at.as_millis();
+    let clock = &view.run.history.clock;
+    let [due, end] = [stored.at, now].map(|time| clock.monotonic_ns(time.as_millis()));
+    // While its type is paused, nobody may start it.
+    let paused_ns = view.run.paused_ns(view.task_type, (due, end));
+    let waited_ms = i64::try_from(paused_ns / 1_000_000).unwrap_or(i64::MAX);
+    let late = now.as_millis() - stored.at.as_millis() - waited_ms;
     if late > i64::try_from(view.run.recovery_ms).unwrap_or(i64::MAX) {
         let detail = format!("for {late} ms at the end of the run");
         findings.task(Promise::ComesBack, rule, view, detail);
     }
 }
 
-/// When all has had its time, nothing is left.
-pub(super) fn check_left(run: &Run<'_>, findings: &mut Findings) {
-    if let Some(left) = run.history.left.filter(|left| *left > 0) {
+/// Whether a clock that was ahead gave it a lock that lasts accordingly, and nobody is left to settle it.
+pub(super) fn is_locked_for_long(view: &TaskView<'_>) -> bool {
+    let last = view.locks.last().filter(|_| view.is_in(TaskState::Running));
+    last.is_some_and(|lock| {
+        let ahead = |row: &&Row| match row.step {
+            Step::Claim { fence, .. } | Step::Extend { fence, .. } => {
+                fence == lock.fence && view.run.clock_off(row, row.to).ahead_ms > 0
+            }
+            _ => false,
+        };
+        view.rows.iter().any(|row| ahead(&row))
+    })
+}
+
+/// When all has had its time, nothing is left but what is locked for long.
+pub(super) fn check_left(run: &Run<'_>, locked: u64, findings: &mut Findings) {
+    if let Some(left) = run.history.left.filter(|left| *left > locked) {
         let detail = format!("{left} tasks have not ended although they had their time");
         findings.run(Promise::ComesBack, "tasks are left", detail);
     }

@@ -106,6 +106,7 @@ impl HistoryBuilder {
         history.faults = self.faults.into_values().collect();
         history.faults.sort_by_key(|fault| fault.begun_ns);
         history.clock.sort();
+        history.type_calls.sort_by_key(|call| call.from);
         history.rows.sort_by_key(|row| (row.task, row.from));
         history.stored.resize(history.tasks.len(), None);
         let mut end = 0;

@@ -116,16 +116,19 @@ fn setter(view: &TaskView<'_>, row: &Row, lock: &LockView<'_>) -> Option<Setter>
     })
 }
 
-/// When the store accepted the task, at the latest, if its clock was ahead.
+/// When the store accepted the task, at the latest, if by its clock that may be after what `moved` asked for:
+/// it was ahead then, or is behind now.
 fn accepted_ms(view: &TaskView<'_>, moved: &Row) -> i64 {
+    let is_behind = view.run.clock_off(moved, moved.to).behind_ms > 0;
     let submits = view.rows.iter().filter(|row| row.from <= moved.to);
     let submits = submits.filter(|row| matches!(row.step, Step::Submit { .. }));
-    let ahead = submits.filter_map(|row| {
+    let after = submits.filter_map(|row| {
         let off = view.run.clock_off(row, moved.to);
         let at = view.run.history.clock.latest_ms(row.to.min(moved.to));
-        (off.ahead_ms > 0).then(|| at + off.ahead_ms + duration_ms(ROUNDING))
+        let is_after = off.ahead_ms > 0 || is_behind;
+        is_after.then(|| at + off.ahead_ms + duration_ms(ROUNDING))
     });
-    ahead.max().unwrap_or(i64::MIN)
+    after.max().unwrap_or(i64::MIN)
 }
 
 /// The due time after the attempt of `before` was to be repeated, and whether it is certain.

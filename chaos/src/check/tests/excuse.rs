@@ -1,5 +1,7 @@
 //! What a fault explains, and the same without the fault, outside of its time, or done to somebody else.
 
+use delayq_core::TaskState;
+
 use super::planted;
 use super::scene::{LOCK, Scene, real};
 use crate::check::{Outcome, Promise};
@@ -114,6 +116,48 @@ fn a_task_that_was_moved_is_judged_by_where_it_was_moved_to() {
         let at = if bug { 49 } else { 51 };
         scene.claim_due(at, "w1", "a", (2, 1, 10 + HOUR));
         scene.done(60, "w1", "a", 2);
+    });
+}
+
+/// Moved while the clock was behind, a task shows the time at which it had been accepted.
+#[test]
+fn a_task_that_was_moved_by_a_clock_that_is_behind_is_judged_by_that() {
+    let rule = "due after the time set";
+    planted(Promise::NeverEarly, rule, |scene, bug| {
+        scene.submit(10, "a", 1_000);
+        clock(scene, (45, 70), &Target::Store, -HOUR);
+        let due = real(60 - HOUR);
+        scene.reschedule(
+            50,
+            "a",
+            Asked::After(10),
+            Some(ChangeAnswer::Changed { due }),
+        );
+        scene.store_ahead = -HOUR;
+        scene.claim_due(61, "w1", "a", (2, 1, if bug { 15 } else { 10 }));
+        scene.store_ahead = 0;
+        scene.start(62, "w1", "a", (2, 1));
+        scene.done(80, "w1", "a", 2);
+    });
+}
+
+/// The holder died while its clock was ahead: nobody can tell that its lock is no good.
+#[test]
+fn a_lock_of_a_clock_that_was_ahead_explains_a_task_that_is_left() {
+    planted(Promise::ComesBack, "tasks are left", |scene, bug| {
+        clock(
+            scene,
+            (9, 20),
+            &process(if bug { "w2" } else { "w1" }),
+            HOUR,
+        );
+        scene.submit(10, "a", 0);
+        scene.store_ahead = if bug { 0 } else { HOUR };
+        scene.works(11, "w1", "a", (2, 1));
+        scene.store_ahead = 0;
+        scene.kill(12, "w1");
+        scene.stored("a", TaskState::Running, (11 + LOCK + HOUR, 1));
+        scene.at(1_100, "driver", What::Drained { left: 1 });
     });
 }
 
@@ -308,85 +352,5 @@ fn a_lost_lock_explains_only_the_overlap_with_whoever_took_it_over() {
         scene.works(15_010, "w2", "a", (4, 3));
         scene.at(15_012, "sink", enter(4, u32::from(bug)));
         scene.done(15_020, "w2", "a", 4);
-    });
-}
-
-#[test]
-fn a_rollback_takes_only_what_was_accepted_within_its_window() {
-    let rule = "lost before it started";
-    planted(Promise::NeverLost, rule, |scene, bug| {
-        scene.submit(if bug { 999 } else { 1_001 }, "a", 60_000);
-        if bug {
-            // What the window undoes is a change of it; the task itself is older.
-            let due = real(61_500);
-            let moved = Some(ChangeAnswer::Changed { due });
-            scene.reschedule(1_500, "a", Asked::After(60_000), moved);
-        }
-        scene.roll_back(3_000, 2_000);
-    });
-}
-
-#[test]
-fn a_rollback_undoes_nothing_that_is_answered_after_it_struck() {
-    let rule = "lost before it started";
-    planted(Promise::NeverLost, rule, |scene, bug| {
-        scene.begin_rollback(3_000, 2_000);
-        scene.submit(if bug { 3_200 } else { 2_900 }, "a", 60_000);
-        scene.end_rollback(3_100, 3_500);
-    });
-}
-
-#[test]
-fn what_a_rollback_took_is_counted_with_its_age() {
-    let mut scene = Scene::new();
-    scene.submit(2_000, "a", 60_000);
-    scene.submit(2_900, "b", 60_000);
-    scene.roll_back(3_000, 2_000);
-    let verdict = scene.verdict();
-    assert_eq!(verdict.outcome(), Outcome::Held, "{verdict}");
-    assert_eq!(verdict.figures.lost_with_cause, 2);
-    let oldest = verdict.figures.lost_age.max_us() / 1_000;
-    assert!((995..=1_005).contains(&oldest), "{oldest} ms");
-    let text = verdict.to_string();
-    assert!(
-        text.contains("lost within a documented window: 2"),
-        "{text}"
-    );
-    assert!(
-        text.contains("before the store lost its last writes"),
-        "{text}"
-    );
-}
-
-#[test]
-fn a_rollback_excuses_no_fence_that_is_smaller_or_given_twice() {
-    for (fence, rule) in [
-        (5, "two locks with one fence"),
-        (4, "a later lock has a smaller fence"),
-    ] {
-        planted(Promise::OneHolder, rule, |scene, bug| {
-            scene.submit(10, "a", 0);
-            scene.claim(1_900, "w1", "a", (5, 1));
-            scene.roll_back(2_000, 200);
-            let fence = if bug { fence } else { 6 };
-            scene.claim(2_100, "w2", "a", (fence, 1));
-            scene.done(2_105, "w2", "a", fence);
-        });
-    }
-}
-
-/// Attempts begin anew after a rollback, and are counted on from there.
-#[test]
-fn a_rollback_explains_no_attempt_that_is_counted_wrong_long_after_it() {
-    let rule = "attempts counted wrong";
-    planted(Promise::ExplainedRepeats, rule, |scene, bug| {
-        scene.submit(10, "a", 0);
-        scene.works(1_900, "w1", "a", (2, 1));
-        scene.settle(1_905, "w1", "a", (2, End::Retry { after: 0 }));
-        scene.roll_back(2_000, 98);
-        scene.works(2_100, "w2", "a", (3, 2));
-        scene.settle(2_105, "w2", "a", (3, End::Retry { after: 0 }));
-        scene.works(2_110, "w2", "a", (4, if bug { 4 } else { 3 }));
-        scene.done(2_120, "w2", "a", 4);
     });
 }

@@ -9,6 +9,7 @@ mod excuse;
 mod lock;
 mod lost;
 mod operate;
+mod rollback;
 mod run;
 mod scene;
 mod work;

@@ -3,7 +3,7 @@
 use delayq_core::TaskState;
 
 use super::planted;
-use super::scene::{LOCK, Scene, real};
+use super::scene::{LOCK, real};
 use crate::check::Promise;
 use crate::event::{Asked, End, TypeChange};
 
@@ -32,6 +32,21 @@ fn a_task_that_is_handed_out_before_the_end_of_a_pause() {
         let at = if bug { 99 } else { 100 };
         scene.works(at, "w1", "a", (2, 1));
         scene.done(at + 5, "w1", "a", 2);
+    });
+}
+
+/// Who is paused is not stuck.
+#[test]
+fn a_task_that_nobody_starts_after_its_type_was_resumed() {
+    let rule = "due, and nobody starts it";
+    planted(Promise::ComesBack, rule, |scene, bug| {
+        scene.submit(10, "a", 0);
+        scene.change_type(20, TypeChange::Pause { until: None }, 0);
+        if bug {
+            scene.change_type(1_000, TypeChange::Resume, 0);
+        }
+        scene.change_type(30_000, TypeChange::Pause { until: None }, 0);
+        scene.stored("a", TaskState::Scheduled, (10, 0));
     });
 }
 

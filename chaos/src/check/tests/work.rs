@@ -5,9 +5,7 @@ use delayq_core::TaskState;
 use super::planted;
 use super::scene::{BYTES, LOCK, Scene, real};
 use crate::check::{Outcome, Promise};
-use crate::event::{
-    Asked, CancelAnswer, End, Explains, SettleAnswer, SubmitAnswer, Target, What,
-};
+use crate::event::{Asked, CancelAnswer, End, Explains, SettleAnswer, SubmitAnswer, Target, What};
 
 #[test]
 fn a_settlement_before_the_run() {

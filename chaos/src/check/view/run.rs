@@ -21,6 +21,8 @@ pub(in crate::check) struct Run<'a> {
     pub(in crate::check) has_starts: bool,
     /// How many tasks each type has, and who claims them.
     types: HashMap<&'a str, TypeView<'a>>,
+    /// When each type may have been paused.
+    pauses: HashMap<&'a str, Vec<(u64, u64)>>,
 }
 
 /// What is known of a type.
@@ -52,6 +54,7 @@ impl<'a> Run<'a> {
         }
         Self {
             types,
+            pauses: pauses(history),
             history,
             hidden: Hidden::new(history, &excuses),
             excuses,
@@ -76,27 +79,23 @@ impl<'a> Run<'a> {
         of_type.is_some_and(|of_type| of_type.claimers.iter().all(|name| *name == process))
     }
 
-    /// When the last pause of this type may have ended of those within the span, or else the span's begin.
+    /// When the last pause of this type may have ended of those that touch the span, or else its begin.
     pub(in crate::check) fn resumed_at(&self, task_type: &str, (from, to): (u64, u64)) -> u64 {
-        let calls = self.history.type_calls.iter();
-        let mut calls = calls.filter(|call| call.task_type == task_type && call.from <= to);
-        let Some(pause) = calls.rfind(|call| matches!(call.change, TypeChange::Pause { .. }))
-        else {
-            return from;
-        };
-        let until = match pause.change {
-            TypeChange::Pause { until: Some(until) } => {
-                self.history.clock.monotonic_ns(until.as_millis())
-            }
-            _ => NEVER,
-        };
-        let calls = self.history.type_calls.iter();
-        let ends = calls.filter(|call| {
-            let resumes = call.change == TypeChange::Resume && call.from >= pause.from;
-            resumes && call.task_type == task_type
-        });
-        let over = ends.map(|call| call.to).fold(until, u64::min);
-        from.max(over.min(to))
+        let pauses = self.pauses_of(task_type).iter();
+        let touching = pauses.filter(|(begun, over)| *begun <= to && *over >= from);
+        let last = touching.map(|(_, over)| *over).max();
+        last.map_or(from, |over| over.min(to).max(from))
+    }
+
+    /// For how long the type may have been paused within the span.
+    pub(in crate::check) fn paused_ns(&self, task_type: &str, (from, to): (u64, u64)) -> u64 {
+        let pauses = self.pauses_of(task_type).iter();
+        let within = pauses.map(|(begun, over)| to.min(*over).saturating_sub(from.max(*begun)));
+        within.sum()
+    }
+
+    fn pauses_of(&self, task_type: &str) -> &[(u64, u64)] {
+        self.pauses.get(task_type).map_or(&[], Vec::as_slice)
     }
 
     /// The name of the process of a row.
@@ -110,4 +109,24 @@ impl<'a> Run<'a> {
         let span = (row.from, row.to.min(until).max(row.from));
         self.excuses.clock_off(self.process(row), span)
     }
+}
+
+/// Each pause until the next call that changes or ends it, or until it ends by itself.
+fn pauses(history: &History) -> HashMap<&str, Vec<(u64, u64)>> {
+    let mut pauses: HashMap<&str, Vec<(u64, u64)>> = HashMap::new();
+    for call in &history.type_calls {
+        let of_type = pauses.entry(call.task_type.as_str()).or_default();
+        let until = match call.change {
+            TypeChange::Purge { .. } => continue,
+            TypeChange::Resume => None,
+            TypeChange::Pause { until } => {
+                Some(until.map_or(NEVER, |until| history.clock.monotonic_ns(until.as_millis())))
+            }
+        };
+        if let Some((_, over)) = of_type.last_mut() {
+            *over = (*over).min(call.to);
+        }
+        of_type.extend(until.map(|until| (call.from, until)));
+    }
+    pauses
 }
