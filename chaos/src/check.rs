@@ -18,6 +18,7 @@ mod excuse;
 mod expiry;
 mod figures;
 mod hidden;
+mod idle;
 mod integrity;
 mod lock;
 mod lost;
@@ -238,7 +239,8 @@ pub fn check(history: &History) -> Verdict {
     structure::check_audits(&run, &mut findings);
     structure::check_left(&run, locked, &mut findings);
     lost::check_purges(history, &figures, &mut findings);
-    let invalid = validity::check(&run, &figures);
+    let mut invalid = validity::check(&run, &figures);
+    idle::check(&run, &figures, (&mut findings, &mut invalid));
     Verdict {
         violations: findings.kept.into_values().flatten().collect(),
         broken: findings.counts,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use delayq_core::TaskState;
 use hdrhistogram::Histogram;
 
+use super::idle::is_for_idle;
 use super::view::{Cause, LockView, TaskView};
 use crate::event::{CancelAnswer, End, SettleAnswer, Target};
 use crate::history::{NEVER, Row, Step, SubmitResult};
@@ -36,6 +37,8 @@ pub struct Figures {
     pub due_by_wrong_clock: u64,
     /// Sent to start, of tasks that were due at once and found their type idle: somebody was woken.
     pub woken: Span,
+    /// Due to start, of tasks sent to idle types while nothing was wrong: how soon a handler is woken.
+    pub lateness_idle: Span,
     /// How often each kind of fault fired.
     pub faults: BTreeMap<String, u64>,
     /// From the end of a fault to the next start of a due task of each type, by kind.
@@ -233,6 +236,10 @@ impl Figures {
         }
         let late_us = clock.micros(start.from) - lock.due.as_millis() * 1_000;
         let late_us = u64::try_from(late_us).unwrap_or(0);
+        let is_quiet = (view.run.excuses).is_quiet(due.min(start.from), start.from);
+        if is_quiet && is_for_idle(view) {
+            self.lateness_idle.add_us(late_us);
+        }
         let lateness = if is_quiet {
             &mut self.lateness_quiet
         } else {

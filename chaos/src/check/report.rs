@@ -106,6 +106,7 @@ impl fmt::Display for Figures {
             )?;
         }
         span(f, "woken from idleness", &self.woken)?;
+        span(f, "lateness, of sleeping handlers", &self.lateness_idle)?;
         for (kind, waited) in &self.recovery {
             span(f, &format!("first start after {kind}"), waited)?;
         }

@@ -21,6 +21,8 @@ pub struct Plan {
     pub dumps_ended: bool,
     /// The types whose tasks are settled before they are started.
     pub at_most_once: Vec<String>,
+    /// Types that have no tasks but single ones, due at once: their handlers sleep, and are woken for each.
+    pub idle_types: Vec<String>,
     /// What makes the run repeatable.
     pub seed: u64,
 }

@@ -28,6 +28,8 @@ pub(crate) enum Chore {
     Work(u64),
     /// Succeed, fail or give the task back after so many milliseconds, as chance will have it.
     Moody(u64),
+    /// Send a task of the same type from within the process, and succeed.
+    Send,
     /// Panic.
     Panic,
     /// Block the thread for so many milliseconds.
@@ -77,6 +79,8 @@ impl Chore {
                 tokio::time::sleep(millis(ms)).await;
                 return mood(cx);
             }
+            // Its worker has done it: a chore knows of no store.
+            Self::Send => {}
             misdeed if cx.attempt() == 1 => misdeed.misbehave().await,
             _ => {}
         }
@@ -90,7 +94,7 @@ impl Chore {
             Self::BlockRuntime(ms) => block_runtime(millis(ms)).await,
             Self::Hang => std::future::pending().await,
             Self::Abort => std::process::abort(),
-            Self::Work(_) | Self::Moody(_) => {}
+            Self::Work(_) | Self::Moody(_) | Self::Send => {}
         }
     }
 }

@@ -11,6 +11,7 @@ use super::Args;
 use super::application::{AnyError, Application};
 use super::failure::{Result, failure};
 use super::finish;
+use super::idle::{idle_types, wake_the_idle};
 use super::part::RETENTION;
 use super::stage::Stage;
 use crate::check::Outcome;
@@ -146,6 +147,7 @@ async fn play(
     stage
         .recorder
         .record(What::Plan(plan(args, kinds, Some(&done))));
+    wake_the_idle(&stage).await?;
     finish::drain(&mut stage).await?;
     let own = application.verify(&stage.place(folder)).await;
     if kinds.contains(&Kind::DiskFull) {
@@ -170,6 +172,7 @@ fn plan(args: &Args, kinds: &[Kind], done: Option<&Done>) -> Plan {
         lock_ms: args.lock_ms,
         retention_ms: u64::try_from(RETENTION.as_millis()).unwrap_or(u64::MAX),
         dumps_ended: true,
+        idle_types: idle_types(args.workers),
         seed: args.seed,
         ..Plan::default()
     }

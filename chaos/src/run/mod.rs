@@ -21,6 +21,7 @@ mod driver;
 mod errands;
 mod failure;
 mod finish;
+mod idle;
 mod part;
 mod process;
 mod server;

@@ -55,6 +55,12 @@ pub(crate) fn own_type(name: &str) -> String {
     format!("own.{name}")
 }
 
+/// The type that only the worker process of this name serves, and that is sent to only while nothing is
+/// wrong, a task at a time.
+pub(crate) fn idle_type(name: &str) -> String {
+    format!("idle.{name}")
+}
+
 impl Part {
     /// The socket on which the sinks listen.
     pub(crate) fn sinks(&self) -> PathBuf {

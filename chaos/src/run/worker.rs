@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use delayq_plugin::{
-    DelayQueuePlugin, DelayQueuePluginBuilder, TaskContext, TaskResult, TaskWorker, millis,
+    DelayQueueJob, DelayQueuePlugin, DelayQueuePluginBuilder, TaskContext, TaskResult,
+    TaskSubmitService, TaskWorker, millis,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::application::Application;
 use super::child::{say_done, say_up};
+use super::chore::{Chore, Message};
 use super::errands::{Diligent, options};
 use super::failure::{Failure, Result};
-use super::part::{Part, own_type};
+use super::part::{Part, idle_type, own_type};
 use super::sink::Effects;
 use crate::record::{RecordedWorker, Recorder};
 
@@ -37,6 +39,29 @@ impl TaskWorker for Observed {
         effect.finish().await?;
         result
     }
+}
+
+/// Does what its messages say, and sends a task of its type from within this process when told to.
+struct Relay {
+    tasks: TaskSubmitService,
+}
+
+#[async_trait::async_trait]
+impl TaskWorker for Relay {
+    async fn invoke(&self, message: &str, cx: &TaskContext) -> TaskResult {
+        let given: Message = serde_json::from_str(message)?;
+        if given.chore == Chore::Send {
+            let (chore, padding) = (Chore::Work(0), String::new());
+            let job = DelayQueueJob::new(cx.task_type().as_str(), &Message { chore, padding })?;
+            self.tasks.send(job.id(next_id(cx.id().as_str()))).await?;
+        }
+        Diligent.invoke(message, cx).await
+    }
+}
+
+/// The id of the task that a task with [`Chore::Send`] sends.
+pub(crate) fn next_id(id: &str) -> String {
+    format!("{id}-next")
 }
 
 /// Works until SIGTERM.
@@ -85,12 +110,14 @@ async fn try_start(
     let place = part.place(recorder).await;
     let builder = application.plugin(&place).await;
     let builder = builder.map_err(|error| Failure(error.to_string()))?;
-    // Beside the application's workers stands one that misbehaves on request. It may hang: its time limit
-    // is short.
-    let own = options(2 * millis(part.lock_ms));
+    // Beside the application's workers stand one that misbehaves on request, whose time limit is short as it
+    // may hang, and one that sleeps until it is woken.
+    let options = options(2 * millis(part.lock_ms));
+    let tasks = TaskSubmitService::new(Arc::clone(&place.store));
     let builder = builder
         .store(place.store)
-        .worker(own_type(&part.name), own, Diligent);
+        .worker(own_type(&part.name), options, Diligent)
+        .worker(idle_type(&part.name), options, Relay { tasks });
     let builder = observed(builder, part, recorder, started);
     Ok(builder.start().await?)
 }

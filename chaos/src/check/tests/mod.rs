@@ -6,6 +6,7 @@ use super::{Outcome, Promise};
 mod due;
 mod ends;
 mod excuse;
+mod idle;
 mod lock;
 mod lost;
 mod operate;
