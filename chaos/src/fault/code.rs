@@ -4,10 +4,11 @@ use delayq_plugin::{TaskInfo, TaskState, millis};
 
 use super::Kind;
 use crate::event::{Explains, Target};
-use crate::run::{Chore, Result, Stage, failure, own_type};
+use crate::run::{Chore, Result, Stage, own_type};
 
-/// How long the task may take to end after all, in units of 10 ms.
-const PATIENCE: usize = 6_000;
+/// How long the task may take to end after all, in units of 10 ms. A run goes on without it, so that the
+/// checker says what became of it.
+const PATIENCE: usize = 3_000;
 
 /// Sends one worker process a task that misbehaves in its first attempt, and awaits that it is done
 /// nevertheless. What its trail says, or how long it took, shows that it happened.
@@ -50,9 +51,9 @@ pub(super) async fn misbehave(kind: Kind, stage: &mut Stage) -> Result<bool> {
     }
     let info = ended(stage, &task_type, &id).await?;
     stage.end(&open);
-    if info.state != TaskState::Done {
-        return failure(format!("{task_type}/{id} ended as {:?}", info.state));
-    }
+    let Some(info) = info.filter(|info| info.state == TaskState::Done) else {
+        return Ok(false);
+    };
     Ok(match kind {
         Kind::WorkerBlocks | Kind::RuntimeBlocked => {
             info.attempt == 1 && began.elapsed() >= millis(lock + lock / 2)
@@ -61,20 +62,20 @@ pub(super) async fn misbehave(kind: Kind, stage: &mut Stage) -> Result<bool> {
     })
 }
 
-async fn ended(stage: &Stage, task_type: &str, id: &str) -> Result<TaskInfo> {
+async fn ended(stage: &Stage, task_type: &str, id: &str) -> Result<Option<TaskInfo>> {
     for _ in 0..PATIENCE {
         let found = stage.find(task_type, id).await?;
         let has_ended =
             |info: &TaskInfo| !matches!(info.state, TaskState::Scheduled | TaskState::Running);
         if let Some(info) = found.filter(has_ended) {
-            return Ok(info);
+            return Ok(Some(info));
         }
         tokio::time::sleep(millis(10)).await;
     }
-    failure(format!("{task_type}/{id} does not end"))
+    Ok(None)
 }
 
-/// Gives one worker process a task that lasts, and awaits that it holds it: whoever is killed or stopped
+/// Gives one worker process a task that lasts, and awaits that it holds it, but not for ever: whoever is killed or stopped
 /// while it holds nothing loses nothing.
 pub(super) async fn occupy(stage: &mut Stage, victim: usize) -> Result<()> {
     let Some(worker) = stage.workers.get(victim) else {
@@ -92,5 +93,5 @@ pub(super) async fn occupy(stage: &mut Stage, victim: usize) -> Result<()> {
         }
         tokio::time::sleep(millis(5)).await;
     }
-    failure(format!("{task_type}/{id} is not started"))
+    Ok(())
 }
