@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use delayq_core::store::{CancelOutcome, ClaimRequest, Durability, MemoryStore, StoreOptions};
+use delayq_core::store::{
+    CancelOutcome, ChangeOutcome, ClaimRequest, Durability, MemoryStore, StoreOptions,
+    SubmitOutcome,
+};
 use delayq_plugin::{
-    Clock, DeadFilter, DelayQueueJob, DelayQueuePlugin, Delivery, LatePolicy, OnLate, RetryPolicy,
-    StartError, TaskError, TaskState, TaskSubmitService, TaskType, TaskWorker, VirtualClock,
-    WorkerOptions, hours, millis, minutes, seconds,
+    Clock, DeadFilter, DelayQueueJob, DelayQueuePlugin, Delivery, Error, LatePolicy, OnLate,
+    RetryPolicy, StartError, TaskError, TaskState, TaskSubmitService, TaskType, TaskWorker,
+    VirtualClock, When, WorkerOptions, hours, millis, minutes, seconds,
 };
 use delayq_tests::faulty::{Fault, FaultyStore};
 use delayq_tests::rig::{Rig, info, reaches, send, soon, until};
@@ -69,6 +72,72 @@ async fn nothing_starts_before_it_is_due_and_everything_when_it_is() {
         (start.at, start.cx.lateness()),
         (minutes(30), Duration::ZERO)
     );
+}
+
+/// A sender whose clock is wrong by an hour, either way: only the store's clock counts.
+#[tokio::test]
+async fn a_wrong_clock_of_the_sender_moves_no_task() {
+    let rig = Rig::default();
+    let now = rig.clock.now();
+    for (id, wrong) in [
+        ("ahead", now.plus(hours(1))),
+        ("behind", now.minus(hours(1))),
+    ] {
+        let clock = Arc::new(VirtualClock::new(wrong));
+        let tasks = TaskSubmitService::new(Arc::clone(&rig.store)).with_clock(clock);
+        let job = DelayQueueJob::raw("job", id).id(id).after(minutes(30));
+        let receipt = tasks.send(job).await.unwrap();
+        assert_eq!(receipt.due_at(), Some(now.plus(minutes(30))), "{id}");
+        let moved = tasks.reschedule("job", id, When::After(minutes(5))).await;
+        let due_at = now.plus(minutes(5));
+        assert_eq!(moved, Ok(ChangeOutcome::Changed { due_at }), "{id}");
+    }
+}
+
+/// Only its sender may repeat a submit, under its id: whatever was repeated under another would run twice.
+#[tokio::test]
+async fn a_submit_whose_answer_is_lost_says_so_and_can_be_repeated() {
+    let mut rig = Rig::default();
+    let first = AtomicBool::new(true);
+    let plan = move |edge| match edge {
+        "submit" if first.swap(false, Ordering::Relaxed) => Fault::AnswerLost,
+        _ => Fault::None,
+    };
+    rig.store = Arc::new(FaultyStore::new(rig.store.clone(), plan));
+    let tasks = TaskSubmitService::new(Arc::clone(&rig.store));
+    let job = DelayQueueJob::raw("job", "m").after(minutes(30));
+    let lost = tasks.send(job.clone()).await;
+    assert!(matches!(lost, Err(Error::Indeterminate { .. })), "{lost:?}");
+    let receipt = tasks.send(job.clone()).await.unwrap();
+    let state = TaskState::Scheduled;
+    assert_eq!(receipt.outcome, SubmitOutcome::AlreadyExists { state });
+    assert_eq!(receipt.id.as_str(), job.task_id());
+    assert_eq!(tasks.stats("job").await.unwrap().scheduled, 1);
+}
+
+/// What is settled before it has run is lost with its process.
+#[tokio::test]
+async fn a_task_is_running_until_its_worker_has_returned() {
+    let mut rig = Rig::default();
+    let may_return = Arc::new(Notify::new());
+    let gate = Arc::clone(&may_return);
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, move |_| {
+            let gate = Arc::clone(&gate);
+            async move {
+                gate.notified().await;
+                Ok(())
+            }
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    rig.next().await;
+    rig.pass(&plugin, seconds(2)).await;
+    assert_eq!(info(&tasks, "a").await.state, TaskState::Running);
+    assert_eq!(plugin.health().await.handlers[0].settled, 0);
+    may_return.notify_one();
+    reaches(&tasks, "a", TaskState::Done).await;
 }
 
 #[tokio::test]
