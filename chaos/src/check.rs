@@ -17,6 +17,7 @@ mod ends;
 mod excuse;
 mod expiry;
 mod figures;
+mod held;
 mod hidden;
 mod idle;
 mod integrity;
@@ -225,6 +226,7 @@ pub fn check(history: &History) -> Verdict {
         ends::check(&view, &mut findings);
         repeat::check(&view, &mut findings);
         cancel::check(&view, &mut findings);
+        held::check(&view, &mut findings);
         integrity::check(&view, &mut findings);
         structure::check(&view, &mut findings);
         answer::check(&view, &mut findings);
