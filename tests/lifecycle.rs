@@ -1042,6 +1042,41 @@ async fn a_lock_that_cannot_be_extended_is_given_up_in_time() {
     .await;
 }
 
+/// The store's clock is set ahead, so that the lock is over there long before its holder thinks so.
+#[tokio::test]
+async fn a_lock_that_somebody_else_has_is_noticed_when_it_is_to_be_extended() {
+    let mut rig = Rig::default();
+    let store_clock = VirtualClock::default();
+    let store = MemoryStore::new(Arc::new(store_clock.clone()), StoreOptions::default());
+    rig.store = Arc::new(store);
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, |start| async move {
+            start.cx.cancelled().await;
+            Ok(())
+        })
+        .await;
+    send(&plugin.submit_service(), "a", Duration::ZERO).await;
+    let start = rig.next().await;
+    store_clock.advance(minutes(1));
+    let request = ClaimRequest {
+        limit: 1,
+        lock_for: minutes(1),
+        caller_now: rig.clock.now(),
+        max_lock_expiries: 3,
+    };
+    let task_type = TaskType::new("job").unwrap();
+    let taken = rig.store.claim(&task_type, &request).await.unwrap();
+    assert!(taken.tasks[0].lock.fence > start.cx.fence());
+    rig.clock.advance(WorkerOptions::DEFAULT.lock / 3);
+    soon("the notice to the worker", start.cx.cancelled()).await;
+    until("the refused settlement", || async {
+        let handler = plugin.health().await.handlers.remove(0);
+        (handler.running == 0 && handler.locks_lost == 1).then_some(())
+    })
+    .await;
+    assert_eq!(plugin.health().await.handlers[0].settled, 0);
+}
+
 #[tokio::test]
 async fn a_store_clock_that_jumps_ahead_starts_nothing_early_and_health_tells() {
     let mut rig = Rig::default();
