@@ -122,7 +122,9 @@ pub(super) fn duration(item: &Meta) -> Value<Duration> {
     if duration > MAX_DURATION {
         return Err(wrong(
             value,
-            format!("{text:?} is longer than the limit of 10 years (3650d)"),
+            format!(
+                "{text:?} is longer than the limit of 10 years: write at most `{name} = \"3650d\"`"
+            ),
         ));
     }
     Ok(Some(spanned(duration, value)))
