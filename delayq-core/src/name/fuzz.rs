@@ -1,7 +1,7 @@
 //! Fuzz target: no text is taken for a name that breaks its rule, and a refusal says the rule.
 
-use delayq_fuzz::bolero::check;
-use delayq_fuzz::spell;
+use delayq_fuzz::bolero::{check, produce};
+use delayq_fuzz::{Reach, bytes, spell};
 
 use super::{Namespace, TaskId, TaskType, TypePattern};
 
@@ -42,16 +42,27 @@ fn judge<T: ToString>(name: crate::error::Result<T>, text: &str, fits: bool, rul
     }
 }
 
+/// `text` behind as many letters as bring it near the longest names, for every other `fill`.
+fn filled(fill: u8, text: &str) -> String {
+    format!(
+        "{}{text}",
+        "x".repeat(usize::from(fill.saturating_sub(128)))
+    )
+}
+
 #[test]
 fn names_follow_their_rules() {
-    check!().with_type::<Vec<u8>>().for_each(|bytes| {
-        let text = spell(bytes, &WORDS);
+    let reach = Reach::at_least(20);
+    let inputs = (produce::<u8>(), bytes(4));
+    check!().with_generator(inputs).for_each(|(fill, bytes)| {
+        let text = filled(*fill, &spell(bytes, &WORDS));
         let rule = "use 1 to 64 of A-Z a-z 0-9 . _ - :";
         judge(Namespace::new(&text), &text, is_a_name(&text, 64), rule);
         let rule = "use 1 to 100 of A-Z a-z 0-9 . _ - :";
         judge(TaskType::new(&text), &text, is_a_name(&text, 100), rule);
         let rule = "use 1 to 128 visible ASCII characters";
         judge(TaskId::new(&text), &text, is_an_id(&text), rule);
+        reach.count(is_an_id(&text));
     });
 }
 
@@ -63,10 +74,11 @@ fn patterns_follow_their_rules_and_match_what_they_say() {
             &["report.", "rep", "*", "x", "_", "-", ":", "report.*"],
         )
     };
+    let reach = Reach::at_least(10);
     check!()
-        .with_type::<(Vec<u8>, Vec<u8>)>()
-        .for_each(|(pattern, rest)| {
-            let text = short(pattern);
+        .with_generator((produce::<u8>(), bytes(6), bytes(6)))
+        .for_each(|(fill, pattern, rest)| {
+            let text = filled(*fill, &short(pattern));
             let prefix = text.strip_suffix('*').filter(|text| {
                 let ends = text.is_empty() || text.ends_with(['.', '_', '-', ':']);
                 ends && (text.is_empty() || is_a_name(text, 99))
@@ -83,6 +95,7 @@ fn patterns_follow_their_rules_and_match_what_they_say() {
                 prefix.is_some() || is_a_name(&text, 100),
                 rule,
             );
+            reach.count(parsed.is_ok());
             let Ok(parsed) = parsed else { return };
             let candidates = [
                 short(rest),

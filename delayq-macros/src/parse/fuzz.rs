@@ -2,15 +2,23 @@
 
 use std::time::Duration;
 
-use delayq_fuzz::bolero::check;
-use delayq_fuzz::spell;
+use delayq_fuzz::bolero::{check, produce};
+use delayq_fuzz::{Reach, bytes, spell, words};
 use proc_macro2::TokenStream;
 
 use super::args::{Args, Retry, RetryArgs};
 use super::value::parse_duration;
 use crate::name::{check_pattern, check_word};
 
-const TIMES: [&str; 24] = [
+const TIMES: [&str; 32] = [
+    "1w ",
+    "2d ",
+    "3h ",
+    "30m ",
+    "90s",
+    "1.5h",
+    "250ms",
+    "PT1H",
     "0",
     "1",
     "9",
@@ -47,9 +55,10 @@ const UNITS: [(&str, u64); 6] = [
 
 #[test]
 fn a_duration_is_understood_as_it_is_written_or_refused() {
+    let reach = Reach::at_least(3);
     check!()
-        .with_type::<(Vec<u8>, u16, u16, u8)>()
-        .for_each(|(bytes, one, two, unit)| {
+        .with_generator((words(4), produce::<(u16, u16, u8)>()))
+        .for_each(|(bytes, (one, two, unit))| {
             let (large, large_ms) = UNITS[usize::from(unit % 5) + 1];
             let (small, small_ms) = UNITS[usize::from(unit % 5)];
             let text = format!("{one}{large} {two}{small}");
@@ -60,7 +69,9 @@ fn a_duration_is_understood_as_it_is_written_or_refused() {
                 "{text}"
             );
             let text = spell(bytes, &TIMES);
-            let Some(duration) = parse_duration(&text) else {
+            let duration = parse_duration(&text);
+            reach.count(duration.is_some());
+            let Some(duration) = duration else {
                 return;
             };
             let again = format!("{}s {}ns", duration.as_secs(), duration.subsec_nanos());
@@ -153,6 +164,9 @@ const OPTIONS: [&str; 16] = [
     "on_late = run",
     "late_after = \"1d\"",
 ];
+
+/// More options and words than an attribute has; each costs many times what an input does otherwise.
+const MOST: usize = 64;
 
 /// The attribute as it would be written from what was understood.
 fn written(args: &Args) -> String {
@@ -266,21 +280,25 @@ fn assert_valid(args: &Args) {
 
 #[test]
 fn an_attribute_is_understood_or_refused_in_words() {
+    let reach = Reach::at_least(20);
     check!()
-        .with_type::<(Vec<u8>, Vec<u8>, bool)>()
+        .with_generator((bytes(3), bytes(4), produce::<bool>()))
         .for_each(|(options, bytes, is_wild)| {
-            let options = options.iter().take(5).map(|n| OPTIONS[usize::from(n % 16)]);
+            let options = options.iter().take(MOST);
+            let options = options.map(|n| OPTIONS[usize::from(n % 16)]);
             let mut attribute = vec!["type = \"order.cancel\""];
             attribute.extend(options);
             let mut attribute = attribute.join(", ");
             if *is_wild {
-                let bytes = bytes.get(..bytes.len().min(12)).unwrap_or_default();
+                let bytes = bytes.get(..bytes.len().min(MOST)).unwrap_or_default();
                 attribute = format!("{attribute}, {}", spell(bytes, &WORDS));
             }
             let Ok(tokens) = attribute.parse::<TokenStream>() else {
                 return;
             };
-            match Args::parse(tokens.clone()) {
+            let parsed = Args::parse(tokens.clone());
+            reach.count(parsed.is_ok());
+            match parsed {
                 Ok(args) => {
                     assert_valid(&args);
                     let again = written(&args);

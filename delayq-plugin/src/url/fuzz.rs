@@ -1,8 +1,8 @@
 //! Fuzz target: store URLs, up to where a connection would be made.
 
 use delayq_core::store::{Durability, StoreOptions};
-use delayq_fuzz::bolero::check;
-use delayq_fuzz::spell;
+use delayq_fuzz::bolero::{check, produce};
+use delayq_fuzz::{Reach, bytes, spell};
 
 use super::{Place, parse};
 
@@ -59,9 +59,12 @@ fn url_of(place: Place<'_>, durability: Durability) -> String {
 
 #[test]
 fn a_store_url_is_understood_or_refused_with_what_to_write() {
-    check!().with_type::<Vec<u8>>().for_each(|bytes| {
+    let reach = Reach::at_least(3);
+    check!().with_generator(bytes(12)).for_each(|bytes| {
         let url = spell(bytes, &WORDS);
-        match parse(&url, StoreOptions::default()) {
+        let parsed = parse(&url, StoreOptions::default());
+        reach.count(parsed.is_ok());
+        match parsed {
             Ok((place, options)) => {
                 let again = url_of(place, options.durability);
                 let (same, same_options) = parse(&again, StoreOptions::default()).expect(&again);
@@ -86,14 +89,18 @@ fn a_store_url_is_understood_or_refused_with_what_to_write() {
 
 #[test]
 fn a_refused_store_url_does_not_tell_its_secret() {
+    let reach = Reach::at_least(20);
     check!()
-        .with_type::<(u8, u8, Vec<u8>)>()
+        .with_generator((produce::<u8>(), produce::<u8>(), bytes(12)))
         .for_each(|(start, secret, bytes)| {
             let start = STARTS[usize::from(start % 4)];
             let secret = SECRETS[usize::from(secret % 4)];
             let rest = spell(bytes, &WORDS).replace("hunter2", "x");
             let url = format!("{start}{secret}@{rest}");
-            if let Err(error) = parse(&url, StoreOptions::default()) {
+            let parsed = parse(&url, StoreOptions::default());
+            // Here it is a refusal that may tell too much.
+            reach.count(parsed.is_err());
+            if let Err(error) = parsed {
                 let message = error.to_string();
                 assert!(!message.contains("hunter2"), "{url}: {message}");
             }

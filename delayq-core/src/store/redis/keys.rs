@@ -58,6 +58,9 @@ impl Keyspace {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use delayq_fuzz::bolero::check;
-use delayq_fuzz::{Accident, damage, spell};
+use delayq_fuzz::bolero::{ValueGenerator, check, produce};
+use delayq_fuzz::{Accident, Reach, bytes, damage, list, spell, text};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
@@ -37,30 +37,39 @@ const JSON: [&str; 18] = [
 
 #[test]
 fn headers_and_names_are_read_the_same_again() {
-    type Lists = (Vec<(String, String)>, Vec<String>);
+    let reach = Reach::at_least(5);
+    let lists = (list(3, (text(6), text(6))), list(3, text(9)));
     check!()
-        .with_type::<(Vec<u8>, Lists)>()
-        .for_each(|(bytes, (headers, names))| {
+        .with_generator((bytes(5), lists, produce::<Accident>()))
+        .for_each(|(bytes, (headers, names), accident)| {
             let headers: Headers = headers.iter().cloned().collect();
-            assert_eq!(
-                read_headers(headers_text(&headers).as_deref()),
-                Some(headers)
-            );
-            let read = |names: &[String]| {
-                names_text(names).map_or_else(Vec::new, |text| read_names(&text))
-            };
-            assert_eq!(&read(names), names);
-            let text = spell(bytes, &JSON);
-            if let Some(headers) = read_headers(Some(&text)) {
-                assert!(text.trim_start().starts_with('{'), "{text}");
-                assert_eq!(
-                    read_headers(headers_text(&headers).as_deref()),
-                    Some(headers)
-                );
+            let written = headers_text(&headers);
+            assert_eq!(read_headers(written.as_deref()), Some(headers));
+            assert_eq!(&read_again(names), names);
+            let hurt = [written, names_text(names)].map(|text| hurt(text, *accident));
+            for text in [&spell(bytes, &JSON), &hurt[0], &hurt[1]] {
+                let headers = read_headers(Some(text));
+                reach.count(headers.is_some());
+                if let Some(headers) = headers {
+                    assert!(text.trim_start().starts_with('{'), "{text}");
+                    let again = headers_text(&headers);
+                    assert_eq!(read_headers(again.as_deref()), Some(headers));
+                }
+                let names = read_names(text);
+                assert_eq!(read_again(&names), names);
             }
-            let names = read_names(&text);
-            assert_eq!(read(&names), names);
         });
+}
+
+fn read_again(names: &[String]) -> Vec<String> {
+    names_text(names).map_or_else(Vec::new, |text| read_names(&text))
+}
+
+/// What SQLite hands back of a text in which `accident` happened.
+fn hurt(text: Option<String>, accident: Accident) -> String {
+    let mut bytes = text.unwrap_or_default().into_bytes();
+    damage(&mut bytes, &[accident]);
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The parts that the checksum covers.
@@ -79,9 +88,11 @@ fn sum((message, headers, expiry): &Parts) -> i64 {
 
 #[test]
 fn a_part_that_changed_changes_the_checksum() {
+    let headers = (produce::<bool>(), text(12)).map_gen(|(any, text)| any.then_some(text));
+    let parts = (bytes(32), headers, produce::<Option<(bool, u32)>>());
     check!()
-        .with_type::<(Parts, Accident, u8)>()
-        .for_each(|(parts, accident, bit)| {
+        .with_generator((parts, produce::<(Accident, u8)>()))
+        .for_each(|(parts, (accident, bit))| {
             let before = sum(parts);
             assert!(before >= 0 && before >> 32 == i64::try_from(parts.0.len()).unwrap());
             let mut hurt = parts.clone();
@@ -135,28 +146,30 @@ fn sound_row(message: &[u8]) -> Vec<Value> {
 
 #[test]
 fn a_row_of_anything_is_read_or_refused() {
+    let reach = Reach::at_least(20);
     let connection = Connection::open_in_memory().unwrap();
     let columns = (1..=23).map(|n| format!("?{n}")).collect::<Vec<_>>();
     let select = format!("SELECT {}", columns.join(","));
     let connection = std::panic::AssertUnwindSafe(connection);
     check!()
-        .with_type::<(Vec<u8>, Vec<Change>)>()
+        .with_generator((bytes(16), list(3, produce::<Change>())))
         .for_each(|(message, changes)| {
-            let mut row = sound_row(message);
-            let (changed, _) = changes.split_at(changes.len().min(3));
-            for (column, kind, number) in changed {
+            let before = sound_row(message);
+            let mut row = before.clone();
+            for (column, kind, number) in changes {
                 row[usize::from(column % 23)] = value((*kind, *number));
             }
             let mut statement = connection.prepare_cached(&select).unwrap();
             let read = statement.query_row(params_from_iter(&row), Stored::read);
+            reach.count(read.is_ok());
             let Ok(stored) = read else { return };
             let is_sound = stored.damage().is_none();
             let is_as_written = [10, 15, 16, 21, 22]
                 .iter()
-                .all(|column| row[*column] == sound_row(message)[*column]);
+                .all(|column| row[*column] == before[*column]);
             assert!(is_sound || !is_as_written, "{:?}", stored.damage());
             // The message and the times of expiry are what the checksum was made of; no message is an empty one.
-            let mut sound = sound_row(message);
+            let mut sound = before;
             if message.is_empty() && row[22] == Value::Null {
                 sound[22] = Value::Null;
             }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use delayq_fuzz::bolero::check;
-use delayq_fuzz::spell;
+use delayq_fuzz::bolero::{check, produce};
+use delayq_fuzz::{Reach, bytes, spell};
 
 use super::server::Server;
 
@@ -39,8 +39,9 @@ const SECRET: &str = "hunter2";
 
 #[test]
 fn an_url_is_understood_or_refused_without_its_secret() {
+    let reach = Reach::at_least(5);
     check!()
-        .with_type::<(bool, Vec<u8>)>()
+        .with_generator((produce::<bool>(), bytes(10)))
         .for_each(|(has_secret, bytes)| {
             let start = if *has_secret {
                 "redis://user:hunter2@"
@@ -50,7 +51,9 @@ fn an_url_is_understood_or_refused_without_its_secret() {
             let url = format!("{start}{}", spell(bytes, &WORDS));
             // A secret that is spelled as a host is shown, as it should be.
             let is_secret = *has_secret && url.matches(SECRET).count() == 1;
-            match Server::parse(&url, Duration::from_secs(1)) {
+            let server = Server::parse(&url, Duration::from_secs(1));
+            reach.count(server.is_ok());
+            match server {
                 Ok(server) => {
                     let place = server.place();
                     assert!(!is_secret || !place.contains(SECRET), "{url}: {place}");
