@@ -447,6 +447,31 @@ async fn after_a_restart_types_from_the_list_get_their_handlers_and_overdue_task
     assert_eq!(plugin.served_types().len(), 2);
 }
 
+/// Or its tasks would not be served after a restart of another instance, of which only a pattern serves it.
+#[tokio::test]
+async fn a_served_type_is_listed_before_its_first_task() {
+    let rig = Rig::default();
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, |_| async { Ok(()) })
+        .await;
+    let types = plugin.submit_service().types().await.unwrap();
+    assert_eq!(types, [TaskType::new("job").unwrap()]);
+}
+
+/// A plugin that is dropped without a shutdown must not go on in the background.
+#[tokio::test]
+async fn the_handlers_of_a_dropped_plugin_end_and_let_go_of_the_store() {
+    let rig = Rig::default();
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, |_| async { Ok(()) })
+        .await;
+    drop(plugin);
+    until("the store is the rig's alone", || async {
+        (Arc::strong_count(&rig.store) == 1).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_pattern_worker_serves_types_that_are_made_at_run_time() {
     let mut rig = Rig::default();
@@ -1074,7 +1099,191 @@ async fn a_lock_that_somebody_else_has_is_noticed_when_it_is_to_be_extended() {
         (handler.running == 0 && handler.locks_lost == 1).then_some(())
     })
     .await;
-    assert_eq!(plugin.health().await.handlers[0].settled, 0);
+    let health = plugin.health().await.handlers.remove(0);
+    assert_eq!((health.started, health.settled), (1, 0));
+}
+
+/// The same, when its holder hears of it by the settlement only.
+#[tokio::test]
+async fn a_refused_settlement_is_counted_as_a_lost_lock_and_not_as_settled() {
+    let mut rig = Rig::default();
+    let store_clock = VirtualClock::default();
+    let store = MemoryStore::new(Arc::new(store_clock.clone()), StoreOptions::default());
+    rig.store = Arc::new(store);
+    let may_return = Arc::new(Notify::new());
+    let gate = Arc::clone(&may_return);
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, move |start| {
+            let gate = Arc::clone(&gate);
+            async move {
+                if start.message == "lost" {
+                    gate.notified().await;
+                }
+                Ok(())
+            }
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "lost", Duration::ZERO).await;
+    rig.next().await;
+    store_clock.advance(minutes(1));
+    let request = ClaimRequest {
+        limit: 1,
+        lock_for: minutes(1),
+        caller_now: rig.clock.now(),
+        max_lock_expiries: 3,
+    };
+    let task_type = TaskType::new("job").unwrap();
+    rig.store.claim(&task_type, &request).await.unwrap();
+    may_return.notify_one();
+    rig.clock.advance(minutes(1));
+    send(&tasks, "done", Duration::ZERO).await;
+    until("both settlements", || async {
+        let handler = plugin.health().await.handlers.remove(0);
+        (handler.locks_lost == 1 && handler.settled == 1 && handler.started == 2).then_some(())
+    })
+    .await;
+}
+
+/// A failed extension is tried again soon, not at once: a store that is down must not be flooded.
+#[tokio::test]
+async fn a_failed_extension_is_tried_again_after_a_wait() {
+    let mut rig = Rig::default();
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&calls);
+    let plan = move |edge| match edge {
+        "extend" => {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Fault::NotApplied
+        }
+        _ => Fault::None,
+    };
+    rig.store = Arc::new(FaultyStore::new(rig.store.clone(), plan));
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, |_| std::future::pending())
+        .await;
+    send(&plugin.submit_service(), "a", Duration::ZERO).await;
+    rig.next().await;
+    rig.clock.advance(WorkerOptions::DEFAULT.lock / 3);
+    let tried = |times| calls.load(Ordering::Relaxed) >= times;
+    until("the first try", || async { tried(1).then_some(()) }).await;
+    let begun = rig.clock.elapsed();
+    until("three more", || async {
+        rig.clock.advance(millis(10));
+        tried(4).then_some(())
+    })
+    .await;
+    assert!(rig.clock.elapsed() - begun >= 3 * millis(200));
+}
+
+#[tokio::test]
+async fn a_claim_answered_within_half_of_its_locks_still_starts_its_tasks() {
+    let mut rig = Rig::default();
+    let first = AtomicBool::new(true);
+    let clock = rig.clock.clone();
+    let plan = move |edge| {
+        if edge == "claim" && first.swap(false, Ordering::Relaxed) {
+            clock.advance(WorkerOptions::DEFAULT.lock / 2);
+        }
+        Fault::None
+    };
+    rig.store = Arc::new(FaultyStore::new(rig.store.clone(), plan));
+    let service = TaskSubmitService::new(Arc::clone(&rig.store));
+    send(&service, "a", Duration::ZERO).await;
+    let _plugin = rig.start(retrying(1), |_| std::future::pending()).await;
+    rig.next().await;
+    assert_eq!(info(&service, "a").await.trail.releases, 0);
+}
+
+#[tokio::test]
+async fn a_worker_that_heeds_the_notice_of_a_shutdown_has_the_end_that_it_returns() {
+    let mut rig = Rig::default();
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, |start| async move {
+            start.cx.cancelled().await;
+            Ok(())
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    rig.next().await;
+    // The time stands still after the grace time, so that the notice does not end.
+    soon("the shutdown", async {
+        tokio::join!(plugin.shutdown(seconds(7)), async {
+            rig.clock.advance(seconds(7));
+        })
+    })
+    .await;
+    assert_eq!(info(&tasks, "a").await.state, TaskState::Done);
+}
+
+/// Late is for those that nobody could start in time, not for those that failed and wait for their repeat.
+#[tokio::test]
+async fn a_task_is_too_late_only_for_its_first_start_and_only_beyond_the_limit() {
+    let mut rig = Rig::default();
+    let late = LatePolicy {
+        after: minutes(1),
+        action: OnLate::Drop,
+    };
+    let options = WorkerOptions {
+        late,
+        ..retrying(2)
+    };
+    let service = TaskSubmitService::new(Arc::clone(&rig.store));
+    send(&service, "a", Duration::ZERO).await;
+    rig.clock.advance(minutes(1));
+    let plugin = rig
+        .start(options, |start| async move {
+            match start.cx.attempt() {
+                1 => Err(TaskError::retry_after(seconds(1), "once")),
+                _ => Ok(()),
+            }
+        })
+        .await;
+    assert_eq!(rig.next().await.cx.lateness(), minutes(1));
+    until("the retry", || async {
+        (info(&service, "a").await.trail.failures == 1).then_some(())
+    })
+    .await;
+    rig.clock.advance(minutes(10));
+    assert_eq!(rig.next().await.cx.attempt(), 2);
+    reaches(&service, "a", TaskState::Done).await;
+    plugin.shutdown(Duration::ZERO).await;
+}
+
+/// Nor does it ask for none, again and again.
+#[tokio::test]
+async fn a_handler_whose_places_are_taken_claims_nothing() {
+    let mut rig = Rig::default();
+    let (claims, extensions) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let counts = (Arc::clone(&claims), Arc::clone(&extensions));
+    let plan = move |edge| {
+        match edge {
+            "claim" => counts.0.fetch_add(1, Ordering::Relaxed),
+            "extend" => counts.1.fetch_add(1, Ordering::Relaxed),
+            _ => 0,
+        };
+        Fault::None
+    };
+    rig.store = Arc::new(FaultyStore::new(rig.store.clone(), plan));
+    let one = WorkerOptions {
+        concurrency: 1,
+        ..WorkerOptions::DEFAULT
+    };
+    let plugin = rig.start(one, |_| std::future::pending()).await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    rig.next().await;
+    let before = claims.load(Ordering::Relaxed);
+    send(&tasks, "b", Duration::ZERO).await;
+    for third in 1..4 {
+        rig.clock.advance(WorkerOptions::DEFAULT.lock / 3);
+        until("an extension", || async {
+            (extensions.load(Ordering::Relaxed) >= third).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(claims.load(Ordering::Relaxed), before);
 }
 
 #[tokio::test]

@@ -73,11 +73,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wait_grows_and_stays_below_a_second() {
+    fn the_wait_doubles_up_to_its_cap_with_jitter_of_half_of_it_and_begins_again() {
         let mut backoff = Backoff::default();
-        assert!(backoff.next() <= BACKOFF_BASE);
-        for _ in 0..100 {
-            assert!(backoff.next() <= BACKOFF_CAP);
+        for _ in 0..2 {
+            for n in 0..100 {
+                let whole = BACKOFF_BASE.saturating_mul(1 << n.min(10)).min(BACKOFF_CAP);
+                let wait = backoff.next();
+                assert!(whole / 2 <= wait && wait <= whole, "{n}: {wait:?}");
+            }
+            backoff.reset();
         }
     }
 }

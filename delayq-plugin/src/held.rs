@@ -265,3 +265,68 @@ impl Held {
         self.running.stop();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use delayq_core::{TaskId, seconds};
+
+    use super::*;
+
+    const LOCK: Duration = seconds(30);
+    const LIMIT: Duration = seconds(100);
+
+    /// An attempt whose claim was sent at 1 s and whose worker started at 2 s; its number is 0.
+    fn one() -> (HeldLocks, Lock) {
+        let lock = Lock {
+            id: TaskId::new("a").unwrap(),
+            fence: 7,
+        };
+        let new = NewHold {
+            lock: lock.clone(),
+            attempt: 1,
+            trail: Trail::default(),
+            cancel: CancellationToken::new(),
+            running: Running::single(tokio::spawn(pending::<()>()).abort_handle()),
+            claimed_at: seconds(1),
+            started_at: seconds(2),
+        };
+        let mut held = HeldLocks::new(LOCK, LIMIT);
+        held.add(new);
+        (held, lock)
+    }
+
+    fn extends(held: &mut HeldLocks, now: u64) -> bool {
+        let due = held.take_due(seconds(now));
+        assert_eq!((due.run_out.len(), due.timed_out.len()), (0, 0));
+        !due.extend.is_empty()
+    }
+
+    #[tokio::test]
+    async fn a_lock_is_extended_by_thirds_tried_again_after_a_failure_and_given_up_at_its_end() {
+        let (mut held, _) = one();
+        assert_eq!(held.next_timer(), Some(seconds(11)));
+        assert!(!extends(&mut held, 10) && extends(&mut held, 11));
+        assert_eq!(held.next_timer(), Some(seconds(31)), "its end, meanwhile");
+        held.extended(0, seconds(11));
+        assert_eq!(held.next_timer(), Some(seconds(21)));
+        assert!(extends(&mut held, 21));
+        held.extend_failed(0, seconds(22));
+        assert_eq!(held.next_timer(), Some(seconds(22)));
+        assert!(extends(&mut held, 22));
+        assert_eq!(held.take_due(seconds(41)).run_out, [0]);
+        held.extend_failed(0, seconds(42));
+        assert_eq!(held.next_timer(), Some(seconds(102)), "its time limit");
+        assert_eq!(held.take_due(seconds(102)).timed_out, [0]);
+        assert_eq!((held.next_timer(), held.len()), (None, 1));
+    }
+
+    #[tokio::test]
+    async fn a_lost_lock_is_news_once_and_known_until_it_is_settled() {
+        let (mut held, lock) = one();
+        assert!(!held.settled(&lock), "nothing is known of it");
+        assert!(held.lose(0) && !held.lose(0));
+        assert!(held.settled(&lock) && !held.settled(&lock));
+    }
+}

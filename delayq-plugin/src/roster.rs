@@ -248,3 +248,95 @@ impl Crew {
         allowed.min().unwrap_or(u32::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use delayq_core::{RetryPolicy, TaskContext, TaskResult, millis, minutes};
+
+    use super::*;
+
+    struct Nothing;
+
+    #[async_trait]
+    impl TaskWorker for Nothing {
+        async fn invoke(&self, _message: &str, _cx: &TaskContext) -> TaskResult {
+            Ok(())
+        }
+    }
+
+    fn roster(hands: &[(&str, &str, WorkerOptions)]) -> Roster {
+        let mut roster = Roster::default();
+        for (pattern, name, options) in hands {
+            let added = roster.add(pattern, name, *options, Arc::new(Nothing));
+            added.unwrap();
+        }
+        roster
+    }
+
+    fn names(roster: &Roster, task_type: &str) -> Vec<String> {
+        let crew = roster.crew(&TaskType::new(task_type).unwrap());
+        let hands = crew.map_or_else(Vec::new, |crew| crew.hands);
+        hands.iter().map(|hand| format!("{hand:?}")).collect()
+    }
+
+    #[test]
+    fn a_types_own_workers_come_before_those_of_patterns() {
+        let default = WorkerOptions::DEFAULT;
+        let named = roster(&[("report.day", "day", default)]);
+        assert!(!named.has_patterns());
+        let both = roster(&[("report.*", "any", default), ("report.day", "day", default)]);
+        assert!(both.has_patterns());
+        assert_eq!(names(&both, "report.day"), ["day(report.day)"]);
+        assert_eq!(names(&both, "report.week"), ["any(report.*)"]);
+        assert_eq!(names(&both, "mail"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_crew_is_run_with_the_widest_times_and_the_fewest_places() {
+        let options = |lock, timeout, concurrency, delivery| WorkerOptions {
+            lock: minutes(lock),
+            timeout: minutes(timeout),
+            concurrency,
+            delivery,
+            ..WorkerOptions::DEFAULT
+        };
+        let combined = |one, other| {
+            let roster = roster(&[("a", "one", one), ("a", "other", other)]);
+            roster
+                .crew(&TaskType::new("a").unwrap())
+                .unwrap()
+                .combined()
+        };
+        let (once, again) = (Delivery::AtMostOnce, Delivery::AtLeastOnce);
+        let both = combined(options(2, 3, 9, once), options(4, 1, 7, again));
+        let found = (both.lock, both.timeout, both.concurrency, both.delivery);
+        assert_eq!(found, (minutes(4), minutes(3), 7, again));
+        let swapped = combined(options(1, 5, 3, again), options(1, 6, 8, once));
+        let found = (swapped.timeout, swapped.concurrency, swapped.delivery);
+        assert_eq!(found, (minutes(6), 3, again));
+        assert_eq!(
+            combined(options(1, 1, 1, once), options(1, 1, 1, once)).delivery,
+            once
+        );
+    }
+
+    #[test]
+    fn options_are_refused_beyond_their_limits_and_not_at_them() {
+        let refused = |options: WorkerOptions| invalid_option(&options).is_some();
+        let lock = |lock| WorkerOptions {
+            lock,
+            ..WorkerOptions::DEFAULT
+        };
+        assert!(!refused(lock(seconds(1))) && refused(lock(millis(999))));
+        assert!(!refused(lock(MAX_DELAY)) && refused(lock(MAX_DELAY + millis(1))));
+        let jitter = |jitter_percent| WorkerOptions {
+            retry: RetryPolicy {
+                jitter_percent,
+                ..RetryPolicy::DEFAULT
+            },
+            ..WorkerOptions::DEFAULT
+        };
+        assert!(!refused(jitter(100)) && refused(jitter(101)));
+    }
+}
