@@ -16,8 +16,8 @@ use crate::record::Recorder;
 const SENDERS: u64 = 4;
 /// Most tasks of one call.
 const BATCH: usize = 16;
-/// So many of the tasks sent last are remembered, to be changed.
-const MEMORY: usize = 100;
+/// So many of the tasks sent last are changed: most older ones have ended.
+const RECENT: usize = 30;
 
 struct Sender<A> {
     application: Arc<A>,
@@ -76,7 +76,7 @@ impl<A: Application> Sender<A> {
             known.extend(jobs.iter().map(name));
             self.send(jobs).await;
             self.sent.fetch_add(size as u64, Ordering::Relaxed);
-            known.drain(..known.len().saturating_sub(MEMORY));
+            known.drain(..known.len().saturating_sub(RECENT));
             if self.dice.u32(0..3) == 0 {
                 self.change(&known).await;
             }
