@@ -138,6 +138,7 @@ async fn a_task_is_running_until_its_worker_has_returned() {
     assert_eq!(plugin.health().await.handlers[0].settled, 0);
     may_return.notify_one();
     reaches(&tasks, "a", TaskState::Done).await;
+    assert_eq!(plugin.health().await.handlers[0].store_losses, 0);
 }
 
 #[tokio::test]
