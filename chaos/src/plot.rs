@@ -309,6 +309,7 @@ mod tests {
                 fence: 1,
                 due: Timestamp::from_millis(at_ms.cast_signed() - late_ms),
                 digest: 0,
+                headers: None,
             };
             add(*at_ms, start);
         }
