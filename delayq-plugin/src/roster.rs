@@ -268,8 +268,8 @@ mod tests {
     fn roster(hands: &[(&str, &str, WorkerOptions)]) -> Roster {
         let mut roster = Roster::default();
         for (pattern, name, options) in hands {
-            let added = roster.add(pattern, name, *options, Arc::new(Nothing));
-            added.unwrap();
+            let built = BuiltWorker::new(*pattern, name, *options, Arc::new(Nothing));
+            roster.add(built).unwrap();
         }
         roster
     }
