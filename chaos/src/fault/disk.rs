@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use delayq_plugin::{TaskState, millis, seconds};
+use delayq_plugin::{DelayQueueJob, TaskState, millis, seconds};
+use rusqlite::OptionalExtension;
 use rustix::process::Signal;
 
 use super::Kind;
 use super::server::explains_crash;
 use crate::event::{Explains, Target};
-use crate::run::{Chore, Result, Stage, failure, own_type, send};
+use crate::run::{Chore, Message, Result, Stage, failure, own_type, send};
 
 /// How large the store's own disk is: enough for the longest run.
 pub(crate) const DISK: &str = "size=1g";
@@ -153,14 +154,19 @@ pub(super) async fn flip_bit(stage: &mut Stage) -> Result<bool> {
     };
     let task_type = own_type(worker.name());
     let id = format!("flip-{}", stage.dice.u32(..));
-    let job = Chore::Work(0)
-        .job(&task_type, &mut stage.dice)?
+    // Short enough to stand in the task's own record, in every store.
+    let (chore, padding) = (Chore::Work(0), "sound".to_owned());
+    let job = DelayQueueJob::new(&task_type, &Message { chore, padding })?
         .id(id.clone())
         .after(millis(1_000));
     let target = Target::Task(format!("{task_type}/{id}"));
     stage.send(job).await?;
     let open = stage.begin(&Kind::BitFlip.name(), target, vec![Explains::Damage]);
-    damage(stage, &task_type, &id)?;
+    if !damage(stage, &task_type, &id)? {
+        // It ran before it could be damaged.
+        stage.end(&open);
+        return Ok(false);
+    }
     let mut seen = None;
     for _ in 0..3_000 {
         let found = stage.find(&task_type, &id).await?;
@@ -174,7 +180,8 @@ pub(super) async fn flip_bit(stage: &mut Stage) -> Result<bool> {
     failure(format!("{task_type}/{id} was damaged and is {seen:?}"))
 }
 
-fn damage(stage: &mut Stage, task_type: &str, id: &str) -> Result<()> {
+/// Whether it was there to be damaged.
+fn damage(stage: &mut Stage, task_type: &str, id: &str) -> Result<bool> {
     let bit = stage.dice.u8(..8);
     let flip = |record: &mut Vec<u8>| match record.last_mut() {
         Some(byte) => *byte ^= 1 << bit,
@@ -184,10 +191,13 @@ fn damage(stage: &mut Stage, task_type: &str, id: &str) -> Result<()> {
         let file = rusqlite::Connection::open(stage.data.join("tasks.sqlite"))?;
         file.busy_timeout(seconds(5))?;
         let select = "SELECT message FROM tasks WHERE id = ?1 AND message IS NOT NULL";
-        let mut record: Vec<u8> = file.query_row(select, [id], |row| row.get(0))?;
+        let found = file.query_row(select, [id], |row| row.get::<_, Vec<u8>>(0));
+        let Some(mut record) = found.optional()? else {
+            return Ok(false);
+        };
         flip(&mut record);
-        file.execute("UPDATE tasks SET message = ?1 WHERE id = ?2", (record, id))?;
-        return Ok(());
+        let update = "UPDATE tasks SET message = ?1 WHERE id = ?2";
+        return Ok(file.execute(update, (record, id))? == 1);
     };
     let mut connection = server.connect()?;
     let pattern = format!("*/{task_type}}}:tasks");
@@ -197,14 +207,17 @@ fn damage(stage: &mut Stage, task_type: &str, id: &str) -> Result<()> {
     let Some(key) = keys.first() else {
         return failure(format!("no key like {pattern}"));
     };
-    let mut record: Vec<u8> = redis::cmd("HGET").arg(&[key, id]).query(&mut connection)?;
+    let found: Option<Vec<u8>> = redis::cmd("HGET").arg(&[key, id]).query(&mut connection)?;
+    let Some(mut record) = found else {
+        return Ok(false);
+    };
     flip(&mut record);
     redis::cmd("HSET")
         .arg(key)
         .arg(id)
         .arg(record)
         .exec(&mut connection)?;
-    Ok(())
+    Ok(true)
 }
 
 /// Mounts a small disk on `folder`.

@@ -133,7 +133,7 @@ fn again(args: &Args) -> String {
     words.join(" ")
 }
 
-/// What the application says of its own data in the end.
+/// What the application says of its own data in the end. The store's files are kept when the run fails, too.
 async fn play(
     application: &impl Application,
     args: &Args,
@@ -141,19 +141,28 @@ async fn play(
     kinds: &[Kind],
 ) -> Result<std::result::Result<(), AnyError>> {
     let mut stage = Stage::set(args, folder, kinds).await?;
+    let own = attack(application, (args, kinds), folder, &mut stage).await;
+    if kinds.contains(&Kind::DiskFull) {
+        save(&stage.data)?;
+    }
+    own
+}
+
+async fn attack(
+    application: &impl Application,
+    (args, kinds): (&Args, &[Kind]),
+    folder: &Path,
+    stage: &mut Stage,
+) -> Result<std::result::Result<(), AnyError>> {
     stage.recorder.record(What::Plan(plan(args, kinds, None)));
-    let done = injure(args, &mut stage, kinds).await?;
+    let done = injure(args, stage, kinds).await?;
     // What never showed that it had happened is planned once more, and never fires: the run is invalid.
     stage
         .recorder
         .record(What::Plan(plan(args, kinds, Some(&done))));
-    wake_the_idle(&stage).await?;
-    finish::drain(&mut stage).await?;
-    let own = application.verify(&stage.place(folder)).await;
-    if kinds.contains(&Kind::DiskFull) {
-        save(&stage.data)?;
-    }
-    Ok(own)
+    wake_the_idle(stage).await?;
+    finish::drain(stage).await?;
+    Ok(application.verify(&stage.place(folder)).await)
 }
 
 fn plan(args: &Args, kinds: &[Kind], done: Option<&Done>) -> Plan {

@@ -31,7 +31,7 @@ mod submitter;
 mod worker;
 
 pub use application::{AnyError, Application, Place, Sent};
-pub(crate) use chore::Chore;
+pub(crate) use chore::{Chore, Message};
 pub use errands::Errands;
 pub(crate) use failure::{Failure, Result, failure};
 pub(crate) use part::own_type;
@@ -82,8 +82,8 @@ pub struct Args {
     /// Submitter processes.
     #[arg(long, default_value_t = 2)]
     pub submitters: u32,
-    /// How long locks last, in milliseconds.
-    #[arg(long, default_value_t = 2_000)]
+    /// How long locks last, in milliseconds; a second at least.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1_000..))]
     pub lock_ms: u64,
     /// Where the record is written; without it, a new temporary folder, kept only when the run fails.
     #[arg(long)]
