@@ -35,8 +35,6 @@ pub struct Figures {
     pub lateness_in_faults: Span,
     /// Tasks that are in neither: a clock that was wrong said when they were due.
     pub due_by_wrong_clock: u64,
-    /// Sent to start, of tasks that were due at once and found their type idle: somebody was woken.
-    pub woken: Span,
     /// Due to start, of tasks sent to idle types while nothing was wrong: how soon a handler is woken.
     pub lateness_idle: Span,
     /// How often each kind of fault fired.
@@ -57,8 +55,6 @@ pub struct Figures {
 pub(super) struct Began {
     pub(super) at: u64,
     pub(super) waited_from: u64,
-    /// When it was sent, if it was due at once and this is its first start.
-    pub(super) due_at_once: Option<u64>,
     /// Whether nothing was wrong from when it was due.
     pub(super) is_quiet: bool,
 }
@@ -217,7 +213,6 @@ impl Figures {
         let began = Began {
             at: start.from,
             waited_from,
-            due_at_once: due_at_once(view, lock).filter(|_| before.is_none()),
             is_quiet,
         };
         match self.starts_of_type.get_mut(view.task_type) {
@@ -236,7 +231,6 @@ impl Figures {
         }
         let late_us = clock.micros(start.from) - lock.due.as_millis() * 1_000;
         let late_us = u64::try_from(late_us).unwrap_or(0);
-        let is_quiet = (view.run.excuses).is_quiet(due.min(start.from), start.from);
         if is_quiet && is_for_idle(view) {
             self.lateness_idle.add_us(late_us);
         }
@@ -247,22 +241,6 @@ impl Figures {
         };
         lateness.add_us(late_us);
     }
-}
-
-/// When a task that was due at once had been accepted.
-fn due_at_once(view: &TaskView<'_>, lock: &LockView<'_>) -> Option<u64> {
-    let sets = |row: &&Row| {
-        matches!(
-            row.step,
-            Step::Submit { .. } | Step::Reschedule { .. } | Step::Requeue { .. }
-        )
-    };
-    let mut sets = view.rows.iter().filter(sets);
-    let (Some(sent), None) = (sets.next(), sets.next()) else {
-        return None;
-    };
-    let due = view.run.history.clock.monotonic_ns(lock.due.as_millis());
-    (due <= sent.to).then_some(sent.to)
 }
 
 /// Whether a clock may have been wrong when somebody said when this attempt is due.

@@ -5,14 +5,6 @@ use super::view::Run;
 use super::{Findings, Promise};
 use crate::history::FaultSpan;
 
-/// How long nothing of a type has to have started for it to be idle: a poll of its handlers.
-const IDLE_NS: u64 = 1_000_000_000;
-/// The median of the wait when all wake-ups are lost is half a poll, 500 ms; a wake-up takes milliseconds, also
-/// by way of a file that is looked at ten times a second.
-const WAKE_MS: u64 = 250;
-/// A median of fewer waits says nothing.
-const WAKES: u64 = 5;
-
 pub(super) fn check(run: &Run<'_>, figures: &mut Figures, findings: &mut Findings) {
     for fault in &run.history.faults {
         *figures.faults.entry(fault.kind.clone()).or_default() += 1;
@@ -21,7 +13,6 @@ pub(super) fn check(run: &Run<'_>, figures: &mut Figures, findings: &mut Finding
     for (task_type, starts) in &mut starts {
         starts.sort_unstable_by_key(|began| began.at);
         stalls(run, task_type, starts, findings);
-        wakes(starts, figures);
         let waiting = waiting_after(starts);
         for (number, fault) in run.history.faults.iter().enumerate() {
             let Some(first) = first_of_waiting(starts, &waiting, fault) else {
@@ -45,14 +36,6 @@ pub(super) fn check(run: &Run<'_>, figures: &mut Figures, findings: &mut Finding
         }
     }
     takeovers(run, figures, findings);
-    if figures.woken.count() >= WAKES && figures.woken.percentile_us(50.0) > WAKE_MS * 1_000 {
-        let detail = format!(
-            "tasks that are due at once, and find their type idle, wait for {} ms (the median of {})",
-            figures.woken.percentile_us(50.0) / 1_000,
-            figures.woken.count()
-        );
-        findings.run(Promise::ComesBack, "nobody is woken", detail);
-    }
 }
 
 /// A type does not stall while nothing is wrong: of what waits for long, others start meanwhile.
@@ -64,22 +47,6 @@ fn stalls(run: &Run<'_>, task_type: &str, starts: &[Began], findings: &mut Findi
             let detail = format!("type {task_type}: nothing started for {waited} ms");
             let rule = "a type stalled while nothing was wrong";
             findings.run(Promise::ComesBack, rule, detail);
-        }
-        before = began.at;
-    }
-}
-
-/// How long tasks take to start that find their type idle, so that only somebody who is woken for them
-/// starts them before the next poll.
-fn wakes(starts: &[Began], figures: &mut Figures) {
-    let mut before = 0;
-    for began in starts {
-        if let Some(sent) = began.due_at_once
-            && began.is_quiet
-            && before + IDLE_NS < sent
-        {
-            let us = began.at.saturating_sub(sent) / 1_000;
-            figures.woken.add_us(us);
         }
         before = began.at;
     }

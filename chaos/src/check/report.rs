@@ -105,7 +105,6 @@ impl fmt::Display for Figures {
                 "due by a wrong clock, not counted", self.due_by_wrong_clock
             )?;
         }
-        span(f, "woken from idleness", &self.woken)?;
         span(f, "lateness, of sleeping handlers", &self.lateness_idle)?;
         for (kind, waited) in &self.recovery {
             span(f, &format!("first start after {kind}"), waited)?;

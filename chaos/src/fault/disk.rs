@@ -34,6 +34,10 @@ pub(super) async fn full(stage: &mut Stage) -> Result<bool> {
     // Where there was nothing left, there may be no file.
     let _ = std::fs::remove_file(&probe);
     revive(stage).await?;
+    if let Some(server) = &stage.server {
+        // As docs/reliability.md has it: its file may have a hole, with which it would not start again.
+        server.rewrite_file().await?;
+    }
     stage.end(&open);
     Ok(refused)
 }

@@ -108,6 +108,26 @@ impl Server {
         Ok(command.query(&mut self.connect()?)?)
     }
 
+    /// Has it write its append-only file anew, from memory.
+    pub(crate) async fn rewrite_file(&self) -> Result<()> {
+        let is_busy = || {
+            let fields = ["aof_rewrite_scheduled", "aof_rewrite_in_progress"];
+            let busy: Result<Vec<u64>> = fields
+                .iter()
+                .map(|field| self.info("persistence", field))
+                .collect();
+            Ok::<_, Failure>(busy?.iter().any(|count| *count > 0))
+        };
+        while is_busy()? {
+            tokio::time::sleep(millis(10)).await;
+        }
+        self.ask::<String>(&["BGREWRITEAOF"])?;
+        while is_busy()? {
+            tokio::time::sleep(millis(10)).await;
+        }
+        Ok(())
+    }
+
     /// A connection that no fault is done to but those of the server.
     pub(crate) fn connect(&self) -> Result<Connection> {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;

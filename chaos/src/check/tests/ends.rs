@@ -112,8 +112,9 @@ fn a_blind_cancel() {
         } else {
             CancelAnswer::Running
         };
-        scene.cancel(12, "a", answer);
-        scene.done(13, "w1", "a", 2);
+        // Its lock has ended, and nobody has taken it over.
+        scene.cancel(12 + LOCK, "a", answer);
+        scene.done(13 + LOCK, "w1", "a", 2);
     });
 }
 

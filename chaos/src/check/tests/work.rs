@@ -247,21 +247,6 @@ fn a_backlog_that_is_worked_off() {
     assert_eq!(verdict.outcome(), Outcome::Held, "{verdict}");
 }
 
-/// Each task waits for the next poll, half a second later on average.
-#[test]
-fn wake_ups_that_are_dropped() {
-    planted(Promise::ComesBack, "nobody is woken", |scene, bug| {
-        for (n, id) in (1_i64..).zip(["a", "b", "c", "d", "e", "f"]) {
-            let sent = n * 3_000;
-            scene.submit(sent, id, 0);
-            let fence = 1 + n.unsigned_abs();
-            let at = sent + if bug { 150 * n } else { 10 };
-            scene.works(at, "w1", id, (fence, 1));
-            scene.done(at + 10, "w1", id, fence);
-        }
-    });
-}
-
 /// A fault of another kind, or of somebody else, is no reason for an end that nobody settles.
 #[test]
 fn a_fault_explains_an_unsettled_end_only_of_its_own_process() {
