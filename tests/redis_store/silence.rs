@@ -133,6 +133,11 @@ async fn what_a_claim_took_whose_answer_was_lost_is_claimed_again_at_once_with_n
         succeeded: Vec::new(),
     };
     settle(&store, retried, again).await;
+    let due_again = other
+        .find(&task_type(), &retried.id)
+        .await
+        .unwrap()
+        .unwrap();
     for n in 40..80 {
         accept(&store, job(&n.to_string())).await;
     }
@@ -159,6 +164,11 @@ async fn what_a_claim_took_whose_answer_was_lost_is_claimed_again_at_once_with_n
     assert_eq!(attempts, expected);
     for task in &claimed.tasks {
         assert_eq!(task.trail.lock_expiries, 0);
+        if task.lock.id == retried.id {
+            assert_eq!(task.due_at, due_again.at);
+        } else {
+            assert_eq!(task.due_at, task.submitted_at);
+        }
         settle(&store, &task.lock, AttemptEnd::Done).await;
     }
     settle(&other, &theirs.tasks[0].lock, AttemptEnd::Done).await;

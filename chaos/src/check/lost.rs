@@ -57,7 +57,28 @@ fn last_accepted<'a>(view: &TaskView<'a>, fits: impl Fn(&Row) -> bool) -> Option
     view.rows.iter().rev().find(|row| match row.step {
         Step::Submit { result, .. } if fits(row) => match result {
             SubmitResult::Accepted { .. } => true,
-            SubmitResult::Unknown => applied_by(view, row) != NEVER || view.stored.is_some(),
+            SubmitResult::Unknown => is_shown(view, row) || view.stored.is_some(),
+            _ => false,
+        },
+        _ => false,
+    })
+}
+
+/// Whether what came later shows that an unanswered submit was applied. That the task had ended may be due to
+/// an earlier one.
+fn is_shown(view: &TaskView<'_>, sent: &Row) -> bool {
+    let may_be_first = |row: &Row| match row.step {
+        Step::Submit { result, .. } => result == SubmitResult::Refused || row.from >= sent.from,
+        _ => true,
+    };
+    let is_first = view.rows.iter().all(may_be_first);
+    view.rows.iter().any(|row| match row.step {
+        _ if row.to < sent.from => false,
+        Step::Claim { .. } | Step::EndedByClaim { .. } => true,
+        Step::Submit { result, .. } => match result {
+            SubmitResult::Exists(state) | SubmitResult::Conflict(state) => {
+                is_first || !state.is_ended()
+            }
             _ => false,
         },
         _ => false,

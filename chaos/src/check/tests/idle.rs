@@ -11,8 +11,8 @@ fn lone_tasks(scene: &mut Scene, count: i64, late: i64) {
         let (id, at, fence) = (format!("lone-{n}"), 1_000 * (n + 1), n.unsigned_abs() + 2);
         scene.submit(at, &id, 0);
         scene.claim_due(at + late, "w1", &id, (fence, 1, at));
-        scene.start(at + late, "w1", &id, (fence, 1));
-        scene.done(at + late + 1, "w1", &id, fence);
+        scene.start(at + late + 1, "w1", &id, (fence, 1));
+        scene.done(at + late + 2, "w1", &id, fence);
     }
 }
 

@@ -5,7 +5,7 @@ use delayq_core::TaskState;
 use super::planted;
 use super::scene::{BYTES, LOCK, Scene, real};
 use crate::check::{Outcome, Promise};
-use crate::event::{Asked, CancelAnswer, End, Explains, Target, What};
+use crate::event::{Asked, CancelAnswer, End, Explains, SubmitAnswer, Target, What};
 
 /// Claim and remove in one step: whoever dies with the task takes it along.
 #[test]
@@ -19,6 +19,21 @@ fn an_entry_removed_before_the_run() {
             scene.done(20 + LOCK, "w2", "a", 3);
         }
     });
+}
+
+/// Sent three times, as two answers were lost: the task had ended before the second arrived, if it did.
+#[test]
+fn a_repeated_submit_that_finds_its_task_ended_has_lost_nothing() {
+    let mut scene = Scene::new();
+    let when = Asked::After(5);
+    scene.submit_answered(10, "a", when, None);
+    scene.works(20, "w1", "a", (2, 1));
+    scene.done(25, "w1", "a", 2);
+    scene.submit_answered(30, "a", when, None);
+    let state = TaskState::Done;
+    scene.submit_answered(60, "a", when, Some(SubmitAnswer::Exists { state }));
+    let verdict = scene.verdict();
+    assert_eq!(verdict.outcome(), Outcome::Held, "{verdict}");
 }
 
 #[test]

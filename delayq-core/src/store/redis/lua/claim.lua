@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Locks what is due, in one step: first tasks whose lock has expired, then due ones, by due time and id.
 -- KEYS: the nine of model.lua · 10 hash, what the caller's last claim took: number (of the claim), fence (the
---   first), tasks, ends (of the locks, ms)
+--   first), tasks, ends (of the locks, ms), dues (<id> <due, ms> of those that are due at another time than
+--   their records say)
 -- ARGV: 1 most tasks to look at · 2 length of the locks, ms · 3 the caller's clock and its guard, ms ·
 --   4 lock expiries that make a task poison · 5 retention, ms · 6 ends that one generation holds ·
 --   7 the number of this claim · 8 the numbers of the caller's claims whose answers were lost, each between blanks
@@ -27,20 +28,21 @@ if pause > now then
   return { now, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {}, high_water }
 end
 
--- Nobody has heard of these locks: their tasks are due again, and no attempt has begun. One with a history
--- is due now, as only its index knew when it was; one that was cancelled waits for the end of its lock.
-local function give_back(first_fence, count, lock_ends)
-  local dues, back = {}, {}
+-- Nobody has heard of these locks: their tasks are due as they were, and no attempt has begun. One that was
+-- cancelled waits for the end of its lock.
+local function give_back(first_fence, count, lock_ends, moved)
+  local dues, back, due_at = {}, {}, {}
+  for id, due in string.gmatch(moved, '(%S+) (%d+)') do
+    due_at[id] = tonumber(due)
+  end
   -- Others, locked in the same moment for as long, may be among them.
   for _, id in ipairs(call('ZRANGEBYSCORE', RUNNING, lock_ends, lock_ends, 'LIMIT', 0, 1000)) do
     local fence, rest = match(call('HGET', LOCKS, id) or '', '^(%d+)(.*)$')
     local place = fence and fence - first_fence
     if place and place >= 0 and place < count and sub(rest, -1) ~= '!' then
-      local submitted, kind, due
-      if call('HEXISTS', TRAIL, id) == 0 then
-        submitted, kind, due = parse_record(call('HGET', TASKS, id) or '')
-      end
-      dues[#dues + 1] = text(submitted and math.min(due_of(submitted, kind, due), now) or now)
+      local submitted, kind, number = parse_record(call('HGET', TASKS, id) or '')
+      local due = due_at[id] or submitted and due_of(submitted, kind, number) or now
+      dues[#dues + 1] = text(math.min(due, now))
       dues[#dues + 1] = id
       back[#back + 1] = id
     end
@@ -54,9 +56,9 @@ local function give_back(first_fence, count, lock_ends)
 end
 
 if unanswered ~= '' then
-  local last = call('HMGET', CLAIM, 'number', 'fence', 'tasks', 'ends')
+  local last = call('HMGET', CLAIM, 'number', 'fence', 'tasks', 'ends', 'dues')
   if last[1] and find(unanswered, ' ' .. last[1] .. ' ', 1, true) then
-    give_back(tonumber(last[2]), tonumber(last[3]), last[4])
+    give_back(tonumber(last[2]), tonumber(last[3]), last[4], last[5])
     call('UNLINK', CLAIM)
   end
 end
@@ -91,7 +93,7 @@ end
 
 local first_fence = math.max(high_water + 1, now * 1000)
 local until_text, now_text = text(math.min(now + lock_for, LAST_MS)), text(now)
-local reply_tasks, reply_trails, ended, newer, taken = {}, {}, {}, {}, 0
+local reply_tasks, reply_trails, ended, newer, taken, moved = {}, {}, {}, {}, 0, {}
 -- The first pair is for batches, see below. No id has a blank.
 local run, held = { until_text, LONG }, { LONG, '' }
 local started, put_off_due, put_off_run = {}, {}, {}
@@ -137,7 +139,9 @@ local function take(i, id, record, attempt, crc, history)
   if history then
     if i > lost then
       -- Only a task with a history can be due at another time than its record says.
-      reply_tasks[3 * taken - 1] = tonumber(call('ZSCORE', DUE, id))
+      local due = tonumber(call('ZSCORE', DUE, id))
+      reply_tasks[3 * taken - 1] = due
+      moved[#moved + 1] = id .. ' ' .. text(due)
     end
     reply_trails[#reply_trails + 1] = taken - 1
     reply_trails[#reply_trails + 1] = history
@@ -200,7 +204,8 @@ if #ends > 0 then
 end
 if taken > 0 then
   call('HSET', META, 'fence', text(first_fence + taken - 1))
-  call('HSET', CLAIM, 'number', number, 'fence', text(first_fence), 'tasks', taken, 'ends', until_text)
+  call('HSET', CLAIM, 'number', number, 'fence', text(first_fence), 'tasks', taken, 'ends', until_text,
+    'dues', table.concat(moved, ' '))
   call('PEXPIRE', CLAIM, text(lock_for))
   -- Redis keeps a small key as one list that each access walks through: for a batch that takes longer than
   -- all the rest. A member above 64 bytes turns it into a table for as long as it exists.
