@@ -71,12 +71,16 @@ pub(super) fn refused(place: &str, error: &RedisError) -> Error {
     if error.kind() == ErrorKind::AuthenticationFailed || said.contains("WRONGPASS") {
         return wrong_password(place, &said);
     }
-    let hint = if place.starts_with("rediss:") {
+    unavailable(place, &format!("cannot connect: {said}; {}", hint(place)))
+}
+
+/// What to look at when there is no connection.
+pub(super) fn hint(place: &str) -> &'static str {
+    if place.starts_with("rediss:") {
         "does it speak TLS at this port? If not, write redis://"
     } else {
         "is it running at this address?"
-    };
-    unavailable(place, &format!("cannot connect: {said}; {hint}"))
+    }
 }
 
 /// Why a call failed.

@@ -107,7 +107,7 @@ impl Link {
                     let is_busy = fault::is_busy(&error);
                     self.go_down(Some(fault::refused(&self.server.place(), &error)), is_busy);
                 }
-                Err(_) => self.go_down(Some(self.too_late("no connection")), false),
+                Err(_) => self.go_down(Some(self.no_connection()), false),
             }
             sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
             wait = (wait * 2).min(BACKOFF.1);
@@ -148,6 +148,16 @@ impl Link {
 
     fn go_down(&self, error: Option<Error>, is_busy: bool) {
         self.state.send_replace(State::Down { error, is_busy });
+    }
+
+    /// A server without TLS may wait for the rest of what it does not understand.
+    fn no_connection(&self) -> Error {
+        let place = self.server.place().to_string();
+        let (within, hint) = (self.server.timeout, fault::hint(&place));
+        Error::Unavailable {
+            detail: format!("no connection within {within:?}; {hint}"),
+            store: place,
+        }
     }
 
     fn too_late(&self, what: &str) -> Error {
@@ -196,7 +206,7 @@ impl Link {
             State::Down {
                 error: Some(error), ..
             } => error.clone(),
-            State::Down { .. } => self.too_late("no connection"),
+            State::Down { .. } => self.no_connection(),
             State::Up(_) => self.too_late("calls before this one were not answered"),
         }
     }
