@@ -75,12 +75,10 @@ fn is_shown(view: &TaskView<'_>, sent: &Row) -> bool {
     view.rows.iter().any(|row| match row.step {
         _ if row.to < sent.from => false,
         Step::Claim { .. } | Step::EndedByClaim { .. } => true,
-        Step::Submit { result, .. } => match result {
-            SubmitResult::Exists(state) | SubmitResult::Conflict(state) => {
-                is_first || !state.is_ended()
-            }
-            _ => false,
-        },
+        Step::Submit {
+            result: SubmitResult::Exists(state) | SubmitResult::Conflict(state),
+            ..
+        } => is_first || !state.is_ended(),
         _ => false,
     })
 }
