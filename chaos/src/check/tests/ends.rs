@@ -107,14 +107,13 @@ fn a_blind_cancel() {
     planted(ONE_END, "two ends", |scene, bug| {
         scene.submit(10, "a", 0);
         scene.works(11, "w1", "a", (2, 1));
+        scene.done(13, "w1", "a", 2);
         let answer = if bug {
             CancelAnswer::Cancelled
         } else {
-            CancelAnswer::Running
+            CancelAnswer::Finished(TaskState::Done)
         };
-        // Its lock has ended, and nobody has taken it over.
-        scene.cancel(12 + LOCK, "a", answer);
-        scene.done(13 + LOCK, "w1", "a", 2);
+        scene.cancel(15, "a", answer);
     });
 }
 
