@@ -53,9 +53,9 @@ fn due(
         .filter(|row| row.from <= lock.row.to)
         .filter_map(|row| setter(view, row, lock))
         .collect();
-    let again = before.and_then(|before| repeated(view, before, lock));
+    let again = before.map_or_else(Vec::new, |before| repeats(view, before, lock));
     let opened = before.is_none_or(|before| setters.iter().any(|set| set.to >= before.row.from));
-    if let Some(again) = again
+    if let [again] = again.as_slice()
         && again.sure
         && !opened
     {
@@ -129,6 +129,20 @@ fn accepted_ms(view: &TaskView<'_>, moved: &Row) -> i64 {
         is_after.then(|| at + off.ahead_ms + duration_ms(ROUNDING))
     });
     after.max().unwrap_or(i64::MIN)
+}
+
+/// The due times after the attempt of `before` and, where that may have been undone, after those before it.
+fn repeats(view: &TaskView<'_>, before: &LockView<'_>, lock: &LockView<'_>) -> Vec<Setter> {
+    let earlier = view.locks.iter().rev();
+    let mut repeats = Vec::new();
+    for one in earlier.filter(|one| one.fence <= before.fence) {
+        let again = repeated(view, one, lock);
+        repeats.extend(again);
+        if view.run.is_sure(one.row) || again.is_some_and(|again| again.sure) {
+            break;
+        }
+    }
+    repeats
 }
 
 /// The due time after the attempt of `before` was to be repeated, and whether it is certain.

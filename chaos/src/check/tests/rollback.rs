@@ -52,6 +52,27 @@ fn what_a_rollback_took_is_counted_with_its_age() {
     );
 }
 
+/// The attempt that a rollback undid was due when the one before it said, and is so again.
+#[test]
+fn a_repeat_that_was_undone_is_due_when_it_was() {
+    planted(
+        Promise::NeverEarly,
+        "due after the time set",
+        |scene, bug| {
+            scene.submit(10, "a", 0);
+            scene.works(1_000, "w1", "a", (2, 1));
+            scene.settle(1_010, "w1", "a", (2, End::Retry { after: 900 }));
+            scene.claim_due(1_950, "w1", "a", (3, 2, 1_910));
+            scene.start(1_951, "w1", "a", (3, 2));
+            scene.done(1_960, "w1", "a", 3);
+            scene.roll_back(2_000, 100);
+            scene.claim_due(2_200, "w1", "a", (4, 2, if bug { 2_100 } else { 1_910 }));
+            scene.start(2_201, "w1", "a", (4, 2));
+            scene.done(2_210, "w1", "a", 4);
+        },
+    );
+}
+
 #[test]
 fn a_rollback_excuses_no_fence_that_is_smaller_or_given_twice() {
     for (fence, rule) in [
