@@ -14,7 +14,10 @@ pub(super) struct Excuses {
     locks_of_process: HashMap<String, Vec<Window>>,
     locks_of_task: HashMap<String, Vec<Window>>,
     locks_of_store: Vec<Window>,
+    /// By when they end.
     rollbacks: Vec<Window>,
+    /// When the store lost its last writes, by time.
+    losses: Vec<u64>,
     clocks: Vec<Clock>,
     /// The same, merged, by time: most of what is looked at is in none of them.
     rollback_spans: Vec<(u64, u64)>,
@@ -99,6 +102,8 @@ impl Excuses {
                 excuses.add(*explains, &fault.target, (window, fault.struck_ns));
             }
         }
+        excuses.rollbacks.sort_by_key(|window| window.to);
+        excuses.losses.sort_unstable();
         excuses.unquiet = merged(spans);
         let span = |window: &Window| (window.from, window.to);
         excuses.rollback_spans = merged(excuses.rollbacks.iter().map(span).collect());
@@ -122,6 +127,7 @@ impl Excuses {
                 let from = window.from.saturating_sub(window_ms * 1_000_000);
                 let to = struck;
                 self.rollbacks.push(Window { from, to, ..window });
+                self.losses.push(struck);
             }
             (Explains::Emptied, _) => {
                 let (from, to) = (0, struck);
@@ -181,17 +187,26 @@ impl Excuses {
 
     /// The fault that may have undone what was done in the span.
     pub(super) fn undone(&self, (from, to): (u64, u64)) -> Option<&Window> {
-        if !touch(&self.rollback_spans, from, to) {
-            return None;
-        }
-        self.rollbacks
-            .iter()
-            .find(|window| window.touches(from, to))
+        self.rollbacks((from, to)).next()
     }
 
-    /// The faults that may have undone something.
-    pub(super) fn rollbacks(&self) -> &[Window] {
-        &self.rollbacks
+    /// The faults that may have undone something that was done in the span.
+    pub(super) fn rollbacks(&self, (from, to): (u64, u64)) -> impl Iterator<Item = &Window> {
+        let first = if touch(&self.rollback_spans, from, to) {
+            self.rollbacks.partition_point(|window| window.to < from)
+        } else {
+            self.rollbacks.len()
+        };
+        let windows = self.rollbacks.get(first..).unwrap_or_default().iter();
+        windows.filter(move |window| window.touches(from, to))
+    }
+
+    /// How old what was done since `from`, and was known at `known`, was when the store lost its last
+    /// writes, the next time that it did; in nanoseconds.
+    pub(super) fn age_at_loss(&self, (from, known): (u64, u64)) -> Option<u64> {
+        let next = self.losses.partition_point(|struck| *struck < from);
+        let struck = self.losses.get(next)?;
+        Some(struck.saturating_sub(known))
     }
 
     /// By how much the store's clock, as `process` has it, may have been wrong within the span.

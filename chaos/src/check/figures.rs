@@ -21,6 +21,8 @@ pub struct Figures {
     pub lost_with_cause: u64,
     /// How long they had been accepted when the store lost its last writes.
     pub lost_age: Span,
+    /// Answered ends of attempts that a fault undid: how old they were then.
+    pub undone_age: Span,
     /// Tasks that are gone by purges, by type and state.
     pub(super) purged: BTreeMap<(String, TaskState), u64>,
     /// Starts of workers.
@@ -110,6 +112,27 @@ impl Figures {
             }
             self.start(view, before, lock, cause);
             before = Some(lock);
+        }
+        self.undone(view);
+    }
+
+    /// Ends that were answered, and the task was handed out again all the same.
+    fn undone(&mut self, view: &TaskView<'_>) {
+        for end in view.ends() {
+            let Step::Settle { fence, answer, .. } = end.step else {
+                continue;
+            };
+            let span = (end.from, end.to);
+            let mut later = view.locks.iter().filter(|lock| lock.fence > fence);
+            let again =
+                |lock: &LockView<'_>| lock.row.from > end.to && !view.opened_between(end, lock.row);
+            if answer.is_some()
+                && view.run.excuses.undone(span).is_some()
+                && later.any(again)
+                && let Some(age_ns) = view.run.excuses.age_at_loss(span)
+            {
+                self.undone_age.add_us(age_ns / 1_000);
+            }
         }
     }
 

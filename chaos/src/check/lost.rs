@@ -5,7 +5,7 @@ use delayq_core::store::MAX_RETAINED;
 
 use super::view::TaskView;
 use super::{Figures, Findings, Promise};
-use crate::event::{End, Explains, SettleAnswer, TypeChange};
+use crate::event::{End, SettleAnswer, TypeChange};
 use crate::history::{NEVER, Row, Step, SubmitResult};
 
 pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings, figures: &mut Figures) {
@@ -104,13 +104,9 @@ fn is_undone(view: &TaskView<'_>, sent: &Row) -> bool {
 
 /// How long it had been accepted when the store lost its last writes, the next time that it did.
 fn age_ms(view: &TaskView<'_>, sent: &Row) -> Option<u64> {
-    let accepted = applied_by(view, sent);
-    let faults = view.run.history.faults.iter().filter(|fault| {
-        let rolls_back = |explains: &Explains| matches!(explains, Explains::Rollback { .. });
-        fault.explains.iter().any(rolls_back) && fault.struck_ns >= sent.from
-    });
-    let next = faults.map(|fault| fault.struck_ns).min()?;
-    Some(next.saturating_sub(accepted) / 1_000_000)
+    let span = (sent.from, applied_by(view, sent));
+    let age_ns = view.run.excuses.age_at_loss(span)?;
+    Some(age_ns / 1_000_000)
 }
 
 /// Whether `row` sends the task to dead for certain, where it has to stay.

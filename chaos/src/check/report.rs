@@ -77,13 +77,10 @@ impl fmt::Display for Figures {
             "lost within a documented window: {}",
             self.lost_with_cause
         )?;
-        if self.lost_age.count() > 0 {
-            writeln!(
-                f,
-                "  accepted before the store lost its last writes: p50 {} ms, at most {} ms",
-                ms(self.lost_age.percentile_us(50.0)),
-                ms(self.lost_age.max_us())
-            )?;
+        age(f, "accepted", &self.lost_age)?;
+        if self.undone_age.count() > 0 {
+            writeln!(f, "settlements undone: {}", self.undone_age.count())?;
+            age(f, "answered", &self.undone_age)?;
         }
         for ((task_type, state), gone) in &self.purged {
             writeln!(f, "gone by purges of {task_type}, {state:?}: {gone}")?;
@@ -121,6 +118,19 @@ impl fmt::Display for Figures {
         }
         Ok(())
     }
+}
+
+/// How old it was, whatever was undone.
+fn age(f: &mut fmt::Formatter<'_>, what: &str, age: &Span) -> fmt::Result {
+    if age.count() == 0 {
+        return Ok(());
+    }
+    let [p50, p99] = [50.0, 99.0].map(|percentile| ms(age.percentile_us(percentile)));
+    let max = ms(age.max_us());
+    writeln!(
+        f,
+        "  {what} before the store lost its last writes: p50 {p50} ms, p99 {p99} ms, at most {max} ms"
+    )
 }
 
 fn counts<'a, K: fmt::Display + 'a>(

@@ -173,11 +173,11 @@ impl<'a> TaskView<'a> {
     /// Whether a fault may have undone something of this task after `earlier` had been given, and before
     /// `later` was.
     pub(super) fn undone_between(&self, earlier: &LockView<'_>, later: &LockView<'_>) -> bool {
-        let mut rollbacks = self.run.excuses.rollbacks().iter();
+        let between = (earlier.row.from, later.row.to);
+        let mut rollbacks = self.run.excuses.rollbacks(between);
         rollbacks.any(|window| {
-            let came_between = window.to >= earlier.row.from && window.from <= later.row.to;
             let mut rows = self.rows.iter().filter(|row| row.from <= later.row.to);
-            came_between && rows.any(|row| window.touches(row.from, row.to))
+            rows.any(|row| window.touches(row.from, row.to))
         })
     }
 

@@ -236,7 +236,7 @@ impl HistoryBuilder {
                     .map(|(id, what)| (task_type.clone(), id, what));
                 self.history.problems.extend(problems);
             }
-            What::Drained { left } => self.history.left = Some(left),
+            What::Drained { left } => *self.history.left.get_or_insert(0) += left,
             What::Dumped { store_now } => self.history.dumped = Some(store_now),
             what => self.work(frame, what),
         }

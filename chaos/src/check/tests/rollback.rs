@@ -1,5 +1,7 @@
 //! What a rollback explains: losses within its window, and nothing about fences.
 
+use delayq_core::TaskState;
+
 use super::planted;
 use super::scene::{Scene, real};
 use crate::check::{Outcome, Promise};
@@ -71,6 +73,27 @@ fn a_repeat_that_was_undone_is_due_when_it_was() {
             scene.done(2_210, "w1", "a", 4);
         },
     );
+}
+
+/// An answered end that was undone is as old as the next loss finds it, however many come after that.
+#[test]
+fn what_a_rollback_undid_is_counted_with_its_age() {
+    let mut scene = Scene::new();
+    scene.submit(10, "a", 0);
+    scene.works(1_900, "w1", "a", (1, 1));
+    scene.done(1_940, "w1", "a", 1);
+    scene.roll_back(2_000, 500);
+    scene.works(2_600, "w1", "a", (2, 1));
+    scene.done(2_610, "w1", "a", 2);
+    scene.roll_back(9_000, 500);
+    scene.stored("a", TaskState::Done, (2_610, 1));
+    let verdict = scene.verdict();
+    assert_eq!(verdict.outcome(), Outcome::Held, "{verdict}");
+    assert_eq!(verdict.figures.undone_age.count(), 1);
+    let age = verdict.figures.undone_age.max_us() / 1_000;
+    assert!((50..=70).contains(&age), "{age} ms");
+    let text = verdict.to_string();
+    assert!(text.contains("settlements undone: 1"), "{text}");
 }
 
 #[test]
