@@ -2,8 +2,9 @@
 //!
 //! Four ways to use it:
 //!
-//! - **As a program.** `delayq-chaos run` does faults to processes of its own; `check` judges a record
-//!   again, `plot` draws it, `sim` attacks a model of the state machine, millions of lifecycles at a time.
+//! - **As a program.** `delayq-chaos run` does faults to processes of its own, `power` takes the power away
+//!   from a store; `check` judges a record again, `plot` draws it, `sim` attacks a model of the state
+//!   machine, millions of lifecycles at a time.
 //! - **On your own workers.** Implement [`run::Application`] (your plugin, and a task to send), and give it
 //!   to [`run::run`]: your program is started again as worker and submitter processes, which are killed,
 //!   stopped and cut off. The guide in `docs/guide/chaos.md` and the example `own_workers` show it.
@@ -40,6 +41,7 @@ pub mod event;
 pub mod fault;
 pub mod history;
 pub mod plot;
+pub mod power;
 mod proxy;
 pub mod record;
 pub mod run;

@@ -24,6 +24,9 @@ struct Cli {
 enum Command {
     /// Runs workers and submitters on a real store, does faults to them, and checks the promises.
     Run(Args),
+    /// Takes the power away from a store, again and again: what it had not synced is undone, and the
+    /// promises are checked.
+    Power(delayq_chaos::power::Args),
     /// Checks the recorded files of a run. Exit code 0: every promise held; 1: one was broken; 2: the
     /// run proves nothing (a planned fault never fired, or the record is not whole).
     Check {
@@ -47,10 +50,8 @@ enum Command {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Run(args) => {
-            let lock_ms = args.lock_ms;
-            run(Errands { lock_ms }, &args).into()
-        }
+        Command::Run(args) => run(Errands::new(args.lock_ms), &args).into(),
+        Command::Power(args) => delayq_chaos::power::run(&args).into(),
         Command::Check { folder } => match History::read(&folder) {
             Ok(history) => report(&check(&history)),
             Err(error) => fail(&error),

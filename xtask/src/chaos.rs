@@ -1,8 +1,8 @@
-//! `cargo xtask chaos`: runs the package in `chaos/`, optimised, with the arguments given.
+//! `cargo xtask chaos` and `cargo xtask power`: run the package in `chaos/`, optimised, with the arguments given.
 
 use crate::call::{Call, Failure};
 
-/// The arguments are those of a run: `cargo xtask chaos --help` shows them.
+/// The arguments are those of a run: `cargo xtask chaos --help` and `cargo xtask power --help` show them.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
@@ -13,6 +13,15 @@ pub(crate) struct Args {
 
 /// Builds it, and runs real processes on a real store, with faults.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let chaos = Call::new("cargo run --locked --release --package delayq-chaos -- run");
+    forward("run", args)
+}
+
+/// Builds it, and takes the power away from a real store.
+pub(crate) fn power(args: &Args) -> Result<(), Failure> {
+    forward("power", args)
+}
+
+fn forward(command: &str, args: &Args) -> Result<(), Failure> {
+    let chaos = Call::new("cargo run --locked --release --package delayq-chaos --").word(command);
     args.arguments.iter().fold(chaos, Call::word).run()
 }

@@ -1,4 +1,4 @@
-//! A developer's few commands: `cargo xtask test`, `cargo xtask bench` and `cargo xtask chaos`.
+//! A developer's few commands: `cargo xtask test`, `bench`, `chaos` and `power`.
 
 #![allow(
     clippy::print_stdout,
@@ -34,6 +34,8 @@ enum Command {
     Bench(bench::Args),
     /// Do faults to real processes on a real store, and check every promise.
     Chaos(chaos::Args),
+    /// Take the power away from a real store, again and again: `--cycles N --seed S --store X`.
+    Power(chaos::Args),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Chaos(args) => chaos::run(&args),
+        Command::Power(args) => chaos::power(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

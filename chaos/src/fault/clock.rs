@@ -3,13 +3,12 @@
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use delayq_plugin::millis;
 
 use super::Kind;
 use crate::event::{Explains, Target};
-use crate::run::{Result, Server, Stage, StoreKind, failure};
+use crate::run::{Preload, Result, Server, Stage, StoreKind, build_library};
 
 /// The library.
 const SOURCE: &str = include_str!("clock.c");
@@ -36,24 +35,20 @@ impl Clock {
         if !kinds.iter().any(needs_it) {
             return Ok(None);
         }
-        let (source, library) = (folder.join("clock.c"), folder.join("clock.so"));
-        std::fs::write(&source, SOURCE)?;
-        let mut cc = Command::new("cc");
-        cc.args(["-O2", "-Wall", "-shared", "-fPIC", "-o"])
-            .arg(&library)
-            .arg(&source);
-        if !cc.arg("-ldl").status()?.success() {
-            return failure("the clock's library cannot be built");
-        }
+        let library = build_library(folder, "clock", SOURCE)?;
         let folder = folder.to_owned();
         Ok(Some(Self { folder, library }))
     }
 
     /// The library, and the file with the shift of the process `name`, which is zero to begin with.
-    pub(crate) fn preload(&self, name: &str) -> Result<(PathBuf, PathBuf)> {
-        let file = self.folder.join(format!("{name}.clock"));
-        std::fs::write(&file, 0_i64.to_ne_bytes())?;
-        Ok((self.library.clone(), file))
+    pub(crate) fn preload(&self, name: &str) -> Result<Preload> {
+        let place = self.folder.join(format!("{name}.clock"));
+        std::fs::write(&place, 0_i64.to_ne_bytes())?;
+        Ok(Preload {
+            library: self.library.clone(),
+            variable: "DELAYQ_CHAOS_CLOCK",
+            place,
+        })
     }
 }
 

@@ -66,9 +66,9 @@ async fn perform(
 ) -> Result<()> {
     match part.duty {
         Duty::Work => worker::work(part, recorder, &*application).await,
-        Duty::Submit { per_second } => {
+        Duty::Submit { per_second, batch } => {
             let quiet = heed_input();
-            submitter::submit(part, recorder, application, per_second, quiet).await;
+            submitter::submit(part, recorder, application, (per_second, batch), quiet).await;
             Ok(())
         }
         Duty::Sink => sink::serve(&part.sinks(), recorder.clone()).await,

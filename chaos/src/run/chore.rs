@@ -53,6 +53,15 @@ impl Chore {
         }
     }
 
+    /// Quick ones, some that fail.
+    pub(crate) fn brief(dice: &mut fastrand::Rng) -> Self {
+        match dice.u32(0..100) {
+            0..5 => Self::Work(dice.u64(20..60)),
+            5..15 => Self::Moody(dice.u64(0..5)),
+            _ => Self::Work(dice.u64(0..5)),
+        }
+    }
+
     /// A job of this type to do it, with some padding, now and then more than fits into a row.
     pub(crate) fn job(self, task_type: &str, dice: &mut fastrand::Rng) -> Result<DelayQueueJob> {
         let length = match dice.u32(0..100) {

@@ -11,8 +11,6 @@ use super::chore::{Chore, Message};
 
 /// The types that every worker process serves.
 const TYPES: [&str; 2] = ["alpha", "beta"];
-/// Longest delay of a task.
-const MAX_DELAY_MS: u64 = 1_500;
 /// As many attempts and expired locks as faults may need.
 const MANY: u32 = 100_000;
 /// Longer than any errand.
@@ -21,8 +19,37 @@ const TIMEOUT: std::time::Duration = seconds(40);
 /// Mostly quick tasks of two types; some fail, some are given back, a few outlast a lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Errands {
-    /// How long locks last.
-    pub lock_ms: u64,
+    mix: Mix,
+    /// Longest delay of a task.
+    max_delay_ms: u64,
+}
+
+/// What the tasks are like.
+#[derive(Clone, Copy, Debug)]
+enum Mix {
+    /// Some outlast a lock, which lasts so many milliseconds.
+    Varied(u64),
+    /// Done soon.
+    Brief,
+}
+
+impl Errands {
+    /// `lock_ms` is how long locks last.
+    #[must_use]
+    pub fn new(lock_ms: u64) -> Self {
+        Self {
+            mix: Mix::Varied(lock_ms),
+            max_delay_ms: 1_500,
+        }
+    }
+
+    /// Due soon and done soon, none outlasts a lock: for a store that lives for a fraction of a second.
+    pub(crate) fn brief() -> Self {
+        Self {
+            mix: Mix::Brief,
+            max_delay_ms: 300,
+        }
+    }
 }
 
 /// Does what its messages say.
@@ -62,8 +89,12 @@ impl Application for Errands {
     fn job(&self, number: u64) -> Result<DelayQueueJob> {
         let mut dice = fastrand::Rng::with_seed(number);
         let task_type = *dice.choice(&TYPES).unwrap_or(&"alpha");
-        let job = Chore::random(&mut dice, self.lock_ms).job(task_type, &mut dice)?;
-        let delay = millis(dice.u64(0..=MAX_DELAY_MS));
+        let chore = match self.mix {
+            Mix::Varied(lock_ms) => Chore::random(&mut dice, lock_ms),
+            Mix::Brief => Chore::brief(&mut dice),
+        };
+        let job = chore.job(task_type, &mut dice)?;
+        let delay = millis(dice.u64(0..=self.max_delay_ms));
         Ok(job.id(format!("{number:016x}")).after(delay))
     }
 
@@ -74,7 +105,7 @@ impl Application for Errands {
                 tasks.cancel(sent.task_type, sent.id).await?;
             }
             5..8 => {
-                let when = When::After(millis(dice.u64(0..MAX_DELAY_MS)));
+                let when = When::After(millis(dice.u64(0..self.max_delay_ms)));
                 tasks.reschedule(sent.task_type, sent.id, when).await?;
             }
             _ => {

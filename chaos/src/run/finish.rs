@@ -9,10 +9,12 @@ use delayq_plugin::{TaskInfo, TaskState, TaskSubmitService, TaskType, When, mill
 use rustix::process::Signal;
 
 use super::failure::{Result, failure};
+use super::process::Process;
 use super::stage::Stage;
 use crate::check::{Outcome, check};
 use crate::event::{Event, StoredTask, What};
 use crate::history::History;
+use crate::record::Recorder;
 
 /// How long the last tasks may take; then the store is looked at as it is, and the checker names them.
 const PATIENCE: Duration = seconds(60);
@@ -21,40 +23,141 @@ const PAGE: usize = 128;
 /// A task due later than this from now was sent while a clock was wrong: no delay of a run is so long.
 const FAR: Duration = seconds(60);
 
+/// A store that no fault is done to any more, and those who use it.
+#[derive(Debug)]
+pub(crate) struct Ending<'a> {
+    pub(crate) workers: &'a mut [Process],
+    pub(crate) submitters: &'a mut [Process],
+    /// The driver's own.
+    pub(crate) service: &'a TaskSubmitService,
+    pub(crate) recorder: &'a Recorder,
+    /// The folder of the record.
+    pub(crate) folder: &'a Path,
+    /// The first incarnation of the processes that sent to this very store.
+    pub(crate) since: u32,
+}
+
 /// Ends the submitters, awaits the last task, ends the workers, and records what the store holds.
 pub(crate) async fn drain(stage: &mut Stage) -> Result<()> {
-    for submitter in &mut stage.submitters {
-        submitter.quiet()?;
-    }
-    for submitter in &mut stage.submitters {
-        let status = submitter.gone().await?;
-        if !status.success() {
-            return failure(format!("{} failed: {status}", submitter.name()));
-        }
-    }
-    let mut left = 0;
-    for _ in 0..PATIENCE.as_millis() / 100 {
-        left = remaining(&stage.service).await?;
-        if left == 0 {
-            break;
-        }
-        tokio::time::sleep(millis(100)).await;
-    }
+    let mut ending = Ending {
+        workers: &mut stage.workers,
+        submitters: &mut stage.submitters,
+        service: &stage.service,
+        recorder: &stage.recorder,
+        folder: &stage.sink.part.folder,
+        since: 1,
+    };
+    let left = ending.calm().await?;
     println!("drained: {left} tasks left");
-    stage.recorder.record(What::Drained { left });
-    for worker in &stage.workers {
-        worker.signal(Signal::TERM)?;
-    }
-    for worker in &mut stage.workers {
-        let status = worker.gone().await?;
-        if !status.success() {
-            return failure(format!("{} failed: {status}", worker.name()));
-        }
-    }
+    ending.dump().await?;
     stage.sink.kill();
-    dump(stage).await?;
     stage.recorder.record_clock();
     stage.recorder.record(What::Down);
+    Ok(())
+}
+
+impl Ending<'_> {
+    /// Ends the submitters, awaits the last task, and ends the workers. Says how many tasks are left.
+    pub(crate) async fn calm(&mut self) -> Result<u64> {
+        for submitter in self.submitters.iter_mut() {
+            submitter.quiet()?;
+        }
+        all_gone(self.submitters).await?;
+        let mut left = 0;
+        for _ in 0..PATIENCE.as_millis() / 100 {
+            left = remaining(self.service).await?;
+            if left == 0 {
+                break;
+            }
+            tokio::time::sleep(millis(100)).await;
+        }
+        self.recorder.record(What::Drained { left });
+        for worker in self.workers.iter() {
+            worker.signal(Signal::TERM)?;
+        }
+        all_gone(self.workers).await?;
+        Ok(left)
+    }
+
+    /// Records what the store holds.
+    pub(crate) async fn dump(&self) -> Result<()> {
+        let mut known = sent(self.folder, self.since)?;
+        let mut now = None;
+        for task_type in self.service.types().await? {
+            let report = self.service.audit(task_type.as_str(), false).await?;
+            let problems = report
+                .problems
+                .iter()
+                .map(|p| (p.id.clone(), p.what.clone()))
+                .collect();
+            self.recorder.record(What::Audited {
+                task_type: task_type.to_string(),
+                problems,
+            });
+            let mut ids = known.remove(task_type.as_str()).unwrap_or_default();
+            for state in [TaskState::Scheduled, TaskState::Running, TaskState::Dead] {
+                self.dump_state(&task_type, state, &mut ids).await?;
+            }
+            self.dump_ended(&task_type, ids).await?;
+            now = Some(self.service.stats(task_type.as_str()).await?.now);
+        }
+        match now {
+            Some(store_now) => self.recorder.record(What::Dumped { store_now }),
+            None => return failure("the store knows no type"),
+        }
+        Ok(())
+    }
+
+    async fn dump_state(
+        &self,
+        task_type: &TaskType,
+        is: TaskState,
+        ids: &mut BTreeSet<String>,
+    ) -> Result<()> {
+        let mut after = None;
+        loop {
+            let page = self
+                .service
+                .list(task_type.as_str(), is, after.as_ref(), PAGE)
+                .await?;
+            for task in &page.tasks {
+                ids.remove(task.id.as_str());
+                self.recorder.record(What::Stored(stored(task_type, task)));
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Ended tasks are known only by their ids.
+    async fn dump_ended(&self, task_type: &TaskType, ids: BTreeSet<String>) -> Result<()> {
+        let ids: Vec<_> = ids.into_iter().collect();
+        for page in ids.chunks(PAGE) {
+            let mut finds = tokio::task::JoinSet::new();
+            for id in page {
+                let (service, task_type, id) =
+                    (self.service.clone(), task_type.clone(), id.clone());
+                finds.spawn(async move { service.find(task_type.as_str(), &id).await });
+            }
+            for found in finds.join_all().await {
+                if let Some(task) = found? {
+                    self.recorder.record(What::Stored(stored(task_type, &task)));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn all_gone(processes: &mut [Process]) -> Result<()> {
+    for process in processes {
+        let status = process.gone().await?;
+        if !status.success() {
+            return failure(format!("{} failed: {status}", process.name()));
+        }
+    }
     Ok(())
 }
 
@@ -80,77 +183,6 @@ async fn remaining(service: &TaskSubmitService) -> Result<u64> {
     Ok(left)
 }
 
-async fn dump(stage: &Stage) -> Result<()> {
-    let mut known = sent(&stage.sink.part.folder)?;
-    let mut now = None;
-    for task_type in stage.service.types().await? {
-        let report = stage.service.audit(task_type.as_str(), false).await?;
-        let problems = report
-            .problems
-            .iter()
-            .map(|p| (p.id.clone(), p.what.clone()))
-            .collect();
-        stage.recorder.record(What::Audited {
-            task_type: task_type.to_string(),
-            problems,
-        });
-        let mut ids = known.remove(task_type.as_str()).unwrap_or_default();
-        for state in [TaskState::Scheduled, TaskState::Running, TaskState::Dead] {
-            dump_state(stage, &task_type, state, &mut ids).await?;
-        }
-        dump_ended(stage, &task_type, ids).await?;
-        now = Some(stage.service.stats(task_type.as_str()).await?.now);
-    }
-    match now {
-        Some(store_now) => stage.recorder.record(What::Dumped { store_now }),
-        None => return failure("the store knows no type"),
-    }
-    Ok(())
-}
-
-async fn dump_state(
-    stage: &Stage,
-    task_type: &TaskType,
-    is: TaskState,
-    ids: &mut BTreeSet<String>,
-) -> Result<()> {
-    let mut after = None;
-    loop {
-        let service = &stage.service;
-        let page = service
-            .list(task_type.as_str(), is, after.as_ref(), PAGE)
-            .await?;
-        for task in &page.tasks {
-            ids.remove(task.id.as_str());
-            stage.recorder.record(What::Stored(stored(task_type, task)));
-        }
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return Ok(()),
-        }
-    }
-}
-
-/// Ended tasks are known only by their ids.
-async fn dump_ended(stage: &Stage, task_type: &TaskType, ids: BTreeSet<String>) -> Result<()> {
-    let ids: Vec<_> = ids.into_iter().collect();
-    for page in ids.chunks(PAGE) {
-        let mut finds = tokio::task::JoinSet::new();
-        for id in page {
-            let (service, task_type, id) = (stage.service.clone(), task_type.clone(), id.clone());
-            finds.spawn(async move { service.find(task_type.as_str(), &id).await });
-        }
-        for found in finds.join_all().await {
-            if let Some(task) = found? {
-                stage
-                    .recorder
-                    .record(What::Stored(stored(task_type, &task)));
-            }
-        }
-    }
-    Ok(())
-}
-
 fn stored(task_type: &TaskType, task: &TaskInfo) -> StoredTask {
     let trail = &task.trail;
     StoredTask {
@@ -167,15 +199,21 @@ fn stored(task_type: &TaskType, task: &TaskInfo) -> StoredTask {
     }
 }
 
-/// The ids of all tasks that anybody tried to send, by type.
-fn sent(folder: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
+/// The ids of all tasks that incarnations from `since` on tried to send, by type.
+fn sent(folder: &Path, since: u32) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let mut sent: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        if path
-            .extension()
-            .is_none_or(|extension| extension != "jsonl")
-        {
+        // NAME.INCARNATION.jsonl; the driver, which sends a little, has but one.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let Some(name) = name.strip_suffix(".jsonl") else {
+            continue;
+        };
+        let incarnation = name
+            .rsplit('.')
+            .next()
+            .and_then(|number| number.parse().ok());
+        if incarnation.is_some_and(|number: u32| number < since) {
             continue;
         }
         for line in BufReader::new(std::fs::File::open(path)?).lines() {

@@ -45,6 +45,8 @@ pub(crate) enum Duty {
     Submit {
         /// Tasks a second.
         per_second: u64,
+        /// Most tasks of one call.
+        batch: usize,
     },
     /// Takes the effects of the workers.
     Sink,

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::child::{DONE, PART, UP};
 use super::failure::{Result, failure};
 use super::part::Part;
+use super::preload::Preload;
 
 /// How long a process may take to start or to end: far more than any needs without a fault.
 const PATIENCE: Duration = seconds(60);
@@ -26,8 +27,7 @@ pub(crate) struct Process {
     said: Arc<Said>,
     /// What its earlier incarnations had done.
     earlier: u64,
-    /// A library that it is started with, and its setting.
-    preload: Option<(PathBuf, PathBuf)>,
+    preload: Option<Preload>,
 }
 
 #[derive(Debug, Default)]
@@ -37,8 +37,8 @@ struct Said {
 }
 
 impl Process {
-    /// Starts `part` with the clock shim `preload` (the library, and the file with the shift).
-    pub(crate) fn start(part: Part, preload: Option<(PathBuf, PathBuf)>) -> Result<Self> {
+    /// Starts `part`, with a library if need be.
+    pub(crate) fn start(part: Part, preload: Option<Preload>) -> Result<Self> {
         let (child, said) = spawn(&part, preload.as_ref())?;
         Ok(Self {
             part,
@@ -69,7 +69,7 @@ impl Process {
 
     /// The file whose number a preloaded clock adds to the time of day.
     pub(crate) fn clock_file(&self) -> Option<&PathBuf> {
-        self.preload.as_ref().map(|(_, file)| file)
+        self.preload.as_ref().map(|preload| &preload.place)
     }
 
     /// How many tasks it has sent or started, as far as it has said.
@@ -141,16 +141,14 @@ impl Drop for Process {
     }
 }
 
-fn spawn(part: &Part, preload: Option<&(PathBuf, PathBuf)>) -> Result<(Child, Arc<Said>)> {
+fn spawn(part: &Part, preload: Option<&Preload>) -> Result<(Child, Arc<Said>)> {
     let errors = part.folder.join(format!("{}.stderr", part.name));
     let mut command = Command::new(std::env::current_exe()?);
     // The same arguments, for an application that reads them.
     command.args(std::env::args_os().skip(1));
     command.env(PART, serde_json::to_string(part)?);
-    if let Some((library, file)) = preload {
-        command
-            .env("LD_PRELOAD", library)
-            .env("DELAYQ_CHAOS_CLOCK", file);
+    if let Some(preload) = preload {
+        preload.add_to(&mut command);
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command.stderr(OpenOptions::new().append(true).create(true).open(errors)?);

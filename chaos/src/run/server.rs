@@ -9,6 +9,7 @@ use delayq_plugin::millis;
 use redis::{Connection, FromRedisValue};
 
 use super::failure::{Failure, Result, failure};
+use super::preload::Preload;
 
 /// Ports below those that systems give to outgoing connections: a client that reconnects to a dead
 /// server could otherwise get the server's own port and connect to itself.
@@ -24,7 +25,9 @@ pub(crate) struct Server {
     folder: PathBuf,
     /// When it syncs: `always` or `everysec`.
     pub(crate) sync: &'static str,
-    preload: Option<(PathBuf, PathBuf)>,
+    preload: Option<Preload>,
+    /// Settings for its next starts, as words of the command line.
+    pub(crate) settings: &'static [&'static str],
     child: Child,
 }
 
@@ -33,7 +36,7 @@ impl Server {
     pub(crate) async fn start(
         folder: PathBuf,
         sync: &'static str,
-        preload: Option<(PathBuf, PathBuf)>,
+        preload: Option<Preload>,
     ) -> Result<Self> {
         std::fs::create_dir_all(&folder)?;
         for _ in 0..TRIES {
@@ -44,6 +47,7 @@ impl Server {
                 folder: folder.clone(),
                 sync,
                 preload: preload.clone(),
+                settings: &[],
                 child,
             };
             if server.answers().await.is_ok() {
@@ -61,7 +65,7 @@ impl Server {
     }
 
     pub(crate) fn clock_file(&self) -> Option<&PathBuf> {
-        self.preload.as_ref().map(|(_, file)| file)
+        self.preload.as_ref().map(|preload| &preload.place)
     }
 
     /// Ends it with SIGKILL; it has gone when this returns. Says whether it was alive before.
@@ -79,10 +83,17 @@ impl Server {
 
     /// Starts it again on the same port and data, and awaits that it answers.
     pub(crate) async fn restart(&mut self) -> Result<()> {
+        self.spawn()?;
+        self.answers().await
+    }
+
+    /// Starts it again, and awaits nothing.
+    pub(crate) fn spawn(&mut self) -> Result<()> {
         self.kill();
         let preload = self.preload.as_ref();
-        self.child = command(self.port, &self.folder, self.sync, preload)?.spawn()?;
-        self.answers().await
+        let mut command = command(self.port, &self.folder, self.sync, preload)?;
+        self.child = command.args(self.settings).spawn()?;
+        Ok(())
     }
 
     /// Awaits that it has loaded its data.
@@ -162,7 +173,7 @@ fn command(
     port: u16,
     folder: &std::path::Path,
     sync: &str,
-    preload: Option<&(PathBuf, PathBuf)>,
+    preload: Option<&Preload>,
 ) -> Result<Command> {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "redis-server", "--bind", "127.0.0.1"]);
@@ -176,10 +187,8 @@ fn command(
     ]);
     command.args(["--appendfsync", sync, "--enable-debug-command", "local"]);
     command.arg("--dir").arg(folder);
-    if let Some((library, file)) = preload {
-        command
-            .env("LD_PRELOAD", library)
-            .env("DELAYQ_CHAOS_CLOCK", file);
+    if let Some(preload) = preload {
+        preload.add_to(&mut command);
     }
     // Beside the data, whose disk may be full.
     let log = folder.with_extension("log");

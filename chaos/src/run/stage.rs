@@ -17,6 +17,9 @@ use crate::fault::{Clock, Kind, mount};
 use crate::proxy::{Controls, Proxies};
 use crate::record::{RecordedStore, Recorder};
 
+/// Most tasks of one call.
+const BATCH: usize = 16;
+
 /// Everything that faults are done to.
 #[derive(Debug)]
 pub(crate) struct Stage {
@@ -92,7 +95,8 @@ impl Stage {
             workers.push(cast.start(format!("w{n}"), Duty::Work).await?);
         }
         for n in 0..args.submitters {
-            let duty = Duty::Submit { per_second };
+            let batch = BATCH;
+            let duty = Duty::Submit { per_second, batch };
             submitters.push(cast.start(format!("s{n}"), duty).await?);
         }
         Ok(Self {

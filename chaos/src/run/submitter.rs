@@ -14,14 +14,13 @@ use crate::record::Recorder;
 
 /// Calls under way at a time.
 const SENDERS: u64 = 4;
-/// Most tasks of one call.
-const BATCH: usize = 16;
 /// So many of the tasks sent last are changed: most older ones have ended.
 const RECENT: usize = 30;
 
 struct Sender<A> {
     application: Arc<A>,
     per_second: u64,
+    batch: usize,
     tasks: TaskSubmitService,
     sent: Arc<AtomicU64>,
     dice: fastrand::Rng,
@@ -32,7 +31,7 @@ pub(crate) async fn submit(
     part: &Part,
     recorder: &Recorder,
     application: Arc<impl Application>,
-    per_second: u64,
+    (per_second, batch): (u64, usize),
     quiet: Arc<AtomicBool>,
 ) {
     let store = part.place(recorder).await.store;
@@ -43,6 +42,7 @@ pub(crate) async fn submit(
         let sender = Sender {
             application: Arc::clone(&application),
             per_second: (per_second / SENDERS).max(1),
+            batch,
             tasks: TaskSubmitService::new(Arc::clone(&store)),
             sent: Arc::clone(&sent),
             dice: fastrand::Rng::with_seed(part.seed.wrapping_add(n << 32)),
@@ -64,7 +64,7 @@ impl<A: Application> Sender<A> {
     async fn run(mut self, quiet: Arc<AtomicBool>) {
         let mut known: Vec<(String, String)> = Vec::new();
         while !quiet.load(Ordering::Relaxed) {
-            let size = self.dice.usize(1..=BATCH);
+            let size = self.dice.usize(1..=self.batch);
             let mut jobs = Vec::new();
             for _ in 0..size {
                 match self.application.job(self.dice.u64(..)) {
