@@ -8,7 +8,7 @@ use delayq_plugin::{hours, millis, open_store};
 use serde::{Deserialize, Serialize};
 
 use super::application::Place;
-use crate::record::Recorder;
+use crate::record::{Recorder, digest};
 
 /// How long ended tasks are remembered: longer than any run, so that its end can be looked at.
 pub(crate) const RETENTION: Duration = hours(24);
@@ -30,7 +30,7 @@ pub(crate) struct Part {
     pub(crate) url: String,
     /// How long locks last.
     pub(crate) lock_ms: u64,
-    /// For its random choices.
+    /// That of the run.
     pub(crate) seed: u64,
     /// What it does.
     pub(crate) duty: Duty,
@@ -64,6 +64,14 @@ pub(crate) fn idle_type(name: &str) -> String {
 }
 
 impl Part {
+    /// The chances of one of the process's senders: others for each sender, process and incarnation, so that no
+    /// two of them send the same.
+    pub(crate) fn dice(&self, sender: u64) -> fastrand::Rng {
+        let (seed, name, incarnation) = (self.seed, &self.name, self.incarnation);
+        let seed = format!("{seed} {name} {incarnation} {sender}");
+        fastrand::Rng::with_seed(digest(seed.as_bytes()))
+    }
+
     /// The socket on which the sinks listen.
     pub(crate) fn sinks(&self) -> PathBuf {
         self.folder.join("sinks.socket")

@@ -54,7 +54,6 @@ impl Process {
         self.kill();
         self.earlier = self.done();
         self.part.incarnation += 1;
-        self.part.seed = self.part.seed.wrapping_add(1);
         (self.child, self.said) = spawn(&self.part, self.preload.as_ref())?;
         Ok(())
     }

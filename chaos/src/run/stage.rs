@@ -216,16 +216,13 @@ impl Cast<'_> {
             (Some(clock), Duty::Work) => Some(clock.preload(&name)?),
             _ => None,
         };
-        let seed = name.bytes().fold(self.args.seed, |seed, byte| {
-            seed.wrapping_mul(31).wrapping_add(u64::from(byte))
-        });
         let part = Part {
             name,
             incarnation: 1,
             folder: self.folder.to_owned(),
             url,
             lock_ms: self.args.lock_ms,
-            seed,
+            seed: self.args.seed,
             duty,
         };
         let mut process = Process::start(part, preload)?;

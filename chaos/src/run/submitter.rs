@@ -45,7 +45,7 @@ pub(crate) async fn submit(
             batch,
             tasks: TaskSubmitService::new(Arc::clone(&store)),
             sent: Arc::clone(&sent),
-            dice: fastrand::Rng::with_seed(part.seed.wrapping_add(n << 32)),
+            dice: part.dice(n),
         };
         senders.spawn(sender.run(Arc::clone(&quiet)));
     }
