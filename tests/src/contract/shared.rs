@@ -36,10 +36,10 @@ pub async fn two_stores_on_the_same_data_never_hold_one_lock_both(rig: &Rig) {
 }
 
 pub async fn a_store_opened_later_goes_on_where_the_other_stopped(rig: &Rig) {
-    let first = rig.run("1").await;
-    rig.settled(&first.lock, retry(SHORT)).await;
     rig.bring("dead", TaskState::Dead).await;
     rig.bring("done", TaskState::Done).await;
+    let first = rig.run("1").await;
+    rig.settled(&first.lock, retry(SHORT)).await;
     rig.store().pause(&usual_type(), None).await.unwrap();
     let later = rig.open_again().await;
     for id in ["1", "dead", "done"] {
