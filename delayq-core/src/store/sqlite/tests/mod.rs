@@ -2,6 +2,8 @@
 
 mod crash;
 mod damage;
+#[cfg(target_os = "linux")]
+mod disks;
 mod failures;
 mod group;
 mod instances;
