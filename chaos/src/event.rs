@@ -48,6 +48,12 @@ pub enum What {
         /// The event's `at_ns` and `real_ns` were read within this span.
         spread_ns: u64,
     },
+    /// The process was not run between then and now: somebody stopped it, or the machine had no processor
+    /// for it. Seen by a thread that does nothing but look at the clock.
+    Stalled {
+        /// When it was run last; as `at_ns`.
+        since_ns: u64,
+    },
     /// What the run is about to do; by the driver, first.
     Plan(Plan),
 

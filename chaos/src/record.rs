@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use delayq_core::task::Headers;
 use rustix::time::{ClockId, clock_gettime};
@@ -20,6 +22,10 @@ pub use worker::RecordedWorker;
 
 /// How often a pair of times is read; the closest pair is kept.
 const CLOCK_READINGS: usize = 8;
+
+/// How often a watched process looks at the clock, and how late it may be before it says so.
+const PULSE: Duration = Duration::from_millis(20);
+const LATE: Duration = Duration::from_millis(100);
 
 /// The digest of a message that events carry: XXH3, so that it shares nothing with the CRC-32 of the
 /// stores whose integrity it checks.
@@ -116,6 +122,32 @@ impl Recorder {
         });
         if let Some((spread_ns, at_ns, real_ns)) = readings.min() {
             self.record_at(at_ns, What::Clock { real_ns, spread_ns });
+        }
+    }
+
+    /// From now on records when this process is not run: whoever judges what it did late should know that
+    /// it could not have done it in time.
+    ///
+    /// # Errors
+    /// When there is no thread for it.
+    pub fn watch(&self) -> io::Result<()> {
+        let recorder = self.clone();
+        let pulse = std::thread::Builder::new().name("chaos-pulse".to_owned());
+        pulse.spawn(move || recorder.pulse()).map(drop)
+    }
+
+    fn pulse(&self) -> ! {
+        let (_silent, nothing) = channel::<()>();
+        let late = u64::try_from((PULSE + LATE).as_nanos()).unwrap_or(u64::MAX);
+        let mut since_ns = monotonic_ns();
+        loop {
+            // A time-out is all that can come.
+            let _ = nothing.recv_timeout(PULSE);
+            let now = monotonic_ns();
+            if now - since_ns > late {
+                self.record_at(now, What::Stalled { since_ns });
+            }
+            since_ns = now;
         }
     }
 

@@ -49,6 +49,7 @@ fn try_play(application: Arc<impl Application>, part: &str) -> Result<()> {
     // An application that has a log of its own keeps it.
     let _ = log.with_ansi(false).try_init();
     let recorder = part.recorder()?;
+    recorder.watch()?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()

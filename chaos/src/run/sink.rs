@@ -5,9 +5,11 @@
 //! A request is a line, `enter`, `write` or `leave`, the fence, and the task; the answer is a line.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -16,6 +18,9 @@ use super::child::say_up;
 use super::failure::{Result, failure};
 use crate::event::What;
 use crate::record::Recorder;
+
+/// How long an effect that is broken off waits for the sinks.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -35,7 +40,10 @@ pub(crate) async fn serve(socket: &Path, recorder: Recorder) -> Result<()> {
     let listener = UnixListener::bind(socket)?;
     say_up();
     let seen = Mutex::default();
-    let sinks = Arc::new(Sinks { recorder, seen });
+    attend_all(listener, Arc::new(Sinks { recorder, seen })).await
+}
+
+async fn attend_all(listener: UnixListener, sinks: Arc<Sinks>) -> Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         let sinks = Arc::clone(&sinks);
@@ -129,11 +137,13 @@ pub(crate) struct Effects {
     idle: Mutex<Vec<BufReader<UnixStream>>>,
 }
 
-/// An effect that has begun. Dropped before its end, it breaks its connection, which ends it, too.
+/// An effect that has begun. Dropped before its end, it ends, too: nobody else may be said to be beside it
+/// because its end was not yet heard of. Only a process that dies leaves that to its connections.
 #[derive(Debug)]
 pub(crate) struct Effect<'a> {
     effects: &'a Effects,
-    connection: BufReader<UnixStream>,
+    /// Until it has ended.
+    connection: Option<BufReader<UnixStream>>,
     task: String,
     fence: u64,
 }
@@ -160,7 +170,7 @@ impl Effects {
         };
         let mut effect = Effect {
             effects: self,
-            connection,
+            connection: Some(connection),
             task,
             fence,
         };
@@ -179,15 +189,65 @@ impl Effect<'_> {
             .idle
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        idle.push(self.connection);
+        idle.extend(self.connection.take());
         Ok(())
     }
 
     async fn ask(&mut self, verb: &str) -> io::Result<()> {
-        let request = format!("{verb} {} {}\n", self.fence, self.task);
-        self.connection.write_all(request.as_bytes()).await?;
+        let request = self.request(verb);
+        let Some(connection) = &mut self.connection else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        connection.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
-        self.connection.read_line(&mut answer).await?;
+        connection.read_line(&mut answer).await?;
         Ok(())
+    }
+
+    fn request(&self, verb: &str) -> String {
+        format!("{verb} {} {}\n", self.fence, self.task)
+    }
+
+    /// Says that it is over, and hears that this has been noted.
+    fn break_off(&self, connection: UnixStream) -> io::Result<()> {
+        let mut connection = connection.into_std()?;
+        connection.set_nonblocking(false)?;
+        connection.set_read_timeout(Some(PATIENCE))?;
+        connection.write_all(self.request("leave").as_bytes())?;
+        connection.shutdown(Shutdown::Write)?;
+        // It ends when all that was asked has been answered.
+        connection.read_to_end(&mut Vec::new())?;
+        Ok(())
+    }
+}
+
+impl Drop for Effect<'_> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            // Sinks that have gone need not be told.
+            let _ = self.break_off(connection.into_inner());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_effect_that_is_dropped_has_ended_when_the_next_one_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("sinks");
+        let recorder = Recorder::open(folder.path(), "sink", 1, "default").unwrap();
+        let (listens, seen) = (UnixListener::bind(&socket).unwrap(), Mutex::default());
+        let sinks = Arc::new(Sinks { recorder, seen });
+        tokio::spawn(attend_all(listens, Arc::clone(&sinks)));
+        let effects = Effects::on(socket);
+        for fence in 1..=200 {
+            let effect = effects.begin("mail/a".to_owned(), fence).await.unwrap();
+            assert_eq!(sinks.seen.lock().unwrap().inside["mail/a"], [fence]);
+            drop(effect);
+        }
+        assert!(sinks.seen.lock().unwrap().inside.is_empty());
     }
 }

@@ -53,6 +53,10 @@ impl Stage {
     /// Starts everything that `args` say, in `folder`.
     pub(crate) async fn set(args: &Args, folder: &Path, kinds: &[Kind]) -> Result<Self> {
         let recorder = Recorder::open(folder, "driver", 1, NAMESPACE)?;
+        // All calls of a server pass through this process.
+        if args.store.is_redis() {
+            recorder.watch()?;
+        }
         let clock = Clock::build(folder, kinds)?;
         let data = folder.join("store");
         std::fs::create_dir_all(&data)?;

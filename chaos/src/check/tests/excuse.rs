@@ -354,3 +354,43 @@ fn a_lost_lock_explains_only_the_overlap_with_whoever_took_it_over() {
         scene.done(15_020, "w2", "a", 4);
     });
 }
+
+#[test]
+fn a_process_without_a_processor_loses_its_own_locks() {
+    let rule = "a repeat without a cause";
+    planted(Promise::ExplainedRepeats, rule, |scene, bug| {
+        scene.submit(10, "a", 0);
+        scene.works(11, "w1", "a", (2, 1));
+        scene.stalls((20, LOCK + 20), if bug { "s" } else { "w1" });
+        scene.works(LOCK + 40, "w2", "a", (3, 2));
+        scene.done(LOCK + 50, "w2", "a", 3);
+    });
+}
+
+#[test]
+fn a_moment_without_a_processor_explains_no_lost_lock() {
+    let rule = "a repeat without a cause";
+    planted(Promise::ExplainedRepeats, rule, |scene, bug| {
+        scene.submit(10, "a", 0);
+        scene.works(11, "w1", "a", (2, 1));
+        let length = if bug { LOCK / 3 - 1 } else { LOCK };
+        scene.stalls((LOCK - 1_000, LOCK - 1_000 + length), "w1");
+        scene.works(LOCK + 40, "w2", "a", (3, 2));
+        scene.done(LOCK + 50, "w2", "a", 3);
+    });
+}
+
+/// It is a fault, and is counted as one; the same in a process that somebody has stopped is not another one.
+#[test]
+fn a_stall_is_a_fault_that_was_not_planned() {
+    let told = |is_planned| {
+        let mut scene = Scene::new();
+        if is_planned {
+            scene.fault((15, LOCK + 30), "pause", &process("w1"), Explains::LostLock);
+        }
+        scene.stalls((20, LOCK + 20), "w1");
+        scene.verdict().figures.faults
+    };
+    assert_eq!(told(false), [("no-processor".to_owned(), 1)].into());
+    assert_eq!(told(true), [("pause".to_owned(), 1)].into());
+}

@@ -24,6 +24,12 @@ impl Scene {
         }
     }
 
+    /// A process is not run for a time.
+    pub(in crate::check::tests) fn stalls(&mut self, (from, to): (i64, i64), process: &str) {
+        let since_ns = from.unsigned_abs() * 1_000_000;
+        self.at(to, process, What::Stalled { since_ns });
+    }
+
     /// Kills a process, which is back a second later.
     pub(in crate::check::tests) fn kill(&mut self, ms: i64, process: &str) {
         let target = Target::Process(process.to_owned());
