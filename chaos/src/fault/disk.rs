@@ -110,6 +110,13 @@ pub(super) async fn sync(kind: Kind, stage: &mut Stage) -> Result<bool> {
     let log = stage.data.with_file_name(format!("strace.{}", open.id));
     let mut injector = trace(pid, inject, &log)?;
     tokio::time::sleep(millis(span)).await;
+    // A store that syncs once a second may not have done so meanwhile.
+    for _ in 0..300 {
+        if has_injected(&log) {
+            break;
+        }
+        tokio::time::sleep(millis(10)).await;
+    }
     // It may have ended with what it traces.
     let _ = send(injector.id(), Signal::INT);
     for _ in 0..500 {
@@ -120,8 +127,13 @@ pub(super) async fn sync(kind: Kind, stage: &mut Stage) -> Result<bool> {
     }
     revive(stage).await?;
     stage.end(&open);
-    let seen = std::fs::read_to_string(&log)?;
-    Ok(seen.contains("INJECTED") || seen.contains("DELAYED"))
+    Ok(has_injected(&log))
+}
+
+fn has_injected(log: &Path) -> bool {
+    // The injector makes it.
+    let seen = std::fs::read_to_string(log).unwrap_or_default();
+    seen.contains("INJECTED") || seen.contains("DELAYED")
 }
 
 fn trace(pid: u32, inject: &str, log: &Path) -> Result<Child> {
