@@ -20,8 +20,16 @@ pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings, figures: &mut 
     let kept = last_accepted(view, |row| !is_undone(view, row));
     match kept {
         Some(kept) => gone(view, kept, findings, figures),
+        // What it had to do has been done; that it had, is forgotten by now.
+        None if has_ended(view, sent) => {}
         None => figures.lost(age_ms(view, sent)),
     }
+}
+
+/// Whether an end of it was acknowledged that leaves it in no place.
+fn has_ended(view: &TaskView<'_>, sent: &Row) -> bool {
+    let mut ends = view.ends();
+    ends.any(|row| row.to >= sent.from && row.to != NEVER && !is_death(row))
 }
 
 /// The task is not in the store, and no fault has taken it.

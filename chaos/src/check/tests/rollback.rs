@@ -54,6 +54,18 @@ fn what_a_rollback_took_is_counted_with_its_age() {
     );
 }
 
+#[test]
+fn a_task_that_had_ended_before_a_rollback_took_it_is_not_lost() {
+    let mut scene = Scene::new();
+    scene.submit(2_000, "a", 0);
+    scene.works(2_001, "w1", "a", (2, 1));
+    scene.settle(2_010, "w1", "a", (2, End::Done));
+    scene.roll_back(3_000, 2_000);
+    let verdict = scene.verdict();
+    assert_eq!(verdict.outcome(), Outcome::Held, "{verdict}");
+    assert_eq!(verdict.figures.lost_with_cause, 0);
+}
+
 /// The attempt that a rollback undid was due when the one before it said, and is so again.
 #[test]
 fn a_repeat_that_was_undone_is_due_when_it_was() {
