@@ -9,6 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+mod timer;
+
 /// The longest delay, of a task or of a retry: 10 years of 365 days. Longer ones are mistakes of units.
 pub const MAX_DELAY: Duration = Duration::from_hours(87600);
 
@@ -121,6 +123,39 @@ pub const fn days(n: u64) -> Duration {
     Duration::from_secs(n.saturating_mul(86_400))
 }
 
+/// A reading of a clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// In whole milliseconds, rounded down: what due times are compared with.
+    pub now: Timestamp,
+    /// How much was cut off: less than a millisecond.
+    pub past: Duration,
+}
+
+impl Moment {
+    /// The moment so long after the epoch.
+    #[must_use]
+    pub fn since_epoch(since: Duration) -> Self {
+        Self {
+            now: Timestamp::from_millis(whole_ms(since.as_millis())),
+            past: Duration::from_nanos(u64::from(since.subsec_nanos() % 1_000_000)),
+        }
+    }
+
+    /// Rounded up to whole milliseconds: what delays are counted from, so that none is cut short.
+    #[must_use]
+    pub fn rounded_up(self) -> Timestamp {
+        self.now.plus(self.past)
+    }
+}
+
+impl From<Timestamp> for Moment {
+    fn from(now: Timestamp) -> Self {
+        let past = Duration::ZERO;
+        Self { now, past }
+    }
+}
+
 /// A boxed sleep.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -132,10 +167,9 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// The time of day.
     fn now(&self) -> Timestamp;
 
-    /// The same, rounded up to whole milliseconds instead of down: what delays are counted from, so that
-    /// none is cut short. By default as [`now`](Self::now), for a clock that knows no smaller parts.
-    fn now_rounded_up(&self) -> Timestamp {
-        self.now()
+    /// The same, with the parts of a millisecond. By default without any, for a clock that knows none.
+    fn moment(&self) -> Moment {
+        self.now().into()
     }
 
     /// The time passed since some fixed moment; never set, never backwards.
@@ -154,21 +188,17 @@ pub struct SystemClock;
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Clock for SystemClock {
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "the one place that reads the time of day"
-    )]
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        Timestamp::from_millis(whole_ms(since.unwrap_or_default().as_millis()))
+        self.moment().now
     }
 
     #[allow(
         clippy::disallowed_methods,
         reason = "the one place that reads the time of day"
     )]
-    fn now_rounded_up(&self) -> Timestamp {
-        SystemTime::now().into()
+    fn moment(&self) -> Moment {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Moment::since_epoch(since.unwrap_or_default())
     }
 
     fn elapsed(&self) -> Duration {
@@ -177,7 +207,7 @@ impl Clock for SystemClock {
 
     fn sleep_until(&self, elapsed: Duration) -> Sleep {
         match STARTED.checked_add(elapsed) {
-            Some(end) => Box::pin(tokio::time::sleep_until(end.into())),
+            Some(end) => Box::pin(timer::sleep_until(end)),
             None => Box::pin(std::future::pending()),
         }
     }
@@ -287,7 +317,8 @@ mod tests {
     fn the_time_of_day_is_never_ahead_and_delays_never_count_from_behind() {
         for _ in 0..1_000 {
             let before = SystemTime::now();
-            let (now, later) = (SystemClock.now(), SystemClock.now_rounded_up());
+            let moment = SystemClock.moment();
+            let (now, later) = (moment.now, moment.rounded_up());
             assert!(later >= Timestamp::from(before) && later >= now);
             let time = |time: Timestamp| {
                 let ms = u64::try_from(time.as_millis()).unwrap();

@@ -65,9 +65,10 @@ impl Bucket {
         let mut batch = Batch {
             start: Vec::with_capacity(claimed.tasks.len()),
             settle: Vec::new(),
-            next_in: match claimed.next_due {
-                _ if full => Some(Duration::ZERO),
-                next_due => next_due.map(|due| due.since(claimed.now)),
+            next_in: if full {
+                Some(Duration::ZERO)
+            } else {
+                claimed.next_in()
             },
             clock_skew: self.clock_skew(claimed.store_now),
             high_water: claimed.high_water,

@@ -155,6 +155,7 @@ impl Model {
         let mut claimed = Claimed {
             now,
             store_now,
+            past: Duration::ZERO,
             high_water: self.locks.len() as u64,
             tasks: Vec::new(),
             ended: Vec::new(),

@@ -138,6 +138,8 @@ pub struct Claimed {
     pub now: Timestamp,
     /// The store's now; far after `now` when the two clocks disagree. Locks are measured on it.
     pub store_now: Timestamp,
+    /// By how much the store's clock was past `store_now`, which is whole milliseconds. Zero if it does not say.
+    pub past: Duration,
     /// The largest fence of the type given before this claim, 0 for none. It never becomes smaller, unless the
     /// store has lost data: it was emptied, or an older copy of it was restored.
     pub high_water: u64,
@@ -149,6 +151,20 @@ pub struct Claimed {
     /// of a lock (of anybody), or the end of a pause with an end. At or before `now` when more is due
     /// already; `None` when nothing is scheduled or running, or the pause has no end.
     pub next_due: Option<Timestamp>,
+}
+
+impl Claimed {
+    /// How long after this claim another one can find something; `None` as of `next_due`.
+    #[must_use]
+    pub fn next_in(&self) -> Option<Duration> {
+        let past = if self.now == self.store_now {
+            self.past
+        } else {
+            Duration::ZERO
+        };
+        let next_due = self.next_due?;
+        Some(next_due.since(self.now).saturating_sub(past))
+    }
 }
 
 /// A task that a claim ended instead of handing it out.
@@ -394,4 +410,32 @@ pub fn cut_error(error: &str) -> &str {
 pub(crate) fn next_fence(high_water: u64, now: Timestamp) -> u64 {
     let time = u64::try_from(now.as_millis().saturating_mul(1_000)).unwrap_or(0);
     time.max(high_water.saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_claim_comes_when_something_is_due_to_the_part_of_a_millisecond() {
+        let at = Timestamp::from_millis;
+        let mut claimed = Claimed {
+            now: at(10),
+            store_now: at(10),
+            past: Duration::from_micros(700),
+            high_water: 0,
+            tasks: Vec::new(),
+            ended: Vec::new(),
+            next_due: Some(at(12)),
+        };
+        assert_eq!(claimed.next_in(), Some(Duration::from_micros(1_300)));
+        claimed.next_due = Some(at(10));
+        assert_eq!(claimed.next_in(), Some(Duration::ZERO));
+        // Due times are compared with the caller's clock, of which no parts are known.
+        claimed.store_now = at(11);
+        claimed.next_due = Some(at(12));
+        assert_eq!(claimed.next_in(), Some(Duration::from_millis(2)));
+        claimed.next_due = None;
+        assert_eq!(claimed.next_in(), None);
+    }
 }

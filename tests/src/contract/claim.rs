@@ -133,6 +133,7 @@ pub async fn a_claim_of_nothing_still_says_when_to_call_again(rig: &Rig) {
     let claimed = rig.claim_as(&request).await;
     assert_eq!((claimed.tasks.len(), claimed.ended.len()), (0, 0));
     assert_eq!(claimed.next_due, Some(due_at));
+    assert!(claimed.past < millis(1), "{:?}", claimed.past);
     rig.claim_one().await;
 }
 

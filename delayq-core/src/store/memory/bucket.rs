@@ -9,7 +9,7 @@ use crate::name::TaskId;
 use crate::state::TaskState;
 use crate::store::{Cursor, MAX_BATCH, MAX_RETAINED, Page, TypeStats};
 use crate::task::{Lock, TaskInfo};
-use crate::time::Timestamp;
+use crate::time::{Moment, Timestamp};
 
 /// The states whose tasks are only remembered.
 const ENDED: [TaskState; 3] = [TaskState::Done, TaskState::Cancelled, TaskState::Expired];
@@ -27,8 +27,8 @@ pub(super) struct Bucket {
     pub(super) high_water: u64,
     /// Paused while this is in the future; `MAX`: without an end.
     pub(super) paused_until: Timestamp,
-    /// The time of this edge, rounded up: delays count from it.
-    pub(super) rounded_up: Timestamp,
+    /// The time of this edge.
+    pub(super) moment: Moment,
     retention: Duration,
 }
 
@@ -59,7 +59,7 @@ impl Bucket {
             orders: BTreeMap::new(),
             high_water: 0,
             paused_until: Timestamp::ZERO,
-            rounded_up: Timestamp::ZERO,
+            moment: Moment::default(),
             retention,
         }
     }

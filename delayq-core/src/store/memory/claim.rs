@@ -19,6 +19,7 @@ impl Bucket {
         let mut claimed = Claimed {
             now,
             store_now,
+            past: self.moment.past,
             high_water: self.high_water,
             tasks: Vec::new(),
             ended: Vec::new(),

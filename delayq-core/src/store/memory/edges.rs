@@ -23,7 +23,7 @@ impl Bucket {
             .take(&new.id)
             .is_some_and(|old| !old.state().is_ended());
         let id = new.id.clone();
-        let due_at = due_at(new.when, (now, self.rounded_up));
+        let due_at = due_at(new.when, self.moment);
         let task = Task::new(new, now, due_at);
         self.put(id, Entry::Live(task));
         SubmitOutcome::Accepted { due_at, replaced }
@@ -58,7 +58,7 @@ impl Bucket {
             };
         };
         let cancelled = task.cancel_requested;
-        let again_at = |after| due_at(When::After(after), (now, self.rounded_up));
+        let again_at = |after| due_at(When::After(after), self.moment);
         let again_at = end.due_again_in().map_or(now, again_at);
         self.change(&lock.id, |task| task.settled = Some(lock.fence));
         match end {
@@ -116,8 +116,8 @@ impl Bucket {
         }
     }
 
-    pub(super) fn reschedule(&mut self, id: &TaskId, when: When, now: Timestamp) -> ChangeOutcome {
-        let due_at = due_at(when, (now, self.rounded_up));
+    pub(super) fn reschedule(&mut self, id: &TaskId, when: When) -> ChangeOutcome {
+        let due_at = due_at(when, self.moment);
         self.change_scheduled(id, |task| task.schedule(due_at))
     }
 

@@ -8,7 +8,7 @@ use crate::name::TaskId;
 use crate::state::TaskState;
 use crate::store::cut_error;
 use crate::task::{Headers, TaskInfo, Trail};
-use crate::time::{Timestamp, duration_ms};
+use crate::time::{Moment, Timestamp, duration_ms};
 
 /// What a bucket holds under one id.
 #[derive(Debug)]
@@ -229,11 +229,11 @@ impl Ended {
 }
 
 /// When a task asked for now is due: a past time means now.
-pub(super) fn due_at(when: When, (now, rounded_up): (Timestamp, Timestamp)) -> Timestamp {
+pub(super) fn due_at(when: When, moment: Moment) -> Timestamp {
     match when {
-        When::After(Duration::ZERO) => now,
-        When::After(delay) => rounded_up.plus(delay),
-        When::At(time) => time.max(now),
+        When::After(Duration::ZERO) => moment.now,
+        When::After(delay) => moment.rounded_up().plus(delay),
+        When::At(time) => time.max(moment.now),
     }
 }
 

@@ -30,7 +30,7 @@ use crate::job::{NewTask, When};
 use crate::name::{TaskId, TaskType};
 use crate::state::TaskState;
 use crate::task::{Lock, TaskInfo};
-use crate::time::{Clock, SystemClock, Timestamp};
+use crate::time::{Clock, Moment, SystemClock, Timestamp};
 
 /// Wake-ups that a slow listener may be behind before it is told to look at every type.
 const WAKEUP_BUFFER: usize = 1_024;
@@ -90,8 +90,8 @@ impl MemoryStore {
     /// Changes one type, and wakes its handlers if its first task became earlier.
     fn edit<R>(&self, task_type: &TaskType, edge: impl FnOnce(&mut Bucket, Timestamp) -> R) -> R {
         let mut types = self.lock();
-        let now = (self.clock.now(), self.clock.now_rounded_up());
-        let (result, woken) = types.edit(task_type, self.options.retention, now, edge);
+        let moment = self.clock.moment();
+        let (result, woken) = types.edit(task_type, self.options.retention, moment, edge);
         drop(types);
         if woken {
             self.wake(task_type.clone());
@@ -111,15 +111,16 @@ impl Types {
         &mut self,
         task_type: &TaskType,
         retention: Duration,
-        (now, rounded_up): (Timestamp, Timestamp),
+        moment: Moment,
         edge: impl FnOnce(&mut Bucket, Timestamp) -> R,
     ) -> (R, bool) {
         let bucket = self
             .buckets
             .entry(task_type.clone())
             .or_insert_with(|| Bucket::new(retention));
+        let now = moment.now;
         bucket.forget(now);
-        bucket.rounded_up = rounded_up;
+        bucket.moment = moment;
         let before = bucket.head(now);
         let result = edge(bucket, now);
         (result, bucket.head(now).is_earlier_than(before))
@@ -149,13 +150,13 @@ impl Store for MemoryStore {
 
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
         let mut types = self.lock();
-        let now = (self.clock.now(), self.clock.now_rounded_up());
+        let moment = self.clock.moment();
         let mut woken = BTreeSet::new();
         let mut outcomes = Vec::with_capacity(tasks.len());
         for task in tasks {
             let task_type = task.task_type.clone();
             let edge = |bucket: &mut Bucket, now| bucket.submit(task, now);
-            let (outcome, earlier) = types.edit(&task_type, self.options.retention, now, edge);
+            let (outcome, earlier) = types.edit(&task_type, self.options.retention, moment, edge);
             types.listed.insert(task_type.clone());
             outcomes.push(Ok(outcome));
             if earlier {
@@ -212,7 +213,7 @@ impl Store for MemoryStore {
         id: &TaskId,
         when: When,
     ) -> Result<ChangeOutcome> {
-        Ok(self.edit(task_type, |bucket, now| bucket.reschedule(id, when, now)))
+        Ok(self.edit(task_type, |bucket, _| bucket.reschedule(id, when)))
     }
 
     async fn update(

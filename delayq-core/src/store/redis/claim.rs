@@ -1,5 +1,7 @@
 //! The claim: what the script took, decoded, and what it could not know: damaged records.
 
+use std::time::Duration;
+
 use super::RedisStore;
 use super::client::{Fields, Lane};
 use super::record::{self, Damage, Record};
@@ -47,6 +49,7 @@ impl RedisStore {
         let mut fields = answer?;
         let store_now = fields.time()?;
         let mut claimed = Claimed {
+            past: Duration::from_micros(fields.count()?),
             now: fields.time()?,
             store_now,
             next_due: fields.optional_time()?,
@@ -55,7 +58,7 @@ impl RedisStore {
             ended: Vec::new(),
         };
         let first_fence = fields.count()?;
-        let mut taken = read_taken(fields.list()?, first_fence)?;
+        let mut taken = read_taken(fields.list()?, fields.list()?, first_fence)?;
         read_trails(fields.list()?, &mut taken)?;
         claimed.ended = self.ended(task_type, fields.list()?)?;
         let newer = fields.list()?;
@@ -155,28 +158,25 @@ fn task_id(id: &[u8]) -> Option<TaskId> {
 }
 
 /// The fences of a batch follow one another.
-fn read_taken(mut fields: Fields, first_fence: u64) -> Result<Vec<Taken>> {
+fn read_taken(mut ids: Fields, mut records: Fields, first_fence: u64) -> Result<Vec<Taken>> {
     let mut taken = Vec::with_capacity(MAX_BATCH);
-    while !fields.is_empty() {
+    while !ids.is_empty() {
         taken.push(Taken {
-            id: fields.bytes()?,
+            id: ids.bytes()?,
             fence: first_fence + taken.len() as u64,
-            due_at: fields.optional_time()?,
-            record: fields.bytes()?,
+            due_at: None,
+            record: records.bytes()?,
             trail: Vec::new(),
         });
     }
     Ok(taken)
 }
 
-/// Most tasks have no history, so theirs come apart.
+/// Most tasks have no history, so what is special about those with one comes apart.
 fn read_trails(mut fields: Fields, taken: &mut [Taken]) -> Result<()> {
     while !fields.is_empty() {
-        let at = usize::try_from(fields.count()?).unwrap_or(usize::MAX);
-        let trail = fields.bytes()?;
-        if let Some(task) = taken.get_mut(at) {
-            task.trail = trail;
-        }
+        let task = fields.place_in(taken)?;
+        (task.due_at, task.trail) = (fields.optional_time()?, fields.bytes()?);
     }
     Ok(())
 }

@@ -96,13 +96,11 @@ impl RedisStore {
         if fields.flag()? {
             self.scope.wake(Wakeup::Type(task_type.clone()));
         }
-        for _ in batch {
-            outcomes.push(if fields.flag()? {
-                SettleOutcome::Settled
-            } else {
-                SettleOutcome::LockLost
-            });
+        let mut own = vec![SettleOutcome::Settled; batch.len()];
+        while !fields.is_empty() {
+            *fields.place_in(&mut own)? = SettleOutcome::LockLost;
         }
+        outcomes.append(&mut own);
         Ok(())
     }
 

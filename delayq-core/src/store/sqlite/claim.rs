@@ -8,7 +8,7 @@ use crate::name::{TaskId, TaskType};
 use crate::state::TaskState;
 use crate::store::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH, next_fence};
 use crate::task::{ClaimedTask, Lock};
-use crate::time::Timestamp;
+use crate::time::{Moment, Timestamp};
 
 const SELECT_REACHED: &str = select_stored!(
     "INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 AND at <= ?3 ORDER BY at, id LIMIT ?4"
@@ -20,10 +20,11 @@ const DIE: &str = "UPDATE tasks SET id = ?2, state = 2, at = ?3, lock_expiries =
      last_error = ?5, fence = 0, cancel = 0 WHERE seq = ?1";
 
 /// What a claim of a type that nobody has submitted to gets.
-fn nothing(request: &ClaimRequest, store_now: Timestamp) -> Claimed {
+fn nothing(request: &ClaimRequest, moment: Moment) -> Claimed {
     Claimed {
-        now: store_now.min(request.caller_now.plus(CLOCK_GUARD)),
-        store_now,
+        now: moment.now.min(request.caller_now.plus(CLOCK_GUARD)),
+        store_now: moment.now,
+        past: moment.past,
         high_water: 0,
         tasks: Vec::new(),
         ended: Vec::new(),
@@ -38,10 +39,10 @@ impl Tx<'_> {
         task_type: &TaskType,
         request: &ClaimRequest,
     ) -> Outcome<Option<Claimed>> {
-        let now = self.now();
+        let moment = self.moment();
         match self.known(task_type)? {
             Some(bucket) => bucket.idle_claim(request),
-            None => Ok(Some(nothing(request, now))),
+            None => Ok(Some(nothing(request, moment))),
         }
     }
 
@@ -50,10 +51,10 @@ impl Tx<'_> {
         task_type: &TaskType,
         request: &ClaimRequest,
     ) -> Outcome<Claimed> {
-        let now = self.now();
+        let moment = self.moment();
         match self.known(task_type)? {
             Some(mut bucket) => bucket.claim(request),
-            None => Ok(nothing(request, now)),
+            None => Ok(nothing(request, moment)),
         }
     }
 }
@@ -62,7 +63,7 @@ impl Bucket<'_> {
     fn nothing(&self, request: &ClaimRequest) -> Claimed {
         Claimed {
             high_water: self.row.fence,
-            ..nothing(request, self.now)
+            ..nothing(request, self.moment)
         }
     }
 

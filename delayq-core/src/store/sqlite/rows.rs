@@ -36,7 +36,7 @@ impl Bucket<'_> {
     pub(super) fn due_at(&self, when: When) -> Timestamp {
         match when {
             When::After(Duration::ZERO) => self.now,
-            When::After(delay) => self.rounded_up.plus(delay),
+            When::After(delay) => self.moment.rounded_up().plus(delay),
             When::At(time) => time.max(self.now),
         }
     }

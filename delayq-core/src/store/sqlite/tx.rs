@@ -10,7 +10,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
 use super::error::Outcome;
 use crate::name::{Namespace, TaskType};
 use crate::state::TaskState;
-use crate::time::{Clock, Timestamp};
+use crate::time::{Clock, Moment, Timestamp};
 
 /// What all edges of a store have in common.
 #[derive(Clone, Debug)]
@@ -37,8 +37,8 @@ pub(super) struct Bucket<'a> {
     pub(super) row: &'a mut TypeRow,
     /// The time of this edge.
     pub(super) now: Timestamp,
-    /// The same, rounded up: delays count from it.
-    pub(super) rounded_up: Timestamp,
+    /// The same, with parts of a millisecond.
+    pub(super) moment: Moment,
     pub(super) retention: Duration,
 }
 
@@ -86,8 +86,13 @@ impl<'a> Tx<'a> {
     }
 
     /// The time on the store's clock.
+    pub(super) fn moment(&self) -> Moment {
+        self.world.clock.moment()
+    }
+
+    /// The same, in whole milliseconds.
     pub(super) fn now(&self) -> Timestamp {
-        self.world.clock.now()
+        self.moment().now
     }
 
     /// The type, made if it is new.
@@ -108,7 +113,7 @@ impl<'a> Tx<'a> {
 
     /// The type, if anything is known of it.
     pub(super) fn known(&mut self, task_type: &TaskType) -> Outcome<Option<Bucket<'_>>> {
-        let now = self.now();
+        let moment = self.moment();
         let row = match self.rows.entry(task_type.clone()) {
             Entry::Occupied(row) => row.into_mut(),
             Entry::Vacant(place) => {
@@ -123,8 +128,8 @@ impl<'a> Tx<'a> {
         Ok(Some(Bucket {
             connection: self.connection,
             row,
-            now,
-            rounded_up: self.world.clock.now_rounded_up(),
+            now: moment.now,
+            moment,
             retention: self.world.retention,
         }))
     }
@@ -132,11 +137,12 @@ impl<'a> Tx<'a> {
     /// Writes the types back; returns those whose handlers have to be woken after the commit.
     pub(super) fn finish(mut self) -> Outcome<Vec<TaskType>> {
         let mut woken = Vec::new();
+        let moment = self.moment();
         for (task_type, row) in &mut self.rows {
             let mut bucket = Bucket {
                 connection: self.connection,
-                now: self.world.clock.now(),
-                rounded_up: self.world.clock.now_rounded_up(),
+                now: moment.now,
+                moment,
                 retention: self.world.retention,
                 row,
             };

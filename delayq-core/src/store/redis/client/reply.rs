@@ -75,6 +75,13 @@ impl Fields {
         u64::try_from(self.int()?).map_err(|_| unexpected("a count"))
     }
 
+    /// The one of `all` whose place, counted from 0, comes next.
+    pub(in super::super) fn place_in<'a, T>(&mut self, all: &'a mut [T]) -> Result<&'a mut T> {
+        let place = usize::try_from(self.int()?).ok();
+        let found = place.and_then(|place| all.get_mut(place));
+        found.ok_or_else(|| unexpected("a place in a list"))
+    }
+
     pub(in super::super) fn flag(&mut self) -> Result<bool> {
         Ok(self.int()? != 0)
     }

@@ -6,11 +6,11 @@
 -- ARGV: 1 most tasks to look at · 2 length of the locks, ms · 3 the caller's clock and its guard, ms ·
 --   4 lock expiries that make a task poison · 5 retention, ms · 6 ends that one generation holds ·
 --   7 the number of this claim · 8 the numbers of the caller's claims whose answers were lost, each between blanks
--- Returns: the server's now · the now that due times were compared with · the next time to call or -1 · the
---   first fence, the others follow it · locked tasks {id, due or -1 for the record's, record} · those with a
---   history {which of the locked ones, trail} · ended ones {id, letter: e expired, c cancelled, p poison,
---   m missing record} · ids of records of a newer version, put off by a second · the largest
---   fence given before.
+-- Returns: the server's now · what was cut off it, microseconds · the now that due times were compared with ·
+--   the next time to call or -1 · the first fence, the others follow it · ids of the locked tasks · their
+--   records · those with a history {which of the locked ones, due or -1 for the record's, trail} · ended ones
+--   {id, letter: e expired, c cancelled, p poison, m missing record} · ids of records of a newer version, put
+--   off by a second · the largest fence given before.
 local limit, lock_for, caller_now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_expiries, retention, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local CLAIM, number, unanswered = KEYS[10], ARGV[7], ARGV[8]
@@ -19,13 +19,14 @@ local CLAIM, number, unanswered = KEYS[10], ARGV[7], ARGV[8]
 local SLICE, MAX_BYTES = 16, 4194304
 local PUT_OFF_MS = 1000
 local BATCH, LONG = 16, string.rep(' ', 65)
+local byte, VERSION_1 = string.byte, 49 -- '1'
 
-local now = clock()
+local now, _, past = clock()
 local guarded = math.min(now, caller_now)
 local meta = call('HMGET', META, 'pause', 'fence')
 local pause, high_water = tonumber(meta[1] or 0), tonumber(meta[2] or 0)
 if pause > now then
-  return { now, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {}, high_water }
+  return { now, past, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {}, {}, high_water }
 end
 
 -- Nobody has heard of these locks: their tasks are due as they were, and no attempt has begun. One that was
@@ -65,8 +66,13 @@ end
 
 local ids = call('ZRANGEBYSCORE', RUNNING, '-inf', text(now), 'LIMIT', 0, limit)
 local lost = #ids
-for i, id in ipairs(call('ZRANGEBYSCORE', DUE, '-inf', text(guarded), 'LIMIT', 0, limit - lost)) do
-  ids[lost + i] = id
+local due_ids = call('ZRANGEBYSCORE', DUE, '-inf', text(guarded), 'LIMIT', 0, limit - lost)
+if lost == 0 then
+  ids = due_ids
+else
+  for i, id in ipairs(due_ids) do
+    ids[lost + i] = id
+  end
 end
 
 local function next_call()
@@ -75,7 +81,7 @@ local function next_call()
 end
 
 if #ids == 0 then
-  return { now, guarded, next_call(), 0, {}, {}, {}, {}, high_water }
+  return { now, past, guarded, next_call(), 0, {}, {}, {}, {}, {}, high_water }
 end
 
 check_hash(LOCKS)
@@ -84,19 +90,21 @@ local trails = check_hash(TRAIL) > 0 and call('HMGET', TRAIL, unpack(ids)) or {}
 local locks = lost > 0 and call('HMGET', LOCKS, unpack(ids, 1, lost)) or {}
 while count < #ids and bytes <= MAX_BYTES do
   local upto = math.min(count + SLICE, #ids)
-  for i, record in ipairs(call('HMGET', TASKS, unpack(ids, count + 1, upto))) do
+  local slice = call('HMGET', TASKS, unpack(ids, count + 1, upto))
+  for i = 1, upto - count do
+    local record = slice[i]
     records[count + i] = record
-    bytes = bytes + #(record or '')
+    bytes = bytes + (record and #record or 0)
   end
   count = upto
 end
 
 local first_fence = math.max(high_water + 1, now * 1000)
 local until_text, now_text = text(math.min(now + lock_for, LAST_MS)), text(now)
-local reply_tasks, reply_trails, ended, newer, taken, moved = {}, {}, {}, {}, 0, {}
+local taken, taken_ids, taken_records, reply_trails, ended, newer, moved = 0, {}, {}, {}, {}, {}, {}
 -- The first pair is for batches, see below. No id has a blank.
 local run, held = { until_text, LONG }, { LONG, '' }
-local started, put_off_due, put_off_run = {}, {}, {}
+local put_off_due, put_off_run = {}, {}
 local freed, stopped, ends, deaths, histories = {}, {}, {}, {}, {}
 
 -- Takes a task out of its index. Of one that ends the state is remembered, with the fence settled last: the
@@ -122,33 +130,37 @@ local function keep_history(id, trail)
   return history
 end
 
--- The largest part of a fence is the same for a whole batch; printing it is slow.
-local high, high_text = -1, ''
+-- Printing a number is slow: the last three digits of the fences are put together.
+local DIGITS = { [0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9' }
+local low = first_fence % 1000
+local above = first_fence - low
+local above_text = text(above / 1000)
 
-local function take(i, id, record, attempt, crc, history)
-  local fence = first_fence + taken
-  local above = math.floor(fence / 1000000)
-  if above ~= high then
-    high, high_text = above, text(above)
-  end
+-- `attempt` stands between blanks.
+local function take(id, record, attempt, crc)
   taken = taken + 1
   run[2 * taken + 1], run[2 * taken + 2] = until_text, id
+  local ones, tens = low % 10, low % 100
   held[2 * taken + 1] = id
-  held[2 * taken + 2] = high_text .. format('%06d', fence - above * 1000000) .. ' ' .. attempt .. ' ' .. crc
-  reply_tasks[3 * taken - 2], reply_tasks[3 * taken - 1], reply_tasks[3 * taken] = id, -1, record
-  if history then
-    if i > lost then
-      -- Only a task with a history can be due at another time than its record says.
-      local due = tonumber(call('ZSCORE', DUE, id))
-      reply_tasks[3 * taken - 1] = due
-      moved[#moved + 1] = id .. ' ' .. text(due)
-    end
-    reply_trails[#reply_trails + 1] = taken - 1
-    reply_trails[#reply_trails + 1] = history
+  held[2 * taken + 2] = above_text .. DIGITS[(low - tens) / 100] .. DIGITS[(tens - ones) / 10] .. DIGITS[ones]
+    .. attempt .. crc
+  taken_ids[taken], taken_records[taken] = id, record
+  low = low + 1
+  if low == 1000 then
+    low, above = 0, above + 1000
+    above_text = text(above / 1000)
   end
+end
+
+local function tell_history(i, id, history)
+  local due = -1
   if i > lost then
-    started[#started + 1] = id
+    -- Only a task with a history can be due at another time than its record says.
+    due = tonumber(call('ZSCORE', DUE, id))
+    moved[#moved + 1] = id .. ' ' .. text(due)
   end
+  local at = #reply_trails
+  reply_trails[at + 1], reply_trails[at + 2], reply_trails[at + 3] = taken - 1, due, history
 end
 
 local NO_HISTORY = parse_trail()
@@ -181,16 +193,20 @@ local function look(i, id, record)
     finish(id, 'e', trail, record, 'e')
   else
     local history = is_lost and keep_history(id, trail) or trails[i] or nil
-    take(i, id, record, text(trail.failures + trail.expiries + 1), crc_of(record), history)
+    take(id, record, ' ' .. text(trail.failures + trail.expiries + 1) .. ' ', crc_of(record))
+    if history then
+      tell_history(i, id, history)
+    end
   end
 end
 
+-- Nearly all are plain, which shows without a pattern: of version 1, and the checksum, ,"c":"12345678"}, stands
+-- behind the first comma after the time, which begins at the 25th byte.
 for i = 1, count do
   local id, record = ids[i], records[i]
-  local crc = i > lost and not trails[i] and record
-    and match(record, '^1{"s":%d+,"[ad]":%d+,"c":"(%x+)"}\n')
-  if crc then
-    take(i, id, record, '1', crc)
+  local head = i > lost and not trails[i] and record and find(record, '\n', 1, true)
+  if head and find(record, ',', 25, true) == head - 16 and byte(record) == VERSION_1 then
+    take(id, record, ' 1 ', sub(record, head - 10, head - 3))
   else
     look(i, id, record)
   end
@@ -218,11 +234,11 @@ if taken > 0 then
     call('HDEL', LOCKS, LONG)
   end
 end
-if #started > 0 then
-  call('ZREM', DUE, unpack(started))
+if count > lost then
+  -- Whatever became of them: those that were looked at are the first ones.
+  call('ZREMRANGEBYRANK', DUE, 0, count - lost - 1)
 end
 if #stopped > 0 then
-  call('ZREM', DUE, unpack(stopped))
   call('ZREM', RUNNING, unpack(stopped))
   call('HDEL', LOCKS, unpack(stopped))
 end
@@ -243,4 +259,4 @@ if #put_off_run > 0 then
   call('ZADD', RUNNING, unpack(put_off_run))
 end
 remember(ends, retention, most, now)
-return { now, guarded, next_call(), first_fence, reply_tasks, reply_trails, ended, newer, high_water }
+return { now, past, guarded, next_call(), first_fence, taken_ids, taken_records, reply_trails, ended, newer, high_water }

@@ -20,11 +20,12 @@ local function text(number)
   return format('%.0f', number)
 end
 
--- The time, ms: rounded down, and rounded up for delays to count from, so that none is cut short.
+-- The time, ms: rounded down, and rounded up for delays to count from, so that none is cut short; and what the
+-- former cut off, microseconds.
 local function clock()
   local time = call('TIME')
   local seconds, ms = time[1] * 1000, time[2] / 1000
-  return seconds + math.floor(ms), seconds + math.ceil(ms)
+  return seconds + math.floor(ms), seconds + math.ceil(ms), time[2] % 1000
 end
 
 -- Each fails on a key of another type: called before anything has been written, for each key that will be.

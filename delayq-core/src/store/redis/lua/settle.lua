@@ -4,10 +4,10 @@
 -- ARGV: 1 retention, ms · 2 ends that one generation holds · 3 wake channel · 4 wake message · then for each:
 --   id, fence, end: D done, E expired, K succeeded<LF>error dead, C<LF>error dead as its record is damaged,
 --   R<ms> succeeded<LF>error retry, L<ms> succeeded<LF> release
--- Returns: whether the first due time became earlier · then for each 1 settled or 0 lock lost.
+-- Returns: whether the first due time became earlier · the places of those whose lock was lost, from 0.
 local retention, most, channel, message = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local FIRST_END = 5
-local byte, EXCLAMATION_MARK = string.byte, 33
+local byte, BLANK, EXCLAMATION_MARK = string.byte, 32, 33
 
 local now, rounded_up = clock()
 local now_text = text(now)
@@ -71,7 +71,7 @@ end
 
 for i = 1, count do
   local id, fence, ending, lock = ids[i], ARGV[FIRST_END + 3 * i - 2], ARGV[FIRST_END + 3 * i - 1], locks[i]
-  if lock and match(lock, '^%d+') == fence then
+  if lock and sub(lock, 1, #fence) == fence and byte(lock, #fence + 1) == BLANK then
     local kind, is_cancelled = sub(ending, 1, 1), byte(lock, -1) == EXCLAMATION_MARK
     lock = is_cancelled and sub(lock, 1, -2) or lock
     stopped = stopped + 1
@@ -85,9 +85,8 @@ for i = 1, count do
     else
       keep(id, fence, kind, ending)
     end
-    reply[i + 1] = 1
-  else
-    reply[i + 1] = was_settled(id, fence) and 1 or 0
+  elseif not was_settled(id, fence) then
+    reply[#reply + 1] = i - 1
   end
 end
 
