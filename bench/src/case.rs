@@ -159,14 +159,14 @@ impl Case {
     #[allow(clippy::cast_precision_loss, reason = "the goals are small numbers")]
     fn goal(self, store: Place) -> Goal {
         match (store, self) {
-            (Place::Redis, Self::SubmitInBulk) => Goal::AtLeast(150_000.0),
-            (Place::Redis, Self::SubmitSingly) | (Place::Sqlite, Self::SubmitInBulk) => {
-                Goal::AtLeast(80_000.0)
-            }
-            (Place::Redis, Self::Drain) => Goal::AtLeast(60_000.0),
+            (Place::Redis, Self::SubmitInBulk) => Goal::RatioAtLeast(0.8),
+            (Place::Redis, Self::SubmitSingly) => Goal::RatioAtLeast(0.7),
+            (Place::Redis, Self::Drain) => Goal::RatioAtLeast(0.6),
             (Place::Redis, Self::IdleCommands(_)) => Goal::AtMost(1.0),
             (Place::Redis, Self::Memory) => Goal::AtMost((MESSAGE_BYTES + OVERHEAD_BYTES) as f64),
-            (Place::Sqlite, Self::Drain) => Goal::AtLeast(25_000.0),
+            (Place::Sqlite, Self::SubmitInBulk) => Goal::AtLeast(80_000.0),
+            (Place::Sqlite, Self::SubmitSingly) => Goal::AtLeast(50_000.0),
+            (Place::Sqlite, Self::Drain) => Goal::AtLeast(40_000.0),
             _ => Goal::None,
         }
     }
@@ -207,15 +207,7 @@ async fn herd(count: usize) -> Result<Vec<Outcome>, Failure> {
             herd.restart,
         ),
     ];
-    let figure = |(name, unit, goal, sample)| {
-        Outcome::Figure(Figure {
-            name,
-            store: Place::Redis,
-            unit,
-            goal,
-            samples: vec![sample],
-            bare: Vec::new(),
-        })
-    };
+    let figure =
+        |(name, unit, goal, sample)| Outcome::Figure(Figure::of_one(name, unit, goal, sample));
     Ok(figures.into_iter().map(figure).collect())
 }

@@ -10,16 +10,28 @@ use crate::stage::Place;
 pub(crate) enum Goal {
     AtLeast(f64),
     AtMost(f64),
+    /// So many times what the bare script reached in the same run.
+    RatioAtLeast(f64),
     /// Nobody has asked for one.
     None,
 }
 
 impl Goal {
-    fn is_met(self, value: f64) -> Option<bool> {
+    fn is_met(self, value: f64, ratio: f64) -> Option<bool> {
         match self {
             Self::AtLeast(goal) => Some(value >= goal),
             Self::AtMost(goal) => Some(value <= goal),
+            Self::RatioAtLeast(goal) => Some(ratio >= goal),
             Self::None => None,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::AtLeast(goal) => format!(">= {}", short(goal)),
+            Self::AtMost(goal) => format!("<= {}", short(goal)),
+            Self::RatioAtLeast(goal) => format!(">= {goal:.2} x bare"),
+            Self::None => String::new(),
         }
     }
 }
@@ -38,29 +50,42 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
+    /// Of Redis, measured once, with nothing bare beside it.
+    pub(crate) fn of_one(name: &'static str, unit: &'static str, goal: Goal, sample: f64) -> Self {
+        Self {
+            name,
+            store: Place::Redis,
+            unit,
+            goal,
+            samples: vec![sample],
+            bare: Vec::new(),
+        }
+    }
+
     /// The line of a Markdown table.
     pub(crate) fn line(&self) -> String {
-        let [min, median, max] = spread(&self.samples).map(short);
-        let bare = spread(&self.bare)[1];
-        let ratio = spread(&self.samples)[1] / bare;
+        let (of_delayq, of_bare) = (spread(&self.samples), spread(&self.bare)[1]);
+        let ratio = of_delayq[1] / of_bare;
+        let goal = self.goal.text();
+        let met = met(self.goal.is_met(of_delayq[1], ratio));
+        let [min, median, max] = of_delayq.map(short);
         let (bare, ratio) = match self.bare.len() {
             0 => (String::new(), String::new()),
-            _ => (short(bare), format!("{ratio:.2}")),
-        };
-        let goal = match self.goal {
-            Goal::AtLeast(goal) => format!(">= {}", short(goal)),
-            Goal::AtMost(goal) => format!("<= {}", short(goal)),
-            Goal::None => String::new(),
-        };
-        let met = match self.goal.is_met(spread(&self.samples)[1]) {
-            Some(true) => "yes",
-            Some(false) => "**no**",
-            None => "",
+            _ => (short(of_bare), format!("{ratio:.2}")),
         };
         let (store, name, unit) = (self.store.name(), self.name, self.unit);
         format!(
             "| {store} | {name} | {unit} | {goal} | {min} | {median} | {max} | {met} | {bare} | {ratio} |"
         )
+    }
+}
+
+/// How a table says whether a goal is met.
+fn met(is_met: Option<bool>) -> &'static str {
+    match is_met {
+        Some(true) => "yes",
+        Some(false) => "**no**",
+        None => "",
     }
 }
 
@@ -104,6 +129,30 @@ mod tests {
         assert_eq!(shown(&[3.0, 1.0, 2.0]), "[1.0, 2.0, 3.0]");
         assert_eq!(shown(&[5.0]), "[5.0, 5.0, 5.0]");
         assert!(spread(&[])[1].is_nan());
+    }
+
+    #[test]
+    fn a_ratio_goal_is_one_against_the_bare_script_whatever_the_machine_does() {
+        let mut figure = Figure {
+            name: "submit",
+            store: Place::Redis,
+            unit: "tasks/s",
+            goal: Goal::RatioAtLeast(0.8),
+            samples: vec![80_000.0],
+            bare: vec![100_000.0],
+        };
+        assert!(
+            figure
+                .line()
+                .ends_with("| >= 0.80 x bare | 80,000 | 80,000 | 80,000 | yes | 100,000 | 0.80 |"),
+            "{}",
+            figure.line()
+        );
+        figure.bare = vec![101_000.0];
+        assert!(figure.line().contains("**no**"));
+        // Without a bare script there is nothing that such a goal could be met by.
+        figure.bare.clear();
+        assert!(figure.line().contains("**no**"));
     }
 
     #[test]
