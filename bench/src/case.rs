@@ -2,12 +2,12 @@
 
 use crate::Failure;
 use crate::figure::{Figure, Goal};
-use crate::lateness::{self, Lateness};
+use crate::lateness::{self, Lateness, Load};
 use crate::load::{MESSAGE_BYTES, Size};
 use crate::stage::{Place, Stage};
 use crate::{bare_sqlite, herd, resources, throughput};
 
-/// Bytes of Redis memory a task that delayq may take beside the message.
+/// Bytes of Redis memory that a task may take beside the message.
 const OVERHEAD_BYTES: usize = 260;
 /// Types of the process whose idle commands are counted for many types.
 const MANY_TYPES: usize = 10;
@@ -25,8 +25,7 @@ pub(crate) enum Case {
     SubmitInBulk,
     SubmitSingly,
     Drain,
-    /// At so many tasks a second.
-    Lateness(u32),
+    Lateness(Load),
     /// With so many types.
     IdleCommands(usize),
     Memory,
@@ -36,22 +35,23 @@ pub(crate) enum Case {
 
 /// The cases of a store, in their order.
 pub(crate) fn of(place: Place) -> Vec<Case> {
+    let steady = |rate| Case::Lateness(Load::Steady(rate));
     let mut cases = vec![Case::SubmitInBulk, Case::SubmitSingly, Case::Drain];
     match place {
         Place::Redis => {
+            cases.extend([5, 500, 2_000, 20_000].map(steady));
             cases.extend([
-                Case::Lateness(5),
-                Case::Lateness(500),
-                Case::Lateness(2_000),
-            ]);
-            cases.extend([
+                Case::Lateness(Load::Sooner),
                 Case::IdleCommands(1),
                 Case::IdleCommands(MANY_TYPES),
                 Case::Memory,
                 Case::Herd,
             ]);
         }
-        Place::Sqlite => cases.extend([Case::Lateness(5), Case::Lateness(500)]),
+        Place::Sqlite => {
+            cases.extend([5, 500].map(steady));
+            cases.push(Case::Lateness(Load::Sooner));
+        }
         Place::Memory => {}
     }
     cases
@@ -63,7 +63,8 @@ impl Case {
             Self::SubmitInBulk => "submit in bulk",
             Self::SubmitSingly => "submit singly, 64 in flight",
             Self::Drain => "drain of due tasks",
-            Self::Lateness(_) => "lateness",
+            Self::Lateness(Load::Steady(_)) => "lateness",
+            Self::Lateness(Load::Sooner) => "lateness of a sooner task",
             Self::IdleCommands(1) => "idle commands, one type",
             Self::IdleCommands(_) => "idle commands, ten types",
             Self::Memory => "memory",
@@ -73,17 +74,17 @@ impl Case {
 
     pub(crate) async fn measure(self, stage: &Stage, size: &Size) -> Result<Vec<Outcome>, Failure> {
         let figure = match self {
-            Self::Lateness(rate) => {
-                let lateness = lateness::measure(stage, rate, size.span).await?;
+            Self::Lateness(load) => {
+                let lateness = lateness::measure(stage, load, size).await?;
                 return Ok(vec![Outcome::Lateness(lateness)]);
             }
             Self::Herd => return herd(size.herd).await,
-            Self::SubmitInBulk | Self::SubmitSingly | Self::Drain => {
-                self.throughput(stage, size).await?
-            }
             Self::IdleCommands(types) => {
                 let sample = resources::idle_commands(stage, types, size.span).await?;
                 self.figure(stage.place, vec![sample], Vec::new())
+            }
+            Self::SubmitInBulk | Self::SubmitSingly | Self::Drain => {
+                self.throughput(stage, size).await?
             }
             Self::Memory => {
                 let bare = stage.bare_redis().await?.memory(size.memory).await?;

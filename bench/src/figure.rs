@@ -81,7 +81,7 @@ impl Figure {
 }
 
 /// How a table says whether a goal is met.
-fn met(is_met: Option<bool>) -> &'static str {
+pub(crate) fn met(is_met: Option<bool>) -> &'static str {
     match is_met {
         Some(true) => "yes",
         Some(false) => "**no**",

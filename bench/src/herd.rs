@@ -1,7 +1,6 @@
 //! Very many tasks that are due in the same millisecond: what they take, and whom they delay; and a server that is
 //! killed with as many in it.
 
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -13,13 +12,12 @@ use delayq_plugin::{
     TaskSubmitService, TaskWorker, WorkerOptions, hours, millis, open_store, seconds,
 };
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
-use tokio::time::{interval, timeout};
+use tokio::time::interval;
 
 use crate::Failure;
 use crate::bare_redis::rate;
-use crate::lateness::Lateness;
+use crate::child::{Child, Role};
+use crate::lateness::{Lateness, Load};
 use crate::load::{BULK, Message, parts};
 use crate::redis_server::{Persistence, RedisServer};
 use crate::stage::{Place, end};
@@ -28,8 +26,8 @@ use crate::worker::{Counter, Stopwatch};
 const HERD: &str = "herd";
 const OTHER: &str = "other";
 const PROBE: &str = "probe";
-/// How often a task of another type becomes due.
-const OTHERS_EVERY: Duration = millis(20);
+/// Tasks of another type a second.
+const OTHERS: u32 = 50;
 /// A call of the server is slow from here on.
 const SLOW: [&str; 4] = [
     "--slowlog-log-slower-than",
@@ -39,7 +37,6 @@ const SLOW: [&str; 4] = [
 ];
 /// The probe is due while the server is down.
 const PROBE_AFTER: Duration = millis(100);
-const PATIENCE: Duration = seconds(300);
 
 /// What a herd took.
 #[derive(Debug)]
@@ -62,8 +59,8 @@ struct Report {
     repeats: usize,
     others: u64,
     others_early: u64,
-    others_p99_ms: u64,
-    others_max_ms: u64,
+    others_p99_ms: f64,
+    others_max_ms: f64,
     peak_kib: f64,
 }
 
@@ -96,7 +93,10 @@ pub(crate) async fn instance(url: &str, count: usize) -> Result<(), Failure> {
         ),
         counter: Counter::up_to(count),
     };
-    let others = Stopwatch::new(Lateness::new(Place::Redis, 0)?, usize::MAX);
+    let others = Stopwatch::new(
+        Lateness::new(Place::Redis, Load::Steady(OTHERS))?,
+        usize::MAX,
+    );
     let plugin = DelayQueuePlugin::builder()
         .url(url)
         .without_registered_workers()
@@ -117,7 +117,7 @@ pub(crate) async fn instance(url: &str, count: usize) -> Result<(), Failure> {
         others: lateness.histogram.len() + lateness.early,
         others_early: lateness.early,
         others_p99_ms: lateness.percentile_ms(99.0),
-        others_max_ms: lateness.histogram.max(),
+        others_max_ms: lateness.percentile_ms(100.0),
         peak_kib: peak_kib()?,
     };
     end(plugin).await;
@@ -136,8 +136,11 @@ fn peak_kib() -> Result<f64, Failure> {
 
 pub(crate) async fn measure(count: usize) -> Result<Herd, Failure> {
     let server = RedisServer::start(Persistence::EverySecond, &SLOW);
-    let (mut child, mut lines) = start(&server.url(), count)?;
-    expect(&mut lines, "up").await?;
+    let mut child = Child::start(&Role::Herd {
+        url: server.url(),
+        count,
+    })?;
+    child.expect("up").await?;
     let store = open_store(&server.url(), StoreOptions::default()).await?;
     let tasks = TaskSubmitService::new(store);
     tasks.pause(HERD, None).await?;
@@ -151,11 +154,11 @@ pub(crate) async fn measure(count: usize) -> Result<Herd, Failure> {
     let other_tasks = tokio::spawn(send_others(tasks.clone()));
     let started = Instant::now();
     tasks.resume(HERD).await?;
-    expect(&mut lines, "run").await?;
+    child.expect("run").await?;
     let rate = rate(count, started);
-    let report: Report = serde_json::from_str(&line(&mut lines).await?)?;
+    let report: Report = serde_json::from_str(&child.line().await?)?;
     other_tasks.abort();
-    child.wait().await?;
+    child.end().await?;
     let slow = slow_calls(&redis)?;
     println!("    {count} due at once: {report:?}");
     println!(
@@ -172,37 +175,9 @@ pub(crate) async fn measure(count: usize) -> Result<Herd, Failure> {
         memory: report.peak_kib / 1024.0,
         #[allow(clippy::cast_precision_loss, reason = "a few calls")]
         slow_calls: slow.len() as f64,
-        #[allow(clippy::cast_precision_loss, reason = "a few seconds")]
-        others_p99: report.others_p99_ms as f64,
+        others_p99: report.others_p99_ms,
         restart: restart(count).await?,
     })
-}
-
-fn start(url: &str, count: usize) -> Result<(Child, Lines<BufReader<ChildStdout>>), Failure> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command
-        .arg("--herd-instance")
-        .arg(url)
-        .arg("--herd-count")
-        .arg(count.to_string())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true);
-    let mut child = command.spawn()?;
-    let output = child.stdout.take().ok_or("the output is piped")?;
-    Ok((child, BufReader::new(output).lines()))
-}
-
-async fn line(lines: &mut Lines<BufReader<ChildStdout>>) -> Result<String, Failure> {
-    let line = timeout(PATIENCE, lines.next_line()).await??;
-    line.ok_or_else(|| "the process with the workers has ended".into())
-}
-
-async fn expect(lines: &mut Lines<BufReader<ChildStdout>>, word: &str) -> Result<(), Failure> {
-    let line = line(lines).await?;
-    if line == word {
-        return Ok(());
-    }
-    Err(format!("the process with the workers said {line:?}, not {word:?}").into())
 }
 
 async fn gather(
@@ -225,7 +200,7 @@ async fn gather(
 
 /// Until it is aborted.
 async fn send_others(tasks: TaskSubmitService) -> Result<(), Failure> {
-    let mut every = interval(OTHERS_EVERY);
+    let mut every = interval(seconds(1) / OTHERS);
     loop {
         every.tick().await;
         tasks

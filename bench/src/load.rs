@@ -31,6 +31,8 @@ pub(crate) struct Size {
     pub(crate) memory: usize,
     /// Tasks that are due at once.
     pub(crate) herd: usize,
+    /// Tasks that are sent while the handler sleeps.
+    pub(crate) sooner: usize,
     /// How long tasks are sent when lateness is measured, and how long an idle process is watched.
     pub(crate) span: Duration,
 }
@@ -43,6 +45,7 @@ impl Size {
         drain: 100_000,
         memory: 100_000,
         herd: 1_000_000,
+        sooner: 200,
         span: Duration::from_secs(30),
     };
 
@@ -55,7 +58,8 @@ impl Size {
         // As many as in full: a hash table takes a share that depends on its size.
         memory: 100_000,
         herd: 100_000,
-        span: Duration::from_secs(6),
+        sooner: 20,
+        span: Duration::from_secs(4),
     };
 }
 

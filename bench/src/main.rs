@@ -10,6 +10,7 @@
 mod bare_redis;
 mod bare_sqlite;
 mod case;
+mod child;
 mod document;
 mod figure;
 mod herd;
@@ -27,8 +28,10 @@ mod plot;
 mod redis_server;
 mod report;
 mod resources;
+mod sender;
 mod stage;
 mod throughput;
+mod wall;
 mod worker;
 
 use std::path::PathBuf;
@@ -36,6 +39,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 
+use crate::child::Role;
 use crate::load::Size;
 use crate::machine::Machine;
 use crate::report::Report;
@@ -60,11 +64,9 @@ struct Args {
     /// Write all measurements to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// A process of the case `herd`: serves the store of this URL.
-    #[arg(long, hide = true, requires = "herd_count")]
-    herd_instance: Option<String>,
+    /// Instead of measuring: be the other process of a case, as this JSON says.
     #[arg(long, hide = true)]
-    herd_count: Option<usize>,
+    role: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -98,8 +100,8 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> Result<(), Failure> {
-    if let (Some(url), Some(count)) = (&args.herd_instance, args.herd_count) {
-        return herd::instance(url, count).await;
+    if let Some(role) = &args.role {
+        return serde_json::from_str::<Role>(role)?.play().await;
     }
     let size = if args.quick { Size::QUICK } else { Size::FULL };
     let wanted = args.case.as_deref().unwrap_or("");

@@ -38,7 +38,7 @@ impl Report {
                 self.figures.push(figure);
             }
             Outcome::Lateness(lateness) => {
-                println!("    {}", line(&lateness));
+                println!("    {}", lateness.line());
                 self.lateness.push(lateness);
             }
         }
@@ -52,10 +52,8 @@ impl Report {
         ];
         lines.extend(self.figures.iter().map(Figure::line));
         lines.push(String::new());
-        let head = "| store | tasks/s | tasks | early | min ms | p50 | p90 | p99 | p99.9 | max |";
-        lines.push(head.to_owned());
-        lines.push("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|".to_owned());
-        lines.extend(self.lateness.iter().map(line));
+        lines.extend(Lateness::HEAD.map(str::to_owned));
+        lines.extend(self.lateness.iter().map(Lateness::line));
         lines.join("\n")
     }
 
@@ -68,20 +66,4 @@ impl Report {
         });
         Ok(serde_json::to_string_pretty(&report)? + "\n")
     }
-}
-
-fn line(lateness: &Lateness) -> String {
-    let Lateness {
-        place,
-        rate,
-        histogram,
-        early,
-        min_ms,
-    } = lateness;
-    let tasks = histogram.len() + early;
-    let [p50, p90, p99, p999] = [50.0, 90.0, 99.0, 99.9].map(|p| lateness.percentile_ms(p));
-    let (store, max) = (place.name(), histogram.max());
-    format!(
-        "| {store} | {rate} | {tasks} | {early} | {min_ms} | {p50} | {p90} | {p99} | {p999} | {max} |"
-    )
 }

@@ -4,8 +4,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use delayq_plugin::{DelayQueuePlugin, Namespace, TaskWorker, WorkerOptions};
-use serde::Serialize;
+use delayq_plugin::store::StoreOptions;
+use delayq_plugin::{
+    DelayQueuePlugin, DelayQueuePluginBuilder, Namespace, TaskSubmitService, TaskWorker,
+    WorkerOptions,
+};
+use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use crate::Failure;
@@ -100,7 +104,7 @@ impl Stage {
             Place::Sqlite => format!("sqlite:{}", self.file(run).display()),
             Place::Memory => "memory:?durability=memory".to_owned(),
         };
-        let namespace = Namespace::new(format!("bench-{run}"))?;
+        let namespace = format!("bench-{run}");
         Ok(Site { url, namespace })
     }
 
@@ -129,20 +133,17 @@ impl Stage {
     }
 }
 
-/// A clean place in a store.
-#[derive(Debug)]
+/// A clean place in a store, which a process can tell another one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Site {
     url: String,
-    namespace: Namespace,
+    namespace: String,
 }
 
 impl Site {
     /// A plugin with default settings and one worker.
     pub(crate) async fn plugin(self, worker: impl TaskWorker) -> Result<DelayQueuePlugin, Failure> {
-        let plugin = DelayQueuePlugin::builder()
-            .url(self.url)
-            .namespace(self.namespace);
-        let plugin = plugin.without_registered_workers();
+        let plugin = self.builder()?;
         Ok(plugin
             .worker(TASK_TYPE, WorkerOptions::default(), worker)
             .start()
@@ -155,15 +156,28 @@ impl Site {
         types: usize,
         worker: impl TaskWorker + Clone,
     ) -> Result<DelayQueuePlugin, Failure> {
-        let mut plugin = DelayQueuePlugin::builder()
-            .url(self.url)
-            .namespace(self.namespace)
-            .without_registered_workers();
+        let mut plugin = self.builder()?;
         for number in 0..types {
             let task_type = format!("{TASK_TYPE}.{number}");
             plugin = plugin.worker(task_type, WorkerOptions::default(), worker.clone());
         }
         Ok(plugin.start().await?)
+    }
+
+    fn builder(self) -> Result<DelayQueuePluginBuilder, Failure> {
+        Ok(DelayQueuePlugin::builder()
+            .url(self.url)
+            .namespace(Namespace::new(self.namespace)?)
+            .without_registered_workers())
+    }
+
+    /// A service with default settings, without a plugin.
+    pub(crate) async fn sender(self) -> Result<TaskSubmitService, Failure> {
+        let options = StoreOptions {
+            namespace: Namespace::new(self.namespace)?,
+            ..StoreOptions::default()
+        };
+        Ok(TaskSubmitService::connect(&self.url, options).await?)
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use delayq_plugin::{Clock, SystemClock, TaskContext, TaskResult, TaskWorker};
+use delayq_plugin::{TaskContext, TaskResult, TaskWorker};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::Failure;
 use crate::lateness::Lateness;
+use crate::wall::now_us;
 
 /// How long the last task may keep everybody waiting.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -81,11 +82,12 @@ impl Stopwatch {
 #[async_trait]
 impl TaskWorker for Stopwatch {
     async fn invoke(&self, _message: &str, cx: &TaskContext) -> TaskResult {
-        let late_ms = SystemClock.now().as_millis() - cx.due_at().as_millis();
+        let started_us = now_us();
+        let late_us = started_us - cx.due_at().as_millis() * 1_000;
         self.lateness
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .record(late_ms);
+            .record(late_us);
         self.counter.count();
         Ok(())
     }
