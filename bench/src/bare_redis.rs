@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::Failure;
+use crate::latency::Latency;
 use crate::load::{BULK, IN_FLIGHT, Message, STEP, parts};
 
 const SUBMIT: &str = include_str!("lua/submit.lua");
@@ -147,11 +148,51 @@ impl BareRedis {
         Ok(rate(count, started))
     }
 
+    /// Microseconds that one task in a call of its own takes at the median, one after the other.
+    pub(crate) async fn submit_latency(&mut self, count: usize) -> Result<f64, Failure> {
+        self.wipe().await?;
+        let mut caller = self.clone();
+        let calls = tokio::spawn(async move {
+            let mut latency = Latency::new()?;
+            for number in 0..count {
+                let call = caller.submit_call(&[number], HOUR_MS)?;
+                let started = Instant::now();
+                call.query_async::<()>(&mut caller.connection).await?;
+                latency.record(started);
+            }
+            Ok::<_, Failure>(latency.median_us())
+        });
+        calls.await?
+    }
+
     /// Tasks a second, claimed and settled.
     pub(crate) async fn drain(&mut self, count: usize) -> Result<f64, Failure> {
         self.wipe().await?;
         self.submit_all(count, 0).await?;
         let started = Instant::now();
+        self.run_all(count).await?;
+        Ok(rate(count, started))
+    }
+
+    /// Microseconds of the server's main thread for a task that is submitted in bulk, claimed, settled.
+    pub(crate) async fn life_cpu(&mut self, count: usize) -> Result<f64, Failure> {
+        self.wipe().await?;
+        let before = self.cpu_time().await?;
+        self.submit_all(count, 0).await?;
+        self.run_all(count).await?;
+        Ok(cpu_us_each(before, self.cpu_time().await?, count))
+    }
+
+    /// How long the server's main thread has run, which is the one that runs the commands.
+    pub(crate) async fn cpu_time(&mut self) -> Result<Duration, Failure> {
+        let mut time = Duration::ZERO;
+        for field in ["used_cpu_user_main_thread", "used_cpu_sys_main_thread"] {
+            time += Duration::from_secs_f64(self.info("cpu", field).await?.parse()?);
+        }
+        Ok(time)
+    }
+
+    async fn run_all(&mut self, count: usize) -> Result<(), Failure> {
         let (mut done, mut held) = (0, Vec::new());
         while done < count {
             let mut pipeline = Pipeline::new();
@@ -167,7 +208,7 @@ impl BareRedis {
             }
             held = ids;
         }
-        Ok(rate(count, started))
+        Ok(())
     }
 
     fn submit_call(&self, numbers: &[usize], delay_ms: i64) -> Result<Cmd, Failure> {
@@ -209,6 +250,12 @@ impl BareRedis {
 #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 pub(crate) fn bytes_each(after: u64, before: u64, count: usize) -> f64 {
     after.saturating_sub(before) as f64 / count as f64
+}
+
+/// Microseconds of a processor for each of `count` tasks, between two readings.
+#[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+pub(crate) fn cpu_us_each(before: Duration, after: Duration, count: usize) -> f64 {
+    after.saturating_sub(before).as_secs_f64() * 1e6 / count as f64
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]

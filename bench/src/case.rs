@@ -5,12 +5,14 @@ use crate::figure::{Figure, Goal};
 use crate::lateness::{self, Lateness, Load};
 use crate::load::{MESSAGE_BYTES, Size};
 use crate::stage::{Place, Stage};
-use crate::{bare_sqlite, herd, resources, throughput};
+use crate::{backlog, bare_sqlite, herd, latency, resources, throughput};
 
 /// Bytes of Redis memory that a task may take beside the message.
 const OVERHEAD_BYTES: usize = 260;
 /// Types of the process whose idle commands are counted for many types.
 const MANY_TYPES: usize = 10;
+/// Types of the drain over several.
+const SEVERAL_TYPES: usize = 16;
 
 /// What a case yields.
 #[derive(Debug)]
@@ -24,7 +26,12 @@ pub(crate) enum Outcome {
 pub(crate) enum Case {
     SubmitInBulk,
     SubmitSingly,
-    Drain,
+    /// By one caller, one after the other.
+    SubmitAlone,
+    /// Of so many types.
+    Drain(usize),
+    /// What a task's whole life costs the server.
+    LifeCpu,
     Lateness(Load),
     /// With so many types.
     IdleCommands(usize),
@@ -36,9 +43,11 @@ pub(crate) enum Case {
 /// The cases of a store, in their order.
 pub(crate) fn of(place: Place) -> Vec<Case> {
     let steady = |rate| Case::Lateness(Load::Steady(rate));
-    let mut cases = vec![Case::SubmitInBulk, Case::SubmitSingly, Case::Drain];
+    let mut cases = vec![Case::SubmitInBulk, Case::SubmitSingly, Case::Drain(1)];
     match place {
         Place::Redis => {
+            cases.insert(2, Case::SubmitAlone);
+            cases.extend([Case::Drain(SEVERAL_TYPES), Case::LifeCpu]);
             cases.extend([5, 500, 2_000, 20_000].map(steady));
             cases.extend([
                 Case::Lateness(Load::Sooner),
@@ -62,7 +71,10 @@ impl Case {
         match self {
             Self::SubmitInBulk => "submit in bulk",
             Self::SubmitSingly => "submit singly, 64 in flight",
-            Self::Drain => "drain of due tasks",
+            Self::SubmitAlone => "submit singly, one after the other, p50",
+            Self::Drain(1) => "drain of due tasks",
+            Self::Drain(_) => "drain of due tasks, 16 types",
+            Self::LifeCpu => "processor time of the server, whole life",
             Self::Lateness(Load::Steady(_)) => "lateness",
             Self::Lateness(Load::Sooner) => "lateness of a sooner task",
             Self::IdleCommands(1) => "idle commands, one type",
@@ -83,9 +95,11 @@ impl Case {
                 let sample = resources::idle_commands(stage, types, size.span).await?;
                 self.figure(stage.place, vec![sample], Vec::new())
             }
-            Self::SubmitInBulk | Self::SubmitSingly | Self::Drain => {
-                self.throughput(stage, size).await?
-            }
+            Self::SubmitInBulk
+            | Self::SubmitSingly
+            | Self::SubmitAlone
+            | Self::Drain(_)
+            | Self::LifeCpu => self.in_turns(stage, size).await?,
             Self::Memory => {
                 let bare = stage.bare_redis().await?.memory(size.memory).await?;
                 let sample = resources::memory(stage, size.memory).await?;
@@ -96,7 +110,7 @@ impl Case {
     }
 
     /// Rounds of delayq and of the bare script take turns, so that both see the same machine.
-    async fn throughput(self, stage: &Stage, size: &Size) -> Result<Figure, Failure> {
+    async fn in_turns(self, stage: &Stage, size: &Size) -> Result<Figure, Failure> {
         let (mut samples, mut bare) = (Vec::new(), Vec::new());
         for round in 0..=size.rounds {
             let ceiling = self.bare_round(stage, size).await?;
@@ -114,7 +128,10 @@ impl Case {
         match self {
             Self::SubmitInBulk => throughput::submit_in_bulk(stage, size.bulk).await,
             Self::SubmitSingly => throughput::submit_singly(stage, size.single).await,
-            _ => throughput::drain(stage, size.drain).await,
+            Self::SubmitAlone => latency::of_send(stage, size.alone).await,
+            Self::LifeCpu => backlog::life_cpu(stage, size.drain).await,
+            Self::Drain(types) => throughput::drain(stage, types, size.drain).await,
+            _ => Err(format!("{} has no rounds", self.name()).into()),
         }
     }
 
@@ -126,6 +143,8 @@ impl Case {
                 match case {
                     Self::SubmitInBulk => redis.submit_in_bulk(size.bulk).await?,
                     Self::SubmitSingly => redis.submit_singly(size.single).await?,
+                    Self::SubmitAlone => redis.submit_latency(size.alone).await?,
+                    Self::LifeCpu => redis.life_cpu(size.drain).await?,
                     _ => redis.drain(size.drain).await?,
                 }
             }
@@ -143,6 +162,8 @@ impl Case {
 
     fn figure(self, store: Place, samples: Vec<f64>, bare: Vec<f64>) -> Figure {
         let unit = match self {
+            Self::SubmitAlone => "µs",
+            Self::LifeCpu => "µs/task",
             Self::IdleCommands(_) => "commands/s and type",
             Self::Memory => "bytes/task",
             _ => "tasks/s",
@@ -162,12 +183,14 @@ impl Case {
         match (store, self) {
             (Place::Redis, Self::SubmitInBulk) => Goal::RatioAtLeast(0.8),
             (Place::Redis, Self::SubmitSingly) => Goal::RatioAtLeast(0.7),
-            (Place::Redis, Self::Drain) => Goal::RatioAtLeast(0.6),
+            (Place::Redis, Self::SubmitAlone) => Goal::RatioAtMost(1.3),
+            (Place::Redis, Self::Drain(_)) => Goal::RatioAtLeast(0.6),
+            (Place::Redis, Self::LifeCpu) => Goal::AtMost(8.0),
             (Place::Redis, Self::IdleCommands(_)) => Goal::AtMost(1.0),
             (Place::Redis, Self::Memory) => Goal::AtMost((MESSAGE_BYTES + OVERHEAD_BYTES) as f64),
             (Place::Sqlite, Self::SubmitInBulk) => Goal::AtLeast(80_000.0),
             (Place::Sqlite, Self::SubmitSingly) => Goal::AtLeast(50_000.0),
-            (Place::Sqlite, Self::Drain) => Goal::AtLeast(40_000.0),
+            (Place::Sqlite, Self::Drain(1)) => Goal::AtLeast(40_000.0),
             _ => Goal::None,
         }
     }

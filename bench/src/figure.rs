@@ -12,6 +12,7 @@ pub(crate) enum Goal {
     AtMost(f64),
     /// So many times what the bare script reached in the same run.
     RatioAtLeast(f64),
+    RatioAtMost(f64),
     /// Nobody has asked for one.
     None,
 }
@@ -22,6 +23,7 @@ impl Goal {
             Self::AtLeast(goal) => Some(value >= goal),
             Self::AtMost(goal) => Some(value <= goal),
             Self::RatioAtLeast(goal) => Some(ratio >= goal),
+            Self::RatioAtMost(goal) => Some(ratio <= goal),
             Self::None => None,
         }
     }
@@ -31,6 +33,7 @@ impl Goal {
             Self::AtLeast(goal) => format!(">= {}", short(goal)),
             Self::AtMost(goal) => format!("<= {}", short(goal)),
             Self::RatioAtLeast(goal) => format!(">= {goal:.2} x bare"),
+            Self::RatioAtMost(goal) => format!("<= {goal:.2} x bare"),
             Self::None => String::new(),
         }
     }
@@ -149,6 +152,11 @@ mod tests {
             figure.line()
         );
         figure.bare = vec![101_000.0];
+        assert!(figure.line().contains("**no**"));
+        figure.goal = Goal::RatioAtMost(1.3);
+        assert!(figure.line().contains("| <= 1.30 x bare |"));
+        assert!(figure.line().contains("| yes |"));
+        figure.samples = vec![140_000.0];
         assert!(figure.line().contains("**no**"));
         // Without a bare script there is nothing that such a goal could be met by.
         figure.bare.clear();

@@ -1,11 +1,12 @@
 //! What is sent: how much of it, and what it looks like.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use delayq_plugin::{DelayQueueJob, Error, hours};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-/// The type of all tasks.
+/// The type of all tasks, where there is one.
 pub(crate) const TASK_TYPE: &str = "bench.task";
 /// Bytes of a message as JSON.
 pub(crate) const MESSAGE_BYTES: usize = 200;
@@ -25,6 +26,8 @@ pub(crate) struct Size {
     pub(crate) bulk: usize,
     /// Tasks of a round of single ones.
     pub(crate) single: usize,
+    /// Tasks of a round of single ones by one caller.
+    pub(crate) alone: usize,
     /// Tasks of a round of draining.
     pub(crate) drain: usize,
     /// Tasks whose memory is measured.
@@ -42,6 +45,7 @@ impl Size {
         rounds: 5,
         bulk: 200_000,
         single: 100_000,
+        alone: 20_000,
         drain: 100_000,
         memory: 100_000,
         herd: 1_000_000,
@@ -54,6 +58,7 @@ impl Size {
         rounds: 2,
         bulk: 20_000,
         single: 10_000,
+        alone: 2_000,
         drain: 10_000,
         // As many as in full: a hash table takes a share that depends on its size.
         memory: 100_000,
@@ -64,12 +69,12 @@ impl Size {
 }
 
 /// A message of exactly [`MESSAGE_BYTES`] as JSON, such as a shop would send.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Message {
     order: String,
     customer: String,
-    reason: &'static str,
-    note: &'static str,
+    reason: Cow<'static, str>,
+    note: Cow<'static, str>,
 }
 
 impl Message {
@@ -77,8 +82,9 @@ impl Message {
         Self {
             order: format!("order-{:010}", number % 10_000_000_000),
             customer: format!("customer-{:08}", number % 100_000_000),
-            reason: "the payment did not arrive in time",
-            note: "goods reserved in warehouse 17, shelf 120; release them, then write to the customers.",
+            reason: "the payment did not arrive in time".into(),
+            note: "goods reserved in warehouse 17, shelf 120; release them, then write to the customers."
+                .into(),
         }
     }
 }
@@ -88,9 +94,11 @@ pub(crate) fn later(number: usize) -> Result<DelayQueueJob, Error> {
     Ok(DelayQueueJob::new(TASK_TYPE, &Message::new(number))?.after(hours(1)))
 }
 
-/// A job that is due at once.
-pub(crate) fn now(number: usize) -> Result<DelayQueueJob, Error> {
-    DelayQueueJob::new(TASK_TYPE, &Message::new(number))
+/// The types of a process that serves so many.
+pub(crate) fn types(count: usize) -> Vec<String> {
+    (0..count)
+        .map(|number| format!("{TASK_TYPE}.{number}"))
+        .collect()
 }
 
 /// `from..to` in parts of at most `size`.

@@ -7,6 +7,7 @@
     reason = "printing is what this program is for"
 )]
 
+mod backlog;
 mod bare_redis;
 mod bare_sqlite;
 mod case;
@@ -14,6 +15,7 @@ mod child;
 mod document;
 mod figure;
 mod herd;
+mod latency;
 mod lateness;
 mod load;
 mod machine;

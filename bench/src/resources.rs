@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::Failure;
 use crate::bare_redis::{SETTLED, bytes_each};
-use crate::load::{BULK, Message, TASK_TYPE, parts};
+use crate::load::{self, BULK, Message, TASK_TYPE, parts};
 use crate::stage::{Stage, end};
 use crate::worker::Counter;
 
@@ -29,7 +29,7 @@ pub(crate) async fn idle_commands(
     let plugin = stage
         .site()
         .await?
-        .plugin_of_types(types, Counter::up_to(0))
+        .plugin_of_types(&load::types(types), Counter::up_to(0))
         .await?;
     sleep(SETTLED).await;
     let sent = sent_by_clients(stage.redis()?.port(), span).await?;

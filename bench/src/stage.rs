@@ -150,15 +150,14 @@ impl Site {
             .await?)
     }
 
-    /// A plugin with default settings and a worker for each of so many types.
+    /// A plugin with default settings and a worker for each of these types.
     pub(crate) async fn plugin_of_types(
         self,
-        types: usize,
+        types: &[String],
         worker: impl TaskWorker + Clone,
     ) -> Result<DelayQueuePlugin, Failure> {
         let mut plugin = self.builder()?;
-        for number in 0..types {
-            let task_type = format!("{TASK_TYPE}.{number}");
+        for task_type in types {
             plugin = plugin.worker(task_type, WorkerOptions::default(), worker.clone());
         }
         Ok(plugin.start().await?)

@@ -1,13 +1,14 @@
 //! How many tasks a second: submitted in bulk, submitted singly, run.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use delayq_plugin::{Receipt, TaskSubmitService};
+use delayq_plugin::Receipt;
 use tokio::task::JoinSet;
 
 use crate::Failure;
+use crate::backlog::Backlog;
 use crate::bare_redis::rate;
-use crate::load::{self, BULK, IN_FLIGHT, TASK_TYPE, parts};
+use crate::load::{self, BULK, IN_FLIGHT, parts};
 use crate::stage::{Stage, end};
 use crate::worker::Counter;
 
@@ -47,39 +48,23 @@ pub(crate) async fn submit_singly(stage: &Stage, count: usize) -> Result<f64, Fa
     Ok(rate)
 }
 
-/// Tasks a second that are claimed, run by an empty worker and settled. They wait behind a pause until
-/// all are there.
-pub(crate) async fn drain(stage: &Stage, count: usize) -> Result<f64, Failure> {
-    let worker = Counter::up_to(count);
-    let plugin = stage.site().await?.plugin(worker.clone()).await?;
-    let tasks = plugin.submit_service();
-    tasks.pause(TASK_TYPE, None).await?;
-    for bulk in parts(count, BULK) {
-        let jobs = bulk.map(load::now).collect::<Result<Vec<_>, _>>()?;
-        all_accepted(tasks.send_all(jobs).await)?;
-    }
+/// Tasks a second that are claimed, run by a typed worker that does nothing, and settled.
+pub(crate) async fn drain(stage: &Stage, types: usize, count: usize) -> Result<f64, Failure> {
+    let backlog = Backlog::of(stage, types, count).await?;
+    backlog.send().await?;
     let started = Instant::now();
-    tasks.resume(TASK_TYPE).await?;
-    worker.wait().await?;
-    all_settled(&tasks).await?;
+    backlog.run().await?;
     let rate = rate(count, started);
-    end(plugin).await;
+    backlog.end().await;
     Ok(rate)
 }
 
-fn all_accepted(results: Vec<Result<Receipt, delayq_plugin::Error>>) -> Result<(), Failure> {
+/// The first that was not.
+pub(crate) fn all_accepted(
+    results: Vec<Result<Receipt, delayq_plugin::Error>>,
+) -> Result<(), Failure> {
     for result in results {
         result?;
     }
     Ok(())
-}
-
-async fn all_settled(tasks: &TaskSubmitService) -> Result<(), Failure> {
-    loop {
-        let stats = tasks.stats(TASK_TYPE).await?;
-        if stats.scheduled + stats.running == 0 {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
 }

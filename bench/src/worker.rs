@@ -1,16 +1,17 @@
-//! The workers: an empty one that counts, and one that looks at the clock.
+//! The workers: one that only counts, one that reads its message as well, and one that looks at the clock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use delayq_plugin::{TaskContext, TaskResult, TaskWorker};
+use delayq_plugin::{Json, TaskContext, TaskResult, TaskWorker};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::Failure;
 use crate::lateness::Lateness;
+use crate::load::Message;
 use crate::wall::now_us;
 
 /// How long the last task may keep everybody waiting.
@@ -52,6 +53,19 @@ impl Counter {
 impl TaskWorker for Counter {
     async fn invoke(&self, _message: &str, _cx: &TaskContext) -> TaskResult {
         self.count();
+        Ok(())
+    }
+}
+
+/// A typed worker that does nothing: reads its message, and counts.
+#[derive(Clone, Debug)]
+pub(crate) struct Typed(pub(crate) Counter);
+
+#[async_trait]
+impl TaskWorker for Typed {
+    async fn invoke(&self, message: &str, _cx: &TaskContext) -> TaskResult {
+        let Json(_read) = Json::<Message>::from_message(message.as_bytes())?;
+        self.0.count();
         Ok(())
     }
 }
