@@ -26,7 +26,9 @@ impl Backlog {
     pub(crate) async fn of(stage: &Stage, types: usize, count: usize) -> Result<Self, Failure> {
         let (worker, types) = (Counter::up_to(count), load::types(types));
         let site = stage.site().await?;
-        let plugin = site.plugin_of_types(&types, Typed(worker.clone())).await?;
+        let plugin = site
+            .plugin_of_types(&types, Typed(worker.clone()), |settings| settings)
+            .await?;
         let tasks = plugin.submit_service();
         for task_type in &types {
             tasks.pause(task_type, None).await?;

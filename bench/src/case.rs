@@ -5,12 +5,10 @@ use crate::figure::{Figure, Goal};
 use crate::lateness::{self, Lateness, Load};
 use crate::load::{MESSAGE_BYTES, Size};
 use crate::stage::{Place, Stage};
-use crate::{backlog, bare_sqlite, herd, latency, resources, throughput};
+use crate::{backlog, bare_sqlite, herd, idle, latency, memory, throughput};
 
 /// Bytes of Redis memory that a task may take beside the message.
 const OVERHEAD_BYTES: usize = 260;
-/// Types of the process whose idle commands are counted for many types.
-const MANY_TYPES: usize = 10;
 /// Types of the drain over several.
 const SEVERAL_TYPES: usize = 16;
 
@@ -33,8 +31,7 @@ pub(crate) enum Case {
     /// What a task's whole life costs the server.
     LifeCpu,
     Lateness(Load),
-    /// With so many types.
-    IdleCommands(usize),
+    Idle,
     Memory,
     /// Very many due at once.
     Herd,
@@ -51,8 +48,7 @@ pub(crate) fn of(place: Place) -> Vec<Case> {
             cases.extend([5, 500, 2_000, 20_000].map(steady));
             cases.extend([
                 Case::Lateness(Load::Sooner),
-                Case::IdleCommands(1),
-                Case::IdleCommands(MANY_TYPES),
+                Case::Idle,
                 Case::Memory,
                 Case::Herd,
             ]);
@@ -77,8 +73,7 @@ impl Case {
             Self::LifeCpu => "processor time of the server, whole life",
             Self::Lateness(Load::Steady(_)) => "lateness",
             Self::Lateness(Load::Sooner) => "lateness of a sooner task",
-            Self::IdleCommands(1) => "idle commands, one type",
-            Self::IdleCommands(_) => "idle commands, ten types",
+            Self::Idle => "idle",
             Self::Memory => "memory",
             Self::Herd => "herd",
         }
@@ -91,9 +86,9 @@ impl Case {
                 return Ok(vec![Outcome::Lateness(lateness)]);
             }
             Self::Herd => return herd(size.herd).await,
-            Self::IdleCommands(types) => {
-                let sample = resources::idle_commands(stage, types, size.span).await?;
-                self.figure(stage.place, vec![sample], Vec::new())
+            Self::Idle => {
+                let figures = idle::figures(stage, size.span).await?;
+                return Ok(figures.into_iter().map(Outcome::Figure).collect());
             }
             Self::SubmitInBulk
             | Self::SubmitSingly
@@ -102,7 +97,7 @@ impl Case {
             | Self::LifeCpu => self.in_turns(stage, size).await?,
             Self::Memory => {
                 let bare = stage.bare_redis().await?.memory(size.memory).await?;
-                let sample = resources::memory(stage, size.memory).await?;
+                let sample = memory::measure(stage, size.memory).await?;
                 self.figure(stage.place, vec![sample], vec![bare])
             }
         };
@@ -164,7 +159,6 @@ impl Case {
         let unit = match self {
             Self::SubmitAlone => "µs",
             Self::LifeCpu => "µs/task",
-            Self::IdleCommands(_) => "commands/s and type",
             Self::Memory => "bytes/task",
             _ => "tasks/s",
         };
@@ -186,7 +180,6 @@ impl Case {
             (Place::Redis, Self::SubmitAlone) => Goal::RatioAtMost(1.3),
             (Place::Redis, Self::Drain(_)) => Goal::RatioAtLeast(0.6),
             (Place::Redis, Self::LifeCpu) => Goal::AtMost(8.0),
-            (Place::Redis, Self::IdleCommands(_)) => Goal::AtMost(1.0),
             (Place::Redis, Self::Memory) => Goal::AtMost((MESSAGE_BYTES + OVERHEAD_BYTES) as f64),
             (Place::Sqlite, Self::SubmitInBulk) => Goal::AtLeast(80_000.0),
             (Place::Sqlite, Self::SubmitSingly) => Goal::AtLeast(50_000.0),

@@ -1,5 +1,6 @@
 //! Processes of the benchmark beside the one that measures: what each does, and the lines that they say.
 
+use std::io::Read;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::Failure;
 use crate::stage::Site;
-use crate::{herd, sender};
+use crate::{herd, idle, sender};
 
 /// How long a process may keep everybody waiting for a line.
 const PATIENCE: Duration = seconds(300);
@@ -23,6 +24,8 @@ pub(crate) enum Role {
     Herd { url: String, count: usize },
     /// Sends tasks at a steady pace.
     Sender { site: Site, pace: sender::Pace },
+    /// Serves so many types and has nothing to do.
+    Idler { site: Site, types: usize },
 }
 
 impl Role {
@@ -31,8 +34,15 @@ impl Role {
         match self {
             Self::Herd { url, count } => herd::instance(&url, count).await,
             Self::Sender { site, pace } => sender::send(site, pace).await,
+            Self::Idler { site, types } => idle::instance(site, types).await,
         }
     }
+}
+
+/// Returns when the process that measures wants this one to end, or has ended itself.
+pub(crate) async fn told_to_end() -> Result<(), Failure> {
+    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
+    Ok(())
 }
 
 /// A process with a role; killed when it is dropped.
@@ -51,6 +61,11 @@ impl Child {
         let output = process.stdout.take().ok_or("the output is piped")?;
         let lines = BufReader::new(output).lines();
         Ok(Self { process, lines })
+    }
+
+    pub(crate) fn pid(&self) -> Result<u32, Failure> {
+        let pid = self.process.id();
+        pid.ok_or_else(|| "the other process has ended".into())
     }
 
     /// The next line that it says.

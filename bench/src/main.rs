@@ -15,11 +15,14 @@ mod child;
 mod document;
 mod figure;
 mod herd;
+mod idle;
 mod latency;
 mod lateness;
 mod load;
 mod machine;
+mod memory;
 mod plot;
+mod process;
 // One server fixture for tests and benchmark, without the rest of the tests' dependencies.
 #[allow(
     dead_code,
@@ -29,7 +32,6 @@ mod plot;
 #[path = "../../tests/src/redis_server.rs"]
 mod redis_server;
 mod report;
-mod resources;
 mod sender;
 mod stage;
 mod throughput;

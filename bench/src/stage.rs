@@ -150,13 +150,14 @@ impl Site {
             .await?)
     }
 
-    /// A plugin with default settings and a worker for each of these types.
+    /// A plugin with a worker for each of these types, and other settings as `set` changes them.
     pub(crate) async fn plugin_of_types(
         self,
         types: &[String],
         worker: impl TaskWorker + Clone,
+        set: impl FnOnce(DelayQueuePluginBuilder) -> DelayQueuePluginBuilder,
     ) -> Result<DelayQueuePlugin, Failure> {
-        let mut plugin = self.builder()?;
+        let mut plugin = set(self.builder()?);
         for task_type in types {
             plugin = plugin.worker(task_type, WorkerOptions::default(), worker.clone());
         }
