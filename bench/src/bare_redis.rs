@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use delayq_plugin::{Clock, SystemClock, TaskId};
+use delayq_plugin::{Clock, SystemClock};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Cmd, IntoConnectionInfo, Pipeline};
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::Failure;
 use crate::latency::Latency;
-use crate::load::{BULK, IN_FLIGHT, Message, STEP, parts};
+use crate::load::{BULK, IN_FLIGHT, Ids, Message, STEP, parts};
 
 const SUBMIT: &str = include_str!("lua/submit.lua");
 const CLAIM: &str = include_str!("lua/claim.lua");
@@ -94,17 +94,17 @@ impl BareRedis {
     pub(crate) async fn submit_in_bulk(&mut self, count: usize) -> Result<f64, Failure> {
         self.wipe().await?;
         let started = Instant::now();
-        self.submit_all(count, HOUR_MS).await?;
+        self.submit_all(count, HOUR_MS, Ids::Generated).await?;
         Ok(rate(count, started))
     }
 
-    async fn submit_all(&mut self, count: usize, delay_ms: i64) -> Result<(), Failure> {
+    async fn submit_all(&mut self, count: usize, delay_ms: i64, ids: Ids) -> Result<(), Failure> {
         for bulk in parts(count, BULK) {
             let mut pipeline = Pipeline::new();
             let numbers: Vec<_> = bulk.collect();
             for step in numbers.chunks(STEP) {
                 pipeline
-                    .add_command(self.submit_call(step, delay_ms)?)
+                    .add_command(self.submit_call(step, delay_ms, ids)?)
                     .ignore();
             }
             pipeline.query_async::<()>(&mut self.connection).await?;
@@ -113,11 +113,11 @@ impl BareRedis {
     }
 
     /// Bytes of memory a task.
-    pub(crate) async fn memory(&mut self, count: usize) -> Result<f64, Failure> {
+    pub(crate) async fn memory(&mut self, count: usize, ids: Ids) -> Result<f64, Failure> {
         self.wipe().await?;
         sleep(SETTLED).await;
         let before = self.used_memory().await?;
-        self.submit_all(count, HOUR_MS).await?;
+        self.submit_all(count, HOUR_MS, ids).await?;
         sleep(SETTLED).await;
         Ok(bytes_each(self.used_memory().await?, before, count))
     }
@@ -136,7 +136,7 @@ impl BareRedis {
             let mut caller = self.clone();
             callers.spawn(async move {
                 for number in numbers {
-                    let call = caller.submit_call(&[number], HOUR_MS)?;
+                    let call = caller.submit_call(&[number], HOUR_MS, Ids::Generated)?;
                     call.query_async::<()>(&mut caller.connection).await?;
                 }
                 Ok::<_, Failure>(())
@@ -155,7 +155,7 @@ impl BareRedis {
         let calls = tokio::spawn(async move {
             let mut latency = Latency::new()?;
             for number in 0..count {
-                let call = caller.submit_call(&[number], HOUR_MS)?;
+                let call = caller.submit_call(&[number], HOUR_MS, Ids::Generated)?;
                 let started = Instant::now();
                 call.query_async::<()>(&mut caller.connection).await?;
                 latency.record(started);
@@ -168,7 +168,7 @@ impl BareRedis {
     /// Tasks a second, claimed and settled.
     pub(crate) async fn drain(&mut self, count: usize) -> Result<f64, Failure> {
         self.wipe().await?;
-        self.submit_all(count, 0).await?;
+        self.submit_all(count, 0, Ids::Generated).await?;
         let started = Instant::now();
         self.run_all(count).await?;
         Ok(rate(count, started))
@@ -178,7 +178,7 @@ impl BareRedis {
     pub(crate) async fn life_cpu(&mut self, count: usize) -> Result<f64, Failure> {
         self.wipe().await?;
         let before = self.cpu_time().await?;
-        self.submit_all(count, 0).await?;
+        self.submit_all(count, 0, Ids::Generated).await?;
         self.run_all(count).await?;
         Ok(cpu_us_each(before, self.cpu_time().await?, count))
     }
@@ -211,12 +211,12 @@ impl BareRedis {
         Ok(())
     }
 
-    fn submit_call(&self, numbers: &[usize], delay_ms: i64) -> Result<Cmd, Failure> {
+    fn submit_call(&self, numbers: &[usize], delay_ms: i64, ids: Ids) -> Result<Cmd, Failure> {
         let due = SystemClock.now().as_millis() + delay_ms;
         let mut call = redis::cmd("EVALSHA");
         call.arg(&self.submit).arg(2).arg(RECORDS).arg(DUE);
         for number in numbers {
-            let id = TaskId::generate();
+            let id = ids.id(*number)?;
             call.arg(id.as_str())
                 .arg(due)
                 .arg(serde_json::to_vec(&Message::new(*number))?);

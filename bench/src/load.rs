@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use delayq_plugin::{DelayQueueJob, Error, hours};
+use delayq_plugin::{DelayQueueJob, Error, TaskId, hours};
 use serde::{Deserialize, Serialize};
 
 /// The type of all tasks, where there is one.
@@ -101,6 +101,24 @@ pub(crate) fn types(count: usize) -> Vec<String> {
         .collect()
 }
 
+/// Who gives tasks their ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ids {
+    /// Nobody: they are generated, 26 characters.
+    Generated,
+    /// The caller: 16 bytes.
+    Own,
+}
+
+impl Ids {
+    pub(crate) fn id(self, number: usize) -> Result<TaskId, Error> {
+        match self {
+            Self::Generated => Ok(TaskId::generate()),
+            Self::Own => TaskId::new(format!("order-{number:010}")),
+        }
+    }
+}
+
 /// `from..to` in parts of at most `size`.
 pub(crate) fn parts(count: usize, size: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
     (0..count)
@@ -122,6 +140,14 @@ mod tests {
                 "{}",
                 String::from_utf8_lossy(&json)
             );
+        }
+    }
+
+    #[test]
+    fn ids_have_the_lengths_that_the_report_says() {
+        for number in [0, 199_999] {
+            assert_eq!(Ids::Own.id(number).unwrap().as_str().len(), 16);
+            assert_eq!(Ids::Generated.id(number).unwrap().as_str().len(), 26);
         }
     }
 
