@@ -5,7 +5,7 @@ use crate::figure::{Figure, Goal};
 use crate::lateness::{self, Lateness, Load};
 use crate::load::{Ids, MESSAGE_BYTES, Size};
 use crate::stage::{Place, Stage};
-use crate::{backlog, bare_sqlite, herd, idle, latency, memory, throughput};
+use crate::{backlog, bare_sqlite, herd, idle, latency, memory, reopen, throughput};
 
 /// Bytes of Redis memory that a task may take beside the message, with an id of 16 bytes.
 const OVERHEAD_BYTES: usize = 225;
@@ -35,6 +35,8 @@ pub(crate) enum Case {
     Memory(Ids),
     /// Very many due at once.
     Herd,
+    /// A file after a kill.
+    Reopen,
 }
 
 /// The cases of a store, in their order.
@@ -56,7 +58,7 @@ pub(crate) fn of(place: Place) -> Vec<Case> {
         }
         Place::Sqlite => {
             cases.extend([5, 500].map(steady));
-            cases.push(Case::Lateness(Load::Sooner));
+            cases.extend([Case::Lateness(Load::Sooner), Case::Reopen]);
         }
         Place::Memory => {}
     }
@@ -78,6 +80,7 @@ impl Case {
             Self::Memory(Ids::Own) => "memory, ids of 16 bytes",
             Self::Memory(Ids::Generated) => "memory, generated ids",
             Self::Herd => "herd",
+            Self::Reopen => "reopen after a kill",
         }
     }
 
@@ -101,6 +104,10 @@ impl Case {
                 let bare = stage.bare_redis().await?.memory(size.memory, ids).await?;
                 let sample = memory::measure(stage, size.memory, ids).await?;
                 self.figure(stage.place, vec![sample], vec![bare])
+            }
+            Self::Reopen => {
+                let samples = reopen::measure(stage, size.herd, size.rounds).await?;
+                self.figure(stage.place, samples, Vec::new())
             }
         };
         Ok(vec![Outcome::Figure(figure)])
@@ -162,6 +169,7 @@ impl Case {
             Self::SubmitAlone => "µs",
             Self::LifeCpu => "µs/task",
             Self::Memory(_) => "bytes/task",
+            Self::Reopen => "ms",
             _ => "tasks/s",
         };
         Figure {
@@ -188,6 +196,7 @@ impl Case {
             (Place::Sqlite, Self::SubmitInBulk) => Goal::AtLeast(80_000.0),
             (Place::Sqlite, Self::SubmitSingly) => Goal::AtLeast(50_000.0),
             (Place::Sqlite, Self::Drain(1)) => Goal::AtLeast(40_000.0),
+            (Place::Sqlite, Self::Reopen) => Goal::AtMost(100.0),
             _ => Goal::None,
         }
     }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::Failure;
 use crate::stage::Site;
-use crate::{herd, idle, sender};
+use crate::{herd, idle, reopen, sender};
 
 /// How long a process may keep everybody waiting for a line.
 const PATIENCE: Duration = seconds(300);
@@ -26,6 +26,8 @@ pub(crate) enum Role {
     Sender { site: Site, pace: sender::Pace },
     /// Serves so many types and has nothing to do.
     Idler { site: Site, types: usize },
+    /// Sends so many tasks that are not due, then one after the other until it is killed.
+    Filler { site: Site, count: usize },
 }
 
 impl Role {
@@ -35,6 +37,7 @@ impl Role {
             Self::Herd { url, count } => herd::instance(&url, count).await,
             Self::Sender { site, pace } => sender::send(site, pace).await,
             Self::Idler { site, types } => idle::instance(site, types).await,
+            Self::Filler { site, count } => reopen::fill(site, count).await,
         }
     }
 }
@@ -90,5 +93,10 @@ impl Child {
             return Ok(());
         }
         Err(format!("the other process failed: {status}").into())
+    }
+
+    /// Ends it with SIGKILL; returns once it has gone.
+    pub(crate) async fn kill(mut self) -> Result<(), Failure> {
+        Ok(self.process.kill().await?)
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Size {
     pub(crate) drain: usize,
     /// Tasks whose memory is measured.
     pub(crate) memory: usize,
-    /// Tasks that are due at once.
+    /// Tasks that are due at once, and tasks in a file that is opened after a kill.
     pub(crate) herd: usize,
     /// Tasks that are sent while the handler sleeps.
     pub(crate) sooner: usize,

@@ -31,6 +31,7 @@ mod process;
 )]
 #[path = "../../tests/src/redis_server.rs"]
 mod redis_server;
+mod reopen;
 mod report;
 mod sender;
 mod stage;
