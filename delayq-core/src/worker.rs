@@ -153,7 +153,8 @@ pub struct WorkerOptions {
     /// How long a claim's lock lasts; default 30 s, at least 1 s. Extended while the worker runs, so
     /// it only bounds how long a crashed holder delays its tasks.
     pub lock: Duration,
-    /// Most tasks of the type that this process runs at the same time; default 128, at least 1.
+    /// Most tasks of the type that this process runs at the same time; default 256, at least 1:
+    /// two batches of a claim, so that one is on its way while the other runs.
     pub concurrency: usize,
     /// At-least-once (default) or at-most-once.
     pub delivery: Delivery,
@@ -169,7 +170,7 @@ impl WorkerOptions {
         retry: RetryPolicy::DEFAULT,
         timeout: Duration::from_mins(30),
         lock: Duration::from_secs(30),
-        concurrency: 128,
+        concurrency: 256,
         delivery: Delivery::AtLeastOnce,
         blocking: false,
         late: LatePolicy {

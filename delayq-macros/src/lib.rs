@@ -91,7 +91,7 @@ use proc_macro::TokenStream;
 /// | `retry = never` | one attempt | |
 /// | `timeout = "30s"` | time limit of one attempt | 30 minutes |
 /// | `lock = "30s"` | how long a crashed process delays its tasks; at least `1s` | 30 seconds |
-/// | `concurrency = 8` | most tasks of the type at the same time in this process | 128 |
+/// | `concurrency = 8` | most tasks of the type at the same time in this process | 256 |
 /// | `delivery = at_most_once` | done before it starts: cut off by a crash, but never run twice | `at_least_once` |
 /// | `blocking` | runs on the blocking pool | |
 /// | `on_late = drop`, `late_after = "10m"` | what happens to a task that is later than this: `run`, `drop`, or `dead` | `run` |
