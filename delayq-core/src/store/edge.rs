@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::name::{Namespace, TaskId, TaskType};
 use crate::state::TaskState;
-use crate::task::{ClaimedTask, Lock, TaskInfo};
+use crate::task::{Lock, TaskInfo};
 use crate::time::Timestamp;
 
 /// Most tasks of one claim, settle or extend step; larger batches are split. It bounds how long one
@@ -116,78 +116,6 @@ pub enum SubmitOutcome {
         /// Where it is.
         state: TaskState,
     },
-}
-
-/// What to claim.
-#[derive(Clone, Debug)]
-pub struct ClaimRequest {
-    /// Most tasks to take; at most [`MAX_BATCH`] are.
-    pub limit: usize,
-    /// How long the locks last.
-    pub lock_for: Duration,
-    /// The claimer's clock, see [`CLOCK_GUARD`].
-    pub caller_now: Timestamp,
-    /// A task whose lock has expired this often is poison and goes to dead; 0 is read as 1.
-    pub max_lock_expiries: u32,
-}
-
-/// What a claim took, and when to call again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claimed {
-    /// The time that due times were compared with: the store's now, held back by [`CLOCK_GUARD`].
-    pub now: Timestamp,
-    /// The store's now; far after `now` when the two clocks disagree. Locks are measured on it.
-    pub store_now: Timestamp,
-    /// By how much the store's clock was past `store_now`, which is whole milliseconds. Zero if it does not say.
-    pub past: Duration,
-    /// The largest fence of the type given before this claim, 0 for none. It never becomes smaller, unless the
-    /// store has lost data: it was emptied, or an older copy of it was restored.
-    pub high_water: u64,
-    /// The tasks, locked: first those whose lock had expired, then by due time and id.
-    pub tasks: Vec<ClaimedTask>,
-    /// Tasks that the claim ended instead of handing them out.
-    pub ended: Vec<ClaimEnd>,
-    /// The earliest time at which another claim can find something: the next due time, the next expiry
-    /// of a lock (of anybody), or the end of a pause with an end. At or before `now` when more is due
-    /// already; `None` when nothing is scheduled or running, or the pause has no end.
-    pub next_due: Option<Timestamp>,
-}
-
-impl Claimed {
-    /// How long after this claim another one can find something; `None` as of `next_due`.
-    #[must_use]
-    pub fn next_in(&self) -> Option<Duration> {
-        let past = if self.now == self.store_now {
-            self.past
-        } else {
-            Duration::ZERO
-        };
-        let next_due = self.next_due?;
-        Some(next_due.since(self.now).saturating_sub(past))
-    }
-}
-
-/// A task that a claim ended instead of handing it out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimEnd {
-    /// The task.
-    pub id: TaskId,
-    /// Why.
-    pub cause: EndCause,
-}
-
-/// Why a claim ended a task instead of handing it out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EndCause {
-    /// Its expiry had passed: now expired.
-    Expired,
-    /// Its lock expired and a cancel was requested before: now cancelled.
-    Cancelled,
-    /// Its lock expired too often (it seems to kill its process): now dead.
-    Poison,
-    /// Its stored record is damaged: now dead.
-    Corrupt,
 }
 
 /// One task to settle: the lock that proves the right to do so, and the end of the attempt.
@@ -410,32 +338,4 @@ pub fn cut_error(error: &str) -> &str {
 pub(crate) fn next_fence(high_water: u64, now: Timestamp) -> u64 {
     let time = u64::try_from(now.as_millis().saturating_mul(1_000)).unwrap_or(0);
     time.max(high_water.saturating_add(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_next_claim_comes_when_something_is_due_to_the_part_of_a_millisecond() {
-        let at = Timestamp::from_millis;
-        let mut claimed = Claimed {
-            now: at(10),
-            store_now: at(10),
-            past: Duration::from_micros(700),
-            high_water: 0,
-            tasks: Vec::new(),
-            ended: Vec::new(),
-            next_due: Some(at(12)),
-        };
-        assert_eq!(claimed.next_in(), Some(Duration::from_micros(1_300)));
-        claimed.next_due = Some(at(10));
-        assert_eq!(claimed.next_in(), Some(Duration::ZERO));
-        // Due times are compared with the caller's clock, of which no parts are known.
-        claimed.store_now = at(11);
-        claimed.next_due = Some(at(12));
-        assert_eq!(claimed.next_in(), Some(Duration::from_millis(2)));
-        claimed.next_due = None;
-        assert_eq!(claimed.next_in(), None);
-    }
 }

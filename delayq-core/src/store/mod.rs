@@ -24,6 +24,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::broadcast;
 
+mod claimed;
 mod edge;
 mod memory;
 #[cfg(feature = "redis")]
@@ -38,6 +39,7 @@ use crate::state::TaskState;
 use crate::task::{Lock, TaskInfo};
 use crate::time::Timestamp;
 
+pub use claimed::*;
 pub use edge::*;
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
