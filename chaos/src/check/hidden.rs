@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use super::excuse::Excuses;
 use crate::history::History;
 
+/// A lock is counted from a time in whole milliseconds, rounded down: it lasts for up to so much less.
+const ROUNDING_NS: u64 = 1_000_000;
+
 /// The lost claims of a run, by type, that a fault explains: without one, answers are not lost.
 #[derive(Debug)]
 pub(super) struct Hidden<'a>(HashMap<&'a str, Vec<(u64, u64)>>);
@@ -34,6 +37,7 @@ impl<'a> Hidden<'a> {
     /// themselves within it: each lasted for `length_ns`.
     pub(super) fn locks(&self, task_type: &str, (from, to): (u64, u64), length_ns: u64) -> u32 {
         let claims = self.0.get(task_type).map_or(&[][..], Vec::as_slice);
+        let length_ns = length_ns.saturating_sub(ROUNDING_NS);
         let latest = to.saturating_sub(length_ns);
         let before = claims.partition_point(|(sent, _)| *sent <= latest);
         let claims = claims.get(..before).unwrap_or_default().iter();
