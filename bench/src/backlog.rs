@@ -83,7 +83,7 @@ pub(crate) async fn life_cpu(stage: &Stage, count: usize) -> Result<f64, Failure
     Ok(cpu)
 }
 
-async fn all_settled(tasks: &TaskSubmitService, task_type: &str) -> Result<(), Failure> {
+pub(crate) async fn all_settled(tasks: &TaskSubmitService, task_type: &str) -> Result<(), Failure> {
     loop {
         let stats = tasks.stats(task_type).await?;
         if stats.scheduled + stats.running == 0 {

@@ -33,9 +33,14 @@ fn section(report: &Report) -> String {
 
 /// `document` with `figures` between the markers; `None` when it has none.
 fn with_figures(document: &str, figures: &str) -> Option<String> {
-    let (before, rest) = document.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n{figures}\n{END}{after}"))
+    between(document, (BEGIN, END), figures)
+}
+
+/// `document` with `text` between two markers; `None` when it does not have them.
+pub(crate) fn between(document: &str, (begin, end): (&str, &str), text: &str) -> Option<String> {
+    let (before, rest) = document.split_once(begin)?;
+    let (_, after) = rest.split_once(end)?;
+    Some(format!("{before}{begin}\n{text}\n{end}{after}"))
 }
 
 #[cfg(test)]

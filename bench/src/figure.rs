@@ -93,7 +93,7 @@ pub(crate) fn met(is_met: Option<bool>) -> &'static str {
 }
 
 /// The least, the middle and the greatest; not numbers when there is none.
-fn spread(samples: &[f64]) -> [f64; 3] {
+pub(crate) fn spread(samples: &[f64]) -> [f64; 3] {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
@@ -106,7 +106,7 @@ fn spread(samples: &[f64]) -> [f64; 3] {
 }
 
 /// Thousands with their separator, small numbers with decimals.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     if value < 100.0 {
         return format!("{value:.2}");
     }

@@ -12,7 +12,7 @@ const SIZE: (u32, u32) = (900, 480);
 const MOST_MS: u32 = 20;
 /// Points of a line for each ms.
 const POINTS: u32 = 20;
-const COLOURS: [RGBColor; 8] = [
+pub(crate) const COLOURS: [RGBColor; 8] = [
     RGBColor(31, 119, 180),
     RGBColor(255, 127, 14),
     RGBColor(44, 160, 44),

@@ -19,7 +19,7 @@ use crate::redis_server::{Persistence, RedisServer};
 
 /// A rewrite of the append-only file takes a core for a while. It would hit one round and not the next,
 /// so the file is rewritten between rounds instead.
-const LARGE_FILE: [&str; 2] = ["--auto-aof-rewrite-min-size", "64gb"];
+pub(crate) const LARGE_FILE: [&str; 2] = ["--auto-aof-rewrite-min-size", "64gb"];
 
 /// A store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
