@@ -12,6 +12,7 @@ mod bare_redis;
 mod bare_sqlite;
 mod case;
 mod child;
+mod curve;
 mod document;
 mod figure;
 mod herd;
@@ -45,6 +46,7 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 
 use crate::child::Role;
+use crate::curve::{Curve, Extent};
 use crate::load::Size;
 use crate::machine::Machine;
 use crate::report::Report;
@@ -69,6 +71,15 @@ struct Args {
     /// Write all measurements to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Measure how figures change with what grows, instead of the cases; a full run writes them to the document.
+    #[arg(long)]
+    curves: bool,
+    /// Only this curve.
+    #[arg(long, value_name = "NAME", requires = "curves")]
+    curve: Option<Curve>,
+    /// A process of a curve: serves what these orders say.
+    #[arg(long, hide = true)]
+    curve_instance: Option<String>,
     /// Instead of measuring: be the other process of a case, as this JSON says.
     #[arg(long, hide = true)]
     role: Option<String>,
@@ -107,6 +118,17 @@ async fn main() -> ExitCode {
 async fn run(args: Args) -> Result<(), Failure> {
     if let Some(role) = &args.role {
         return serde_json::from_str::<Role>(role)?.play().await;
+    }
+    if let Some(orders) = &args.curve_instance {
+        return curve::serve(orders).await;
+    }
+    if args.curves {
+        let extent = if args.quick {
+            Extent::QUICK
+        } else {
+            Extent::FULL
+        };
+        return curve::run(args.curve, &extent, !args.quick, args.json.as_deref()).await;
     }
     let size = if args.quick { Size::QUICK } else { Size::FULL };
     let wanted = args.case.as_deref().unwrap_or("");

@@ -1,0 +1,216 @@
+//! A store whose claims are counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use delayq_core::NewTask;
+use delayq_plugin::store::{
+    ClaimRequest, Claimed, ExtendOutcome, SettleOutcome, Settlement, Wakeups,
+};
+use delayq_plugin::{
+    AuditReport, CancelOutcome, ChangeOutcome, Cursor, DeadFilter, Durability, Lock, Page, Result,
+    Store, SubmitOutcome, TaskId, TaskInfo, TaskState, TaskType, Timestamp, TypeStats, When,
+};
+
+/// How often was claimed, and how often for nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    all: AtomicU64,
+    empty: AtomicU64,
+}
+
+impl Claims {
+    /// All claims that were answered, and those among them that brought nothing.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (
+            self.all.load(Ordering::Relaxed),
+            self.empty.load(Ordering::Relaxed),
+        )
+    }
+}
+
+/// Counts the claims of the store inside; all else is passed on.
+#[derive(Debug)]
+pub(crate) struct CountedStore {
+    inner: Arc<dyn Store>,
+    claims: Arc<Claims>,
+}
+
+impl CountedStore {
+    pub(crate) fn new(inner: Arc<dyn Store>, claims: Arc<Claims>) -> Self {
+        Self { inner, claims }
+    }
+}
+
+#[async_trait]
+impl Store for CountedStore {
+    async fn claim(&self, task_type: &TaskType, request: &ClaimRequest) -> Result<Claimed> {
+        let claimed = self.inner.claim(task_type, request).await?;
+        self.claims.all.fetch_add(1, Ordering::Relaxed);
+        if claimed.tasks.is_empty() && claimed.ended.is_empty() {
+            self.claims.empty.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(claimed)
+    }
+
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn durability(&self) -> Durability {
+        self.inner.durability()
+    }
+
+    async fn check(&self) -> Result<()> {
+        self.inner.check().await
+    }
+
+    async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        self.inner.submit(tasks).await
+    }
+
+    async fn settle(
+        &self,
+        task_type: &TaskType,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<SettleOutcome>> {
+        self.inner.settle(task_type, settlements).await
+    }
+
+    async fn extend(
+        &self,
+        task_type: &TaskType,
+        locks: Vec<Lock>,
+        lock_for: Duration,
+    ) -> Result<Vec<ExtendOutcome>> {
+        self.inner.extend(task_type, locks, lock_for).await
+    }
+
+    async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
+        self.inner.cancel(task_type, id).await
+    }
+
+    async fn reschedule(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        when: When,
+    ) -> Result<ChangeOutcome> {
+        self.inner.reschedule(task_type, id, when).await
+    }
+
+    async fn update(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+    ) -> Result<ChangeOutcome> {
+        self.inner.update(task_type, id, message).await
+    }
+
+    async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
+        self.inner.find(task_type, id).await
+    }
+
+    async fn types(&self) -> Result<Vec<TaskType>> {
+        self.inner.types().await
+    }
+
+    async fn register_type(&self, task_type: &TaskType) -> Result<()> {
+        self.inner.register_type(task_type).await
+    }
+
+    async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
+        self.inner.stats(task_type).await
+    }
+
+    async fn list(
+        &self,
+        task_type: &TaskType,
+        state: TaskState,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        self.inner.list(task_type, state, cursor, limit).await
+    }
+
+    async fn due_histogram(
+        &self,
+        task_type: &TaskType,
+        from: Timestamp,
+        to: Timestamp,
+        steps: usize,
+    ) -> Result<Vec<u64>> {
+        self.inner.due_histogram(task_type, from, to, steps).await
+    }
+
+    async fn requeue_dead(
+        &self,
+        task_type: &TaskType,
+        filter: &DeadFilter,
+        interval: Duration,
+    ) -> Result<Vec<TaskId>> {
+        self.inner.requeue_dead(task_type, filter, interval).await
+    }
+
+    async fn discard_dead(&self, task_type: &TaskType, filter: &DeadFilter) -> Result<Vec<TaskId>> {
+        self.inner.discard_dead(task_type, filter).await
+    }
+
+    async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
+        self.inner.pause(task_type, until).await
+    }
+
+    async fn resume(&self, task_type: &TaskType) -> Result<()> {
+        self.inner.resume(task_type).await
+    }
+
+    async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
+        self.inner.purge(task_type, state).await
+    }
+
+    async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
+        self.inner.audit(task_type, repair).await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+
+    fn wakeups(&self) -> Wakeups {
+        self.inner.wakeups()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delayq_plugin::store::{MemoryStore, StoreOptions};
+    use delayq_plugin::{Clock, DelayQueueJob, SystemClock, TaskSubmitService, seconds};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_claim_that_brings_nothing_is_counted_as_empty() {
+        let inner = Arc::new(MemoryStore::new(
+            Arc::new(SystemClock),
+            StoreOptions::default(),
+        ));
+        let claims = Arc::new(Claims::default());
+        let store: Arc<dyn Store> = Arc::new(CountedStore::new(inner, Arc::clone(&claims)));
+        let tasks = TaskSubmitService::new(Arc::clone(&store));
+        tasks.send(DelayQueueJob::raw("a", "1")).await.unwrap();
+        let request = ClaimRequest {
+            limit: 8,
+            lock_for: seconds(30),
+            caller_now: SystemClock.now(),
+            max_lock_expiries: 3,
+        };
+        for expected in [1, 0, 0] {
+            let claimed = store.claim(&TaskType::new("a").unwrap(), &request).await;
+            assert_eq!(claimed.unwrap().tasks.len(), expected);
+        }
+        assert_eq!(claims.counts(), (3, 2));
+    }
+}
