@@ -58,7 +58,8 @@ pub(crate) fn required(tree: &Tree) -> Vec<String> {
 /// Packages that stand for somebody's application, outside the workspace.
 const FIXTURES: &str = "tests/fixtures/";
 
-/// Every folder with a Cargo.toml, but for fixtures, is a member of the workspace and uses its lints.
+/// Every folder with a Cargo.toml, but for fixtures, is a member of the workspace, or is excluded from it and a
+/// workspace of its own with the same lints. All use these lints.
 pub(crate) fn packages(tree: &Tree) -> Vec<String> {
     let workspace = tree.get("Cargo.toml").map_or("", |file| &file.text);
     let mut found = Vec::new();
@@ -67,7 +68,12 @@ pub(crate) fn packages(tree: &Tree) -> Vec<String> {
         let Some(package) = file.path.strip_suffix("/Cargo.toml") else {
             continue;
         };
-        if !members(workspace).any(|member| member == package) {
+        if listed(workspace, "exclude").any(|excluded| excluded == package) {
+            if lints_of_workspace(&file.text) != lints_of_workspace(workspace) {
+                let what = "give its `[workspace.lints]` those of /Cargo.toml";
+                found.push(format!("{}: {what}", file.path));
+            }
+        } else if !listed(workspace, "members").any(|member| member == package) {
             found.push(format!(
                 "{}: not in `members` of /Cargo.toml: add it",
                 file.path
@@ -81,13 +87,28 @@ pub(crate) fn packages(tree: &Tree) -> Vec<String> {
     found
 }
 
-fn members(workspace: &str) -> impl Iterator<Item = &str> {
+/// The strings of the list `name`.
+fn listed<'a>(workspace: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let list = workspace
-        .split_once("members = [")
+        .split_once(&format!("\n{name} = ["))
         .map_or("", |(_, rest)| rest);
     let list = list.split_once(']').map_or("", |(list, _)| list);
     list.split(',')
         .map(|member| member.trim().trim_matches('"'))
+}
+
+/// The lines of the tables `[workspace.lints..]`.
+fn lints_of_workspace(manifest: &str) -> Vec<&str> {
+    let mut is_lint = false;
+    let lines = manifest.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let of_lints = |line: &&str| {
+        if line.starts_with('[') {
+            is_lint = line.starts_with("[workspace.lints");
+        }
+        is_lint
+    };
+    lines.filter(of_lints).collect()
 }
 
 fn uses_workspace_lints(manifest: &str) -> bool {
@@ -147,4 +168,20 @@ fn a_package_outside_the_workspace_or_without_its_lints_is_found() {
         "{found:?}"
     );
     assert_eq!(found.len(), 2);
+}
+
+#[test]
+fn an_excluded_package_with_lints_of_its_own_is_found() {
+    let lints = "[workspace.lints.rust]\nmissing_docs = \"warn\"\n";
+    let workspace =
+        format!("[workspace]\nmembers = [\"a\"]\nexclude = [\"b\"]\n{lints}[profile.dev]\n");
+    let own = "[workspace]\n[package]\n[lints]\nworkspace = true\n";
+    let tree = |own: &str| Tree::of(&[("Cargo.toml", workspace.as_str()), ("b/Cargo.toml", own)]);
+    assert_eq!(packages(&tree(&format!("{own}{lints}"))), [""; 0]);
+    let found = packages(&tree(own));
+    assert!(
+        found[0].starts_with("b/Cargo.toml: give its `[workspace.lints]`"),
+        "{found:?}"
+    );
+    assert_eq!(found.len(), 1);
 }

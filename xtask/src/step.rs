@@ -45,7 +45,11 @@ impl Step {
     pub(crate) fn calls(self) -> Vec<Call> {
         match self {
             Self::Install | Self::OldestRusqlite | Self::Deny => Vec::new(),
-            Self::Fmt => vec![Call::new("cargo fmt --all -- --check")],
+            // The peers of the benchmark are a workspace of their own, which only `bench --peers` builds.
+            Self::Fmt => vec![
+                Call::new("cargo fmt --all -- --check"),
+                Call::new("cargo fmt --manifest-path bench/peers/Cargo.toml -- --check"),
+            ],
             Self::Clippy => {
                 vec![Call::new(
                     "cargo clippy --locked --workspace --all-targets -- -D warnings",
