@@ -22,6 +22,7 @@ mod lateness;
 mod load;
 mod machine;
 mod memory;
+mod peers;
 mod plot;
 mod process;
 // One server fixture for tests and benchmark, without the rest of the tests' dependencies.
@@ -49,6 +50,7 @@ use crate::child::Role;
 use crate::curve::{Curve, Extent};
 use crate::load::Size;
 use crate::machine::Machine;
+use crate::peers::Wanted;
 use crate::report::Report;
 use crate::stage::{Place, Stage};
 
@@ -80,6 +82,10 @@ struct Args {
     /// A process of a curve: serves what these orders say.
     #[arg(long, hide = true)]
     curve_instance: Option<String>,
+    /// Measure delayq beside other queues instead, all of them or those whose name contains this text. A
+    /// full run writes the part of docs/benchmarks.md about them.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with = "store")]
+    peers: Option<String>,
     /// Instead of measuring: be the other process of a case, as this JSON says.
     #[arg(long, hide = true)]
     role: Option<String>,
@@ -132,6 +138,16 @@ async fn run(args: Args) -> Result<(), Failure> {
     }
     let size = if args.quick { Size::QUICK } else { Size::FULL };
     let wanted = args.case.as_deref().unwrap_or("");
+    if let Some(peer) = &args.peers {
+        let json = args.json.as_deref();
+        return peers::run(&Wanted {
+            is_quick: args.quick,
+            peer,
+            case: wanted,
+            json,
+        })
+        .await;
+    }
     let mut report = Report::new(Machine::look()?, size);
     println!("{}", report.machine);
     for place in args.store.places() {

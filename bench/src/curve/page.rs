@@ -1,29 +1,22 @@
 //! Where the curves are shown: docs/benchmarks.md, each between its own markers, with a plot beside it.
 
-use std::fs;
-use std::path::Path;
-
 use crate::Failure;
 use crate::curve::Curve;
 use crate::curve::chart;
 use crate::curve::sheet::Sheet;
-use crate::document::between;
+use crate::document::{docs, rewrite};
 use crate::machine::Machine;
 
 /// Writes a curve into the document, and its plot beside it.
 pub(crate) fn write(curve: Curve, machine: &Machine, sheet: &Sheet) -> Result<(), Failure> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     let (name, plot) = (curve.name(), format!("curve-{}.svg", curve.name()));
-    chart::draw(&sheet.panels, &docs.join(&plot))?;
+    chart::draw(&sheet.panels, &docs().join(&plot))?;
     let section = format!(
         "`cargo xtask bench --curves --curve {name}` on {machine}.\n\n{}\n\n![{name}]({plot})\n",
         sheet.table()
     );
-    let file = docs.join("benchmarks.md");
     let (begin, end) = markers(curve);
-    let text = between(&fs::read_to_string(&file)?, (&begin, &end), &section)
-        .ok_or_else(|| format!("docs/benchmarks.md needs the lines\n{begin}{end}"))?;
-    fs::write(&file, text)?;
+    rewrite([&begin, &end], &section)?;
     println!("written: docs/benchmarks.md, docs/{plot}");
     Ok(())
 }
@@ -42,11 +35,10 @@ mod tests {
 
     #[test]
     fn the_document_has_the_markers_of_every_curve() {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks.md");
-        let text = fs::read_to_string(file).unwrap();
+        let text = std::fs::read_to_string(docs().join("benchmarks.md")).unwrap();
         for curve in Curve::value_variants() {
             let (begin, end) = markers(*curve);
-            assert!(between(&text, (&begin, &end), "").is_some(), "{begin}{end}");
+            assert!(text.contains(&begin) && text.contains(&end), "{begin}{end}");
         }
     }
 }
