@@ -137,7 +137,12 @@ fn repeats(view: &TaskView<'_>, before: &LockView<'_>, lock: &LockView<'_>) -> V
     let mut repeats = Vec::new();
     for one in earlier.filter(|one| one.fence <= before.fence) {
         let again = repeated(view, one, lock);
-        repeats.extend(again);
+        // Where the attempt after it was not undone, that one's lock has expired, and this says nothing.
+        let is_last = one.fence == before.fence;
+        repeats.extend(again.map(|again| Setter {
+            sure: again.sure && is_last,
+            ..again
+        }));
         if view.run.is_sure(one.row) || again.is_some_and(|again| again.sure) {
             break;
         }

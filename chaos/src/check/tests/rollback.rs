@@ -3,7 +3,7 @@
 use delayq_core::TaskState;
 
 use super::planted;
-use super::scene::{Scene, real};
+use super::scene::{LOCK, Scene, real};
 use crate::check::{Outcome, Promise};
 use crate::event::{Asked, ChangeAnswer, End};
 
@@ -139,4 +139,24 @@ fn a_rollback_explains_no_attempt_that_is_counted_wrong_long_after_it() {
         scene.works(2_110, "w2", "a", (4, if bug { 4 } else { 3 }));
         scene.done(2_120, "w2", "a", 4);
     });
+}
+
+/// It was not undone, its lock expired: so the next one is due when the record says, as after any other expiry.
+#[test]
+fn a_lock_that_may_have_been_undone_and_expired_instead() {
+    planted(
+        Promise::NeverEarly,
+        "due before the time set",
+        |scene, bug| {
+            scene.submit(10, "a", 500);
+            scene.works(520, "w1", "a", (2, 1));
+            scene.settle(530, "w1", "a", (2, End::Retry { after: 900 }));
+            scene.claim_due(1_440, "w2", "a", (3, 2, 1_430));
+            scene.roll_back(1_500, 500);
+            let due = if bug { 509 } else { 510 };
+            scene.claim_due(1_445 + LOCK, "w1", "a", (4, 3, due));
+            scene.start(1_446 + LOCK, "w1", "a", (4, 3));
+            scene.done(1_450 + LOCK, "w1", "a", 4);
+        },
+    );
 }
