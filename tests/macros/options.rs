@@ -154,7 +154,7 @@ fn durations_are_read_in_words_and_as_iso_8601() {
 #[derive(Default)]
 struct OnImpl;
 
-#[task_worker(type = "option.impl", name = "impl", retry = never, concurrency = 128, timeout = "5s")]
+#[task_worker(type = "option.impl", name = "impl", retry = never, concurrency = 256, timeout = "5s")]
 impl TaskWorker for OnImpl {
     async fn invoke(&self, _message: &str, _cx: &TaskContext) -> TaskResult {
         Ok(())
