@@ -123,13 +123,13 @@ impl Future for Sleep {
         let number = self.number.unwrap_or(sleepers.last + 1);
         sleepers.last = sleepers.last.max(number);
         let key = (self.end, number);
-        sleepers.wakers.insert(key, cx.waker().clone());
+        let is_new = sleepers.wakers.insert(key, cx.waker().clone()).is_none();
         let is_first = sleepers
             .wakers
             .first_key_value()
             .is_some_and(|(first, _)| *first == key);
         drop(sleepers);
-        if is_first {
+        if is_new && is_first {
             self.timer.earlier.notify_one();
         }
         self.number = Some(number);

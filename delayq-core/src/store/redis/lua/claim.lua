@@ -239,6 +239,10 @@ if count > lost then
   call('ZREMRANGEBYRANK', DUE, 0, count - lost - 1)
 end
 if #stopped > 0 then
+  if lost > 0 then
+    -- After damage, an expired one may stand in both.
+    call('ZREM', DUE, unpack(stopped))
+  end
   call('ZREM', RUNNING, unpack(stopped))
   call('HDEL', LOCKS, unpack(stopped))
 end

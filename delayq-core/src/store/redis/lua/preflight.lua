@@ -22,7 +22,7 @@ for _, command in ipairs({ 'ZSCORE', 'ZREM', 'HGET', 'HMGET', 'HDEL', 'HEXISTS',
   'SADD', 'SISMEMBER', 'PEXPIRE', 'RENAME' }) do
   need(command, TASKS, TASKS)
 end
-for _, command in ipairs({ 'ZCOUNT', 'ZRANGE', 'ZRANGEBYSCORE', 'ZADD', 'HSET', 'HSETNX' }) do
+for _, command in ipairs({ 'ZCOUNT', 'ZREMRANGEBYRANK', 'ZRANGE', 'ZRANGEBYSCORE', 'ZADD', 'HSET', 'HSETNX' }) do
   need(command, TASKS, 0, 0)
 end
 return denied
