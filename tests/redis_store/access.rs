@@ -264,3 +264,14 @@ async fn tls_without_trust_has_to_be_asked_for() {
     assert_eq!(store.name(), format!("rediss://127.0.0.1:{port}/0"));
     accept(&store, job("1")).await;
 }
+
+/// A claim has written by the time that it takes what it locked from the due ones.
+#[tokio::test]
+async fn a_user_who_may_not_remove_a_range_is_refused_at_the_start() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let mut redis = raw(&server).await;
+    let rights = format!("ACL SETUSER app reset on >hunter2 {GRANT} -zremrangebyrank");
+    run::<()>(&mut redis, &rights).await;
+    let message = refusal(&url(&server, "app:hunter2")).await;
+    assert!(message.contains("zremrangebyrank"), "{message}");
+}

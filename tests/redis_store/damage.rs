@@ -182,6 +182,24 @@ async fn damage_anywhere_in_a_head_blocks_no_claim() {
 }
 
 #[tokio::test]
+async fn a_poison_task_that_stands_in_two_places_leaves_both() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let (mut redis, store) = (raw(&server).await, open(&server).await);
+    accept(&store, job("1")).await;
+    assert_eq!(claim(&store).await.unwrap().tasks.len(), 1);
+    run::<()>(&mut redis, &format!("ZADD {} 1 1", key("running"))).await;
+    run::<()>(&mut redis, &format!("ZADD {} 9999999999999 1", key("due"))).await;
+    let mut trail = redis::cmd("HSET");
+    trail.arg(key("trail")).arg("1").arg("1 0 2 0 0 0 \n-");
+    trail.exec_async(&mut redis).await.unwrap();
+    assert_eq!(claim(&store).await.unwrap().ended.len(), 1);
+    let left: Option<f64> = run(&mut redis, &format!("ZSCORE {} 1", key("due"))).await;
+    assert_eq!(left, None);
+    let audit = store.audit(&task_type(), false).await.unwrap();
+    assert_eq!(audit.problems, []);
+}
+
+#[tokio::test]
 async fn a_record_of_a_newer_release_is_left_to_it() {
     let server = RedisServer::start(Persistence::None, &[]);
     let store = open(&server).await;
