@@ -2,10 +2,11 @@
 
 use super::RedisStore;
 use super::client::{Command, Lane};
+use super::keys::Partition;
 use super::record::{self, Damage};
 use super::scripts::Script;
 use crate::error::Result;
-use crate::name::{TaskId, TaskType};
+use crate::name::TaskId;
 use crate::store::{AuditReport, Problem};
 
 /// The keys beside the records, by their place among the keys, and what a bad entry in them is.
@@ -33,25 +34,17 @@ fn structural(letter: char) -> &'static str {
 }
 
 impl RedisStore {
-    pub(super) async fn audit_type(
-        &self,
-        task_type: &TaskType,
-        repair: bool,
-    ) -> Result<AuditReport> {
+    pub(super) async fn audit_type(&self, part: &Partition, repair: bool) -> Result<AuditReport> {
         let mut report = AuditReport::default();
         let mends = if repair { "1" } else { "0" };
         for (key, what) in INDEXES {
-            self.audit_index(task_type, (key, what), mends, &mut report)
+            self.audit_index(part, (key, what), mends, &mut report)
                 .await?;
         }
         let mut cursor = "0".to_owned();
         loop {
-            let command = self
-                .scope
-                .script(Script::AuditTasks, task_type, 32)
-                .arg(&cursor)
-                .arg(mends);
-            let mut fields = self.run(Lane::Main, task_type, command).await?;
+            let command = part.script(Script::AuditTasks, 32).arg(&cursor).arg(mends);
+            let mut fields = self.run(Lane::Main, part, command).await?;
             cursor = fields.text()?;
             while !fields.is_empty() {
                 let (id, state, record) = (fields.bytes()?, fields.text()?, fields.bytes()?);
@@ -62,33 +55,32 @@ impl RedisStore {
                         .problems
                         .push(problem(&id, structural(letter), repair));
                 }
-                self.audit_record(task_type, (&id, &state, record), repair, &mut report)
+                self.audit_record(part, (&id, &state, record), repair, &mut report)
                     .await?;
             }
             if cursor == "0" {
                 break;
             }
         }
-        self.audit_listing(task_type, repair, &mut report).await?;
+        self.audit_listing(part, repair, &mut report).await?;
         Ok(report)
     }
 
     async fn audit_index(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         (key, what): (i64, &str),
         mends: &str,
         report: &mut AuditReport,
     ) -> Result<()> {
         let mut cursor = "0".to_owned();
         loop {
-            let command = self
-                .scope
-                .script(Script::AuditIndex, task_type, 32)
+            let command = part
+                .script(Script::AuditIndex, 32)
                 .number(key)
                 .arg(&cursor)
                 .arg(mends);
-            let mut fields = self.run(Lane::Main, task_type, command).await?;
+            let mut fields = self.run(Lane::Main, part, command).await?;
             cursor = fields.text()?;
             while !fields.is_empty() {
                 report
@@ -105,7 +97,7 @@ impl RedisStore {
     /// as they were; a dead one is where it belongs.
     async fn audit_record(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         (id, state, stored): (&[u8], &str, Vec<u8>),
         repair: bool,
         report: &mut AuditReport,
@@ -121,13 +113,12 @@ impl RedisStore {
         }
         let mut buried = false;
         if repair && state == "s" {
-            let command = self
-                .scope
-                .script(Script::Bury, task_type, 256 + stored.len())
+            let command = part
+                .script(Script::Bury, 256 + stored.len())
                 .arg(id)
                 .arg(stored)
                 .arg(format!("corrupt: {what}"));
-            buried = self.run(Lane::Main, task_type, command).await?.flag()?;
+            buried = self.run(Lane::Main, part, command).await?.flag()?;
         }
         report.problems.push(problem(id, what, buried));
         Ok(())
@@ -136,25 +127,26 @@ impl RedisStore {
     /// A type that has tasks is listed, else no restart would find it.
     async fn audit_listing(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         repair: bool,
         report: &mut AuditReport,
     ) -> Result<()> {
         if report.checked == 0 {
             return Ok(());
         }
-        let ask = Command::read(&["SISMEMBER", &self.scope.keys.types(), task_type.as_str()]);
+        let name = part.task_type.as_str();
+        let ask = Command::read(&["SISMEMBER", &self.scope.keys.types(), name]);
+        let ask = ask.at(self.scope.keys.slot());
         if self.client.call(Lane::Main, ask).await?.fields().flag()? {
             return Ok(());
         }
         if repair {
             self.client
-                .call(Lane::Main, self.scope.list_type(task_type))
+                .call(Lane::Main, self.scope.list_type(&part.task_type))
                 .await?;
         }
-        let name = task_type.as_str().as_bytes();
         report.problems.push(problem(
-            name,
+            name.as_bytes(),
             "this type has tasks and is not listed",
             repair,
         ));

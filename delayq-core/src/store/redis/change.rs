@@ -3,12 +3,13 @@
 use super::RedisStore;
 use super::client::Lane;
 use super::flight::state_of;
+use super::keys::Partition;
 use super::record;
 use super::scope::Scope;
 use super::scripts::Script;
 use crate::error::{Error, Result};
 use crate::job::When;
-use crate::name::{TaskId, TaskType};
+use crate::name::TaskId;
 use crate::state::TaskState;
 use crate::store::{CancelOutcome, ChangeOutcome, Wakeup};
 use crate::time::Timestamp;
@@ -18,18 +19,13 @@ use crate::time::Timestamp;
 const MAX_UPDATE_TRIES: usize = 8;
 
 impl RedisStore {
-    pub(super) async fn cancel_task(
-        &self,
-        task_type: &TaskType,
-        id: &TaskId,
-    ) -> Result<CancelOutcome> {
-        let command = self
-            .scope
-            .script(Script::Cancel, task_type, 192)
+    pub(super) async fn cancel_task(&self, part: &Partition, id: &TaskId) -> Result<CancelOutcome> {
+        let command = part
+            .script(Script::Cancel, 192)
             .arg(id.as_str())
             .number(self.scope.retention_ms())
             .number(Scope::generation());
-        let mut fields = self.run(Lane::Main, task_type, command).await?;
+        let mut fields = self.run(Lane::Main, part, command).await?;
         Ok(match fields.text()?.as_str() {
             "ok" => CancelOutcome::Cancelled,
             "" => CancelOutcome::NotFound,
@@ -40,49 +36,47 @@ impl RedisStore {
 
     pub(super) async fn reschedule_task(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         id: &TaskId,
         when: When,
     ) -> Result<ChangeOutcome> {
         let (kind, ms) = record::time_of(when);
-        let command = self
-            .scope
-            .script(Script::Reschedule, task_type, 384)
+        let command = part
+            .script(Script::Reschedule, 384)
             .arg(id.as_str())
             .arg(kind.to_string())
             .number(ms)
             .number(self.scope.retention_ms())
             .arg(self.scope.keys.wake_channel())
-            .arg(self.scope.wake_message(task_type));
-        let mut fields = self.run(Lane::Main, task_type, command).await?;
+            .arg(self.scope.wake_message(&part.task_type));
+        let mut fields = self.run(Lane::Main, part, command).await?;
         if fields.flag()? {
-            self.scope.wake(Wakeup::Type(task_type.clone()));
+            self.scope.wake(Wakeup::Type(part.task_type.clone()));
         }
         let outcome = fields.text()?;
-        self.changed(task_type, id, &outcome, fields.time()?)
+        changed(part, id, &outcome, fields.time()?)
     }
 
     /// The checksum covers expiry and headers, too, which the script compares with what is assumed here:
     /// none at first, as most tasks have none.
     pub(super) async fn update_task(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         id: &TaskId,
         message: &[u8],
     ) -> Result<ChangeOutcome> {
         let mut fixed = String::new();
         for _ in 0..MAX_UPDATE_TRIES {
-            let command = self
-                .scope
-                .script(Script::Update, task_type, 192 + message.len() + fixed.len())
+            let command = part
+                .script(Script::Update, 192 + message.len() + fixed.len())
                 .arg(id.as_str())
                 .arg(&fixed)
                 .arg(record::tail(&fixed, message))
                 .number(self.scope.retention_ms());
-            let mut fields = self.run(Lane::Main, task_type, command).await?;
+            let mut fields = self.run(Lane::Main, part, command).await?;
             let outcome = fields.text()?;
             if outcome != "changed" {
-                return self.changed(task_type, id, &outcome, fields.time()?);
+                return changed(part, id, &outcome, fields.time()?);
             }
             fields.time()?;
             fixed = fields.text()?;
@@ -93,35 +87,33 @@ impl RedisStore {
         })
     }
 
-    fn changed(
-        &self,
-        task_type: &TaskType,
-        id: &TaskId,
-        outcome: &str,
-        due_at: Timestamp,
-    ) -> Result<ChangeOutcome> {
-        Ok(match outcome {
-            "ok" => ChangeOutcome::Changed { due_at },
-            "" => ChangeOutcome::NotFound,
-            "damaged" => return Err(self.corrupt(task_type, id.as_str(), "its head is damaged")),
-            letter => match state_of(letter)? {
-                TaskState::Running => ChangeOutcome::Running,
-                state => ChangeOutcome::Finished(state),
-            },
-        })
-    }
-
     /// `until` at or before now ends a pause.
-    pub(super) async fn set_pause(&self, task_type: &TaskType, until: Timestamp) -> Result<()> {
-        let command = self
-            .scope
-            .script(Script::Pause, task_type, 256)
+    pub(super) async fn set_pause(&self, part: &Partition, until: Timestamp) -> Result<()> {
+        let command = part
+            .script(Script::Pause, 256)
             .number(until.as_millis())
             .arg(self.scope.keys.wake_channel())
-            .arg(self.scope.wake_message(task_type));
-        if self.run(Lane::Main, task_type, command).await?.flag()? {
-            self.scope.wake(Wakeup::Type(task_type.clone()));
+            .arg(self.scope.wake_message(&part.task_type));
+        if self.run(Lane::Main, part, command).await?.flag()? {
+            self.scope.wake(Wakeup::Type(part.task_type.clone()));
         }
         Ok(())
     }
+}
+
+fn changed(
+    part: &Partition,
+    id: &TaskId,
+    outcome: &str,
+    due_at: Timestamp,
+) -> Result<ChangeOutcome> {
+    Ok(match outcome {
+        "ok" => ChangeOutcome::Changed { due_at },
+        "" => ChangeOutcome::NotFound,
+        "damaged" => return Err(part.corrupt(id.as_str(), "its head is damaged")),
+        letter => match state_of(letter)? {
+            TaskState::Running => ChangeOutcome::Running,
+            state => ChangeOutcome::Finished(state),
+        },
+    })
 }

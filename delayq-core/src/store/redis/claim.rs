@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::RedisStore;
 use super::client::{Fields, Lane};
+use super::keys::Partition;
 use super::record::{self, Damage, Record};
 use super::scope::Scope;
 use super::settle::Ending;
 use crate::error::{Error, Result};
-use crate::name::{TaskId, TaskType};
+use crate::name::TaskId;
 use crate::store::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH};
 use crate::task::{ClaimedTask, Lock};
 use crate::time::Timestamp;
@@ -26,14 +27,14 @@ struct Taken {
 impl RedisStore {
     pub(super) async fn claim_tasks(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         request: &ClaimRequest,
     ) -> Result<Claimed> {
         let limit = i64::try_from(request.limit.min(MAX_BATCH)).unwrap_or(0);
-        let claim = self.unanswered.begin(task_type, request.lock_for);
+        let claim = self.unanswered.begin(part, request.lock_for);
         let command = self
             .scope
-            .claim_script(task_type)
+            .claim_script(part)
             .number(limit)
             .number(record::span_ms(request.lock_for))
             .number(request.caller_now.plus(CLOCK_GUARD).as_millis())
@@ -42,7 +43,7 @@ impl RedisStore {
             .number(Scope::generation())
             .arg(claim.number.to_string())
             .arg(&claim.lost);
-        let answer = self.run(Lane::Main, task_type, command).await;
+        let answer = self.run(Lane::Main, part, command).await;
         if !answer.as_ref().is_err_and(Error::is_indeterminate) {
             claim.answered();
         }
@@ -60,17 +61,17 @@ impl RedisStore {
         let first_fence = fields.count()?;
         let mut taken = read_taken(fields.list()?, fields.list()?, first_fence)?;
         read_trails(fields.list()?, &mut taken)?;
-        claimed.ended = self.ended(task_type, fields.list()?)?;
+        claimed.ended = Self::ended(part, fields.list()?)?;
         let newer = fields.list()?;
         claimed.high_water = fields.count()?;
         let lock_until = store_now.plus(request.lock_for);
         let damaged = decode_all(taken, lock_until, &mut claimed);
-        self.bury(task_type, damaged, &mut claimed).await;
-        self.refuse_newer(task_type, newer, &claimed)?;
+        self.bury(part, damaged, &mut claimed).await;
+        refuse_newer(part, newer, &claimed)?;
         Ok(claimed)
     }
 
-    fn ended(&self, task_type: &TaskType, mut fields: Fields) -> Result<Vec<ClaimEnd>> {
+    fn ended(part: &Partition, mut fields: Fields) -> Result<Vec<ClaimEnd>> {
         let mut ended = Vec::new();
         while !fields.is_empty() {
             let (id, letter) = (fields.bytes()?, fields.text()?);
@@ -80,8 +81,8 @@ impl RedisStore {
                 "p" => EndCause::Poison,
                 _ => {
                     let id = String::from_utf8_lossy(&id);
-                    let key = self.scope.keys.of_any(task_type);
-                    tracing::error!(%task_type, %id, key, "an index entry without a record: dropped");
+                    let key = &part.stem;
+                    tracing::error!(task_type = %part, %id, key, "an index entry without a record: dropped");
                     EndCause::Corrupt
                 }
             };
@@ -96,7 +97,7 @@ impl RedisStore {
     /// expire, so nothing is lost.
     async fn bury(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         damaged: Vec<(Taken, &'static str)>,
         claimed: &mut Claimed,
     ) {
@@ -108,47 +109,34 @@ impl RedisStore {
             fence: taken.fence,
             end: format!("C\ncorrupt: {why}").into_bytes(),
         });
-        let key = self.scope.keys.tasks(task_type);
-        let buried = self.settle_all(task_type, endings.collect()).await;
+        let key = part.tasks();
+        let buried = self.settle_all(part, endings.collect()).await;
         if let Err(error) = &buried {
-            tracing::error!(%task_type, key, %error, "cannot move damaged tasks to dead, will try again");
+            tracing::error!(task_type = %part, key, %error, "cannot move damaged tasks to dead, will try again");
         }
         for (taken, why) in damaged {
             let id = String::from_utf8_lossy(&taken.id);
-            tracing::error!(%task_type, %id, key, why, "a damaged record: moved to dead");
+            tracing::error!(task_type = %part, %id, key, why, "a damaged record: moved to dead");
             if let Some(id) = task_id(&taken.id).filter(|_| buried.is_ok()) {
                 let cause = EndCause::Corrupt;
                 claimed.ended.push(ClaimEnd { id, cause });
             }
         }
     }
+}
 
-    /// Records of a newer release are left to it. They fail the claim only when it has nothing else to tell.
-    fn refuse_newer(
-        &self,
-        task_type: &TaskType,
-        mut newer: Fields,
-        claimed: &Claimed,
-    ) -> Result<()> {
-        if newer.is_empty() {
-            return Ok(());
-        }
-        let id = String::from_utf8_lossy(&newer.bytes()?).into_owned();
-        let error = self.incompatible(task_type, &id, record::VERSION + 1);
-        if claimed.tasks.is_empty() && claimed.ended.is_empty() {
-            return Err(error);
-        }
-        tracing::error!(%task_type, id, %error, "left for a newer release");
-        Ok(())
+/// Records of a newer release are left to it. They fail the claim only when it has nothing else to tell.
+fn refuse_newer(part: &Partition, mut newer: Fields, claimed: &Claimed) -> Result<()> {
+    if newer.is_empty() {
+        return Ok(());
     }
-
-    pub(super) fn incompatible(&self, task_type: &TaskType, id: &str, found: u32) -> Error {
-        Error::Incompatible {
-            what: format!("{}, field {id}", self.scope.keys.tasks(task_type)),
-            found,
-            supported: record::VERSION,
-        }
+    let id = String::from_utf8_lossy(&newer.bytes()?).into_owned();
+    let error = part.incompatible(&id, record::VERSION + 1);
+    if claimed.tasks.is_empty() && claimed.ended.is_empty() {
+        return Err(error);
     }
+    tracing::error!(task_type = %part, id, %error, "left for a newer release");
+    Ok(())
 }
 
 fn task_id(id: &[u8]) -> Option<TaskId> {

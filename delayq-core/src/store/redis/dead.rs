@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::RedisStore;
 use super::client::{Command, Fields, Lane};
+use super::keys::Partition;
 use super::record;
 use super::scripts::Script;
 use crate::error::{Error, Result};
-use crate::name::{TaskId, TaskType};
+use crate::name::TaskId;
 use crate::state::TaskState;
 use crate::store::{DeadFilter, MAX_BATCH, Wakeup};
 use crate::time::Timestamp;
@@ -105,24 +106,23 @@ impl Walk {
 impl RedisStore {
     pub(super) async fn requeue(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         filter: &DeadFilter,
         interval: Duration,
     ) -> Result<Vec<TaskId>> {
-        let mut walk = Walk::new(filter, self.type_stats(task_type).await?.now);
+        let mut walk = Walk::new(filter, self.type_stats(part).await?.now);
         let mut requeued = Vec::new();
         let mut due = String::new();
         while !walk.is_over() {
-            let command = self
-                .scope
-                .script(Script::Requeue, task_type, 512)
+            let command = part
+                .script(Script::Requeue, 512)
                 .arg(self.scope.keys.wake_channel())
-                .arg(self.scope.wake_message(task_type))
+                .arg(self.scope.wake_message(&part.task_type))
                 .arg(&due)
                 .number(record::span_ms(interval));
-            let mut fields = self.run(Lane::Main, task_type, walk.step(command)).await?;
+            let mut fields = self.run(Lane::Main, part, walk.step(command)).await?;
             if fields.flag()? {
-                self.scope.wake(Wakeup::Type(task_type.clone()));
+                self.scope.wake(Wakeup::Type(part.task_type.clone()));
             }
             due = fields.int()?.to_string();
             walk.went(fields, &mut requeued)?;
@@ -132,26 +132,26 @@ impl RedisStore {
 
     pub(super) async fn discard(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         filter: &DeadFilter,
     ) -> Result<Vec<TaskId>> {
-        let mut walk = Walk::new(filter, self.type_stats(task_type).await?.now);
+        let mut walk = Walk::new(filter, self.type_stats(part).await?.now);
         let mut discarded = Vec::new();
         while !walk.is_over() {
-            let command = self.scope.script(Script::Discard, task_type, 512);
-            let fields = self.run(Lane::Main, task_type, walk.step(command)).await?;
+            let command = part.script(Script::Discard, 512);
+            let fields = self.run(Lane::Main, part, walk.step(command)).await?;
             walk.went(fields, &mut discarded)?;
         }
         Ok(discarded)
     }
 
-    pub(super) async fn purge_tasks(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
+    pub(super) async fn purge_tasks(&self, part: &Partition, state: TaskState) -> Result<u64> {
         match state {
-            TaskState::Scheduled => self.purge_live(task_type, "s").await,
-            TaskState::Dead => self.purge_live(task_type, "k").await,
-            TaskState::Done => self.forget(task_type, "d").await,
-            TaskState::Cancelled => self.forget(task_type, "c").await,
-            TaskState::Expired => self.forget(task_type, "e").await,
+            TaskState::Scheduled => self.purge_live(part, "s").await,
+            TaskState::Dead => self.purge_live(part, "k").await,
+            TaskState::Done => self.forget(part, "d").await,
+            TaskState::Cancelled => self.forget(part, "c").await,
+            TaskState::Expired => self.forget(part, "e").await,
             TaskState::Running => {
                 let reason = "running tasks cannot be purged: cancel them instead".to_owned();
                 Err(Error::InvalidInput(reason))
@@ -160,11 +160,11 @@ impl RedisStore {
     }
 
     /// Removes as many tasks as there were at the beginning, so that a busy type cannot hold it up for ever.
-    async fn purge_live(&self, task_type: &TaskType, state: &str) -> Result<u64> {
+    async fn purge_live(&self, part: &Partition, state: &str) -> Result<u64> {
         let (mut purged, mut meant) = (0, None);
         loop {
-            let command = self.scope.script(Script::Purge, task_type, 8).arg(state);
-            let mut fields = self.run(Lane::Main, task_type, command).await?;
+            let command = part.script(Script::Purge, 8).arg(state);
+            let mut fields = self.run(Lane::Main, part, command).await?;
             let (before, removed) = (fields.count()?, fields.count()?);
             purged += removed;
             if removed == 0 || purged >= *meant.get_or_insert(before) {
@@ -173,19 +173,18 @@ impl RedisStore {
         }
     }
 
-    async fn forget(&self, task_type: &TaskType, state: &str) -> Result<u64> {
+    async fn forget(&self, part: &Partition, state: &str) -> Result<u64> {
         let mut forgotten = 0;
         for generation in GENERATIONS {
             let mut cursor = "0".to_owned();
             loop {
-                let command = self
-                    .scope
-                    .script(Script::Forget, task_type, 64)
+                let command = part
+                    .script(Script::Forget, 64)
                     .number(generation)
                     .arg(&cursor)
                     .arg(state)
                     .number(self.scope.retention_ms());
-                let mut fields = self.run(Lane::Main, task_type, command).await?;
+                let mut fields = self.run(Lane::Main, part, command).await?;
                 cursor = fields.text()?;
                 forgotten += fields.count()?;
                 if cursor == "0" {

@@ -1,8 +1,10 @@
 //! Tasks on their way into Redis together: grouped into script calls, and their outcomes.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::client::{Command, Live, Reply};
+use super::keys::Partition;
 use super::record;
 use super::scope::Scope;
 use super::scripts::Script;
@@ -18,16 +20,16 @@ const MAX_CALL_BYTES: usize = 1 << 20;
 
 /// A task in its stored form, made by its submitter.
 pub(super) struct Prepared {
-    task_type: TaskType,
+    part: Arc<Partition>,
     id: TaskId,
     policy: u8,
     record: Vec<u8>,
 }
 
 impl Prepared {
-    pub(super) fn new(task: &NewTask) -> Self {
+    pub(super) fn new(task: &NewTask, scope: &Scope) -> Self {
         Self {
-            task_type: task.task_type.clone(),
+            part: scope.whole(&task.task_type),
             id: task.id.clone(),
             policy: match task.on_conflict {
                 OnConflict::Reject => b'r',
@@ -39,9 +41,9 @@ impl Prepared {
     }
 }
 
-/// One call: tasks of one type, with different ids.
+/// One call: tasks of one partition, with different ids.
 struct Call {
-    task_type: TaskType,
+    part: Arc<Partition>,
     ids: HashSet<TaskId>,
     bytes: usize,
     /// Their places in the flight.
@@ -49,9 +51,9 @@ struct Call {
 }
 
 impl Call {
-    fn new(task_type: &TaskType) -> Self {
+    fn new(part: &Arc<Partition>) -> Self {
         Self {
-            task_type: task_type.clone(),
+            part: Arc::clone(part),
             ids: HashSet::with_capacity(MAX_BATCH),
             bytes: 0,
             places: Vec::with_capacity(MAX_BATCH),
@@ -83,24 +85,22 @@ impl Flight {
     pub(super) fn new(jobs: Vec<Vec<Prepared>>, scope: &Scope) -> Self {
         let tasks: Vec<Prepared> = jobs.into_iter().flatten().collect();
         let mut calls: Vec<Call> = Vec::new();
-        let mut open: HashMap<&TaskType, usize> = HashMap::new();
+        let mut open: HashMap<&str, usize> = HashMap::new();
         for (place, task) in tasks.iter().enumerate() {
-            let call = open.get(&task.task_type).and_then(|at| calls.get_mut(*at));
+            let call = open.get(&*task.part.stem).and_then(|at| calls.get_mut(*at));
             if let Some(call) = call.filter(|call| call.takes(task)) {
                 call.add(place, task);
                 continue;
             }
-            // A type's calls run one after the other, so that a repeated id meets its first occurrence.
-            open.insert(&task.task_type, calls.len());
-            let mut call = Call::new(&task.task_type);
+            // A partition's calls run one after the other, so that a repeated id meets its first occurrence.
+            open.insert(&task.part.stem, calls.len());
+            let mut call = Call::new(&task.part);
             call.add(place, task);
             calls.push(call);
         }
-        let types: HashSet<TaskType> = open.into_keys().cloned().collect();
-        let new_types = types
-            .into_iter()
-            .filter(|name| !scope.is_listed(name))
-            .collect();
+        let types: HashSet<&TaskType> = calls.iter().map(|call| &call.part.task_type).collect();
+        let new_types = types.into_iter().filter(|name| !scope.is_listed(name));
+        let new_types = new_types.cloned().collect();
         Self {
             tasks,
             calls,
@@ -146,7 +146,7 @@ impl Flight {
     fn emptied(&self, landed: &[Result<Landed>]) -> Vec<TaskType> {
         let landed = self.calls.iter().zip(landed);
         let new = landed.filter(|(_, landed)| landed.as_ref().is_ok_and(|call| call.is_new_type));
-        let types: HashSet<&TaskType> = new.map(|(call, _)| &call.task_type).collect();
+        let types: HashSet<&TaskType> = new.map(|(call, _)| &call.part.task_type).collect();
         let emptied = types
             .into_iter()
             .filter(|name| !self.new_types.contains(name));
@@ -162,12 +162,13 @@ impl Flight {
         let policies: Vec<u8> = tasks().map(|task| task.policy).collect();
         // An id is at most 128 bytes long.
         let bytes = call.bytes + 64 * call.places.len();
-        let mut command = scope
-            .script(Script::Submit, &call.task_type, bytes)
+        let mut command = call
+            .part
+            .script(Script::Submit, bytes)
             .arg(policies)
             .number(scope.retention_ms())
             .arg(scope.keys.wake_channel())
-            .arg(scope.wake_message(&call.task_type));
+            .arg(scope.wake_message(&call.part.task_type));
         for task in tasks() {
             command.push(task.id.as_str());
             command.push(&task.record);
@@ -223,12 +224,12 @@ fn outcomes_of(
         Err(error) => return vec![Err(error); call.places.len()],
     };
     if landed.is_earlier {
-        scope.wake(Wakeup::Type(call.task_type.clone()));
+        scope.wake(Wakeup::Type(call.part.task_type.clone()));
     }
-    match unlisted.get(&call.task_type) {
+    match unlisted.get(&call.part.task_type) {
         None => landed.outcomes.into_iter().map(Ok).collect(),
         // The tasks are stored, so no error may say that they are not.
-        Some(error) => vec![Err(live.unlisted(&call.task_type, error)); call.places.len()],
+        Some(error) => vec![Err(live.unlisted(&call.part.task_type, error)); call.places.len()],
     }
 }
 

@@ -3,6 +3,12 @@
 //! The keys of one type share one hash tag, so that each script touches one slot of a cluster. Neither
 //! a namespace nor a task type can hold `/`, `{` or `}`, so no two of them share a key.
 
+use std::fmt;
+
+use super::client::Command;
+use super::record;
+use super::scripts::Script;
+use crate::error::Error;
 use crate::name::{Namespace, TaskType};
 
 /// The keys of one type, in the order in which every script takes them (see `lua/model.lua`).
@@ -21,29 +27,19 @@ impl Keyspace {
         Self { namespace }
     }
 
-    /// The nine keys of a type.
-    pub(super) fn of_type(&self, task_type: &TaskType) -> [String; 9] {
-        OF_A_TYPE.map(|name| format!("{}:{name}", self.of_any(task_type)))
-    }
-
-    /// The key that tells what the last claim of `instance` took. It expires with the locks.
-    pub(super) fn claim(&self, task_type: &TaskType, instance: &str) -> String {
-        format!("{}:claim:{instance}", self.of_any(task_type))
-    }
-
-    /// What the keys of a type have in common, for messages.
-    pub(super) fn of_any(&self, task_type: &TaskType) -> String {
-        format!("delayq:{{{}/{task_type}}}", self.namespace)
-    }
-
-    /// The key that holds the records of a type, for messages.
-    pub(super) fn tasks(&self, task_type: &TaskType) -> String {
-        format!("{}:tasks", self.of_any(task_type))
+    /// The only partition of a type that has one: its tag is that of the type.
+    pub(super) fn whole(&self, task_type: &TaskType) -> Partition {
+        Partition::new(task_type, &format!("{}/{task_type}", self.namespace))
     }
 
     /// The set of all types.
     pub(super) fn types(&self) -> String {
         format!("delayq:{{{}}}:types", self.namespace)
+    }
+
+    /// The slot of what belongs to the namespace, and to no type.
+    pub(super) fn slot(&self) -> u16 {
+        slot_of_tag(self.namespace.as_str())
     }
 
     /// The channel of wake-ups.
@@ -57,6 +53,81 @@ impl Keyspace {
     }
 }
 
+/// A part of a type's tasks: all that one script can reach, as its keys share one slot.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Partition {
+    pub(super) task_type: TaskType,
+    /// What its keys have in common.
+    pub(super) stem: String,
+    /// Its nine keys.
+    pub(super) keys: [String; 9],
+    pub(super) slot: u16,
+}
+
+impl Partition {
+    fn new(task_type: &TaskType, tag: &str) -> Self {
+        let stem = format!("delayq:{{{tag}}}");
+        Self {
+            task_type: task_type.clone(),
+            keys: OF_A_TYPE.map(|name| format!("{stem}:{name}")),
+            slot: slot_of_tag(tag),
+            stem,
+        }
+    }
+
+    /// The key that tells what the last claim of `instance` took. It expires with the locks.
+    pub(super) fn claim(&self, instance: &str) -> String {
+        format!("{}:claim:{instance}", self.stem)
+    }
+
+    /// The key that holds the records, for messages.
+    pub(super) fn tasks(&self) -> String {
+        format!("{}:tasks", self.stem)
+    }
+
+    /// A call of `script`; `bytes` is about how long its arguments will be.
+    pub(super) fn script(&self, script: Script, bytes: usize) -> Command {
+        Command::script(script, self.slot, self.keys.iter(), bytes)
+    }
+
+    /// The error of a damaged task.
+    pub(super) fn corrupt(&self, id: &str, what: &str) -> Error {
+        Error::Corrupt {
+            key: format!("{}, field {id}", self.tasks()),
+            detail: what.to_owned(),
+        }
+    }
+
+    /// The error of a record of a newer version.
+    pub(super) fn incompatible(&self, id: &str, found: u32) -> Error {
+        Error::Incompatible {
+            what: format!("{}, field {id}", self.tasks()),
+            found,
+            supported: record::VERSION,
+        }
+    }
+}
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.task_type.fmt(f)
+    }
+}
+
+/// Slots of a cluster.
+const SLOTS: u16 = 16_384;
+
+/// The slot of the keys with this hash tag, as Redis Cluster computes it: CRC-16/XMODEM modulo 16384 (its
+/// specification, "Key distribution model").
+fn slot_of_tag(tag: &str) -> u16 {
+    let crc = tag.bytes().fold(0_u16, |crc, byte| {
+        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
+            (crc << 1) ^ (if crc & 0x8000 == 0 { 0 } else { 0x1021 })
+        })
+    });
+    crc % SLOTS
+}
+
 #[cfg(test)]
 mod fuzz;
 
@@ -68,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// The slot of a key as Redis Cluster computes it: CRC-16/XMODEM of the hash tag, modulo 16384.
+    /// The slot of a key as a node finds it.
     fn slot(key: &str) -> u16 {
         let tag = key
             .split_once('{')
@@ -76,12 +147,7 @@ mod tests {
             .map(|(tag, _)| tag)
             .filter(|tag| !tag.is_empty())
             .unwrap_or(key);
-        let crc = tag.bytes().fold(0_u16, |crc, byte| {
-            (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
-                (crc << 1) ^ (if crc & 0x8000 == 0 { 0 } else { 0x1021 })
-            })
-        });
-        crc % 16_384
+        slot_of_tag(tag)
     }
 
     fn keyspace(namespace: &str) -> Keyspace {
@@ -97,7 +163,9 @@ mod tests {
 
     #[test]
     fn the_layout_is_what_earlier_releases_wrote() {
-        let keys = keyspace("shop").of_type(&TaskType::new("order.cancel").unwrap());
+        let keys = keyspace("shop")
+            .whole(&TaskType::new("order.cancel").unwrap())
+            .keys;
         assert_eq!(keys[0], "delayq:{shop/order.cancel}:due");
         assert_eq!(keys[8], "delayq:{shop/order.cancel}:gone_old");
         assert_eq!(keyspace("shop").types(), "delayq:{shop}:types");
@@ -110,13 +178,10 @@ mod tests {
             namespace in "[A-Za-z0-9._:-]{1,64}", task_type in "[A-Za-z0-9._:-]{1,100}",
         ) {
             let task_type = TaskType::new(task_type).unwrap();
-            let slots: HashSet<u16> = keyspace(&namespace)
-                .of_type(&task_type)
-                .into_iter()
-                .chain([keyspace(&namespace).claim(&task_type, "instance")])
-                .map(|key| slot(&key))
-                .collect();
-            prop_assert_eq!(slots.len(), 1);
+            let part = keyspace(&namespace).whole(&task_type);
+            let keys = part.keys.iter().cloned().chain([part.claim("instance")]);
+            let slots: HashSet<u16> = keys.map(|key| slot(&key)).collect();
+            prop_assert_eq!(slots, HashSet::from([part.slot]));
         }
 
         #[test]
@@ -130,7 +195,7 @@ mod tests {
                 prop_assert!(seen.insert(keyspace(namespace).wake_channel()));
             }
             for (namespace, task_type) in &names {
-                for key in keyspace(namespace).of_type(&TaskType::new(task_type).unwrap()) {
+                for key in keyspace(namespace).whole(&TaskType::new(task_type).unwrap()).keys {
                     prop_assert!(seen.insert(key.clone()), "{key} twice");
                 }
             }

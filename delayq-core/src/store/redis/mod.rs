@@ -30,6 +30,7 @@ mod unanswered;
 
 use self::client::{Client, Command, Fields, Lane};
 use self::flight::Prepared;
+use self::keys::Partition;
 use self::scope::Scope;
 use self::settle::Ending;
 use self::submit::Submitter;
@@ -96,11 +97,11 @@ impl RedisStore {
     }
 
     /// Runs a command on a type; one that fails as somebody else uses a key of the type names that key.
-    async fn run(&self, lane: Lane, task_type: &TaskType, command: Command) -> Result<Fields> {
+    async fn run(&self, lane: Lane, part: &Partition, command: Command) -> Result<Fields> {
         let answer = self.client.call(lane, command).await;
         match answer {
             Ok(reply) => Ok(reply.fields()),
-            Err(error @ Error::Corrupt { .. }) => Err(self.name_key(task_type, error).await),
+            Err(error @ Error::Corrupt { .. }) => Err(self.name_key(part, error).await),
             Err(error) => Err(error),
         }
     }
@@ -118,10 +119,9 @@ impl RedisStore {
         answer.map(client::Reply::fields)
     }
 
-    async fn name_key(&self, task_type: &TaskType, error: Error) -> Error {
-        let keys = self.scope.keys.of_type(task_type);
-        for (key, kind) in keys.into_iter().zip(KINDS) {
-            let ask = Command::read(&["TYPE", &key]);
+    async fn name_key(&self, part: &Partition, error: Error) -> Error {
+        for (key, kind) in part.keys.iter().zip(KINDS) {
+            let ask = Command::read(&["TYPE", key]).at(part.slot);
             let found = self
                 .client
                 .call(Lane::Main, ask)
@@ -135,7 +135,10 @@ impl RedisStore {
                     "it is a {found}, not a {kind}: who else writes to `delayq:*`? DEL it, and an audit \
                      with repair builds it again"
                 );
-                return Error::Corrupt { key, detail };
+                return Error::Corrupt {
+                    key: key.clone(),
+                    detail,
+                };
             }
         }
         error
@@ -173,12 +176,18 @@ impl Store for RedisStore {
             return vec![Err(error); tasks.len()];
         }
         self.submitter
-            .submit(tasks.iter().map(Prepared::new).collect())
+            .submit(
+                tasks
+                    .iter()
+                    .map(|task| Prepared::new(task, &self.scope))
+                    .collect(),
+            )
             .await
     }
 
     async fn claim(&self, task_type: &TaskType, request: &ClaimRequest) -> Result<Claimed> {
-        self.claim_tasks(task_type, request).await
+        self.claim_tasks(&self.scope.whole(task_type), request)
+            .await
     }
 
     async fn settle(
@@ -187,7 +196,7 @@ impl Store for RedisStore {
         settlements: Vec<Settlement>,
     ) -> Result<Vec<SettleOutcome>> {
         let endings = settlements.iter().map(Ending::new).collect();
-        self.settle_all(task_type, endings).await
+        self.settle_all(&self.scope.whole(task_type), endings).await
     }
 
     async fn extend(
@@ -196,11 +205,12 @@ impl Store for RedisStore {
         locks: Vec<Lock>,
         lock_for: Duration,
     ) -> Result<Vec<ExtendOutcome>> {
-        self.extend_locks(task_type, &locks, lock_for).await
+        self.extend_locks(&self.scope.whole(task_type), &locks, lock_for)
+            .await
     }
 
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
-        self.cancel_task(task_type, id).await
+        self.cancel_task(&self.scope.whole(task_type), id).await
     }
 
     async fn reschedule(
@@ -209,7 +219,8 @@ impl Store for RedisStore {
         id: &TaskId,
         when: When,
     ) -> Result<ChangeOutcome> {
-        self.reschedule_task(task_type, id, when).await
+        self.reschedule_task(&self.scope.whole(task_type), id, when)
+            .await
     }
 
     async fn update(
@@ -218,11 +229,12 @@ impl Store for RedisStore {
         id: &TaskId,
         message: Vec<u8>,
     ) -> Result<ChangeOutcome> {
-        self.update_task(task_type, id, &message).await
+        self.update_task(&self.scope.whole(task_type), id, &message)
+            .await
     }
 
     async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
-        self.find_task(task_type, id).await
+        self.find_task(&self.scope.whole(task_type), id).await
     }
 
     async fn types(&self) -> Result<Vec<TaskType>> {
@@ -236,7 +248,7 @@ impl Store for RedisStore {
     }
 
     async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
-        self.type_stats(task_type).await
+        self.type_stats(&self.scope.whole(task_type)).await
     }
 
     async fn list(
@@ -246,7 +258,8 @@ impl Store for RedisStore {
         cursor: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page> {
-        self.list_tasks(task_type, state, cursor, limit).await
+        self.list_tasks(&self.scope.whole(task_type), state, cursor, limit)
+            .await
     }
 
     async fn due_histogram(
@@ -260,8 +273,11 @@ impl Store for RedisStore {
             let reason = format!("cannot split {from}..{to} into {steps} steps: use 1 to 1000");
             return Err(Error::InvalidInput(reason));
         }
-        self.histogram(task_type, &query::bounds(from, to, steps))
-            .await
+        self.histogram(
+            &self.scope.whole(task_type),
+            &query::bounds(from, to, steps),
+        )
+        .await
     }
 
     async fn requeue_dead(
@@ -270,28 +286,33 @@ impl Store for RedisStore {
         filter: &DeadFilter,
         interval: Duration,
     ) -> Result<Vec<TaskId>> {
-        self.requeue(task_type, filter, interval).await
-    }
-
-    async fn discard_dead(&self, task_type: &TaskType, filter: &DeadFilter) -> Result<Vec<TaskId>> {
-        self.discard(task_type, filter).await
-    }
-
-    async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
-        self.set_pause(task_type, until.unwrap_or(Timestamp::MAX))
+        self.requeue(&self.scope.whole(task_type), filter, interval)
             .await
     }
 
+    async fn discard_dead(&self, task_type: &TaskType, filter: &DeadFilter) -> Result<Vec<TaskId>> {
+        self.discard(&self.scope.whole(task_type), filter).await
+    }
+
+    async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
+        self.set_pause(
+            &self.scope.whole(task_type),
+            until.unwrap_or(Timestamp::MAX),
+        )
+        .await
+    }
+
     async fn resume(&self, task_type: &TaskType) -> Result<()> {
-        self.set_pause(task_type, Timestamp::ZERO).await
+        self.set_pause(&self.scope.whole(task_type), Timestamp::ZERO)
+            .await
     }
 
     async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
-        self.purge_tasks(task_type, state).await
+        self.purge_tasks(&self.scope.whole(task_type), state).await
     }
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
-        self.audit_type(task_type, repair).await
+        self.audit_type(&self.scope.whole(task_type), repair).await
     }
 
     fn wakeups(&self) -> Wakeups {

@@ -52,7 +52,8 @@ pub(super) async fn check(
 }
 
 async fn check_permissions(client: &Client, keys: &Keyspace) -> Result<()> {
-    let command = Command::script(Script::Preflight, &keys.probes(), 128).arg(keys.wake_channel());
+    let command = Command::script(Script::Preflight, keys.slot(), keys.probes().iter(), 128)
+        .arg(keys.wake_channel());
     let mut denied = client.call(Lane::Main, command).await?.fields();
     let mut names = Vec::new();
     while !denied.is_empty() {

@@ -3,6 +3,7 @@
 use super::RedisStore;
 use super::client::{Command, Fields, Lane};
 use super::flight::state_of;
+use super::keys::Partition;
 use super::record::{self, Damage, Record};
 use super::scripts::Script;
 use crate::error::{Error, Result};
@@ -92,50 +93,40 @@ impl Stored {
 impl RedisStore {
     pub(super) async fn find_task(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         id: &TaskId,
     ) -> Result<Option<TaskInfo>> {
-        let command = self
-            .scope
-            .script(Script::Find, task_type, 160)
+        let command = part
+            .script(Script::Find, 160)
             .arg(id.as_str())
             .number(self.scope.retention_ms());
-        let mut fields = self.run(Lane::Main, task_type, command).await?;
+        let mut fields = self.run(Lane::Main, part, command).await?;
         if fields.is_empty() {
             return Ok(None);
         }
         let letter = fields.text()?;
         if letter == "?" {
             let what = "it is in no index; an audit with repair schedules it";
-            return Err(self.corrupt(task_type, id.as_str(), what));
+            return Err(part.corrupt(id.as_str(), what));
         }
         let stored = read_stored(id.clone(), state_of(&letter)?, &mut fields)?;
         if stored.state.is_ended() {
             let known = stored.ended();
-            let unknown = || self.corrupt(task_type, id.as_str(), "its remembered end is damaged");
+            let unknown = || part.corrupt(id.as_str(), "its remembered end is damaged");
             return known.ok_or_else(unknown).map(Some);
         }
         match stored.info() {
             (info, None) => Ok(Some(info)),
             // Where damaged tasks are put, so that somebody looks at them.
             (info, Some(Damage::Bad(_))) if info.state == TaskState::Dead => Ok(Some(info)),
-            (_, Some(Damage::Bad(what))) => Err(self.corrupt(task_type, id.as_str(), what)),
-            (_, Some(Damage::Newer(found))) => {
-                Err(self.incompatible(task_type, id.as_str(), found))
-            }
-        }
-    }
-
-    pub(super) fn corrupt(&self, task_type: &TaskType, id: &str, what: &str) -> Error {
-        Error::Corrupt {
-            key: format!("{}, field {id}", self.scope.keys.tasks(task_type)),
-            detail: what.to_owned(),
+            (_, Some(Damage::Bad(what))) => Err(part.corrupt(id.as_str(), what)),
+            (_, Some(Damage::Newer(found))) => Err(part.incompatible(id.as_str(), found)),
         }
     }
 
     pub(super) async fn list_tasks(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         state: TaskState,
         cursor: Option<&Cursor>,
         limit: usize,
@@ -150,19 +141,18 @@ impl RedisStore {
             }
         };
         let at = cursor.map_or(String::new(), |cursor| cursor.at.as_millis().to_string());
-        let command = self
-            .scope
-            .script(Script::List, task_type, 192)
+        let command = part
+            .script(Script::List, 192)
             .arg(letter)
             .number(i64::try_from(limit.clamp(1, MAX_BATCH)).unwrap_or(1))
             .arg(at)
             .arg(cursor.map_or("", |cursor| cursor.id.as_str()));
-        let mut fields = self.run(Lane::Main, task_type, command).await?;
+        let mut fields = self.run(Lane::Main, part, command).await?;
         let has_more = fields.flag()?;
         let mut tasks = Vec::new();
         while !fields.is_empty() {
             let id = fields.id()?;
-            tasks.push(self.shown(task_type, read_stored(id, state, &mut fields)?));
+            tasks.push(Self::shown(part, read_stored(id, state, &mut fields)?));
         }
         let last = tasks.last().filter(|_| has_more);
         let next = last.map(|task| Cursor {
@@ -173,12 +163,12 @@ impl RedisStore {
     }
 
     /// A listing shows damaged tasks as well: it is where somebody looks for them.
-    fn shown(&self, task_type: &TaskType, stored: Stored) -> TaskInfo {
+    fn shown(part: &Partition, stored: Stored) -> TaskInfo {
         let (mut info, damage) = stored.info();
         let what = match damage {
             None => return info,
-            Some(Damage::Bad(what)) => self.corrupt(task_type, info.id.as_str(), what),
-            Some(Damage::Newer(found)) => self.incompatible(task_type, info.id.as_str(), found),
+            Some(Damage::Bad(what)) => part.corrupt(info.id.as_str(), what),
+            Some(Damage::Newer(found)) => part.incompatible(info.id.as_str(), found),
         };
         info.trail
             .last_error
@@ -186,9 +176,9 @@ impl RedisStore {
         info
     }
 
-    pub(super) async fn type_stats(&self, task_type: &TaskType) -> Result<TypeStats> {
-        let command = self.scope.script(Script::Stats, task_type, 0);
-        let mut fields = self.run(Lane::Main, task_type, command).await?;
+    pub(super) async fn type_stats(&self, part: &Partition) -> Result<TypeStats> {
+        let command = part.script(Script::Stats, 0);
+        let mut fields = self.run(Lane::Main, part, command).await?;
         Ok(TypeStats {
             now: fields.time()?,
             scheduled: fields.count()?,
@@ -202,16 +192,14 @@ impl RedisStore {
 
     pub(super) async fn histogram(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         bounds: &[Timestamp],
     ) -> Result<Vec<u64>> {
-        let mut command = self
-            .scope
-            .script(Script::Histogram, task_type, 20 * bounds.len());
+        let mut command = part.script(Script::Histogram, 20 * bounds.len());
         for bound in bounds {
             command.push(bound.as_millis().to_string());
         }
-        let mut fields = self.run(Lane::Main, task_type, command).await?;
+        let mut fields = self.run(Lane::Main, part, command).await?;
         let mut counts = Vec::with_capacity(bounds.len());
         while !fields.is_empty() {
             counts.push(fields.count()?);
@@ -225,6 +213,7 @@ impl RedisStore {
         let mut cursor = "0".to_owned();
         loop {
             let scan = Command::read(&["SSCAN", &key, &cursor, "COUNT", TYPES_AT_ONCE]);
+            let scan = scan.at(self.scope.keys.slot());
             let mut fields = self.call_list(scan).await?;
             cursor = fields.text()?;
             let mut names = fields.list()?;

@@ -1,12 +1,12 @@
 //! What every call of one store shares: its names, its settings, and what it knows of the types.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::broadcast;
 
 use super::client::{Command, Listener};
-use super::keys::Keyspace;
+use super::keys::{Keyspace, Partition};
 use super::record::span_ms;
 use super::scripts::Script;
 use crate::name::{TaskId, TaskType};
@@ -26,6 +26,7 @@ pub(super) struct Scope {
     sender: String,
     /// Types that this instance has listed.
     listed: Mutex<HashSet<TaskType>>,
+    parts: Mutex<HashMap<TaskType, Arc<Partition>>>,
 }
 
 impl Scope {
@@ -36,24 +37,32 @@ impl Scope {
             wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
             sender: TaskId::generate().to_string(),
             listed: Mutex::default(),
+            parts: Mutex::default(),
         })
     }
 
-    /// A call of `script` on a type; `bytes` is about how long its arguments will be.
-    pub(super) fn script(&self, script: Script, task_type: &TaskType, bytes: usize) -> Command {
-        Command::script(script, &self.keys.of_type(task_type), bytes)
+    /// A claim: its script takes one key more, of this instance's own.
+    pub(super) fn claim_script(&self, part: &Partition) -> Command {
+        let own = part.claim(&self.sender);
+        let keys = part.keys.iter().chain([&own]);
+        Command::script(Script::Claim, part.slot, keys, 256)
     }
 
-    /// A claim: its script takes one key more, of this instance's own.
-    pub(super) fn claim_script(&self, task_type: &TaskType) -> Command {
-        let mut keys = self.keys.of_type(task_type).to_vec();
-        keys.push(self.keys.claim(task_type, &self.sender));
-        Command::script(Script::Claim, &keys, 256)
+    /// Where the tasks of a type are.
+    pub(super) fn whole(&self, task_type: &TaskType) -> Arc<Partition> {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(part) = parts.get(task_type) {
+            return Arc::clone(part);
+        }
+        let part = Arc::new(self.keys.whole(task_type));
+        parts.insert(task_type.clone(), Arc::clone(&part));
+        part
     }
 
     /// The command that lists a type.
     pub(super) fn list_type(&self, task_type: &TaskType) -> Command {
-        Command::write(&["SADD", &self.keys.types(), task_type.as_str()])
+        let list = Command::write(&["SADD", &self.keys.types(), task_type.as_str()]);
+        list.at(self.keys.slot())
     }
 
     pub(super) fn is_listed(&self, task_type: &TaskType) -> bool {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::RedisStore;
 use super::client::Lane;
+use super::keys::Partition;
 use super::record;
 use super::scope::Scope;
 use super::scripts::Script;
 use crate::error::Result;
-use crate::name::TaskType;
 use crate::store::{
     AttemptEnd, ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement, Wakeup, cut_error,
 };
@@ -58,7 +58,7 @@ fn one_call(endings: &[Ending]) -> usize {
 impl RedisStore {
     pub(super) async fn settle_all(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         endings: Vec<Ending>,
     ) -> Result<Vec<SettleOutcome>> {
         let mut outcomes = Vec::with_capacity(endings.len());
@@ -67,7 +67,7 @@ impl RedisStore {
             if batch.is_empty() {
                 break;
             }
-            self.settle_batch(task_type, batch, &mut outcomes).await?;
+            self.settle_batch(part, batch, &mut outcomes).await?;
             rest = after;
         }
         Ok(outcomes)
@@ -75,26 +75,25 @@ impl RedisStore {
 
     async fn settle_batch(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         batch: &[Ending],
         outcomes: &mut Vec<SettleOutcome>,
     ) -> Result<()> {
         let bytes = batch.iter().map(|ending| ending.end.len() + 160).sum();
-        let mut command = self
-            .scope
-            .script(Script::Settle, task_type, bytes)
+        let mut command = part
+            .script(Script::Settle, bytes)
             .number(self.scope.retention_ms())
             .number(Scope::generation())
             .arg(self.scope.keys.wake_channel())
-            .arg(self.scope.wake_message(task_type));
+            .arg(self.scope.wake_message(&part.task_type));
         for ending in batch {
             command.push(&ending.id);
             command.push(ending.fence.to_string());
             command.push(&ending.end);
         }
-        let mut fields = self.run(Lane::Main, task_type, command).await?;
+        let mut fields = self.run(Lane::Main, part, command).await?;
         if fields.flag()? {
-            self.scope.wake(Wakeup::Type(task_type.clone()));
+            self.scope.wake(Wakeup::Type(part.task_type.clone()));
         }
         let mut own = vec![SettleOutcome::Settled; batch.len()];
         while !fields.is_empty() {
@@ -106,21 +105,20 @@ impl RedisStore {
 
     pub(super) async fn extend_locks(
         &self,
-        task_type: &TaskType,
+        part: &Partition,
         locks: &[Lock],
         lock_for: Duration,
     ) -> Result<Vec<ExtendOutcome>> {
         let mut outcomes = Vec::with_capacity(locks.len());
         for batch in locks.chunks(MAX_BATCH) {
-            let mut command = self
-                .scope
-                .script(Script::Extend, task_type, 160 * batch.len())
+            let mut command = part
+                .script(Script::Extend, 160 * batch.len())
                 .number(record::span_ms(lock_for));
             for lock in batch {
                 command.push(lock.id.as_str());
                 command.push(lock.fence.to_string());
             }
-            let mut fields = self.run(Lane::Extend, task_type, command).await?;
+            let mut fields = self.run(Lane::Extend, part, command).await?;
             let lock_until = fields.time()?;
             for _ in batch {
                 outcomes.push(match fields.int()? {

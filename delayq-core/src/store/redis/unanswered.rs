@@ -1,4 +1,4 @@
-//! Claims whose answers were lost: the next claim of the type names them, and the script gives back what they
+//! Claims whose answers were lost: the next claim of the partition names them, and the script gives back what they
 //! took. Otherwise their tasks would wait for the end of locks of which nobody knows, and have lost an attempt.
 
 use std::collections::HashMap;
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::name::TaskType;
+use super::keys::Partition;
 
-/// Lost claims of a type that are named; of more, the elder ones keep their locks until these end.
+/// Lost claims of a partition that are named; of more, the elder ones keep their locks until these end.
 const MAX_LOST: usize = 16;
 
 /// The claims of one store that have no answer, or may have had one that nobody saw.
@@ -19,7 +19,8 @@ pub(super) struct Unanswered(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     last: u64,
-    lost: HashMap<TaskType, Vec<Lost>>,
+    /// By what the keys of their partition have in common.
+    lost: HashMap<String, Vec<Lost>>,
 }
 
 /// A claim that may have taken tasks.
@@ -35,7 +36,7 @@ struct Lost {
 #[derive(Debug)]
 pub(super) struct OpenClaim<'a> {
     unanswered: &'a Unanswered,
-    task_type: &'a TaskType,
+    part: &'a Partition,
     pub(super) number: u64,
     /// The lost ones before it, each between blanks; empty without any.
     pub(super) lost: String,
@@ -44,16 +45,12 @@ pub(super) struct OpenClaim<'a> {
 }
 
 impl Unanswered {
-    pub(super) fn begin<'a>(
-        &'a self,
-        task_type: &'a TaskType,
-        lock_for: Duration,
-    ) -> OpenClaim<'a> {
+    pub(super) fn begin<'a>(&'a self, part: &'a Partition, lock_for: Duration) -> OpenClaim<'a> {
         let mut state = self.state();
         state.last += 1;
         let number = state.last;
         let mut lost = String::new();
-        if let Some(claims) = state.lost.get_mut(task_type) {
+        if let Some(claims) = state.lost.get_mut(&part.stem) {
             // An answer to a later claim is no sign that an earlier one will not yet arrive at the server.
             claims.retain(|claim| claim.since.elapsed() < claim.lock_for);
             for claim in claims {
@@ -61,11 +58,11 @@ impl Unanswered {
             }
         }
         if lost.is_empty() {
-            state.lost.remove(task_type);
+            state.lost.remove(&part.stem);
         }
         OpenClaim {
             unanswered: self,
-            task_type,
+            part,
             number,
             lost,
             lock_for,
@@ -92,7 +89,7 @@ impl Drop for OpenClaim<'_> {
             return;
         }
         let mut state = self.unanswered.state();
-        let lost = state.lost.entry(self.task_type.clone()).or_default();
+        let lost = state.lost.entry(self.part.stem.clone()).or_default();
         if lost.len() == MAX_LOST {
             lost.remove(0);
         }
@@ -106,15 +103,18 @@ impl Drop for OpenClaim<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys::Keyspace;
     use super::*;
+    use crate::name::{Namespace, TaskType};
 
-    fn task_type(name: &str) -> TaskType {
-        TaskType::new(name).unwrap()
+    fn part(name: &str) -> Partition {
+        let keys = Keyspace::new(Namespace::default());
+        keys.whole(&TaskType::new(name).unwrap())
     }
 
     #[tokio::test(start_paused = true)]
     async fn lost_claims_are_named_while_their_locks_last() {
-        let (unanswered, a, b) = (Unanswered::default(), task_type("a"), task_type("b"));
+        let (unanswered, a, b) = (Unanswered::default(), part("a"), part("b"));
         let lock = Duration::from_secs(10);
         unanswered.begin(&a, lock).answered();
         drop(unanswered.begin(&a, lock));
@@ -134,7 +134,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_so_many_are_named() {
-        let (unanswered, a) = (Unanswered::default(), task_type("a"));
+        let (unanswered, a) = (Unanswered::default(), part("a"));
         for _ in 0..100 {
             drop(unanswered.begin(&a, Duration::from_secs(10)));
         }

@@ -10,14 +10,23 @@ pub(in super::super) struct Command {
     pub(super) script: Option<Script>,
     /// Whether it writes nothing, so that a lost answer has lost nothing.
     pub(super) only_reads: bool,
+    /// The slot of its keys, which says which node of a cluster takes it.
+    pub(super) slot: u16,
 }
 
 impl Command {
     /// A call of `script`; `bytes` is about how long its arguments will be.
-    pub(in super::super) fn script(script: Script, keys: &[String], bytes: usize) -> Self {
+    pub(in super::super) fn script<'a>(
+        script: Script,
+        slot: u16,
+        keys: impl Iterator<Item = &'a String> + Clone,
+        bytes: usize,
+    ) -> Self {
         // 1,024 bytes hold the keys and the digest.
         let mut cmd = redis::Cmd::with_capacity(16, 1_024 + bytes);
-        cmd.arg("EVALSHA").arg(digest(script)).arg(keys.len());
+        cmd.arg("EVALSHA")
+            .arg(digest(script))
+            .arg(keys.clone().count());
         for key in keys {
             cmd.arg(key);
         }
@@ -25,6 +34,7 @@ impl Command {
             cmd,
             script: Some(script),
             only_reads: script.only_reads(),
+            slot,
         }
     }
 
@@ -46,7 +56,14 @@ impl Command {
             cmd,
             script: None,
             only_reads: true,
+            slot: 0,
         }
+    }
+
+    /// Says which slot a plain command's key is in.
+    pub(in super::super) fn at(mut self, slot: u16) -> Self {
+        self.slot = slot;
+        self
     }
 
     /// Adds an argument.

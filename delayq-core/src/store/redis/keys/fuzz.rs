@@ -10,7 +10,10 @@ use crate::name::{Namespace, TaskType};
 
 /// Every name in Redis that belongs to a namespace and a type.
 fn keys(namespace: &Namespace, task_type: &TaskType) -> HashSet<String> {
-    Keyspace::new(namespace.clone()).of_type(task_type).into()
+    Keyspace::new(namespace.clone())
+        .whole(task_type)
+        .keys
+        .into()
 }
 
 #[test]
