@@ -6,16 +6,20 @@ use delayq_core::store::{Durability, StoreOptions};
 use delayq_core::{Error, Result, Store, SystemClock};
 
 /// The forms that a store URL may have, for error messages.
-const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB or rediss://HOST:PORT/DB";
+const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, redis-sentinel://HOST:PORT,HOST:PORT/MASTER \
+    or redis-cluster://HOST:PORT,HOST:PORT; rediss for TLS";
 
 /// Opens the store that `url` names and checks that it can keep what `options` ask for.
 ///
 /// - `memory:` for tests: lost with the process, so it asks for `?durability=memory` or the option.
 /// - `sqlite:PATH`: the embedded store in one file, made if it is not there. `?sync=normal` trades the
 ///   last commits before a power loss for speed (class `process` instead of `disk`).
-/// - `redis://[USER:PASSWORD@]HOST[:PORT][/DB]`, and `rediss://` for TLS.
+/// - `redis://[USER:PASSWORD@]HOST[:PORT][/DB]`, and `rediss://` for TLS. [`RedisConfig`] has the options of
+///   such a URL.
 ///
 /// `?durability=memory|process|disk` overrides the option: the weakest class that will do.
+///
+/// [`RedisConfig`]: delayq_core::store::RedisConfig
 ///
 /// # Errors
 /// [`Error::InvalidInput`] for a URL of another form; [`Error::Misconfigured`], with the line to change,
@@ -29,14 +33,14 @@ pub async fn open_store(url: &str, options: StoreOptions) -> Result<Arc<dyn Stor
         #[cfg(not(feature = "sqlite"))]
         Place::Sqlite { path, relaxed } => Err(missing_feature("sqlite", (path, options, relaxed))),
         #[cfg(feature = "redis")]
-        Place::Redis(url) => redis(url, options).await,
+        Place::Redis(url) => redis(&url, options).await,
         #[cfg(not(feature = "redis"))]
         Place::Redis(url) => Err(missing_feature("redis", (url, options))),
     }
 }
 
 /// What a store URL names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Place<'a> {
     Memory,
     Sqlite {
@@ -44,8 +48,8 @@ enum Place<'a> {
         /// `sync=normal`.
         relaxed: bool,
     },
-    /// The URL without its query.
-    Redis(&'a str),
+    /// The URL without what stands in the options of every store.
+    Redis(String),
 }
 
 fn parse(url: &str, mut options: StoreOptions) -> Result<(Place<'_>, StoreOptions)> {
@@ -56,19 +60,21 @@ fn parse(url: &str, mut options: StoreOptions) -> Result<(Place<'_>, StoreOption
             "the store URL has a `?` before its `@`: write %3F for one in a password; {FORMS}"
         )));
     }
+    let scheme = place.split_once(':').map(|(scheme, _)| scheme);
+    if scheme.is_some_and(|scheme| scheme.starts_with("redis")) {
+        let place = redis_place(place, query, &mut options)?;
+        return Ok((place, options));
+    }
     let mut relaxed = false;
-    for (key, value) in query
-        .split('&')
-        .filter(|pair| !pair.is_empty())
-        .map(key_value)
-    {
+    for option in query.split('&').filter(|option| !option.is_empty()) {
+        let (key, value) = option.split_once('=').unwrap_or((option, ""));
         match (key, value) {
-            ("durability", value) => options.durability = durability(value)?,
+            ("durability", value) => options.durability = value.parse()?,
             ("sync", "normal") if place.starts_with("sqlite:") => relaxed = true,
             ("sync", "full") if place.starts_with("sqlite:") => relaxed = false,
             _ => {
                 return Err(Error::InvalidInput(format!(
-                    "unknown option {key}={value} in the store URL: durability=memory|process|disk, \
+                    "unknown option {key} in the store URL: durability=memory|process|disk, \
                      and for sqlite sync=full|normal"
                 )));
             }
@@ -77,7 +83,6 @@ fn parse(url: &str, mut options: StoreOptions) -> Result<(Place<'_>, StoreOption
     let place = match place.split_once(':') {
         Some(("memory", "")) => Place::Memory,
         Some(("sqlite", path)) => sqlite_place(path, relaxed)?,
-        Some(("redis" | "rediss", _)) => Place::Redis(place),
         _ => {
             return Err(Error::InvalidInput(format!(
                 "unknown store URL {:?}: {FORMS}",
@@ -98,33 +103,34 @@ fn sqlite_place(path: &str, relaxed: bool) -> Result<Place<'_>> {
     Ok(Place::Sqlite { path, relaxed })
 }
 
-fn key_value(pair: &str) -> (&str, &str) {
-    pair.split_once('=').unwrap_or((pair, ""))
-}
-
-fn durability(name: &str) -> Result<Durability> {
-    let classes = [
-        Durability::Memory,
-        Durability::Process,
-        Durability::Disk,
-        Durability::Replicated,
-    ];
-    classes
-        .into_iter()
-        .find(|class| class.as_str() == name)
-        .ok_or_else(|| {
-            Error::InvalidInput(format!(
-                "unknown durability {name:?}: memory, process, disk or replicated"
-            ))
-        })
-}
-
-/// A URL fit for a log: whatever stands between `//` and `@` may be a password.
-fn without_secrets(url: &str) -> String {
-    match (url.split_once("//"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}//***@{host}"),
-        _ => url.to_owned(),
+/// Takes the durability out; every other option is the Redis store's.
+fn redis_place(place: &str, query: &str, options: &mut StoreOptions) -> Result<Place<'static>> {
+    let (query, fragment) = query.split_once('#').unwrap_or((query, ""));
+    let mut url = place.to_owned();
+    let mut separator = '?';
+    for option in query.split('&').filter(|option| !option.is_empty()) {
+        if let Some(class) = option.strip_prefix("durability=") {
+            options.durability = class.parse()?;
+            continue;
+        }
+        url.push(separator);
+        url.push_str(option);
+        separator = '&';
     }
+    if !fragment.is_empty() {
+        url.push('#');
+        url.push_str(fragment);
+    }
+    Ok(Place::Redis(url))
+}
+
+/// A URL fit for a log: whatever stands between its scheme and the last `@` may be a password.
+fn without_secrets(url: &str) -> String {
+    let Some((start, host)) = url.rsplit_once('@') else {
+        return url.to_owned();
+    };
+    let scheme = start.split_once(':').map_or("", |(scheme, _)| scheme);
+    format!("{scheme}:***@{host}")
 }
 
 fn memory(options: StoreOptions) -> Result<Arc<dyn Store>> {
@@ -166,3 +172,28 @@ fn missing_feature<T>(name: &str, _unused: T) -> Error {
 
 #[cfg(test)]
 mod fuzz;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_the_redis_store_are_left_to_it() {
+        let of = |url| parse(url, StoreOptions::default()).unwrap();
+        for (url, rest) in [
+            ("redis://h/0?durability=disk", "redis://h/0"),
+            (
+                "rediss://h?ca=a&durability=disk&replicas=2#insecure",
+                "rediss://h?ca=a&replicas=2#insecure",
+            ),
+            (
+                "rediss-cluster://a,b#insecure?durability=disk",
+                "rediss-cluster://a,b#insecure",
+            ),
+        ] {
+            let (place, options) = of(url);
+            assert_eq!(place, Place::Redis(rest.to_owned()), "{url}");
+            assert_eq!(options.durability, Durability::Disk, "{url}");
+        }
+    }
+}

@@ -1,7 +1,9 @@
 //! What goes into and comes out of the edges of a store.
 
+use std::str::FromStr;
 use std::time::Duration;
 
+use crate::error::{Error, Result};
 use crate::name::{Namespace, TaskId, TaskType};
 use crate::state::TaskState;
 use crate::task::{Lock, TaskInfo};
@@ -55,6 +57,20 @@ impl Durability {
     }
 }
 
+/// Reads the name that [`Durability::as_str`] gives.
+impl FromStr for Durability {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let classes = [Self::Memory, Self::Process, Self::Disk, Self::Replicated];
+        let class = classes.into_iter().find(|class| class.as_str() == name);
+        class.ok_or_else(|| {
+            let forms = "memory, process, disk or replicated";
+            Error::InvalidInput(format!("unknown durability {name:?}: {forms}"))
+        })
+    }
+}
+
 /// What every store is opened with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
@@ -74,12 +90,12 @@ impl StoreOptions {
     /// # Errors
     /// `InvalidInput` when no call could be answered in time.
     #[cfg(any(feature = "sqlite", feature = "redis"))]
-    pub(crate) fn check(&self) -> crate::error::Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let timeout = self.call_timeout;
         if timeout < Duration::from_millis(1) {
             let text =
                 format!("the call timeout is {timeout:?}: give at least 1 ms, better seconds");
-            return Err(crate::error::Error::InvalidInput(text));
+            return Err(Error::InvalidInput(text));
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ pub use claimed::*;
 pub use edge::*;
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
-pub use redis::RedisStore;
+pub use redis::{Address, RedisConfig, RedisServers, RedisStore, Secret, TlsConfig};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteStore, SqliteSync};
 

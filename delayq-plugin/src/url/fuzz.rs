@@ -36,23 +36,26 @@ const WORDS: [&str; 26] = [
 ];
 
 /// What somebody may write before the secret; the URL goes on as the fuzzer likes.
-const STARTS: [&str; 4] = [
+const STARTS: [&str; 6] = [
     "redis://user:",
-    "rediss://:",
+    "rediss-sentinel://:",
     "valkey://user:",
+    "valkey:user:",
     "redis:user:",
+    "sqlite:user:",
 ];
 /// A secret, also with what a URL does not allow in it.
 const SECRETS: [&str; 4] = ["hunter2", "?hunter2", "&hunter2=", "a@hunter2?b=c"];
 
-fn url_of(place: Place<'_>, durability: Durability) -> String {
+fn url_of(place: &Place<'_>, durability: Durability) -> String {
     let query = format!("?durability={}", durability.as_str());
     match place {
         Place::Memory => format!("memory:{query}"),
         Place::Sqlite { path, relaxed } => {
-            let sync = if relaxed { "normal" } else { "full" };
+            let sync = if *relaxed { "normal" } else { "full" };
             format!("sqlite://{path}{query}&sync={sync}")
         }
+        Place::Redis(url) if url.contains('?') => url.replacen('?', &format!("{query}&"), 1),
         Place::Redis(url) => format!("{url}{query}"),
     }
 }
@@ -66,7 +69,7 @@ fn a_store_url_is_understood_or_refused_with_what_to_write() {
         reach.count(parsed.is_ok());
         match parsed {
             Ok((place, options)) => {
-                let again = url_of(place, options.durability);
+                let again = url_of(&place, options.durability);
                 let (same, same_options) = parse(&again, StoreOptions::default()).expect(&again);
                 assert_eq!((same, same_options.durability), (place, options.durability));
             }
@@ -93,7 +96,7 @@ fn a_refused_store_url_does_not_tell_its_secret() {
     check!()
         .with_generator((produce::<u8>(), produce::<u8>(), bytes(12)))
         .for_each(|(start, secret, bytes)| {
-            let start = STARTS[usize::from(start % 4)];
+            let start = STARTS[usize::from(start % 6)];
             let secret = SECRETS[usize::from(secret % 4)];
             let rest = spell(bytes, &WORDS).replace("hunter2", "x");
             let url = format!("{start}{secret}@{rest}");

@@ -14,6 +14,7 @@ mod audit;
 mod change;
 mod claim;
 mod client;
+mod config;
 mod dead;
 mod flight;
 #[cfg(test)]
@@ -27,6 +28,8 @@ mod scripts;
 mod settle;
 mod submit;
 mod unanswered;
+
+pub use self::config::{Address, RedisConfig, RedisServers, Secret, TlsConfig};
 
 use self::client::{Client, Command, Fields, Lane};
 use self::flight::Prepared;
@@ -71,20 +74,28 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Connects to `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS (the system's
-    /// certificates, or those of `SSL_CERT_FILE`; `rediss://host#insecure` trusts any), and checks that the
-    /// server keeps the promises as it is set up.
+    /// Connects to the server that a URL names ([`RedisConfig`] has the forms), as
+    /// [`connect_with`](Self::connect_with) does.
     ///
     /// # Errors
-    /// `InvalidInput` for an URL of another form, `Unavailable` when the server cannot be reached (a server
-    /// that loads its data is waited for, up to `options.call_timeout`), `Misconfigured` with the line to
-    /// change, `ReadOnly` for a replica.
+    /// `InvalidInput` for a URL of another form, which is not repeated; those of `connect_with`.
     pub async fn connect(url: &str, options: StoreOptions) -> Result<Arc<Self>> {
+        Self::connect_with(RedisConfig::parse(url)?, options).await
+    }
+
+    /// Connects, and checks that the server keeps the promises as it is set up.
+    ///
+    /// # Errors
+    /// `InvalidInput` for settings that do not go together or files that cannot be read, `Unavailable` when the
+    /// server cannot be reached (a server that loads its data is waited for, up to `options.call_timeout`),
+    /// `Misconfigured` with the line to change, `ReadOnly` for a replica.
+    pub async fn connect_with(config: RedisConfig, options: StoreOptions) -> Result<Arc<Self>> {
+        config.check()?;
         options.check()?;
         let scope = Scope::new(options);
         let channel = scope.keys.wake_channel();
         let timeout = scope.options.call_timeout;
-        let client = Client::connect(url, timeout, channel, scope.listener()).await?;
+        let client = Client::connect(&config, timeout, channel, scope.listener()).await?;
         let found = preflight::check(&client, &scope.keys, &scope.options).await?;
         let submitter = Submitter::start(&client, &scope);
         Ok(Arc::new(Self {

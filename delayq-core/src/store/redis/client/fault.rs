@@ -50,9 +50,9 @@ pub(super) fn wants_new_connection(error: &RedisError) -> bool {
     error.is_unrecoverable_error() || error.is_io_error() || error.code() == Some("READONLY")
 }
 
-/// An URL or setting that the client refuses.
+/// A setting that the client refuses.
 pub(super) fn invalid(error: &RedisError) -> Error {
-    Error::InvalidInput(format!("cannot use the Redis URL: {error}"))
+    Error::InvalidInput(format!("cannot use the settings of Redis: {error}"))
 }
 
 /// Why a connection could not be made.

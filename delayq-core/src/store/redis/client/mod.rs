@@ -13,17 +13,17 @@ use tokio::sync::oneshot;
 
 mod command;
 mod fault;
-#[cfg(test)]
-mod fuzz;
 mod link;
 mod reply;
 mod server;
+mod tls;
 
 pub(super) use self::command::Command;
 use self::link::Purpose;
 pub(super) use self::link::{Link, Live};
 pub(super) use self::reply::{Fields, Reply};
 use self::server::Server;
+use super::config::{RedisConfig, RedisServers};
 use crate::error::{Error, Result};
 
 /// Told of each message of the wake channel, and of `None` when some may have been missed.
@@ -55,12 +55,16 @@ impl Client {
     /// Starts the thread and connects; fails at once when the server cannot be reached or refuses, and
     /// within `timeout` in any case. A server that is loading its data is waited for.
     pub(super) async fn connect(
-        url: &str,
+        config: &RedisConfig,
         timeout: Duration,
         channel: String,
         listener: Listener,
     ) -> Result<Self> {
-        let server = Server::parse(url, timeout)?;
+        let RedisServers::One(address) = &config.servers else {
+            let text = "this release connects to one server: write redis://HOST:PORT/DB";
+            return Err(Error::InvalidInput(text.to_owned()));
+        };
+        let server = Server::new(config, address, timeout)?;
         let place = server.place();
         let (runtime, alive) = start_thread(&place)?;
         let link = |purpose| Link::start(&runtime, server.clone(), purpose);

@@ -1,0 +1,88 @@
+//! The files of TLS, looked at before anything connects: what a server says of a wrong certificate is hard to
+//! understand.
+
+use std::path::Path;
+
+use redis::{ClientTlsConfig, TlsCertificates};
+use rustls::InconsistentKeys::KeyMismatch;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+
+use super::super::config::TlsConfig;
+use crate::error::{Error, Result};
+
+/// Chooses how connections are encrypted for the whole process, unless the application has done so.
+pub(super) fn install_provider() {
+    // Fails when there is one already, which is as good.
+    let _ = default_provider().install_default();
+}
+
+/// What the files hold; `None` when none is named.
+///
+/// # Errors
+/// `InvalidInput` with the file, when it cannot be read or holds something else, or when the key is not the
+/// certificate's.
+pub(super) fn certificates(tls: &TlsConfig) -> Result<Option<TlsCertificates>> {
+    let root_cert = tls.ca.as_deref().map(authorities).transpose()?;
+    let client_tls = match (&tls.certificate, &tls.key) {
+        (Some(certificate), Some(key)) => Some(own(certificate, key)?),
+        _ => None,
+    };
+    let is_any = root_cert.is_some() || client_tls.is_some();
+    Ok(is_any.then_some(TlsCertificates {
+        client_tls,
+        root_cert,
+    }))
+}
+
+fn authorities(path: &Path) -> Result<Vec<u8>> {
+    let pem = read(path, "the CA")?;
+    certificates_in(&pem, path, "the CA")?;
+    Ok(pem)
+}
+
+fn own(certificate: &Path, key: &Path) -> Result<ClientTlsConfig> {
+    let client_cert = read(certificate, "the certificate")?;
+    let chain = certificates_in(&client_cert, certificate, "the certificate")?;
+    let client_key = read(key, "the key")?;
+    let secret = PrivateKeyDer::from_pem_slice(&client_key).map_err(|_| {
+        let expected = "a key that is not encrypted, in PEM: -----BEGIN PRIVATE KEY-----";
+        refused("the key", key, &format!("it does not hold {expected}"))
+    })?;
+    match CertifiedKey::from_der(chain, secret, &default_provider()) {
+        Ok(_) => Ok(ClientTlsConfig {
+            client_cert,
+            client_key,
+        }),
+        Err(rustls::Error::InconsistentKeys(KeyMismatch)) => {
+            let of = format!(
+                "it is not the key of the certificate in {}",
+                certificate.display()
+            );
+            Err(refused("the key", key, &of))
+        }
+        Err(error) => Err(refused("the key", key, &error.to_string())),
+    }
+}
+
+fn certificates_in(pem: &[u8], path: &Path, what: &str) -> Result<Vec<CertificateDer<'static>>> {
+    let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        _ => {
+            let expected = "a certificate in PEM: -----BEGIN CERTIFICATE-----";
+            Err(refused(what, path, &format!("it does not hold {expected}")))
+        }
+    }
+}
+
+fn read(path: &Path, what: &str) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| refused(what, path, &format!("it cannot be read: {error}")))
+}
+
+fn refused(what: &str, path: &Path, why: &str) -> Error {
+    let path = path.display();
+    Error::InvalidInput(format!("cannot use {what} in {path}: {why}"))
+}
