@@ -16,7 +16,7 @@ use crate::fleet::Fleet;
 use crate::health::{Health, UnservedType};
 use crate::roster::{BuiltWorker, Roster};
 use crate::submit::TaskSubmitService;
-use crate::url::open_store;
+use crate::url::{StoreUrl, open_store};
 
 /// Where tasks are kept unless told otherwise: a file in the working directory.
 const DEFAULT_URL: &str = "sqlite:delayq.sqlite";
@@ -125,7 +125,7 @@ async fn signal() -> std::io::Result<()> {
 #[derive(Debug)]
 #[must_use = "a builder does nothing until start()"]
 pub struct DelayQueuePluginBuilder {
-    url: String,
+    url: StoreUrl,
     store: Option<Arc<dyn Store>>,
     options: StoreOptions,
     limits: Limits,
@@ -162,7 +162,7 @@ pub(crate) struct Settings {
 impl Default for DelayQueuePluginBuilder {
     fn default() -> Self {
         Self {
-            url: DEFAULT_URL.to_owned(),
+            url: StoreUrl(DEFAULT_URL.to_owned()),
             store: None,
             options: StoreOptions::default(),
             limits: Limits::default(),
@@ -185,7 +185,7 @@ impl Default for DelayQueuePluginBuilder {
 impl DelayQueuePluginBuilder {
     /// Keeps tasks where `url` says, see [`open_store`]. Default `sqlite:delayq.sqlite`.
     pub fn url(mut self, url: impl Into<String>) -> Self {
-        self.url = url.into();
+        self.url = StoreUrl(url.into());
         self
     }
 
@@ -329,7 +329,7 @@ impl DelayQueuePluginBuilder {
         info!(types = %roster.describe(), "workers registered");
         let store = match self.store {
             Some(store) => store,
-            None => open_store(&self.url, self.options).await?,
+            None => open_store(&self.url.0, self.options).await?,
         };
         let clock = Arc::clone(&self.settings.clock);
         let service = TaskSubmitService::new(Arc::clone(&store));

@@ -1,5 +1,6 @@
 //! Opening the store that a URL names.
 
+use std::fmt;
 use std::sync::Arc;
 
 use delayq_core::store::{Durability, StoreOptions};
@@ -36,6 +37,16 @@ pub async fn open_store(url: &str, options: StoreOptions) -> Result<Arc<dyn Stor
         Place::Redis(url) => redis(&url, options).await,
         #[cfg(not(feature = "redis"))]
         Place::Redis(url) => Err(missing_feature("redis", (url, options))),
+    }
+}
+
+/// A store URL that `Debug` does not show: it may hold passwords.
+pub(crate) struct StoreUrl(pub(crate) String);
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = self.0.split_once(':').map_or("", |(scheme, _)| scheme);
+        write!(f, "{scheme}:***")
     }
 }
 
@@ -176,6 +187,20 @@ mod fuzz;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The builder has derived its `Debug` from a URL in the clear.
+    #[test]
+    fn a_builder_does_not_show_the_password_of_its_url() {
+        for url in [
+            "redis://user:hunter2@h/0",
+            "redis-sentinel://h/orders?sentinel_password=hunter2",
+        ] {
+            let builder = crate::DelayQueuePlugin::builder().url(url);
+            let shown = format!("{builder:?}");
+            assert!(!shown.contains("hunter2"), "{shown}");
+            assert!(shown.contains("redis"), "{shown}");
+        }
+    }
 
     #[test]
     fn options_of_the_redis_store_are_left_to_it() {
