@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 /// How long a server may take to load its data and answer.
@@ -17,6 +17,8 @@ const TRIES: usize = 20;
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 /// What the server logs once it has loaded its data.
 const READY: &str = "Ready to accept connections";
+/// What a sentinel logs once it has read its settings.
+const SENTINEL_READY: &str = "Sentinel ID is";
 
 /// Starts the server, and ends it by its process id as soon as the pipe from the test process closes:
 /// on `kill`, on drop, and when the test process dies in whatever way. Only a line on the pipe keeps
@@ -44,11 +46,28 @@ pub enum Persistence {
     Always,
 }
 
+/// What a server is started as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A server alone: all its settings are on its command line.
+    Alone,
+    /// One of a replicated set. It has a file of settings, so that what it is told while it runs, such as
+    /// whom to follow, outlives a restart once it was told `CONFIG REWRITE`.
+    Member,
+    /// A node of a cluster, with a port for the cluster's bus.
+    Node,
+    /// A sentinel that begins with these settings, a line each. It keeps what it learns in their file.
+    Sentinel(Vec<String>),
+}
+
 /// A running redis-server, or one that was killed and can be started again on the same data.
 #[derive(Debug)]
 pub struct RedisServer {
     port: u16,
+    /// 0 but for nodes of a cluster.
+    bus_port: u16,
     folder: PathBuf,
+    role: Role,
     persistence: Persistence,
     extra: Vec<String>,
     process: Option<Process>,
@@ -59,6 +78,8 @@ struct Process {
     pid: u32,
     watcher: Child,
     pipe: ChildStdin,
+    is_stopped: bool,
+    log: Mutex<Receiver<String>>,
 }
 
 impl RedisServer {
@@ -68,10 +89,22 @@ impl RedisServer {
     /// When there is no redis-server on the PATH, or it does not start.
     #[must_use]
     pub fn start(persistence: Persistence, extra: &[&str]) -> Self {
+        Self::start_as(Role::Alone, persistence, extra)
+    }
+
+    /// Starts a server, or a sentinel, with `extra` arguments and waits until it answers. A sentinel has
+    /// no data that could persist.
+    ///
+    /// # Panics
+    /// When there is no redis-server on the PATH, or it does not start.
+    #[must_use]
+    pub fn start_as(role: Role, persistence: Persistence, extra: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("delayq-redis-").tempdir();
         let mut server = Self {
             port: 0,
+            bus_port: 0,
             folder: folder.expect("a temporary folder can be made").keep(),
+            role,
             persistence,
             extra: extra.iter().map(ToString::to_string).collect(),
             process: None,
@@ -106,6 +139,12 @@ impl RedisServer {
         self.port
     }
 
+    /// The port of the cluster's bus; 0 when it is no node of a cluster.
+    #[must_use]
+    pub fn bus_port(&self) -> u16 {
+        self.bus_port
+    }
+
     /// Where the server keeps its files.
     #[must_use]
     pub fn folder(&self) -> &Path {
@@ -116,6 +155,48 @@ impl RedisServer {
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(|process| process.pid)
+    }
+
+    /// Whether it is there to answer: neither killed nor stopped.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        let is_running = |process: &Process| !process.is_stopped;
+        self.process.as_ref().is_some_and(is_running)
+    }
+
+    /// Stops the server with SIGSTOP: its connections stay open, and nobody is answered.
+    ///
+    /// # Panics
+    /// When it was killed.
+    pub fn stop(&mut self) {
+        self.signal("STOP");
+    }
+
+    /// Lets a stopped server go on with SIGCONT, as if no time had passed.
+    ///
+    /// # Panics
+    /// When it was killed.
+    pub fn resume(&mut self) {
+        self.signal("CONT");
+    }
+
+    /// What it has logged since it was started, or asked last.
+    ///
+    /// # Panics
+    /// When a thread panicked in here.
+    #[must_use]
+    pub fn log(&self) -> Vec<String> {
+        let log = self.process.as_ref().map(|process| &process.log);
+        let lines = log.map(|log| log.lock().expect("no holder panics").try_iter().collect());
+        lines.unwrap_or_default()
+    }
+
+    fn signal(&mut self, name: &str) {
+        let process = self.process.as_mut().expect("the server was not killed");
+        let pid = process.pid.to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(sent.expect("kill can be started").success(), "SIG{name}");
+        process.is_stopped = name == "STOP";
     }
 
     /// Ends the server with SIGKILL; returns once it has gone. Its files stay.
@@ -141,6 +222,9 @@ impl RedisServer {
 
     fn try_new_port(&mut self) -> Result<(), Vec<String>> {
         self.port = free_port();
+        if self.role == Role::Node {
+            self.bus_port = free_port();
+        }
         self.launch()
     }
 
@@ -152,18 +236,23 @@ impl RedisServer {
             .stdout
             .take()
             .expect("the watcher's output is piped");
-        let lines = read_lines(output);
         let mut process = Process {
             pid: 0,
             watcher,
             pipe,
+            is_stopped: false,
+            log: Mutex::new(read_lines(output)),
+        };
+        let ready = match self.role {
+            Role::Sentinel(_) => SENTINEL_READY,
+            _ => READY,
         };
         let mut log = Vec::new();
-        while let Ok(line) = lines.recv_timeout(PATIENCE) {
+        while let Some(line) = process.next_line() {
             if let Some(pid) = line.strip_prefix("pid ") {
                 process.pid = pid.parse().expect("the shell prints the process id");
             }
-            if line.contains(READY) {
+            if line.contains(ready) {
                 assert_answers(self.port);
                 self.process = Some(process);
                 return Ok(());
@@ -175,34 +264,51 @@ impl RedisServer {
     }
 
     fn command(&self) -> Command {
-        let (append, sync) = match self.persistence {
-            Persistence::None => ("no", "everysec"),
-            Persistence::EverySecond => ("yes", "everysec"),
-            Persistence::Always => ("yes", "always"),
-        };
-        let port = self.port.to_string();
         let mut command = Command::new("sh");
         command.args(["-c", WATCHER, "watcher"]).arg(find_binary());
-        command.args([
-            "--port",
-            &port,
-            "--bind",
-            "127.0.0.1",
-            "--logfile",
-            "",
-            "--save",
-            "",
-        ]);
-        command
-            .args(["--appendonly", append, "--appendfsync", sync])
-            .arg("--dir")
-            .arg(&self.folder);
+        if let Some(settings) = self.settings() {
+            command.arg(settings);
+        }
+        if matches!(self.role, Role::Sentinel(_)) {
+            command.arg("--sentinel");
+        } else {
+            command.args(self.data_arguments());
+        }
+        if self.role == Role::Node {
+            let bus_port = self.bus_port.to_string();
+            command.args(["--cluster-enabled", "yes", "--cluster-port", &bus_port]);
+        }
+        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
+        command.args(["--logfile", "", "--dir"]).arg(&self.folder);
         command.args(&self.extra).env("FOLDER", &self.folder);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         command
+    }
+
+    /// The file of settings, for those that have one; made at the first start.
+    fn settings(&self) -> Option<PathBuf> {
+        let lines = match &self.role {
+            Role::Alone | Role::Node => return None,
+            Role::Member => String::new(),
+            Role::Sentinel(lines) => lines.join("\n"),
+        };
+        let file = self.folder.join("redis.conf");
+        if !file.exists() {
+            std::fs::write(&file, lines).expect("the folder can be written to");
+        }
+        Some(file)
+    }
+
+    fn data_arguments(&self) -> [&'static str; 6] {
+        let (append, sync) = match self.persistence {
+            Persistence::None => ("no", "everysec"),
+            Persistence::EverySecond => ("yes", "everysec"),
+            Persistence::Always => ("yes", "always"),
+        };
+        ["--save", "", "--appendonly", append, "--appendfsync", sync]
     }
 }
 
@@ -215,6 +321,11 @@ impl Drop for RedisServer {
 }
 
 impl Process {
+    fn next_line(&mut self) -> Option<String> {
+        let log = self.log.get_mut().expect("no holder panics");
+        log.recv_timeout(PATIENCE).ok()
+    }
+
     /// Tells the watcher to end the server, and waits until both have gone.
     fn kill(mut self) {
         // A watcher that has gone cannot be told, and needs not be.
@@ -249,7 +360,8 @@ fn assert_answers(port: u16) {
     );
 }
 
-fn free_port() -> u16 {
+/// A port that nobody listens on at present.
+pub(crate) fn free_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     let mut ports = std::iter::repeat_with(|| fastrand::u16(PORTS));
     ports.find(is_free).expect("the ports do not end")
@@ -297,6 +409,50 @@ mod tests {
         server.restart();
         assert_ne!(server.pid(), Some(pid));
         assert_eq!(call(&server, "INCR a"), ":2\r\n");
+    }
+
+    #[test]
+    fn a_stopped_server_answers_once_it_goes_on() {
+        let mut server = RedisServer::start(Persistence::None, &[]);
+        server.stop();
+        assert!(!server.is_running());
+        let mut connection = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        connection.write_all(b"PING\r\n").unwrap();
+        let wait = Duration::from_millis(50);
+        connection.set_read_timeout(Some(wait)).unwrap();
+        assert!(connection.read_exact(&mut [0]).is_err());
+        server.resume();
+        assert!(server.is_running());
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        connection.read_exact(&mut [0]).unwrap();
+        server.stop();
+        server.kill();
+        assert_eq!(server.pid(), None);
+    }
+
+    #[test]
+    fn a_member_keeps_what_it_was_told_and_a_sentinel_what_it_knows() {
+        let mut member = RedisServer::start_as(Role::Member, Persistence::None, &[]);
+        assert_eq!(call(&member, "REPLICAOF 127.0.0.1 1"), "+OK\r\n");
+        assert_eq!(call(&member, "CONFIG REWRITE"), "+OK\r\n");
+        let monitor = format!("sentinel monitor m 127.0.0.1 {} 1", member.port());
+        let role = Role::Sentinel(vec![monitor]);
+        let mut sentinel = RedisServer::start_as(role, Persistence::None, &[]);
+        let set = "SENTINEL SET m quorum 7";
+        assert_eq!(call(&sentinel, set), "+OK\r\n");
+        member.restart();
+        sentinel.restart();
+        assert!(call(&member, "SET a 1").starts_with("-READONLY"));
+        assert!(call(&sentinel, "SENTINEL CKQUORUM m").starts_with("-NOQUORUM"));
+        let is_monitored = |line: &String| line.contains("+monitor master m");
+        assert!(sentinel.log().iter().any(is_monitored));
+    }
+
+    #[test]
+    fn a_node_has_a_bus() {
+        let node = RedisServer::start_as(Role::Node, Persistence::None, &[]);
+        TcpStream::connect(("127.0.0.1", node.bus_port())).unwrap();
+        assert!(call(&node, "SET a 1").starts_with("-CLUSTERDOWN"));
     }
 
     #[test]
