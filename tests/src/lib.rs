@@ -11,4 +11,5 @@ pub mod network;
 pub mod question;
 pub mod redis_server;
 pub mod rig;
+pub mod sentinel_set;
 pub mod stores;
