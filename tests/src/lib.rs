@@ -4,6 +4,7 @@
 //!
 //! The suite is made to be used on a third party's store, too: see [`contract`].
 
+pub mod cluster_set;
 pub mod contract;
 pub mod faulty;
 pub mod instance;
