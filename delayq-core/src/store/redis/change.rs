@@ -47,8 +47,8 @@ impl RedisStore {
             .arg(kind.to_string())
             .number(ms)
             .number(self.scope.retention_ms())
-            .arg(self.scope.keys.wake_channel())
-            .arg(self.scope.wake_message(&part.task_type));
+            .arg(self.scope.wake_channel(part))
+            .arg(self.scope.wake_message(part));
         let mut fields = self.run(Lane::Main, part, command).await?;
         if fields.flag()? {
             self.scope.wake(Wakeup::Type(part.task_type.clone()));
@@ -92,8 +92,8 @@ impl RedisStore {
         let command = part
             .script(Script::Pause, 256)
             .number(until.as_millis())
-            .arg(self.scope.keys.wake_channel())
-            .arg(self.scope.wake_message(&part.task_type));
+            .arg(self.scope.wake_channel(part))
+            .arg(self.scope.wake_message(part));
         if self.run(Lane::Main, part, command).await?.flag()? {
             self.scope.wake(Wakeup::Type(part.task_type.clone()));
         }

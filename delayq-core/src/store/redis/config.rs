@@ -161,6 +161,19 @@ impl RedisConfig {
         url::parse(url)
     }
 
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self.servers, RedisServers::Cluster { .. })
+    }
+
+    /// The scheme of a server's URL.
+    pub(super) fn scheme(&self) -> &'static str {
+        if self.tls.is_some() {
+            "rediss"
+        } else {
+            "redis"
+        }
+    }
+
     /// Whether the settings go together. What stands in files is not looked at.
     ///
     /// # Errors
@@ -204,20 +217,25 @@ impl RedisConfig {
 }
 
 impl RedisServers {
-    fn fault(&self) -> Option<&'static str> {
-        let addresses = match self {
+    /// The addresses that are given.
+    pub(super) fn addresses(&self) -> &[Address] {
+        match self {
             Self::One(address) => std::slice::from_ref(address),
-            Self::Sentinel { sentinels, master } => {
-                let is_letter = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
-                if master.is_empty() || !master.chars().all(is_letter) {
-                    return Some(
-                        "the name of the master is missing or not one: letters, digits, `.`, `-`, `_`",
-                    );
-                }
-                sentinels
-            }
+            Self::Sentinel { sentinels, .. } => sentinels,
             Self::Cluster { nodes } => nodes,
-        };
+        }
+    }
+
+    fn fault(&self) -> Option<&'static str> {
+        if let Self::Sentinel { master, .. } = self {
+            let is_letter = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+            if master.is_empty() || !master.chars().all(is_letter) {
+                return Some(
+                    "the name of the master is missing or not one: letters, digits, `.`, `-`, `_`",
+                );
+            }
+        }
+        let addresses = self.addresses();
         if addresses.is_empty() {
             return Some("no host is given");
         }

@@ -116,8 +116,8 @@ impl RedisStore {
         while !walk.is_over() {
             let command = part
                 .script(Script::Requeue, 512)
-                .arg(self.scope.keys.wake_channel())
-                .arg(self.scope.wake_message(&part.task_type))
+                .arg(self.scope.wake_channel(part))
+                .arg(self.scope.wake_message(part))
                 .arg(&due)
                 .number(record::span_ms(interval));
             let mut fields = self.run(Lane::Main, part, walk.step(command)).await?;

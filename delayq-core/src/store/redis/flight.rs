@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Instant;
 
-use super::client::{Command, Live, Reply};
+use super::client::{Command, Reply};
 use super::keys::Partition;
 use super::record;
+use super::road::Road;
 use super::scope::Scope;
 use super::scripts::Script;
 use crate::error::{Error, Result};
@@ -38,6 +40,10 @@ impl Prepared {
             },
             record: record::encode(task),
         }
+    }
+
+    pub(super) fn slot(&self) -> u16 {
+        self.part.slot
     }
 }
 
@@ -109,37 +115,53 @@ impl Flight {
     }
 
     /// Sends everything and returns one outcome a task, in their order.
-    pub(super) async fn send(self, live: &Live, scope: &Scope) -> Vec<Result<SubmitOutcome>> {
+    pub(super) async fn send(self, road: &Road, scope: &Scope) -> Vec<Result<SubmitOutcome>> {
         let listings = self.new_types.iter().map(|name| scope.list_type(name));
         let calls = self.calls.iter().map(|call| self.command(call, scope));
-        let mut answers = live.exchange(listings.chain(calls).collect()).await;
+        let deadline = Instant::now() + scope.options.call_timeout;
+        let commands = listings.chain(calls).collect();
+        let mut answers = road.exchange(commands, deadline).await;
         let landed = answers.split_off(self.new_types.len());
         let landed: Vec<Result<Landed>> = landed
             .into_iter()
             .map(|answer| answer.and_then(read))
             .collect();
         let mut unlisted = note_listings(&self.new_types, answers, scope);
+        self.announce(road, scope, deadline).await;
         let emptied = self.emptied(&landed);
         if !emptied.is_empty() {
             let again = emptied.iter().map(|name| scope.list_type(name));
-            let answers = live.exchange(again.collect()).await;
+            let answers = road.exchange(again.collect(), deadline).await;
             unlisted.extend(note_listings(&emptied, answers, scope));
         }
         let mut outcomes: Vec<Option<Result<SubmitOutcome>>> = Vec::new();
         outcomes.resize_with(self.tasks.len(), || None);
         for (call, landed) in self.calls.iter().zip(landed) {
-            let own = outcomes_of(call, landed, &unlisted, (live, scope));
+            let own = outcomes_of(call, landed, &unlisted, (road, scope));
             for (place, outcome) in call.places.iter().zip(own) {
                 if let Some(slot) = outcomes.get_mut(*place) {
                     *slot = Some(outcome);
                 }
             }
         }
-        let lost = || Err(live.no_answer(scope.options.call_timeout));
+        let lost = || Err(road.live.no_answer(scope.options.call_timeout));
         outcomes
             .into_iter()
             .map(|outcome| outcome.unwrap_or_else(lost))
             .collect()
+    }
+
+    /// Tells other instances of new types: each listens to the types that it knows.
+    async fn announce(&self, road: &Road, scope: &Scope, deadline: Instant) {
+        let news = self
+            .new_types
+            .iter()
+            .filter_map(|name| scope.announcement(name));
+        let news: Vec<Command> = news.collect();
+        if !news.is_empty() {
+            // Who misses it reads the list of types now and then.
+            let _ = road.exchange(news, deadline).await;
+        }
     }
 
     /// Types that this instance had listed, and that were new all the same: somebody emptied the database.
@@ -167,8 +189,8 @@ impl Flight {
             .script(Script::Submit, bytes)
             .arg(policies)
             .number(scope.retention_ms())
-            .arg(scope.keys.wake_channel())
-            .arg(scope.wake_message(&call.part.task_type));
+            .arg(scope.wake_channel(&call.part))
+            .arg(scope.wake_message(&call.part));
         for task in tasks() {
             command.push(task.id.as_str());
             command.push(&task.record);
@@ -217,7 +239,7 @@ fn outcomes_of(
     call: &Call,
     landed: Result<Landed>,
     unlisted: &HashMap<TaskType, Error>,
-    (live, scope): (&Live, &Scope),
+    (road, scope): (&Road, &Scope),
 ) -> Vec<Result<SubmitOutcome>> {
     let landed = match landed {
         Ok(landed) => landed,
@@ -229,7 +251,9 @@ fn outcomes_of(
     match unlisted.get(&call.part.task_type) {
         None => landed.outcomes.into_iter().map(Ok).collect(),
         // The tasks are stored, so no error may say that they are not.
-        Some(error) => vec![Err(live.unlisted(&call.part.task_type, error)); call.places.len()],
+        Some(error) => {
+            vec![Err(road.live.unlisted(&call.part.task_type, error)); call.places.len()]
+        }
     }
 }
 

@@ -47,9 +47,9 @@ impl Keyspace {
         format!("delayq:{{{}}}:wake", self.namespace)
     }
 
-    /// Keys of no type, for a look at what the user of the connection may do.
-    pub(super) fn probes(&self) -> [String; 9] {
-        OF_A_TYPE.map(|name| format!("delayq:{{{}/}}:{name}", self.namespace))
+    /// A key of no type, for a look at what the user of the connection may do.
+    pub(super) fn probe(&self) -> String {
+        format!("delayq:{{{}/}}:tasks", self.namespace)
     }
 }
 
@@ -83,6 +83,11 @@ impl Partition {
     /// The key that holds the records, for messages.
     pub(super) fn tasks(&self) -> String {
         format!("{}:tasks", self.stem)
+    }
+
+    /// The channel of its wake-ups in a cluster.
+    pub(super) fn wake_channel(&self) -> String {
+        format!("{}:wake", self.stem)
     }
 
     /// A call of `script`; `bytes` is about how long its arguments will be.

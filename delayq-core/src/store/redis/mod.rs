@@ -5,10 +5,11 @@
 //! [`submit`] with [`flight`], [`claim`], [`settle`], [`change`], [`query`], [`dead`], [`audit`]; beneath them
 //! [`client`], the only module that knows the crate `redis`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::timeout;
 
 mod audit;
 mod change;
@@ -23,6 +24,7 @@ mod keys;
 mod preflight;
 mod query;
 mod record;
+mod road;
 mod scope;
 mod scripts;
 mod settle;
@@ -92,19 +94,26 @@ impl RedisStore {
     pub async fn connect_with(config: RedisConfig, options: StoreOptions) -> Result<Arc<Self>> {
         config.check()?;
         options.check()?;
-        let scope = Scope::new(options);
+        let scope = Scope::new(options, config.is_cluster());
         let channel = scope.keys.wake_channel();
         let timeout = scope.options.call_timeout;
-        let client = Client::connect(&config, timeout, channel, scope.listener()).await?;
-        let found = preflight::check(&client, &scope.keys, &scope.options).await?;
+        let is_replicated = scope.options.durability == Durability::Replicated;
+        let confirm = is_replicated.then_some(config.replicas);
+        let client = Client::connect(&config, timeout, confirm, channel, scope.listener()).await?;
+        let found = preflight::check(&client, &scope).await?;
         let submitter = Submitter::start(&client, &scope);
-        Ok(Arc::new(Self {
+        let store = Arc::new(Self {
             scope,
             client,
             submitter,
             unanswered: Unanswered::default(),
             durability: Mutex::new(found.durability),
-        }))
+        });
+        if config.is_cluster() {
+            let listening = listen(Arc::downgrade(&store));
+            store.client.spawn(listening);
+        }
+        Ok(store)
     }
 
     /// Runs a command on a type; one that fails as somebody else uses a key of the type names that key.
@@ -156,6 +165,24 @@ impl RedisStore {
     }
 }
 
+/// How often the list of types is read in a cluster, to listen to all of them. A new type is heard of at once,
+/// unless the message is lost.
+const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+
+/// Listens to every type there is, as long as the store lives.
+async fn listen(store: Weak<RedisStore>) {
+    while let Some(store) = store.upgrade() {
+        match store.all_types().await {
+            Ok(types) => store.client.listen_to(store.scope.channels(&types)),
+            Err(error) => tracing::debug!(%error, "cannot read the types to listen to"),
+        }
+        let scope = Arc::clone(&store.scope);
+        drop(store);
+        // Not before the next message: it may name a type that is not known yet.
+        let _ = timeout(LISTEN_AGAIN, scope.unknown.notified()).await;
+    }
+}
+
 #[async_trait]
 impl Store for RedisStore {
     fn name(&self) -> String {
@@ -174,7 +201,7 @@ impl Store for RedisStore {
     }
 
     async fn check(&self) -> Result<()> {
-        let found = preflight::check(&self.client, &self.scope.keys, &self.scope.options).await?;
+        let found = preflight::check(&self.client, &self.scope).await?;
         *self
             .durability
             .lock()
@@ -255,6 +282,9 @@ impl Store for RedisStore {
     async fn register_type(&self, task_type: &TaskType) -> Result<()> {
         self.call_list(self.scope.list_type(task_type)).await?;
         self.scope.set_listed(task_type);
+        if let Some(news) = self.scope.announcement(task_type) {
+            self.call_list(news).await?;
+        }
         Ok(())
     }
 

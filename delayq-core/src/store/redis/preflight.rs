@@ -2,17 +2,18 @@
 //! and which line to change if it does not.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::client::{Client, Command, Lane};
-use super::keys::Keyspace;
+use super::client::{Client, Command, Node};
+use super::scope::Scope;
 use super::scripts::Script;
 use crate::error::{Error, Result};
-use crate::store::{Durability, StoreOptions};
+use crate::store::Durability;
 
 /// What the user of the connection needs, beside being `on`. Without `+config|get` the store cannot see
 /// `appendfsync` and assumes its default.
 pub(super) const GRANT: &str = "grant it `~delayq:* &delayq:* +@hash +@sortedset +@set +evalsha \
-    +script|load +publish +subscribe +info +select +time +type +unlink +rename +pexpire +config|get` \
+    +script|load +publish +subscribe +info +role +wait +select +time +type +unlink +rename +pexpire +config|get` \
     with ACL SETUSER";
 
 /// The first major version with flags for scripts, without which a full server could not be drained.
@@ -34,27 +35,45 @@ pub(super) struct Found {
     pub(super) room: Result<()>,
 }
 
-/// Checks everything.
-pub(super) async fn check(
-    client: &Client,
-    keys: &Keyspace,
-    options: &StoreOptions,
-) -> Result<Found> {
-    let info = read(client).await?;
-    info.check_kind()?;
-    check_permissions(client, keys).await?;
+/// Checks everything, on every server that holds data.
+pub(super) async fn check(client: &Client, scope: &Scope) -> Result<Found> {
+    let mut found: Option<Found> = None;
+    for node in client.servers() {
+        let one = check_one(client, scope, &node).await?;
+        found = Some(match found {
+            None => one,
+            Some(found) => Found {
+                durability: found.durability.min(one.durability),
+                room: found.room.and(one.room),
+            },
+        });
+    }
+    found.ok_or_else(|| Error::Unavailable {
+        store: client.place().to_string(),
+        detail: "it has no node that holds data".to_owned(),
+    })
+}
+
+async fn check_one(client: &Client, scope: &Scope, node: &Arc<Node>) -> Result<Found> {
+    let options = &scope.options;
+    let info = read(client, node).await?;
+    info.check_kind(client.route().is_cluster())?;
+    check_permissions(client, scope, node).await?;
     info.check_memory()?;
     info.check_disk()?;
-    let durability = info.durability();
+    let durability = info.durability(options.durability);
     info.check_durability(durability, options.durability)?;
     let room = info.check_room();
     Ok(Found { durability, room })
 }
 
-async fn check_permissions(client: &Client, keys: &Keyspace) -> Result<()> {
-    let command = Command::script(Script::Preflight, keys.slot(), keys.probes().iter(), 128)
-        .arg(keys.wake_channel());
-    let mut denied = client.call(Lane::Main, command).await?.fields();
+async fn check_permissions(client: &Client, scope: &Scope, node: &Arc<Node>) -> Result<()> {
+    let key = scope.keys.probe();
+    let command = Command::script(Script::Preflight, 0, std::iter::empty(), 128)
+        .arg(scope.keys.wake_channel())
+        .arg(&key)
+        .arg(&key);
+    let mut denied = client.ask(node, command).await?.fields();
     let mut names = Vec::new();
     while !denied.is_empty() {
         names.push(denied.text()?);
@@ -63,20 +82,17 @@ async fn check_permissions(client: &Client, keys: &Keyspace) -> Result<()> {
         return Ok(());
     }
     Err(Error::Misconfigured {
-        store: client.place().to_string(),
+        store: node.place().to_string(),
         setting: format!("its user may not run {} on delayq's keys", names.join(", ")),
         fix: GRANT.to_owned(),
     })
 }
 
-async fn read(client: &Client) -> Result<Info> {
-    let text = client
-        .call(Lane::Main, Command::read(&["INFO"]))
-        .await?
-        .fields()
-        .text()?;
+async fn read(client: &Client, node: &Arc<Node>) -> Result<Info> {
+    let info = client.ask(node, Command::read(&["INFO"])).await?;
+    let text = info.fields().text()?;
     let ask = Command::read(&["CONFIG", "GET", "appendfsync"]);
-    let appendfsync = match client.call(Lane::Main, ask).await {
+    let appendfsync = match client.ask(node, ask).await {
         Ok(reply) => {
             let mut fields = reply.fields();
             fields.text().and_then(|_| fields.text()).ok()
@@ -86,7 +102,7 @@ async fn read(client: &Client) -> Result<Info> {
         Err(error) => return Err(error),
     };
     Ok(Info {
-        place: client.place().to_string(),
+        place: node.place().to_string(),
         fields: parse(&text),
         appendfsync,
     })
@@ -112,7 +128,7 @@ impl Info {
         })
     }
 
-    fn check_kind(&self) -> Result<()> {
+    fn check_kind(&self, is_cluster: bool) -> Result<()> {
         let version = self.field("redis_version");
         let major = version
             .split('.')
@@ -122,9 +138,9 @@ impl Info {
             let setting = format!("its version is {version:?}");
             return self.refuse(setting, "use Redis 7.0 or newer, or Valkey");
         }
-        if self.field("cluster_enabled") == "1" {
-            let setting = "it is a node of a cluster, which this release does not support";
-            return self.refuse(setting, "connect to a server with `cluster-enabled no`");
+        if self.field("cluster_enabled") == "1" && !is_cluster {
+            let setting = "it is a node of a cluster";
+            return self.refuse(setting, "write redis-cluster://HOST:PORT for it");
         }
         if self.field("role") == "slave" {
             return Err(Error::ReadOnly {
@@ -171,7 +187,11 @@ impl Info {
         Ok(())
     }
 
-    fn durability(&self) -> Durability {
+    fn durability(&self, wanted: Durability) -> Durability {
+        if wanted == Durability::Replicated {
+            // Each write waits for its replicas.
+            return wanted;
+        }
         if self.field("aof_enabled") != "1" {
             return Durability::Memory;
         }
@@ -187,10 +207,6 @@ impl Info {
             return Ok(());
         }
         let asked = format!("durability {:?} is asked for", wanted.as_str());
-        if wanted == Durability::Replicated {
-            let setting = format!("{asked}, but this release cannot wait for replicas");
-            return self.refuse(setting, "ask for durability `disk` or less");
-        }
         if found == Durability::Memory {
             let fsync = match wanted {
                 Durability::Disk => " and `appendfsync always`",
@@ -230,7 +246,7 @@ mod tests {
 
     #[test]
     fn versions_with_script_flags_are_accepted() {
-        let of = |version| info(&format!("redis_version:{version}\r\n"), None).check_kind();
+        let of = |version| info(&format!("redis_version:{version}\r\n"), None).check_kind(false);
         for good in ["7.0.0", "7.2.4", "8.6.1", "10.0.0"] {
             assert_eq!(of(good), Ok(()), "{good}");
         }
@@ -241,7 +257,9 @@ mod tests {
 
     #[test]
     fn the_class_follows_from_the_append_only_file() {
-        let class = |aof, fsync| info(&format!("aof_enabled:{aof}\r\n"), fsync).durability();
+        let class = |aof, fsync| {
+            info(&format!("aof_enabled:{aof}\r\n"), fsync).durability(Durability::Memory)
+        };
         assert_eq!(class(0, Some("always")), Durability::Memory);
         assert_eq!(class(1, Some("no")), Durability::Process);
         assert_eq!(class(1, Some("everysec")), Durability::Process);
@@ -253,12 +271,11 @@ mod tests {
     fn a_class_that_cannot_be_kept_is_refused_with_the_line_to_change() {
         let fix = |aof, wanted| {
             let info = info(&format!("aof_enabled:{aof}\r\n"), Some("everysec"));
-            let refusal = info.check_durability(info.durability(), wanted);
+            let refusal = info.check_durability(info.durability(wanted), wanted);
             refusal.unwrap_err().to_string()
         };
         assert!(fix(0, Durability::Process).contains("`appendonly yes`"));
         assert!(fix(0, Durability::Disk).contains("`appendonly yes` and `appendfsync always`"));
         assert!(fix(1, Durability::Disk).contains("`appendfsync always`"));
-        assert!(fix(1, Durability::Replicated).contains("durability `disk`"));
     }
 }

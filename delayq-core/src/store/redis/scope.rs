@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 
-use super::client::{Command, Listener};
+use super::client::{Channel, Channels, Command, Listener};
 use super::keys::{Keyspace, Partition};
 use super::record::span_ms;
 use super::scripts::Script;
@@ -27,11 +27,20 @@ pub(super) struct Scope {
     /// Types that this instance has listed.
     listed: Mutex<HashSet<TaskType>>,
     parts: Mutex<HashMap<TaskType, Arc<Partition>>>,
+    /// Each partition has a channel of its own then, which only the node of its slot knows of.
+    is_cluster: bool,
+    /// Types that are listened to in a cluster.
+    heard: Mutex<HashSet<TaskType>>,
+    /// Told when there may be others.
+    pub(super) unknown: Notify,
 }
 
 impl Scope {
-    pub(super) fn new(options: StoreOptions) -> Arc<Self> {
+    pub(super) fn new(options: StoreOptions, is_cluster: bool) -> Arc<Self> {
         Arc::new(Self {
+            is_cluster,
+            heard: Mutex::default(),
+            unknown: Notify::new(),
             keys: Keyspace::new(options.namespace.clone()),
             options,
             wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
@@ -73,6 +82,11 @@ impl Scope {
         self.listed().insert(task_type.clone());
     }
 
+    fn heard(&self) -> std::sync::MutexGuard<'_, HashSet<TaskType>> {
+        // A set is never half changed by a panic.
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn listed(&self) -> std::sync::MutexGuard<'_, HashSet<TaskType>> {
         // A set is never half changed by a panic.
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
@@ -88,9 +102,44 @@ impl Scope {
         i64::try_from(MAX_RETAINED).unwrap_or(i64::MAX)
     }
 
-    /// What a script publishes to wake the handlers of `task_type` in other instances.
-    pub(super) fn wake_message(&self, task_type: &TaskType) -> String {
-        format!("{task_type} {}", self.sender)
+    /// Where a script publishes that a partition's first due time has become earlier.
+    pub(super) fn wake_channel(&self, part: &Partition) -> String {
+        if self.is_cluster {
+            return part.wake_channel();
+        }
+        self.keys.wake_channel()
+    }
+
+    /// What it publishes.
+    pub(super) fn wake_message(&self, part: &Partition) -> String {
+        format!("{} {}", part.task_type, self.sender)
+    }
+
+    /// The command that tells other instances of a new type, where they would not hear of its first task.
+    pub(super) fn announcement(&self, task_type: &TaskType) -> Option<Command> {
+        let message = format!("{task_type} {}", self.sender);
+        let publish = || Command::write(&["SPUBLISH", &self.keys.wake_channel(), &message]);
+        self.is_cluster.then(|| publish().at(self.keys.slot()))
+    }
+
+    /// What to listen to in order to hear of these types.
+    pub(super) fn channels(&self, types: &[TaskType]) -> Channels {
+        let mut channels = Channels::with_capacity(types.len() + 1);
+        let own = Channel {
+            slot: self.keys.slot(),
+            message: Vec::new(),
+        };
+        channels.insert(self.keys.wake_channel(), own);
+        for task_type in types {
+            let part = self.whole(task_type);
+            let channel = Channel {
+                slot: part.slot,
+                message: task_type.as_str().as_bytes().to_vec(),
+            };
+            channels.insert(part.wake_channel(), channel);
+        }
+        *self.heard() = types.iter().cloned().collect();
+        channels
     }
 
     /// Wakes this instance's handlers.
@@ -117,7 +166,14 @@ impl Scope {
         if sender == self.sender {
             return;
         }
+        if message.is_empty() {
+            // From now on new types are heard of, and some may be new already.
+            self.unknown.notify_one();
+        }
         if let Ok(task_type) = TaskType::new(name) {
+            if self.is_cluster && !self.heard().contains(&task_type) {
+                self.unknown.notify_one();
+            }
             self.wake(Wakeup::Type(task_type));
         }
     }
@@ -131,11 +187,13 @@ mod tests {
 
     #[test]
     fn an_instance_hears_others_and_not_itself() {
-        let scope = Scope::new(StoreOptions::default());
+        let scope = Scope::new(StoreOptions::default(), false);
         let mut wakeups = scope.wakeups.subscribe();
         let task_type = TaskType::new("a:b").unwrap();
         let listener = scope.listener();
-        listener(Some(scope.wake_message(&task_type).as_bytes()));
+        listener(Some(
+            scope.wake_message(&scope.whole(&task_type)).as_bytes(),
+        ));
         listener(Some(b"not a type\xff"));
         listener(Some(b""));
         assert_eq!(wakeups.try_recv(), Err(TryRecvError::Empty));

@@ -84,8 +84,8 @@ impl RedisStore {
             .script(Script::Settle, bytes)
             .number(self.scope.retention_ms())
             .number(Scope::generation())
-            .arg(self.scope.keys.wake_channel())
-            .arg(self.scope.wake_message(&part.task_type));
+            .arg(self.scope.wake_channel(part))
+            .arg(self.scope.wake_message(part));
         for ending in batch {
             command.push(&ending.id);
             command.push(ending.fence.to_string());

@@ -2,7 +2,6 @@
 
 use redis::{ErrorKind, RedisError};
 
-use super::command::Command;
 use crate::error::Error;
 
 /// What a call loses with its answer.
@@ -15,8 +14,8 @@ pub(super) enum Loss {
 }
 
 impl Loss {
-    pub(super) fn of(command: &Command) -> Self {
-        if command.only_reads {
+    pub(super) fn of(only_reads: bool) -> Self {
+        if only_reads {
             return Self::Nothing;
         }
         Self::Outcome
@@ -117,8 +116,8 @@ fn understood(place: &str, code: &str, said: String) -> Result<Error, String> {
         }
         "MOVED" | "ASK" | "CROSSSLOT" => misconfigured(
             place,
-            "it is a node of a cluster, which this release does not support".to_owned(),
-            "connect to a server with `cluster-enabled no`",
+            "it is a node of a cluster".to_owned(),
+            "write redis-cluster://HOST:PORT for it",
         ),
         "NOAUTH" | "WRONGPASS" => wrong_password(place, &said),
         "NOPERM" => not_permitted(place, &said),

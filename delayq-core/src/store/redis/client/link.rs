@@ -9,40 +9,51 @@ use redis::{PushInfo, PushKind, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 
+use super::super::config::Address;
 use super::super::scripts::Script;
 use super::Listener;
-use super::command::{self, Command};
-use super::fault::{self, Loss};
-use super::reply::Reply;
-use super::server::Server;
+use super::batch::Batch;
+use super::command;
+use super::fault;
+use super::live::{Answer, Live, extract};
+use super::sentinel::Sentinels;
+use super::settings::Settings;
 use crate::error::{Error, Result};
-use crate::name::TaskType;
 
 /// First and longest wait between two attempts to connect; the shortest time in which a restarted server
 /// is worth asking again, and what a task that waits for it may notice.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
-/// How often a script is loaded for one call: again only when somebody flushes the scripts between its
-/// loading and the call, each time anew.
-const MAX_LOADS: usize = 10;
-
 /// What a connection is for.
 #[derive(Clone)]
 pub(super) enum Purpose {
     Calls,
-    /// The wake channel. Nothing else is sent over it.
+    /// Messages. Nothing but subscriptions is sent over it.
     Listen {
-        channel: String,
+        /// To listen to from the beginning.
+        channel: Option<String>,
         listener: Listener,
     },
+}
+
+/// Where a connection leads to.
+#[derive(Clone)]
+pub(super) enum Target {
+    /// Always to this server.
+    Fixed(Address),
+    /// To the server that is the master by then.
+    Master(Arc<Sentinels>),
 }
 
 /// A connection that lives as long as its client, through any number of losses.
 pub(in super::super) struct Link {
     state: watch::Sender<State>,
-    server: Server,
+    settings: Arc<Settings>,
+    target: Target,
     purpose: Purpose,
+    closed: CancellationToken,
 }
 
 #[derive(Clone)]
@@ -55,105 +66,182 @@ enum State {
     Up(Live),
 }
 
-/// A connection that works, as far as is known.
-#[derive(Clone)]
-pub(in super::super) struct Live {
-    connection: MultiplexedConnection,
-    ended: Arc<Notify>,
-    place: Arc<str>,
+/// Why there is no connection.
+pub(super) struct Refusal {
+    pub(super) error: Error,
+    /// The server is there, and will answer soon.
+    pub(super) is_busy: bool,
+}
+
+impl Refusal {
+    /// One that time does not mend.
+    pub(super) fn of(error: Error) -> Self {
+        Self {
+            error,
+            is_busy: false,
+        }
+    }
+}
+
+/// What became of a call.
+pub(super) enum Sent {
+    /// There is no connection.
+    Not,
+    Answered(Answer),
 }
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
-            .field("server", &self.server.place())
+            .field("server", &self.place())
             .finish_non_exhaustive()
     }
 }
 
 impl Link {
-    pub(super) fn start(runtime: &Handle, server: Server, purpose: Purpose) -> Arc<Self> {
+    pub(super) fn start(
+        runtime: &Handle,
+        settings: &Arc<Settings>,
+        target: Target,
+        purpose: Purpose,
+    ) -> Arc<Self> {
         let down = State::Down {
             error: None,
             is_busy: true,
         };
         let link = Arc::new(Self {
             state: watch::Sender::new(down),
-            server,
+            settings: Arc::clone(settings),
+            target,
             purpose,
+            closed: CancellationToken::new(),
         });
         runtime.spawn(Arc::clone(&link).keep_open());
         link
     }
 
+    /// Gives it up for good: the server is not one of the cluster's masters any more.
+    pub(super) fn close(&self) {
+        self.closed.cancel();
+    }
+
     async fn keep_open(self: Arc<Self>) {
         let mut wait = BACKOFF.0;
-        loop {
-            let ended = Arc::new(Notify::new());
-            match timeout(self.server.timeout, self.open(&ended)).await {
-                Ok(Ok(live)) => {
+        while !self.closed.is_cancelled() {
+            match timeout(self.settings.timeout, self.open()).await {
+                Ok(Ok((live, address))) => {
                     let opened = Instant::now();
                     tracing::debug!(store = %live.place, "connected");
-                    self.state.send_replace(State::Up(live));
-                    ended.notified().await;
-                    tracing::warn!(store = %self.server.place(), "connection lost");
-                    self.go_down(None, false);
+                    self.state.send_replace(State::Up(live.clone()));
+                    let has_left = tokio::select! {
+                        () = live.ended.notified() => false,
+                        () = self.target.left(&address) => true,
+                        () = self.closed.cancelled() => true,
+                    };
+                    self.go_down(None, has_left);
+                    if has_left {
+                        live.left.cancel();
+                        tracing::warn!(store = %live.place, "it is not the master any more");
+                    } else {
+                        tracing::warn!(store = %live.place, "connection lost");
+                        self.target.doubt();
+                    }
                     if opened.elapsed() > BACKOFF.1 {
                         wait = BACKOFF.0;
                         continue;
                     }
                 }
-                Ok(Err(error)) => {
-                    let is_busy = fault::is_busy(&error);
-                    self.go_down(Some(fault::refused(&self.server.place(), &error)), is_busy);
+                Ok(Err(Refusal { error, is_busy })) => {
+                    self.go_down(Some(error), is_busy);
+                    self.target.doubt();
                 }
-                Err(_) => self.go_down(Some(self.no_connection()), false),
+                Err(_) => {
+                    self.go_down(Some(self.no_connection()), false);
+                    self.target.doubt();
+                }
             }
-            sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+            tokio::select! {
+                () = sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)) => {}
+                () = self.closed.cancelled() => {}
+            }
             wait = (wait * 2).min(BACKOFF.1);
         }
     }
 
-    async fn open(&self, ended: &Arc<Notify>) -> redis::RedisResult<Live> {
+    async fn open(&self) -> std::result::Result<(Live, Address), Refusal> {
+        let address = match &self.target {
+            Target::Fixed(address) => address.clone(),
+            Target::Master(sentinels) => sentinels.master().await?,
+        };
+        let place = self.settings.place_of(&address);
+        let refused = |error: &redis::RedisError| Refusal {
+            is_busy: fault::is_busy(error),
+            error: fault::refused(&place, error),
+        };
+        let ended = Arc::new(Notify::new());
+        let mut connection = self.settings.open(&address, self.on_push(&ended)).await?;
+        if let Target::Master(_) = &self.target {
+            check_role(&mut connection, &place).await?;
+        }
+        match &self.purpose {
+            Purpose::Calls => load_scripts(&mut connection).await,
+            Purpose::Listen { channel, listener } => {
+                let heard = match channel {
+                    Some(channel) => connection.subscribe(channel).await,
+                    None => Ok(()),
+                };
+                // What was sent while nobody listened is lost.
+                heard.map(|()| listener(None))
+            }
+        }
+        .map_err(|error| refused(&error))?;
+        let live = Live {
+            connection,
+            ended,
+            left: CancellationToken::new(),
+            place,
+            confirm: self.settings.confirm,
+        };
+        Ok((live, address))
+    }
+
+    /// Hears of messages and of the end of the connection.
+    fn on_push(&self, ended: &Arc<Notify>) -> impl Fn(PushInfo) + Send + Sync + 'static {
         let listener = match &self.purpose {
             Purpose::Calls => None,
             Purpose::Listen { listener, .. } => Some(Arc::clone(listener)),
         };
-        let on_end = Arc::clone(ended);
-        let on_push = move |push: PushInfo| match push.kind {
-            PushKind::Disconnection => on_end.notify_one(),
-            PushKind::Message => {
+        let ended = Arc::clone(ended);
+        move |push: PushInfo| match push.kind {
+            // A node takes the channels of a slot away that it gives to another.
+            PushKind::Disconnection | PushKind::SUnsubscribe => ended.notify_one(),
+            PushKind::Message | PushKind::SMessage => {
                 if let (Some(listener), [_, Value::BulkString(message)]) = (&listener, &*push.data)
                 {
                     listener(Some(message));
                 }
             }
             _ => {}
-        };
-        let mut connection = self.server.open(on_push).await?;
-        match &self.purpose {
-            Purpose::Calls => load_scripts(&mut connection).await?,
-            Purpose::Listen { channel, listener } => {
-                connection.subscribe(channel).await?;
-                // What was sent while nobody listened is lost.
-                listener(None);
-            }
         }
-        Ok(Live {
-            connection,
-            ended: Arc::clone(ended),
-            place: self.server.place(),
-        })
     }
 
     fn go_down(&self, error: Option<Error>, is_busy: bool) {
         self.state.send_replace(State::Down { error, is_busy });
     }
 
+    /// The server it leads to, as far as that is known.
+    pub(super) fn place(&self) -> Arc<str> {
+        match (&self.target, &*self.state.borrow()) {
+            (_, State::Up(live)) => Arc::clone(&live.place),
+            (Target::Fixed(address), _) => self.settings.place_of(address),
+            (Target::Master(_), _) => self.settings.place(),
+        }
+    }
+
     /// A server without TLS may wait for the rest of what it does not understand.
     fn no_connection(&self) -> Error {
-        let place = self.server.place().to_string();
-        let (within, hint) = (self.server.timeout, fault::hint(&place));
+        let place = self.place().to_string();
+        let (within, hint) = (self.settings.timeout, fault::hint(&place));
         Error::Unavailable {
             detail: format!("no connection within {within:?}; {hint}"),
             store: place,
@@ -162,8 +250,8 @@ impl Link {
 
     fn too_late(&self, what: &str) -> Error {
         Error::Unavailable {
-            store: self.server.place().to_string(),
-            detail: format!("{what} within {:?}", self.server.timeout),
+            store: self.place().to_string(),
+            detail: format!("{what} within {:?}", self.settings.timeout),
         }
     }
 
@@ -205,130 +293,76 @@ impl Link {
         match &*self.state.borrow() {
             State::Down {
                 error: Some(error), ..
-            } => error.clone(),
-            State::Down { .. } => self.no_connection(),
-            State::Up(_) => self.too_late("calls before this one were not answered"),
+            } => return error.clone(),
+            State::Up(_) => {}
+            State::Down { .. } => return self.no_connection(),
         }
+        self.too_late("calls before this one were not answered")
     }
 
     /// Sends one command and waits for its answer until `deadline`.
-    pub(super) async fn call(&self, command: Command, deadline: Instant) -> Result<Reply> {
-        let mut live = self.live();
-        while live.is_none() && timeout_at(deadline.into(), self.up()).await.is_ok() {
-            live = self.live();
-        }
-        let Some(live) = live else {
-            return Err(self.why_not_sent());
+    pub(super) async fn send(&self, batch: &Batch, asking: bool, deadline: Instant) -> Sent {
+        let Some(live) = self.live() else {
+            return Sent::Not;
         };
-        let loss = Loss::of(&command);
         let sent = Instant::now();
-        let answers = timeout_at(deadline.into(), live.exchange(vec![command])).await;
-        if let Ok(mut answers) = answers {
-            return answers.pop().unwrap_or(Ok(Reply::Nil));
+        let answers = timeout_at(deadline.into(), live.answers(batch, asking)).await;
+        if let Ok(mut answers) = answers
+            && let Some(answer) = answers.pop()
+        {
+            return Sent::Answered(answer);
         }
-        live.suspect(sent.elapsed(), self.server.timeout);
-        Err(loss.error(
-            &live.place,
-            &format!("no answer within {:?}", self.server.timeout),
-        ))
+        live.suspect(sent.elapsed(), self.settings.timeout);
+        let detail = format!("no answer within {:?}", self.settings.timeout);
+        let error = batch.loss(0).error(&live.place, &detail);
+        Sent::Answered(Answer::Failed(error))
     }
 }
 
-impl Live {
-    /// Sends commands in one go and returns one answer each, however long that takes. A script that the
-    /// server does not know (it was restarted, or somebody flushed its scripts) is loaded, and only the
-    /// calls that missed it are repeated, in their order.
-    pub(in super::super) async fn exchange(&self, commands: Vec<Command>) -> Vec<Result<Reply>> {
-        let losses: Vec<Loss> = commands.iter().map(Loss::of).collect();
-        let mut pipeline = redis::Pipeline::with_capacity(commands.len());
-        let mut scripts = Vec::with_capacity(commands.len());
-        for command in commands {
-            scripts.push(command.script);
-            pipeline.add_command(command.cmd);
-        }
-        let mut answers = self.send(&pipeline).await;
-        for _ in 0..MAX_LOADS {
-            let missing: Vec<usize> = (0..answers.len())
-                .filter(
-                    |at| matches!(answers.get(*at), Some(Err(error)) if fault::is_no_script(error)),
-                )
-                .collect();
-            if missing.is_empty() {
-                break;
-            }
-            let mut again = redis::Pipeline::new();
-            for at in &missing {
-                if let (Some(Some(script)), Some(cmd)) =
-                    (scripts.get(*at), pipeline.cmd_iter().nth(*at))
-                {
-                    again
-                        .add_command(command::load(*script))
-                        .add_command(cmd.clone());
-                }
-            }
-            let second = self.send(&again).await.into_iter().skip(1).step_by(2);
-            for (at, answer) in missing.into_iter().zip(second) {
-                if let Some(first) = answers.get_mut(at) {
-                    *first = answer;
-                }
-            }
-        }
-        let answers = answers.into_iter().zip(losses);
-        answers
-            .map(|(answer, loss)| self.understand(answer, loss))
-            .collect()
-    }
-
-    async fn send(&self, pipeline: &redis::Pipeline) -> Vec<redis::RedisResult<Value>> {
-        let mut connection = self.connection.clone();
-        let sent = connection
-            .send_packed_commands(pipeline, 0, pipeline.len())
-            .await;
-        match sent {
-            Ok(values) => values.into_iter().map(extract).collect(),
-            Err(error) => vec![Err(error); pipeline.len()],
+impl Target {
+    /// Completes once the server at `address` is the wrong one.
+    async fn left(&self, address: &Address) {
+        match self {
+            Self::Fixed(_) => std::future::pending().await,
+            Self::Master(sentinels) => sentinels.left(address).await,
         }
     }
 
-    fn understand(&self, answer: redis::RedisResult<Value>, loss: Loss) -> Result<Reply> {
-        let error = match answer {
-            Ok(value) => {
-                let reply = Reply::from_value(value);
-                return reply.ok_or_else(|| loss.error(&self.place, "it sent an unknown answer"));
-            }
-            Err(error) => error,
-        };
-        if fault::wants_new_connection(&error) {
-            self.ended.notify_one();
-        }
-        Err(fault::failed(&self.place, &error, loss))
-    }
-
-    /// The error of a call that writes and was not answered in time.
-    pub(in super::super) fn no_answer(&self, timeout: Duration) -> Error {
-        Loss::Outcome.error(&self.place, &format!("no answer within {timeout:?}"))
-    }
-
-    /// The error of tasks that are stored, of a type that could not be listed.
-    pub(in super::super) fn unlisted(&self, task_type: &TaskType, error: &Error) -> Error {
-        let detail = format!("the type {task_type} could not be listed ({error})");
-        Loss::Outcome.error(&self.place, &detail)
-    }
-
-    /// Gives the connection up if it has kept a call waiting for long: a peer that went away without a
-    /// word is noticed so. A call that was sent just before its deadline proves nothing.
-    pub(in super::super) fn suspect(&self, waited: Duration, timeout: Duration) {
-        if waited * 2 >= timeout {
-            self.ended.notify_one();
+    /// There is reason to look where the master is.
+    fn doubt(&self) {
+        if let Self::Master(sentinels) = self {
+            sentinels.look_again();
         }
     }
 }
 
-fn extract(value: Value) -> redis::RedisResult<Value> {
-    match value {
-        Value::ServerError(error) => Err(error.into()),
-        value => Ok(value),
+/// A server may be asked that has become a replica, or has not yet become the master.
+async fn check_role(
+    connection: &mut MultiplexedConnection,
+    place: &Arc<str>,
+) -> std::result::Result<(), Refusal> {
+    let role = connection.send_packed_command(&redis::cmd("ROLE")).await;
+    let role = role.and_then(extract).map_err(|error| Refusal {
+        is_busy: fault::is_busy(&error),
+        error: fault::refused(place, &error),
+    })?;
+    let is_master = match &role {
+        Value::Array(fields) => matches!(
+            fields.first(),
+            Some(Value::BulkString(role)) if role == b"master"
+        ),
+        _ => false,
+    };
+    if is_master {
+        return Ok(());
     }
+    Err(Refusal {
+        error: Error::Unavailable {
+            store: place.to_string(),
+            detail: "the sentinels call it the master, and it is a replica still".to_owned(),
+        },
+        is_busy: true,
+    })
 }
 
 async fn load_scripts(connection: &mut MultiplexedConnection) -> redis::RedisResult<()> {

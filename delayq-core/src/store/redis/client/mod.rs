@@ -1,28 +1,49 @@
-//! The connections to one Redis server, and every call over them: the only module that knows the crate
-//! `redis`, whose next major version changes much of what is used here.
+//! The connections to Redis, and every call over them: the only module that knows the crate `redis`, whose
+//! next major version changes much of what is used here.
 //!
 //! A thread of the store's own drives the connections, so that they live on no application runtime: calls
 //! work from any of them, and a starved one cannot stall the others. Answers come back through channels.
+//!
+//! Reading order: [`link`] (a connection that is made again), [`live`] (what is sent over it), [`node`]
+//! (the connections to one server), [`sentinel`] and [`cluster`] (which server that is), [`route`] (a
+//! command's way to it).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
+mod batch;
+mod cluster;
 mod command;
+mod ears;
 mod fault;
 mod link;
+mod live;
+mod node;
+mod redirect;
 mod reply;
+mod route;
+mod sentinel;
 mod server;
+mod settings;
+mod slots;
 mod tls;
 
+use self::batch::Confirm;
+use self::cluster::Cluster;
 pub(super) use self::command::Command;
-use self::link::Purpose;
-pub(super) use self::link::{Link, Live};
+pub(super) use self::ears::{Channel, Channels};
+use self::link::{Link, Purpose, Target};
+pub(super) use self::live::Live;
+pub(super) use self::node::Node;
 pub(super) use self::reply::{Fields, Reply};
-use self::server::Server;
+pub(super) use self::route::Route;
+use self::route::Servers;
+use self::sentinel::Sentinels;
+use self::settings::Settings;
 use super::config::{RedisConfig, RedisServers};
 use crate::error::{Error, Result};
 
@@ -32,20 +53,22 @@ pub(super) type Listener = Arc<dyn Fn(Option<&[u8]>) + Send + Sync>;
 /// Which connection a call takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lane {
-    /// That of all calls but one.
+    /// That of all calls but those below.
     Main,
+    /// That of submits, which wait for replicas where these have to confirm.
+    Submit,
     /// That of lock extensions, which must not wait behind large batches.
     Extend,
 }
 
-/// The connections to one server. They end with this.
+/// The connections to one server, or to all masters of a cluster. They end with this.
 #[derive(Debug)]
 pub(super) struct Client {
     runtime: Handle,
-    main: Arc<Link>,
-    extend: Arc<Link>,
+    route: Route,
     place: Arc<str>,
     timeout: Duration,
+    channels: watch::Sender<Arc<Channels>>,
     is_closed: AtomicBool,
     /// Its drop ends the thread.
     _alive: oneshot::Sender<()>,
@@ -57,51 +80,65 @@ impl Client {
     pub(super) async fn connect(
         config: &RedisConfig,
         timeout: Duration,
+        confirm: Option<u32>,
         channel: String,
         listener: Listener,
     ) -> Result<Self> {
-        let RedisServers::One(address) = &config.servers else {
-            let text = "this release connects to one server: write redis://HOST:PORT/DB";
-            return Err(Error::InvalidInput(text.to_owned()));
-        };
-        let server = Server::new(config, address, timeout)?;
-        let place = server.place();
+        let within = timeout / CONFIRM_SHARE;
+        let confirm = confirm.map(|replicas| Confirm { replicas, within });
+        let settings = Settings::new(config, timeout, confirm)?;
+        let place = settings.place();
         let (runtime, alive) = start_thread(&place)?;
-        let link = |purpose| Link::start(&runtime, server.clone(), purpose);
+        let channels = watch::Sender::default();
+        let listen = |target| {
+            let (channel, listener) = (Some(channel), Arc::clone(&listener));
+            let purpose = Purpose::Listen { channel, listener };
+            Link::start(&runtime, &settings, target, purpose)
+        };
+        let start_one = |target: Target| {
+            let node = Node::start(&runtime, &settings, &target);
+            let may_change = matches!(target, Target::Master(_));
+            let mut links = node.links().to_vec();
+            links.push(listen(target));
+            (Servers::One { node, may_change }, links)
+        };
+        let (servers, links) = match &config.servers {
+            RedisServers::One(address) => start_one(Target::Fixed(address.clone())),
+            RedisServers::Sentinel { sentinels, master } => {
+                let sentinels = Sentinels::start(&runtime, &settings, sentinels, master);
+                start_one(Target::Master(sentinels))
+            }
+            RedisServers::Cluster { nodes } => {
+                let cluster = Cluster::start(&runtime, &settings, nodes);
+                let (settings, wanted) = (Arc::clone(&settings), channels.subscribe());
+                let whole = Arc::clone(&cluster);
+                let ears = ears::listen(runtime.clone(), settings, whole, wanted, listener);
+                runtime.spawn(ears);
+                (Servers::Cluster(cluster), Vec::new())
+            }
+        };
         let client = Self {
-            main: link(Purpose::Calls),
-            extend: link(Purpose::Calls),
-            runtime: runtime.clone(),
+            runtime,
+            route: Route { servers, confirm },
             place,
             timeout,
+            channels,
             is_closed: AtomicBool::new(false),
             _alive: alive,
         };
-        let listening = link(Purpose::Listen { channel, listener });
-        let links = [
-            Arc::clone(&client.main),
-            Arc::clone(&client.extend),
-            listening,
-        ];
         let deadline = Instant::now() + timeout;
-        client
-            .run(async move {
-                for link in links {
-                    link.wait_for_first(deadline).await?;
-                }
-                Ok(())
-            })
-            .await?;
+        let servers = client.route.servers.clone();
+        client.run(wait_for_first(servers, links, deadline)).await?;
         Ok(client)
     }
 
-    /// Which server, as a URL without secrets.
+    /// Where it leads to, as a URL without secrets.
     pub(super) fn place(&self) -> &Arc<str> {
         &self.place
     }
 
-    pub(super) fn main(&self) -> &Arc<Link> {
-        &self.main
+    pub(super) fn route(&self) -> &Route {
+        &self.route
     }
 
     /// Takes no more calls; those under way are still answered.
@@ -123,16 +160,37 @@ impl Client {
         self.runtime.spawn(task);
     }
 
+    /// Listens to these channels, and no others. Only of use with a cluster.
+    pub(super) fn listen_to(&self, channels: Channels) {
+        self.channels.send_if_modified(|known| {
+            let is_news = **known != channels;
+            if is_news {
+                *known = Arc::new(channels);
+            }
+            is_news
+        });
+    }
+
     /// Runs a command. It is answered or given up within the timeout, the wait for a connection
     /// included, and runs to its end even when the caller goes away.
     pub(super) async fn call(&self, lane: Lane, command: Command) -> Result<Reply> {
         self.check_open()?;
-        let link = match lane {
-            Lane::Main => Arc::clone(&self.main),
-            Lane::Extend => Arc::clone(&self.extend),
-        };
+        let route = self.route.clone();
         let deadline = Instant::now() + self.timeout;
-        self.run(async move { link.call(command, deadline).await })
+        self.run(async move { route.call(lane, command, deadline).await })
+            .await
+    }
+
+    /// The servers that hold data now: one, or the masters of a cluster.
+    pub(super) fn servers(&self) -> Vec<Arc<Node>> {
+        self.route.servers()
+    }
+
+    /// Runs a command on one server, whatever slots it has.
+    pub(super) async fn ask(&self, node: &Arc<Node>, command: Command) -> Result<Reply> {
+        self.check_open()?;
+        let (node, timeout) = (Arc::clone(node), self.timeout);
+        self.run(async move { node.ask(command, Instant::now() + timeout).await })
             .await
     }
 
@@ -143,6 +201,25 @@ impl Client {
         let answer = self.runtime.spawn(call).await;
         answer.unwrap_or(Err(Error::Closed("the Redis store")))
     }
+}
+
+/// The share of the timeout, as a divisor, that replicas may take to confirm: what waits behind it on the same
+/// connection has to be answered, too.
+const CONFIRM_SHARE: u32 = 4;
+
+async fn wait_for_first(servers: Servers, links: Vec<Arc<Link>>, deadline: Instant) -> Result<()> {
+    for link in links {
+        link.wait_for_first(deadline).await?;
+    }
+    if let Servers::Cluster(cluster) = servers {
+        cluster.wait_for_first(deadline).await?;
+        for node in cluster.masters() {
+            for link in node.links() {
+                link.wait_for_first(deadline).await?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn start_thread(place: &Arc<str>) -> Result<(Handle, oneshot::Sender<()>)> {

@@ -135,12 +135,17 @@ local function remember(ends, retention, most, now)
   end
 end
 
+-- Tells the other instances. The channel of a partition has its slot, and is known to the node of it alone.
+local function publish(channel, message)
+  call(find(channel, '/', 1, true) and 'SPUBLISH' or 'PUBLISH', channel, message)
+end
+
 -- Tells the other instances when the first due time becomes earlier than `head`; whether it does.
 local function wake_if_earlier(earliest, head, channel, message)
   if not earliest or (head and earliest >= head) then
     return 0
   end
-  call('PUBLISH', channel, message)
+  publish(channel, message)
   return 1
 end
 

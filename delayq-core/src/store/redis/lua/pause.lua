@@ -10,7 +10,7 @@ check_all()
 local before = tonumber(call('HGET', META, 'pause') or 0)
 local is_shorter = before > now and pause_until < before
 if is_shorter then
-  call('PUBLISH', channel, message)
+  publish(channel, message)
 end
 if pause_until > now then
   call('HSET', META, 'pause', text(pause_until))

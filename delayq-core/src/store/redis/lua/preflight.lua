@@ -1,10 +1,10 @@
 #!lua flags=no-writes
 -- Asks whether the user may run every command that this store runs: a refusal in the middle of an edge
 -- would leave it half done.
--- KEYS: the nine of model.lua.
--- ARGV: 1 wake channel
+-- KEYS: none, so that any node of a cluster answers.
+-- ARGV: 1 wake channel · 2 wake channel of a partition · 3 key of a partition
 -- Returns: the commands that are refused.
-local channel = ARGV[1]
+local channel, own_channel, key = ARGV[1], ARGV[2], ARGV[3]
 local denied = {}
 
 local function need(command, ...)
@@ -15,14 +15,15 @@ end
 
 need('TIME')
 need('PUBLISH', channel, '')
+need('SPUBLISH', own_channel, '')
 for _, command in ipairs({ 'TYPE', 'ZCARD', 'HLEN', 'UNLINK' }) do
-  need(command, TASKS)
+  need(command, key)
 end
 for _, command in ipairs({ 'ZSCORE', 'ZREM', 'HGET', 'HMGET', 'HDEL', 'HEXISTS', 'HSCAN', 'ZSCAN', 'SSCAN',
   'SADD', 'SISMEMBER', 'PEXPIRE', 'RENAME' }) do
-  need(command, TASKS, TASKS)
+  need(command, key, key)
 end
 for _, command in ipairs({ 'ZCOUNT', 'ZREMRANGEBYRANK', 'ZRANGE', 'ZRANGEBYSCORE', 'ZADD', 'HSET', 'HSETNX' }) do
-  need(command, TASKS, 0, 0)
+  need(command, key, 0, 0)
 end
 return denied

@@ -1,0 +1,131 @@
+//! Commands on their way together.
+
+use std::time::Duration;
+
+use redis::{Pipeline, RedisResult, Value};
+
+use super::super::scripts::Script;
+use super::command::{self, Command};
+use super::fault::Loss;
+
+/// How many replicas have to confirm what is written, and how long they may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Confirm {
+    pub(super) replicas: u32,
+    pub(super) within: Duration,
+}
+
+impl Confirm {
+    /// Behind a command of the same connection, also one that wrote nothing, `WAIT` waits for everything that
+    /// the server had written by then. So a repeated submit, which only finds its task, is confirmed as well.
+    fn command(self) -> redis::Cmd {
+        let within = u64::try_from(self.within.as_millis()).unwrap_or(u64::MAX);
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(self.replicas).arg(within.max(1));
+        wait
+    }
+
+    /// What is missing, if not enough of them did.
+    pub(super) fn missing(self, answer: RedisResult<Value>) -> Option<String> {
+        let wanted = self.replicas;
+        match answer {
+            Ok(Value::Int(found)) if found >= i64::from(wanted) => None,
+            Ok(Value::Int(found)) => Some(format!(
+                "{found} of {wanted} replicas confirmed it within {:?}",
+                self.within
+            )),
+            Ok(_) => Some("it sent an unknown answer to WAIT".to_owned()),
+            Err(error) => Some(format!("no replica confirmed it: {error}")),
+        }
+    }
+}
+
+/// Commands that are sent in one go; each can be sent again.
+pub(super) struct Batch {
+    pipeline: Pipeline,
+    parts: Vec<Part>,
+    pub(super) confirm: Option<Confirm>,
+}
+
+/// What is known of a command beside its bytes.
+#[derive(Clone, Copy)]
+struct Part {
+    script: Option<Script>,
+    only_reads: bool,
+    slot: u16,
+}
+
+impl Batch {
+    /// `confirm` is asked for if any of the commands writes.
+    pub(super) fn new(commands: Vec<Command>, confirm: Option<Confirm>) -> Self {
+        let mut pipeline = Pipeline::with_capacity(commands.len() + 1);
+        let mut parts = Vec::with_capacity(commands.len());
+        for command in commands {
+            parts.push(Part {
+                script: command.script,
+                only_reads: command.only_reads,
+                slot: command.slot,
+            });
+            pipeline.add_command(command.cmd);
+        }
+        let confirm = confirm.filter(|_| parts.iter().any(|part| !part.only_reads));
+        if let Some(confirm) = confirm {
+            pipeline.add_command(confirm.command());
+        }
+        Self {
+            pipeline,
+            parts,
+            confirm,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// All of them, and the wait for the replicas.
+    pub(super) fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    pub(super) fn only_reads(&self, at: usize) -> bool {
+        self.parts.get(at).is_some_and(|part| part.only_reads)
+    }
+
+    /// What is lost with the answer to the command at this place.
+    pub(super) fn loss(&self, at: usize) -> Loss {
+        Loss::of(self.only_reads(at))
+    }
+
+    /// The command at this place, to be sent elsewhere.
+    pub(super) fn command(&self, at: usize) -> Option<Command> {
+        let (part, cmd) = self.parts.get(at).zip(self.pipeline.cmd_iter().nth(at))?;
+        Some(Command {
+            cmd: cmd.clone(),
+            script: part.script,
+            only_reads: part.only_reads,
+            slot: part.slot,
+        })
+    }
+
+    /// Those at `places` again, and the wait for the replicas: each behind its script, if the server lacks
+    /// it, and behind `ASKING`, if a node is asked for a slot that it does not have yet.
+    pub(super) fn again(&self, places: &[usize], lacks_scripts: bool, asking: bool) -> Pipeline {
+        let mut pipeline = Pipeline::new();
+        for at in places {
+            let found = self.parts.get(*at).zip(self.pipeline.cmd_iter().nth(*at));
+            let Some((part, cmd)) = found else { continue };
+            if let Some(script) = part.script.filter(|_| lacks_scripts) {
+                pipeline.add_command(command::load(script));
+            }
+            if asking {
+                pipeline.cmd("ASKING");
+            }
+            pipeline.add_command(cmd.clone());
+        }
+        if let Some(confirm) = self.confirm {
+            pipeline.add_command(confirm.command());
+        }
+        pipeline
+    }
+}

@@ -1,0 +1,78 @@
+//! The connections to one server.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::runtime::Handle;
+use tokio::time::timeout_at;
+
+use super::Lane;
+use super::batch::Batch;
+use super::command::Command;
+use super::link::{Link, Purpose, Sent, Target};
+use super::reply::Reply;
+use super::settings::Settings;
+use crate::error::Result;
+
+/// The connections to one server, or to whichever is the master.
+#[derive(Debug)]
+pub(in super::super) struct Node {
+    main: Arc<Link>,
+    submit: Arc<Link>,
+    extend: Arc<Link>,
+}
+
+impl Node {
+    pub(super) fn start(runtime: &Handle, settings: &Arc<Settings>, target: &Target) -> Arc<Self> {
+        let link = || Link::start(runtime, settings, target.clone(), Purpose::Calls);
+        let main = link();
+        // The wait for replicas holds up whatever comes behind it on the same connection.
+        let submit = match settings.confirm {
+            Some(_) => link(),
+            None => Arc::clone(&main),
+        };
+        Arc::new(Self {
+            main,
+            submit,
+            extend: link(),
+        })
+    }
+
+    pub(in super::super) fn link(&self, lane: Lane) -> &Arc<Link> {
+        match lane {
+            Lane::Main => &self.main,
+            Lane::Submit => &self.submit,
+            Lane::Extend => &self.extend,
+        }
+    }
+
+    pub(super) fn links(&self) -> [Arc<Link>; 3] {
+        [&self.main, &self.submit, &self.extend].map(Arc::clone)
+    }
+
+    /// Runs a command here, whatever its slot.
+    pub(super) async fn ask(&self, command: Command, deadline: Instant) -> Result<Reply> {
+        let batch = Batch::new(vec![command], None);
+        loop {
+            match self.main.send(&batch, false, deadline).await {
+                Sent::Answered(answer) => return answer.finally(&self.main.place()),
+                Sent::Not => {}
+            }
+            if timeout_at(deadline.into(), self.main.up()).await.is_err() {
+                return Err(self.main.why_not_sent());
+            }
+        }
+    }
+
+    /// Where it is, as a URL without secrets.
+    pub(in super::super) fn place(&self) -> Arc<str> {
+        self.main.place()
+    }
+
+    /// Gives its connections up for good.
+    pub(super) fn close(&self) {
+        for link in self.links() {
+            link.close();
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Which server is the master now, as the sentinels see it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{RedisResult, Value};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::super::config::Address;
+use super::fault;
+use super::link::Refusal;
+use super::live::extract;
+use super::settings::Settings;
+use crate::error::Error;
+
+/// How often the sentinels are asked: a fail-over is noticed within it, also by connections on which the old
+/// master is silent. With reason to doubt they are asked at once, but not more often than the second.
+const LOOK: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(50));
+/// How long one of them may take; the others have been asked at the same time.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// The sentinels of one master.
+pub(super) struct Sentinels {
+    settings: Arc<Settings>,
+    addresses: Vec<Address>,
+    name: String,
+    seen: watch::Sender<Seen>,
+    again: Notify,
+}
+
+/// What the sentinels say.
+#[derive(Clone)]
+enum Seen {
+    Nothing,
+    Master {
+        address: Address,
+        epoch: u64,
+    },
+    /// None of them knows, and why the last one does not.
+    Unknown {
+        error: Error,
+        is_busy: bool,
+    },
+}
+
+/// What one of them says.
+enum Said {
+    Master(Address, u64),
+    /// It watches no master of this name.
+    Stranger,
+    Failed(Error),
+}
+
+impl Sentinels {
+    pub(super) fn start(
+        runtime: &Handle,
+        settings: &Arc<Settings>,
+        addresses: &[Address],
+        name: &str,
+    ) -> Arc<Self> {
+        let sentinels = Arc::new(Self {
+            settings: Arc::clone(settings),
+            addresses: addresses.to_vec(),
+            name: name.to_owned(),
+            seen: watch::Sender::new(Seen::Nothing),
+            again: Notify::new(),
+        });
+        runtime.spawn(Arc::clone(&sentinels).watch());
+        sentinels
+    }
+
+    /// The master, once there is one to be seen.
+    pub(super) async fn master(&self) -> Result<Address, Refusal> {
+        let mut seen = self.seen.subscribe();
+        let seen = seen.wait_for(|seen| !matches!(seen, Seen::Nothing)).await;
+        match seen.as_deref() {
+            Ok(Seen::Master { address, .. }) => Ok(address.clone()),
+            Ok(Seen::Unknown { error, is_busy }) => Err(Refusal {
+                error: error.clone(),
+                is_busy: *is_busy,
+            }),
+            // The sender is in `self`.
+            Ok(Seen::Nothing) | Err(_) => Err(Refusal {
+                error: Error::Closed("the Redis store"),
+                is_busy: false,
+            }),
+        }
+    }
+
+    /// Completes once another server is the master.
+    pub(super) async fn left(&self, address: &Address) {
+        let mut seen = self.seen.subscribe();
+        let is_other =
+            |seen: &Seen| matches!(seen, Seen::Master { address: now, .. } if now != address);
+        // The sender is in `self`.
+        let _ = seen.wait_for(is_other).await;
+    }
+
+    /// There is reason to look at once.
+    pub(super) fn look_again(&self) {
+        self.again.notify_one();
+    }
+
+    async fn watch(self: Arc<Self>) {
+        let mut connections = HashMap::new();
+        loop {
+            self.look(&mut connections).await;
+            sleep(LOOK.1).await;
+            tokio::select! {
+                () = sleep(LOOK.0) => {}
+                () = self.again.notified() => {}
+            }
+        }
+    }
+
+    /// Asks all of them. The one that knows of the latest election is right: the others may be cut off, or have
+    /// been stopped for a while.
+    async fn look(&self, connections: &mut HashMap<Address, MultiplexedConnection>) {
+        let mut asked = JoinSet::new();
+        for address in &self.addresses {
+            let (settings, address) = (Arc::clone(&self.settings), address.clone());
+            let (name, open) = (self.name.clone(), connections.remove(&address));
+            asked.spawn(async move {
+                let answer = timeout(PATIENCE, ask(&settings, &address, &name, open)).await;
+                let late = || (Said::Failed(no_answer(&settings, &address)), None);
+                (answer.unwrap_or_else(|_| late()), address)
+            });
+        }
+        let mut best: Option<(Address, u64)> = None;
+        let (mut strangers, mut failure) = (0, None);
+        while let Some(Ok(((said, connection), from))) = asked.join_next().await {
+            if let Some(connection) = connection {
+                connections.insert(from, connection);
+            }
+            match said {
+                Said::Master(address, epoch) => {
+                    if best.as_ref().is_none_or(|(_, known)| epoch > *known) {
+                        best = Some((address, epoch));
+                    }
+                }
+                Said::Stranger => strangers += 1,
+                Said::Failed(error) => failure = Some(error),
+            }
+        }
+        let now = match best {
+            Some((address, epoch)) => Seen::Master { address, epoch },
+            None => self.unknown(strangers, failure),
+        };
+        self.note(now);
+    }
+
+    fn note(&self, now: Seen) {
+        let store = self.settings.place();
+        self.seen.send_if_modified(|seen| match (&mut *seen, now) {
+            (Seen::Master { epoch, .. }, Seen::Master { epoch: now, .. }) if now < *epoch => false,
+            (Seen::Master { address: known, epoch }, Seen::Master { address, epoch: now })
+                if *known == address =>
+            {
+                *epoch = now;
+                false
+            }
+            // A master that was seen stays it for as long as nobody names another.
+            (Seen::Master { .. }, Seen::Unknown { .. } | Seen::Nothing) => false,
+            (_, now) => {
+                if let Seen::Master { address, epoch } = &now {
+                    tracing::info!(%store, master = %address, epoch, "the sentinels name the master");
+                }
+                *seen = now;
+                true
+            }
+        });
+    }
+
+    fn unknown(&self, strangers: usize, failure: Option<Error>) -> Seen {
+        let store = self.settings.place().to_string();
+        if strangers > 0 {
+            let name = &self.name;
+            return Seen::Unknown {
+                error: Error::Misconfigured {
+                    store,
+                    setting: format!("its sentinels watch no master of the name {name:?}"),
+                    fix: "write the name that stands behind `sentinel monitor` in their configuration"
+                        .to_owned(),
+                },
+                is_busy: false,
+            };
+        }
+        let why = failure.map_or_else(String::new, |error| format!("; the last: {error}"));
+        Seen::Unknown {
+            error: Error::Unavailable {
+                store,
+                detail: format!("none of its sentinels answers{why}"),
+            },
+            is_busy: false,
+        }
+    }
+}
+
+fn no_answer(settings: &Settings, address: &Address) -> Error {
+    Error::Unavailable {
+        store: settings.sentinel_place(address).to_string(),
+        detail: format!("no answer within {PATIENCE:?}"),
+    }
+}
+
+async fn ask(
+    settings: &Settings,
+    address: &Address,
+    name: &str,
+    open: Option<MultiplexedConnection>,
+) -> (Said, Option<MultiplexedConnection>) {
+    let place = settings.sentinel_place(address);
+    let connection = match open {
+        Some(connection) => Ok(connection),
+        None => settings.open_sentinel(address).await,
+    };
+    let mut connection = match connection {
+        Ok(connection) => connection,
+        Err(refusal) => return (Said::Failed(refusal.error), None),
+    };
+    let mut command = redis::cmd("SENTINEL");
+    command.arg("MASTER").arg(name);
+    let answer = connection
+        .send_packed_command(&command)
+        .await
+        .and_then(extract);
+    match read(answer, address) {
+        Ok(said) => (said, Some(connection)),
+        Err(error) => (Said::Failed(fault::refused(&place, &error)), None),
+    }
+}
+
+fn read(answer: RedisResult<Value>, asked: &Address) -> RedisResult<Said> {
+    let fields = match answer {
+        Ok(Value::Map(fields)) => fields,
+        Ok(_) => return Ok(Said::Stranger),
+        Err(error) if error.to_string().contains("No such master") => return Ok(Said::Stranger),
+        Err(error) => return Err(error),
+    };
+    let field = |name: &str| {
+        let found = fields.iter().find(|(key, _)| text(key) == Some(name));
+        found.and_then(|(_, value)| text(value))
+    };
+    let (host, port) = (
+        field("ip"),
+        field("port").and_then(|port| port.parse().ok()),
+    );
+    let epoch = field("config-epoch").and_then(|epoch| epoch.parse().ok());
+    let (Some(host), Some(port)) = (host, port) else {
+        return Ok(Said::Stranger);
+    };
+    let host = if host.is_empty() { &asked.host } else { host };
+    Ok(Said::Master(Address::new(host, port), epoch.unwrap_or(0)))
+}
+
+pub(super) fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),
+        _ => None,
+    }
+}

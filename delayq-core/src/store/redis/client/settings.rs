@@ -1,0 +1,118 @@
+//! How connections are made, whatever they lead to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, PushInfo};
+
+use super::super::config::{Address, RedisConfig};
+use super::batch::Confirm;
+use super::fault;
+use super::link::Refusal;
+use crate::error::Result;
+
+/// Calls that wait to be written; the queue of submits and the callers hold more back.
+const WRITE_QUEUE: usize = 1_024;
+
+/// What all connections of a client have in common.
+#[derive(Debug)]
+pub(super) struct Settings {
+    config: RedisConfig,
+    place: Arc<str>,
+    /// How long a call, or the making of a connection, may take.
+    pub(super) timeout: Duration,
+    pub(super) confirm: Option<Confirm>,
+}
+
+impl Settings {
+    /// # Errors
+    /// `InvalidInput` when a file of TLS cannot be used.
+    pub(super) fn new(
+        config: &RedisConfig,
+        timeout: Duration,
+        confirm: Option<Confirm>,
+    ) -> Result<Arc<Self>> {
+        if let Some(address) = config.servers.addresses().first() {
+            config.client(address)?;
+        }
+        Ok(Arc::new(Self {
+            config: config.clone(),
+            place: config.to_string().into(),
+            timeout,
+            confirm,
+        }))
+    }
+
+    /// Where all of it is, as a URL without secrets.
+    pub(super) fn place(&self) -> Arc<str> {
+        Arc::clone(&self.place)
+    }
+
+    /// A server that holds data, as a URL without secrets.
+    pub(super) fn place_of(&self, address: &Address) -> Arc<str> {
+        let scheme = self.config.scheme();
+        format!("{scheme}://{address}/{}", self.config.database).into()
+    }
+
+    /// A sentinel, as a URL without secrets.
+    pub(super) fn sentinel_place(&self, address: &Address) -> Arc<str> {
+        format!("{}://{address}", self.config.scheme()).into()
+    }
+
+    /// Connects to a server that holds data; `on_push` hears of messages and of the end.
+    pub(super) async fn open(
+        &self,
+        address: &Address,
+        on_push: impl Fn(PushInfo) + Send + Sync + 'static,
+    ) -> Result<MultiplexedConnection, Refusal> {
+        let client = self.config.client(address).map_err(Refusal::of)?;
+        let config = self.connection().set_push_sender(move |push| {
+            on_push(push);
+            Ok::<(), ()>(())
+        });
+        self.connect(client, config, &self.place_of(address)).await
+    }
+
+    /// Connects to a server that holds data, to ask for something now and then.
+    pub(super) async fn open_quiet(
+        &self,
+        address: &Address,
+    ) -> Result<MultiplexedConnection, Refusal> {
+        let client = self.config.client(address).map_err(Refusal::of)?;
+        self.connect(client, self.connection(), &self.place_of(address))
+            .await
+    }
+
+    /// Connects to a sentinel.
+    pub(super) async fn open_sentinel(
+        &self,
+        address: &Address,
+    ) -> Result<MultiplexedConnection, Refusal> {
+        let client = self.config.sentinel_client(address).map_err(Refusal::of)?;
+        let place = self.sentinel_place(address);
+        self.connect(client, self.connection(), &place).await
+    }
+
+    fn connection(&self) -> AsyncConnectionConfig {
+        AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.timeout))
+            // Every call has a deadline of its own, which also covers the wait for a connection; the
+            // client's default would drop answers that take longer than half a second.
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(WRITE_QUEUE)
+    }
+
+    async fn connect(
+        &self,
+        client: redis::Client,
+        config: AsyncConnectionConfig,
+        place: &str,
+    ) -> Result<MultiplexedConnection, Refusal> {
+        let connection = client.get_multiplexed_async_connection_with_config(&config);
+        connection.await.map_err(|error| Refusal {
+            is_busy: fault::is_busy(&error),
+            error: fault::refused(place, &error),
+        })
+    }
+}
