@@ -23,3 +23,17 @@ mod on_redis {
     delayq_tests::shared_suite!(Redis);
     delayq_tests::damage_suite!(Redis);
 }
+
+mod on_a_cluster {
+    use delayq_tests::stores::RedisCluster;
+
+    delayq_tests::contract_suite!(RedisCluster);
+    delayq_tests::shared_suite!(RedisCluster);
+}
+
+mod on_replicated_redis {
+    use delayq_tests::stores::ReplicatedRedis;
+
+    delayq_tests::contract_suite!(ReplicatedRedis);
+    delayq_tests::shared_suite!(ReplicatedRedis);
+}

@@ -6,10 +6,12 @@
     reason = "tests: a panic is a failure"
 )]
 
+mod beyond;
 mod memory;
 mod redis;
 mod sqlite;
 
+pub use beyond::{RedisCluster, ReplicatedRedis};
 pub use memory::Memory;
 pub use redis::Redis;
 pub use sqlite::Sqlite;
