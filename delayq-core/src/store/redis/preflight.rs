@@ -13,7 +13,7 @@ use crate::store::Durability;
 /// What the user of the connection needs, beside being `on`. Without `+config|get` the store cannot see
 /// `appendfsync` and assumes its default.
 pub(super) const GRANT: &str = "grant it `~delayq:* &delayq:* +@hash +@sortedset +@set +evalsha \
-    +script|load +publish +subscribe +info +role +wait +select +time +type +unlink +rename +pexpire +config|get` \
+    +script|load +publish +subscribe +info +select +time +type +unlink +rename +pexpire +config|get` \
     with ACL SETUSER";
 
 /// The first major version with flags for scripts, without which a full server could not be drained.
@@ -69,9 +69,14 @@ async fn check_one(client: &Client, scope: &Scope, node: &Arc<Node>) -> Result<F
 
 async fn check_permissions(client: &Client, scope: &Scope, node: &Arc<Node>) -> Result<()> {
     let key = scope.keys.probe();
+    let publish = if client.route().is_cluster() {
+        "SPUBLISH"
+    } else {
+        "PUBLISH"
+    };
     let command = Command::script(Script::Preflight, 0, std::iter::empty(), 128)
+        .arg(publish)
         .arg(scope.keys.wake_channel())
-        .arg(&key)
         .arg(&key);
     let mut denied = client.ask(node, command).await?.fields();
     let mut names = Vec::new();

@@ -2,9 +2,9 @@
 -- Asks whether the user may run every command that this store runs: a refusal in the middle of an edge
 -- would leave it half done.
 -- KEYS: none, so that any node of a cluster answers.
--- ARGV: 1 wake channel · 2 wake channel of a partition · 3 key of a partition
+-- ARGV: 1 PUBLISH or SPUBLISH · 2 wake channel · 3 key of a partition
 -- Returns: the commands that are refused.
-local channel, own_channel, key = ARGV[1], ARGV[2], ARGV[3]
+local publish, channel, key = ARGV[1], ARGV[2], ARGV[3]
 local denied = {}
 
 local function need(command, ...)
@@ -14,8 +14,7 @@ local function need(command, ...)
 end
 
 need('TIME')
-need('PUBLISH', channel, '')
-need('SPUBLISH', own_channel, '')
+need(publish, channel, '')
 for _, command in ipairs({ 'TYPE', 'ZCARD', 'HLEN', 'UNLINK' }) do
   need(command, key)
 end
