@@ -1,12 +1,10 @@
-//! Who may connect, and how: users, passwords, TLS.
+//! Who may connect: users, passwords, rights.
 
-use std::path::Path;
 use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, DeadFilter, RedisStore, Settlement};
 use delayq_core::{Error, Store, TaskState, When};
 use delayq_tests::redis_server::{Persistence, RedisServer};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 use super::{accept, claim, id, job, options, raw, run, task_type};
 
@@ -42,7 +40,7 @@ fn ends(after: Duration) -> [AttemptEnd; 4] {
 }
 
 /// Takes every edge once.
-async fn use_every_edge(store: &RedisStore) {
+pub(super) async fn use_every_edge(store: &RedisStore) {
     let (task_type, hour) = (task_type(), Duration::from_hours(1));
     store.register_type(&task_type).await.unwrap();
     for name in ["1", "2", "3", "4"] {
@@ -178,90 +176,6 @@ async fn a_wrong_or_missing_password_is_refused_with_what_to_write() {
     let store = RedisStore::connect(&url(&server, ":hunter2"), options())
         .await
         .unwrap();
-    accept(&store, job("1")).await;
-}
-
-/// Writes a private authority and a server's certificate signed by it into `folder`.
-fn write_certificates(folder: &Path) {
-    let mut authority = CertificateParams::new(Vec::new()).unwrap();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let server = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-    let server = server.signed_by(&key, &authority).unwrap();
-    std::fs::write(folder.join("ca.pem"), authority.pem()).unwrap();
-    std::fs::write(folder.join("server.pem"), server.pem()).unwrap();
-    std::fs::write(folder.join("server.key"), key.serialize_pem()).unwrap();
-}
-
-fn tls_server(folder: &Path) -> (RedisServer, u16) {
-    write_certificates(folder);
-    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
-    let (certificate, key, authority) = (file("server.pem"), file("server.key"), file("ca.pem"));
-    // The fixture looks after a plain port; the other one is next to it.
-    let mut port = fastrand::u16(30_000..32_000);
-    while std::net::TcpListener::bind(("127.0.0.1", port)).is_err() {
-        port += 1;
-    }
-    let tls_port = port.to_string();
-    let server = RedisServer::start(
-        Persistence::None,
-        &[
-            "--tls-port",
-            &tls_port,
-            "--tls-cert-file",
-            &certificate,
-            "--tls-key-file",
-            &key,
-            "--tls-ca-cert-file",
-            &authority,
-            "--tls-auth-clients",
-            "no",
-        ],
-    );
-    (server, port)
-}
-
-/// Set in the process that is to trust the private authority.
-const TRUSTING: &str = "DELAYQ_TEST_TLS_URL";
-
-/// `SSL_CERT_FILE` holds for a whole process, so the test runs once more in one of its own.
-#[tokio::test]
-async fn tls_trusts_the_authority_it_is_given_and_no_other() {
-    if let Ok(url) = std::env::var(TRUSTING) {
-        let store = RedisStore::connect(&url, options()).await.unwrap();
-        use_every_edge(&store).await;
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let (_server, port) = tls_server(folder.path());
-    let url = format!("rediss://127.0.0.1:{port}");
-    let error = RedisStore::connect(&url, options()).await.unwrap_err();
-    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-    assert!(error.to_string().contains("certificate"), "{error}");
-    let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "access::tls_trusts_the_authority_it_is_given_and_no_other",
-        ])
-        .env("SSL_CERT_FILE", folder.path().join("ca.pem"))
-        .env(TRUSTING, &url)
-        .output()
-        .unwrap();
-    let output = String::from_utf8_lossy(&child.stdout);
-    assert!(
-        child.status.success() && output.contains("1 passed"),
-        "{output}"
-    );
-}
-
-#[tokio::test]
-async fn tls_without_trust_has_to_be_asked_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let (_server, port) = tls_server(folder.path());
-    let url = format!("rediss://127.0.0.1:{port}/#insecure");
-    let store = RedisStore::connect(&url, options()).await.unwrap();
-    assert_eq!(store.name(), format!("rediss://127.0.0.1:{port}/0"));
     accept(&store, job("1")).await;
 }
 

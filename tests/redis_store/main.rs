@@ -13,6 +13,7 @@ mod faults;
 mod preflight;
 mod refusals;
 mod silence;
+mod tls;
 mod wake;
 
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 use redis::{ErrorKind, RedisError};
 
+use super::tls;
 use crate::error::Error;
 
 /// What a call loses with its answer.
@@ -70,7 +71,8 @@ pub(super) fn refused(place: &str, error: &RedisError) -> Error {
     if error.kind() == ErrorKind::AuthenticationFailed || said.contains("WRONGPASS") {
         return wrong_password(place, &said);
     }
-    unavailable(place, &format!("cannot connect: {said}; {}", hint(place)))
+    let other = || unavailable(place, &format!("cannot connect: {said}; {}", hint(place)));
+    tls::distrust(place, &said).unwrap_or_else(other)
 }
 
 /// What to look at when there is no connection.
@@ -78,7 +80,7 @@ pub(super) fn hint(place: &str) -> &'static str {
     if place.starts_with("rediss:") {
         "does it speak TLS at this port? If not, write redis://"
     } else {
-        "is it running at this address?"
+        "is it running at this address? If it speaks TLS there, write rediss://"
     }
 }
 

@@ -1,5 +1,5 @@
-//! The files of TLS, looked at before anything connects: what a server says of a wrong certificate is hard to
-//! understand.
+//! The files of TLS, looked at before anything connects, and what it means when one side does not trust the
+//! other.
 
 use std::path::Path;
 
@@ -86,3 +86,99 @@ fn refused(what: &str, path: &Path, why: &str) -> Error {
     let path = path.display();
     Error::InvalidInput(format!("cannot use {what} in {path}: {why}"))
 }
+
+/// What to do when a connection failed because one side does not trust the other; `None`: it failed for
+/// another reason. `said` is the text of the client: its errors are of no public type.
+pub(super) fn distrust(place: &str, said: &str) -> Option<Error> {
+    let (setting, fix) = DISTRUST.iter().find(|(sign, ..)| said.contains(sign))?.1;
+    Some(Error::Misconfigured {
+        store: place.to_owned(),
+        setting: format!("{setting} ({said})"),
+        fix: fix.to_owned(),
+    })
+}
+
+/// What a failure has in its text, what it means, and what to change; the first that fits. A certificate
+/// `of this client` is the one that `cert=` names.
+const DISTRUST: [(&str, (&str, &str)); 15] = [
+    (
+        "certificate not valid for name",
+        (
+            "its certificate is for another host",
+            "connect by a name that stands in the certificate, or have one issued for this name",
+        ),
+    ),
+    (
+        "invalid peer certificate: certificate expired",
+        (
+            "its certificate has expired",
+            "renew the file of its `tls-cert-file`; if it has not, set the clock of this machine",
+        ),
+    ),
+    (
+        "invalid peer certificate: certificate not valid yet",
+        (
+            "its certificate is not valid yet",
+            "set the clock of this machine, or have it issued anew",
+        ),
+    ),
+    ("invalid peer certificate: UnknownIssuer", UNTRUSTED),
+    ("invalid peer certificate: BadSignature", UNTRUSTED),
+    (
+        "invalid peer certificate",
+        (
+            "its certificate cannot be used",
+            "have the file of its `tls-cert-file` issued anew, signed by an authority",
+        ),
+    ),
+    ("failed to read PEM from file", UNREADABLE),
+    ("opening directory", UNREADABLE),
+    ("failed to open file", UNREADABLE),
+    ("alert: CertificateRequired", UNSHOWN),
+    ("alert: HandshakeFailure", UNSHOWN),
+    (
+        "alert: UnknownCA",
+        (
+            "it does not trust the authority of the certificate of this client",
+            "have that signed by the authority in its `tls-ca-cert-file`, and name it with cert= and key=",
+        ),
+    ),
+    (
+        "alert: CertificateExpired",
+        (
+            "the certificate of this client has expired",
+            "renew the file that cert= names, and start again",
+        ),
+    ),
+    (
+        "alert: ProtocolVersion",
+        (
+            "it speaks neither TLS 1.2 nor 1.3",
+            "set `tls-protocols \"TLSv1.2 TLSv1.3\"` in redis.conf",
+        ),
+    ),
+    (
+        "received fatal alert",
+        (
+            "it refuses the certificate of this client",
+            "see its log; the files are those that cert= and key= name",
+        ),
+    ),
+];
+
+const UNTRUSTED: (&str, &str) = (
+    "its certificate is not signed by an authority that is trusted here",
+    "write ca=FILE with the certificate of that authority (PEM)",
+);
+
+const UNSHOWN: (&str, &str) = (
+    "it asks for a certificate of this client",
+    "write cert=FILE and key=FILE, signed by the authority in its `tls-ca-cert-file`; or set \
+     `tls-auth-clients no` in redis.conf",
+);
+
+/// The client reads these for each connection, also when it is given an authority.
+const UNREADABLE: (&str, &str) = (
+    "the certificates of the system cannot be read",
+    "mend or unset SSL_CERT_FILE and SSL_CERT_DIR; SSL_CERT_FILE may name the same file as ca=",
+);

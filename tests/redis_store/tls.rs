@@ -1,0 +1,312 @@
+//! Encrypted connections: whom each side trusts, and what a refusal says.
+
+use std::path::Path;
+
+use delayq_core::store::RedisStore;
+use delayq_core::{Error, Store};
+use delayq_tests::redis_server::{Persistence, RedisServer};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
+
+use super::access::use_every_edge;
+use super::{accept, impatient, job, options};
+
+type Issuer = CertifiedIssuer<'static, KeyPair>;
+
+/// A private authority: the files `NAME.pem` and `NAME.key` in `folder`.
+fn authority(folder: &Path, name: &str) -> Issuer {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, name);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    std::fs::write(folder.join(format!("{name}.pem")), authority.pem()).unwrap();
+    let key = authority.key().serialize_pem();
+    std::fs::write(folder.join(format!("{name}.key")), key).unwrap();
+    authority
+}
+
+/// Signs a certificate for `host`: the files `NAME.pem` and `NAME.key` in `folder`.
+fn issue(authority: &Issuer, folder: &Path, name: &str, host: &str, is_expired: bool) {
+    let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    if is_expired {
+        params.not_after = date_time_ymd(2020, 1, 1);
+    }
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&key, authority).unwrap();
+    std::fs::write(folder.join(format!("{name}.pem")), certificate.pem()).unwrap();
+    std::fs::write(folder.join(format!("{name}.key")), key.serialize_pem()).unwrap();
+}
+
+/// Everybody's papers: a good authority and another one, and what they have signed.
+fn write_papers() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (good, other) = (authority(path, "ca"), authority(path, "other-ca"));
+    issue(&good, path, "server", "127.0.0.1", false);
+    issue(&good, path, "server-expired", "127.0.0.1", true);
+    issue(&good, path, "client", "client", false);
+    issue(&good, path, "client-expired", "client", true);
+    issue(&other, path, "client-other", "client", false);
+    folder
+}
+
+/// A server that shows the certificate `name`, and asks for one of the good authority if it `is_strict`.
+fn server(folder: &Path, name: &str, is_strict: bool) -> (RedisServer, u16) {
+    let file = |name: String| folder.join(name).to_str().unwrap().to_owned();
+    let (certificate, key) = (file(format!("{name}.pem")), file(format!("{name}.key")));
+    // The fixture looks after a plain port; the other one is beside it.
+    let mut port = fastrand::u16(20_000..29_000);
+    while std::net::TcpListener::bind(("127.0.0.1", port)).is_err() {
+        port += 1;
+    }
+    let server = RedisServer::start(
+        Persistence::None,
+        &[
+            "--tls-port",
+            &port.to_string(),
+            "--tls-cert-file",
+            &certificate,
+            "--tls-key-file",
+            &key,
+            "--tls-ca-cert-file",
+            &file("ca.pem".to_owned()),
+            "--tls-auth-clients",
+            if is_strict { "yes" } else { "no" },
+        ],
+    );
+    (server, port)
+}
+
+/// `FOLDER/` stands for the folder.
+fn url(folder: &Path, port: u16, query: &str) -> String {
+    let folder = format!("{}/", folder.display());
+    let query = query.replace("FOLDER/", &folder);
+    format!("rediss://127.0.0.1:{port}/?{query}")
+}
+
+/// Set in a process that is to connect and do nothing else.
+const URL: &str = "DELAYQ_TEST_TLS_URL";
+
+/// Runs the test `name` once more, in a process of its own: where the system's certificates are holds for a
+/// whole process. Returns what it wrote.
+fn rerun(name: &str, (variable, file): (&str, &Path), url: &str) -> String {
+    let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+    test.args(["--exact", name, "--nocapture"])
+        .env(variable, file)
+        .env(URL, url);
+    let output = test.output().unwrap();
+    [output.stdout, output.stderr]
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .concat()
+}
+
+#[tokio::test]
+async fn tls_trusts_the_authority_it_is_given_and_no_other() {
+    if let Ok(url) = std::env::var(URL) {
+        let store = RedisStore::connect(&url, options()).await.unwrap();
+        use_every_edge(&store).await;
+        return;
+    }
+    let folder = write_papers();
+    let (_server, port) = server(folder.path(), "server", false);
+    let url = url(folder.path(), port, "");
+    let message = refusal(&url).await;
+    assert!(message.contains("write ca=FILE"), "{message}");
+    let ca = folder.path().join("ca.pem");
+    let name = "tls::tls_trusts_the_authority_it_is_given_and_no_other";
+    let output = rerun(name, ("SSL_CERT_FILE", &ca), &url);
+    assert!(output.contains("1 passed"), "{output}");
+}
+
+/// The client reads those of the system for each connection, also when it is given an authority.
+#[tokio::test]
+async fn certificates_of_the_system_may_be_missing_and_not_unreadable() {
+    if let Ok(url) = std::env::var(URL) {
+        RedisStore::connect(&url, options()).await.unwrap();
+        return;
+    }
+    let folder = write_papers();
+    let (_server, port) = server(folder.path(), "server", false);
+    let url = url(folder.path(), port, "ca=FOLDER/ca.pem");
+    let (empty, gone) = (folder.path().join("empty"), folder.path().join("gone"));
+    std::fs::write(&empty, "").unwrap();
+    for (variable, file, expected) in [
+        ("SSL_CERT_FILE", &empty, "1 passed"),
+        (
+            "SSL_CERT_FILE",
+            &gone,
+            "SSL_CERT_FILE may name the same file as ca=",
+        ),
+        (
+            "SSL_CERT_DIR",
+            &gone,
+            "SSL_CERT_FILE may name the same file as ca=",
+        ),
+    ] {
+        let name = "tls::certificates_of_the_system_may_be_missing_and_not_unreadable";
+        let output = rerun(name, (variable, file), &url);
+        assert!(output.contains(expected), "{variable}: {output}");
+    }
+}
+
+#[tokio::test]
+async fn tls_without_trust_has_to_be_asked_for() {
+    let folder = write_papers();
+    let (_server, port) = server(folder.path(), "server", false);
+    let url = format!("rediss://127.0.0.1:{port}/#insecure");
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    assert_eq!(store.name(), format!("rediss://127.0.0.1:{port}/0"));
+    accept(&store, job("1")).await;
+}
+
+const CLIENT: &str = "ca=FOLDER/ca.pem&cert=FOLDER/client.pem&key=FOLDER/client.key";
+
+#[tokio::test]
+async fn both_sides_show_a_certificate_of_the_authority_they_are_given() {
+    let folder = write_papers();
+    let (_server, port) = server(folder.path(), "server", true);
+    let url = url(folder.path(), port, CLIENT);
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    use_every_edge(&store).await;
+}
+
+async fn refusal(url: &str) -> String {
+    let error = RedisStore::connect(url, options()).await.unwrap_err();
+    assert!(matches!(error, Error::Misconfigured { .. }), "{error:?}");
+    error.to_string()
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_trusted_is_refused_with_what_to_change() {
+    let folder = write_papers();
+    let folder = folder.path();
+    let (_server, port) = server(folder, "server", false);
+    let (_expired, expired) = server(folder, "server-expired", false);
+    let (_self_signed, self_signed) = server(folder, "ca", false);
+    for (url, what, fix) in [
+        (
+            url(folder, port, ""),
+            "not signed by an authority",
+            "write ca=FILE",
+        ),
+        (
+            url(folder, port, "ca=FOLDER/other-ca.pem"),
+            "not signed by an authority",
+            "write ca=FILE",
+        ),
+        (
+            url(folder, port, "ca=FOLDER/ca.pem").replace("127.0.0.1", "localhost"),
+            "for another host",
+            "a name that stands in the certificate",
+        ),
+        (
+            url(folder, expired, "ca=FOLDER/ca.pem"),
+            "has expired",
+            "renew the file of its `tls-cert-file`",
+        ),
+        (
+            url(folder, self_signed, "ca=FOLDER/ca.pem"),
+            "cannot be used",
+            "signed by an authority",
+        ),
+    ] {
+        let message = refusal(&url).await;
+        assert!(message.contains(what), "{message}");
+        assert!(message.contains(fix), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_not_trusted_is_told_what_to_change() {
+    let folder = write_papers();
+    let folder = folder.path();
+    let (_server, port) = server(folder, "server", true);
+    let client = |name| CLIENT.replace("/client.", &format!("/{name}."));
+    for (query, what, fix) in [
+        (
+            "ca=FOLDER/ca.pem".to_owned(),
+            "asks for a certificate",
+            "write cert=FILE and key=FILE",
+        ),
+        (
+            client("client-other"),
+            "does not trust the authority",
+            "`tls-ca-cert-file`",
+        ),
+        (
+            client("client-expired"),
+            "of this client has expired",
+            "renew the file that cert= names",
+        ),
+    ] {
+        let message = refusal(&url(folder, port, &query)).await;
+        assert!(message.contains(what), "{message}");
+        assert!(message.contains(fix), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_used_is_named_before_anything_connects() {
+    let folder = write_papers();
+    let folder = folder.path();
+    std::fs::write(folder.join("empty.pem"), "").unwrap();
+    for (wrong, right, what) in [
+        ("ca.pem", "gone.pem", "the CA in FILE: it cannot be read"),
+        (
+            "client.pem",
+            "gone.pem",
+            "the certificate in FILE: it cannot be read",
+        ),
+        (
+            "client.key",
+            "gone.key",
+            "the key in FILE: it cannot be read",
+        ),
+        (
+            "ca.pem",
+            "empty.pem",
+            "the CA in FILE: it does not hold a certificate",
+        ),
+        (
+            "ca.pem",
+            "client.key",
+            "the CA in FILE: it does not hold a certificate",
+        ),
+        (
+            "client.key",
+            "ca.pem",
+            "the key in FILE: it does not hold a key",
+        ),
+        (
+            "client.key",
+            "server.key",
+            "the key in FILE: it is not the key of the certificate in",
+        ),
+    ] {
+        let query = CLIENT.replace(&format!("FOLDER/{wrong}"), &format!("FOLDER/{right}"));
+        // Nothing listens at this port.
+        let refused = RedisStore::connect(&url(folder, 1, &query), options()).await;
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::InvalidInput(_)), "{error:?}");
+        let file = folder.join(right).display().to_string();
+        let what = what.replace("FILE", &file);
+        assert!(error.to_string().contains(&what), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_port_that_speaks_plainly_and_one_that_does_not_are_told_apart() {
+    let folder = write_papers();
+    let (plain, port) = server(folder.path(), "server", false);
+    for (url, what) in [
+        (format!("redis://127.0.0.1:{port}"), "write rediss://"),
+        (plain.url().replace("redis:", "rediss:"), "write redis://"),
+    ] {
+        let refused = RedisStore::connect(&url, impatient()).await;
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}
