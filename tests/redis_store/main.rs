@@ -12,6 +12,7 @@ mod damage;
 mod faults;
 mod preflight;
 mod refusals;
+mod secrets;
 mod silence;
 mod tls;
 mod wake;

@@ -11,6 +11,7 @@ pub mod instance;
 pub mod network;
 pub mod question;
 pub mod redis_server;
+pub mod redis_user;
 pub mod rig;
 pub mod sentinel_set;
 pub mod stores;

@@ -58,10 +58,10 @@ pub(super) fn invalid(error: &RedisError) -> Error {
 /// Why a connection could not be made.
 pub(super) fn refused(place: &str, error: &RedisError) -> Error {
     let said = text(error);
-    if error.kind() == ErrorKind::RESP3NotSupported {
+    if error.kind() == ErrorKind::RESP3NotSupported || said.contains("unknown command 'HELLO'") {
         return misconfigured(
             place,
-            "it does not speak RESP3, so it is older than Redis 7.0".to_owned(),
+            "it does not speak RESP3: it is older than Redis 7.0, or has renamed HELLO".to_owned(),
             "use Redis 7.0 or newer, or Valkey",
         );
     }
@@ -164,12 +164,16 @@ fn not_permitted(place: &str, said: &str) -> Error {
     misconfigured(place, setting, super::super::preflight::GRANT)
 }
 
-/// What the error says, without the client's words around it.
+/// What the error says, without the client's words around it. A server repeats the arguments of a command that
+/// it does not know, and those of HELLO are the login.
 fn text(error: &RedisError) -> String {
-    match (error.code(), error.detail()) {
+    let said = match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         _ => error.to_string(),
-    }
+    };
+    let end = said.find(", with args beginning with");
+    end.and_then(|end| said.get(..end))
+        .map_or_else(|| said.clone(), str::to_owned)
 }
 
 #[cfg(test)]
