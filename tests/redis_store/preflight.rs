@@ -76,6 +76,17 @@ async fn a_server_that_throws_keys_away_is_refused() {
 }
 
 #[tokio::test]
+async fn a_server_that_cannot_wait_for_replicas_to_sync_is_refused() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let url = format!("{}?confirm=synced", server.url());
+    let refused = RedisStore::connect(&url, wanting(Durability::Replicated)).await;
+    let error = refused.unwrap_err();
+    assert!(matches!(error, Error::Misconfigured { .. }), "{error}");
+    let message = error.to_string();
+    assert!(message.contains("use Redis 7.2 or newer"), "{message}");
+}
+
+#[tokio::test]
 async fn a_node_of_a_cluster_is_refused() {
     let server = RedisServer::start(Persistence::None, &["--cluster-enabled", "yes"]);
     let message = refusal(&server, Durability::Memory).await;

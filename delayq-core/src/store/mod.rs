@@ -43,7 +43,9 @@ pub use claimed::*;
 pub use edge::*;
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
-pub use redis::{Address, RedisConfig, RedisServers, RedisStore, Secret, TlsConfig};
+pub use redis::{
+    Address, RedisConfig, RedisServers, RedisStore, ReplicaConfirm, Secret, TlsConfig,
+};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteStore, SqliteSync};
 

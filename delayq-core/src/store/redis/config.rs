@@ -43,6 +43,7 @@ const MAX_HOST: usize = 253;
 /// | `ca=FILE`, `cert=FILE`, `key=FILE`, `insecure=true` | [`tls`](Self::tls) |
 /// | `assume=memory\|process\|disk\|replicated` | [`assumed_durability`](Self::assumed_durability) |
 /// | `replicas=NUMBER` | [`replicas`](Self::replicas) |
+/// | `confirm=received\|synced` | [`confirm`](Self::confirm) |
 /// | `watermark=SHARE`, `watermark=off` | [`memory_watermark`](Self::memory_watermark) |
 /// | `sentinel_user=`, `sentinel_password=` | fields of the same name |
 ///
@@ -86,6 +87,9 @@ pub struct RedisConfig {
     pub assumed_durability: Option<Durability>,
     /// How many replicas confirm a write of class [`Durability::Replicated`]; at least 1, the default.
     pub replicas: u32,
+    /// When a replica confirms a write of class [`Durability::Replicated`]; default
+    /// [`ReplicaConfirm::Received`].
+    pub confirm: ReplicaConfirm,
     /// The share of `maxmemory` from which on submits are refused as `Full`, above 0 and at most 1; default
     /// 0.95. Claims and settlements go on. `None`, or a server without `maxmemory`: no submit is refused
     /// before the server does.
@@ -109,6 +113,18 @@ pub enum RedisServers {
         /// Some of its nodes, at least one; the others are learned from them.
         nodes: Vec<Address>,
     },
+}
+
+/// When a replica confirms a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplicaConfirm {
+    /// Once it has received it (`WAIT`): the write survives the loss of either machine.
+    #[default]
+    Received,
+    /// Once it has it on disk, and the server itself, too (`WAITAOF`; Redis 7.2 or newer, all with
+    /// `appendonly yes`): the write survives a power loss of all machines at once. With `appendfsync everysec`
+    /// that takes up to a second, so set `always`.
+    Synced,
 }
 
 /// A host and a port.
@@ -149,6 +165,7 @@ impl RedisConfig {
             tls: None,
             assumed_durability: None,
             replicas: DEFAULT_REPLICAS,
+            confirm: ReplicaConfirm::Received,
             memory_watermark: Some(DEFAULT_WATERMARK),
         }
     }
@@ -276,6 +293,18 @@ impl TlsConfig {
             return Some("any server is trusted, so the CA has no use: leave one of the two out");
         }
         None
+    }
+}
+
+impl FromStr for ReplicaConfirm {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "received" => Ok(Self::Received),
+            "synced" => Ok(Self::Synced),
+            _ => Err(Error::InvalidInput("received or synced".to_owned())),
+        }
     }
 }
 

@@ -31,7 +31,7 @@ mod settle;
 mod submit;
 mod unanswered;
 
-pub use self::config::{Address, RedisConfig, RedisServers, Secret, TlsConfig};
+pub use self::config::{Address, RedisConfig, RedisServers, ReplicaConfirm, Secret, TlsConfig};
 
 use self::client::{Client, Command, Fields, Lane};
 use self::flight::Prepared;
@@ -98,8 +98,8 @@ impl RedisStore {
         let channel = scope.keys.wake_channel();
         let timeout = scope.options.call_timeout;
         let is_replicated = scope.options.durability == Durability::Replicated;
-        let confirm = is_replicated.then_some(config.replicas);
-        let client = Client::connect(&config, timeout, confirm, channel, scope.listener()).await?;
+        let replicas = is_replicated.then_some(config.replicas);
+        let client = Client::connect(&config, timeout, replicas, channel, scope.listener()).await?;
         let found = preflight::check(&client, &scope).await?;
         let submitter = Submitter::start(&client, &scope);
         let store = Arc::new(Self {

@@ -13,6 +13,8 @@ use super::fault::Loss;
 pub(super) struct Confirm {
     pub(super) replicas: u32,
     pub(super) within: Duration,
+    /// Not before they, and the server itself, have it on disk.
+    pub(super) synced: bool,
 }
 
 impl Confirm {
@@ -21,22 +23,40 @@ impl Confirm {
     fn command(self) -> redis::Cmd {
         let within = u64::try_from(self.within.as_millis()).unwrap_or(u64::MAX);
         let mut wait = redis::cmd("WAIT");
+        if self.synced {
+            wait = redis::cmd("WAITAOF");
+            wait.arg(1);
+        }
         wait.arg(self.replicas).arg(within.max(1));
         wait
     }
 
+    /// A wait for nothing, which fails where the server cannot wait so.
+    pub(super) fn probe(self) -> Option<redis::Cmd> {
+        let mut wait = redis::cmd("WAITAOF");
+        wait.arg(1).arg(0).arg(1);
+        self.synced.then_some(wait)
+    }
+
     /// What is missing, if not enough of them did.
     pub(super) fn missing(self, answer: RedisResult<Value>) -> Option<String> {
-        let wanted = self.replicas;
-        match answer {
-            Ok(Value::Int(found)) if found >= i64::from(wanted) => None,
-            Ok(Value::Int(found)) => Some(format!(
-                "{found} of {wanted} replicas confirmed it within {:?}",
-                self.within
-            )),
-            Ok(_) => Some("it sent an unknown answer to WAIT".to_owned()),
-            Err(error) => Some(format!("no replica confirmed it: {error}")),
+        let (wanted, within) = (i64::from(self.replicas), self.within);
+        let (own, found) = match answer {
+            Ok(Value::Int(found)) if !self.synced => (1, found),
+            Ok(Value::Array(counts)) => match counts.as_slice() {
+                [Value::Int(own), Value::Int(found)] if self.synced => (*own, *found),
+                _ => return Some("it sent an unknown answer to WAITAOF".to_owned()),
+            },
+            Ok(_) => return Some("it sent an unknown answer to WAIT".to_owned()),
+            Err(error) => return Some(format!("no replica confirmed it: {error}")),
+        };
+        if found < wanted {
+            return Some(format!(
+                "{found} of {wanted} replicas confirmed it within {within:?}"
+            ));
         }
+        let unsynced = || format!("the server itself had not synced it within {within:?}");
+        (own < 1).then(unsynced)
     }
 }
 

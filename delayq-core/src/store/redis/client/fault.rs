@@ -139,6 +139,18 @@ fn understood(place: &str, code: &str, said: String) -> Result<Error, String> {
     })
 }
 
+/// Why replicas cannot be waited for until they have synced.
+pub(super) fn cannot_wait(place: &str, error: &RedisError) -> Error {
+    misconfigured(
+        place,
+        format!(
+            "it cannot wait until replicas have synced a write ({})",
+            text(error)
+        ),
+        "use Redis 7.2 or newer with `appendonly yes`, or write confirm=received",
+    )
+}
+
 fn unavailable(place: &str, detail: &str) -> Error {
     Error::Unavailable {
         store: place.to_owned(),

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::config::Address;
 use super::super::scripts::Script;
 use super::Listener;
-use super::batch::Batch;
+use super::batch::{Batch, Confirm};
 use super::command;
 use super::fault;
 use super::live::{Answer, Live, extract};
@@ -182,6 +182,12 @@ impl Link {
         let mut connection = self.settings.open(&address, self.on_push(&ended)).await?;
         if let Target::Master(_) = &self.target {
             check_role(&mut connection, &place).await?;
+        }
+        if let Some(probe) = self.settings.confirm.and_then(Confirm::probe) {
+            let answer = connection.send_packed_command(&probe).await;
+            if let Err(error) = answer.and_then(extract) {
+                return Err(Refusal::of(fault::cannot_wait(&place, &error)));
+            }
         }
         match &self.purpose {
             Purpose::Calls => load_scripts(&mut connection).await,

@@ -44,7 +44,7 @@ pub(super) use self::route::Route;
 use self::route::Servers;
 use self::sentinel::Sentinels;
 use self::settings::Settings;
-use super::config::{RedisConfig, RedisServers};
+use super::config::{RedisConfig, RedisServers, ReplicaConfirm};
 use crate::error::{Error, Result};
 
 /// Told of each message of the wake channel, and of `None` when some may have been missed.
@@ -80,12 +80,16 @@ impl Client {
     pub(super) async fn connect(
         config: &RedisConfig,
         timeout: Duration,
-        confirm: Option<u32>,
+        replicas: Option<u32>,
         channel: String,
         listener: Listener,
     ) -> Result<Self> {
         let within = timeout / CONFIRM_SHARE;
-        let confirm = confirm.map(|replicas| Confirm { replicas, within });
+        let confirm = replicas.map(|replicas| Confirm {
+            replicas,
+            within,
+            synced: config.confirm == ReplicaConfirm::Synced,
+        });
         let settings = Settings::new(config, timeout, confirm)?;
         let place = settings.place();
         let (runtime, alive) = start_thread(&place)?;

@@ -19,8 +19,7 @@ const FORMS: &str = "its form is redis://[user:password@]host[:port][/db], \
     redis-sentinel://[user:password@]host[:port],host[:port]/master[/db] or \
     redis-cluster://[user:password@]host[:port],host[:port]; rediss for TLS";
 
-const OPTIONS: &str =
-    "ca, cert, key, insecure, assume, replicas, watermark, sentinel_user, sentinel_password";
+const OPTIONS: &str = "ca, cert, key, insecure, assume, replicas, confirm, watermark, sentinel_user, sentinel_password";
 
 /// What is wrong, and what to write.
 type Fault = std::borrow::Cow<'static, str>;
@@ -210,6 +209,9 @@ fn set_option(config: &mut RedisConfig, name: &str, value: String) -> Result<boo
         "assume" => {
             let fault = "assume is none of memory, process, disk, replicated";
             config.assumed_durability = Some(read_as(&value, fault)?);
+        }
+        "confirm" => {
+            config.confirm = read_as(&value, "confirm is neither received nor synced")?;
         }
         "replicas" => config.replicas = read_as(&value, "replicas is no number from 1 on")?,
         "watermark" if value == "off" => config.memory_watermark = None,
