@@ -37,3 +37,12 @@ mod on_replicated_redis {
     delayq_tests::contract_suite!(ReplicatedRedis);
     delayq_tests::shared_suite!(ReplicatedRedis);
 }
+
+/// As the user of the guide, who may do nothing else.
+mod on_restricted_redis {
+    use delayq_tests::stores::RestrictedRedis;
+
+    delayq_tests::contract_suite!(RestrictedRedis);
+    delayq_tests::shared_suite!(RestrictedRedis);
+    delayq_tests::damage_suite!(RestrictedRedis);
+}

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, DeadFilter, RedisStore, Settlement};
+use delayq_core::store::{
+    AttemptEnd, DeadFilter, Durability, RedisStore, Settlement, StoreOptions,
+};
 use delayq_core::{Error, Store, TaskState, When};
+use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
 use delayq_tests::redis_server::{Persistence, RedisServer};
+use delayq_tests::redis_user;
+use delayq_tests::sentinel_set::{SentinelOptions, SentinelSet};
 
-use super::{accept, claim, id, job, options, raw, run, task_type};
-
-/// What the refusals tell an operator to grant.
-const GRANT: &str = "~delayq:* &delayq:* +@hash +@sortedset +@set +evalsha +script|load +publish \
-    +subscribe +info +select +time +type +unlink +rename +pexpire +config|get";
+use super::{accept, claim, id, impatient, job, options, raw, run, task_type};
 
 fn url(server: &RedisServer, user: &str) -> String {
     format!("redis://{user}@127.0.0.1:{}", server.port())
@@ -98,70 +99,57 @@ pub(super) async fn use_every_edge(store: &RedisStore) {
 }
 
 #[tokio::test]
-async fn the_least_rights_that_are_documented_are_enough() {
+async fn the_rights_of_the_guide_are_enough_and_nothing_else_is_tried() {
     let server = RedisServer::start(Persistence::None, &[]);
-    let mut redis = raw(&server).await;
-    let user = format!("ACL SETUSER app on >hunter2 {GRANT}");
-    run::<()>(&mut redis, &user).await;
-    let store = RedisStore::connect(&url(&server, "app:hunter2"), options())
-        .await
-        .unwrap();
+    let url = redis_user::add(&server, "app", redis_user::rights());
+    let store = RedisStore::connect(&url, options()).await.unwrap();
     use_every_edge(&store).await;
     assert!(!store.name().contains("hunter2"), "{}", store.name());
+    let mut redis = raw(&server).await;
     let log: Vec<redis::Value> = run(&mut redis, "ACL LOG").await;
     assert!(log.is_empty(), "something was refused: {log:?}");
 }
 
-#[tokio::test]
-async fn a_user_without_config_can_connect() {
-    let server = RedisServer::start(Persistence::Always, &[]);
-    let mut redis = raw(&server).await;
-    let rights = GRANT.replace("+config|get", "");
-    run::<()>(
-        &mut redis,
-        format!("ACL SETUSER app on >hunter2 {rights}").trim(),
-    )
-    .await;
-    let store = RedisStore::connect(&url(&server, "app:hunter2"), options())
-        .await
-        .unwrap();
-    // It cannot see that the file is synced before each answer.
-    assert_eq!(store.durability(), delayq_core::store::Durability::Process);
-}
+/// Rights that a store on one server, in its first database, can do without.
+const NOT_FOR_ONE: [&str; 10] = [
+    "+info",
+    "+config|get",
+    "+select",
+    "+role",
+    "+wait",
+    "+spublish",
+    "+ssubscribe",
+    "+asking",
+    "+cluster|info",
+    "+cluster|slots",
+];
 
+/// A claim, for one, has written by the time that it takes what it locked from the due ones.
 #[tokio::test]
 async fn a_user_who_may_not_do_what_an_edge_does_is_refused_before_anything_is_half_done() {
     let server = RedisServer::start(Persistence::None, &[]);
-    let mut redis = raw(&server).await;
-    for (missing, named) in [
-        ("+@sortedset", "zadd"),
-        ("+@hash", "hset"),
-        ("+pexpire", "pexpire"),
-        ("+rename", "rename"),
-        ("+unlink", "unlink"),
-        ("&delayq:*", "channels"),
-        ("+@set", "sadd"),
-        ("+type", "type"),
-        ("+publish", "publish"),
-        ("+subscribe", "subscribe"),
-        ("+script|load", "script|load"),
-        ("+evalsha", "evalsha"),
-        ("+info", "info"),
-        ("~delayq:*", ""),
-    ] {
-        let rights = GRANT.replace(missing, "");
-        run::<()>(
-            &mut redis,
-            &format!(
-                "ACL SETUSER app reset on >hunter2 {}",
-                rights.trim().replace("  ", " ")
-            ),
-        )
-        .await;
-        let message = refusal(&url(&server, "app:hunter2")).await;
-        assert!(message.contains(GRANT), "{missing}: {message}");
+    let needed = redis_user::rights().split(' ');
+    for missing in needed.filter(|right| !NOT_FOR_ONE.contains(right)) {
+        let rights = redis_user::rights().replacen(missing, "", 1);
+        let url = redis_user::add(&server, "app", &rights);
+        let message = refusal(&url).await;
+        let line = format!("ACL SETUSER delayq on >PASSWORD {}", redis_user::rights());
+        assert!(message.contains(&line), "{missing}: {message}");
+        let named = match missing {
+            "~delayq:*" => "hset",
+            "&delayq:*" => "channels",
+            command => command.trim_start_matches('+'),
+        };
         assert!(message.contains(named), "{missing}: {message}");
     }
+}
+
+#[tokio::test]
+async fn a_command_with_another_name_is_named() {
+    let server = RedisServer::start(Persistence::None, &["--rename-command", "UNLINK", "hidden"]);
+    let message = refusal(&server.url()).await;
+    assert!(message.contains("unlink"), "{message}");
+    assert!(message.contains("renamed"), "{message}");
 }
 
 #[tokio::test]
@@ -179,13 +167,102 @@ async fn a_wrong_or_missing_password_is_refused_with_what_to_write() {
     accept(&store, job("1")).await;
 }
 
-/// A claim has written by the time that it takes what it locked from the due ones.
+/// What the servers have refused to anybody.
+async fn refused(servers: &[RedisServer]) -> Vec<redis::Value> {
+    let mut refused = Vec::new();
+    for server in servers {
+        let log: Vec<redis::Value> = run(&mut raw(server).await, "ACL LOG").await;
+        refused.extend(log);
+    }
+    refused
+}
+
 #[tokio::test]
-async fn a_user_who_may_not_remove_a_range_is_refused_at_the_start() {
-    let server = RedisServer::start(Persistence::None, &[]);
-    let mut redis = raw(&server).await;
-    let rights = format!("ACL SETUSER app reset on >hunter2 {GRANT} -zremrangebyrank");
-    run::<()>(&mut redis, &rights).await;
-    let message = refusal(&url(&server, "app:hunter2")).await;
-    assert!(message.contains("zremrangebyrank"), "{message}");
+async fn the_rights_of_the_guide_are_enough_on_a_cluster() {
+    let layout = ClusterOptions {
+        replicas: 0,
+        ..ClusterOptions::default()
+    };
+    let cluster = ClusterSet::start(layout).await;
+    for node in &cluster.nodes {
+        let _ = redis_user::add(node, "app", redis_user::rights());
+    }
+    let url = cluster.url().replace("://", "://app:hunter2@");
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    use_every_edge(&store).await;
+    assert_eq!(refused(&cluster.nodes).await, []);
+    for (missing, named) in [
+        ("+spublish", "spublish"),
+        ("+ssubscribe", "ssubscribe"),
+        ("+asking", "asking"),
+        ("+cluster|slots", "cluster|slots"),
+        ("+cluster|info", "cluster|info"),
+    ] {
+        let rights = redis_user::rights().replace(missing, "");
+        for node in &cluster.nodes {
+            let _ = redis_user::add(node, "app", &rights);
+        }
+        let message = refusal(&url).await;
+        assert!(message.contains("ACL SETUSER delayq on"), "{message}");
+        assert!(message.contains(named), "{missing}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn the_rights_of_the_guide_are_enough_behind_sentinels() {
+    let layout = SentinelOptions {
+        servers: 2,
+        sentinels: 1,
+        persistence: Persistence::None,
+        extra: vec!["--min-replicas-to-write".to_owned(), "1".to_owned()],
+        ..SentinelOptions::default()
+    };
+    let set = SentinelSet::start(layout).await;
+    for server in &set.servers {
+        let _ = redis_user::add(server, "app", redis_user::rights());
+    }
+    let sentinel = &set.sentinels[0];
+    let guide = include_str!("../../docs/guide/redis.md");
+    let line = "ACL SETUSER delayq on >PASSWORD +sentinel|master";
+    assert!(guide.lines().any(|found| found == line), "{line}");
+    let _ = redis_user::add(sentinel, "watcher", "+sentinel|master");
+    let _ = redis_user::add(sentinel, "default", "resetpass off");
+    let url = set.url().replace("://", "://app:hunter2@");
+    let replicated = || StoreOptions {
+        durability: Durability::Replicated,
+        ..options()
+    };
+    let login = format!("{url}?sentinel_user=watcher&sentinel_password=hunter2");
+    let store = RedisStore::connect(&login, replicated()).await.unwrap();
+    use_every_edge(&store).await;
+    assert_eq!(refused(&set.servers).await, []);
+    let refused = RedisStore::connect(&url, impatient()).await;
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("sentinel_password="), "{message}");
+    for (missing, named) in [("+wait", "wait"), ("+role", "role")] {
+        let rights = redis_user::rights().replace(missing, "");
+        let _ = redis_user::add(&set.servers[0], "app", &rights);
+        let refused = RedisStore::connect(&login, replicated()).await;
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains("ACL SETUSER delayq on"), "{message}");
+        assert!(message.contains(named), "{missing}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_of_sentinels_who_may_not_ask_for_the_master_is_told_what_to_grant() {
+    let layout = SentinelOptions {
+        servers: 1,
+        sentinels: 1,
+        persistence: Persistence::None,
+        ..SentinelOptions::default()
+    };
+    let set = SentinelSet::start(layout).await;
+    let _ = redis_user::add(&set.sentinels[0], "watcher", "+ping");
+    let url = set.url() + "?sentinel_user=watcher&sentinel_password=hunter2";
+    let refused = RedisStore::connect(&url, impatient()).await;
+    let message = refused.unwrap_err().to_string();
+    let line = "ACL SETUSER delayq on >PASSWORD +sentinel|master on each sentinel";
+    assert!(message.contains(line), "{message}");
+    assert!(!message.contains("hunter2"), "{message}");
 }

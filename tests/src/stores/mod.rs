@@ -13,5 +13,5 @@ mod sqlite;
 
 pub use beyond::{RedisCluster, ReplicatedRedis};
 pub use memory::Memory;
-pub use redis::Redis;
+pub use redis::{Redis, RestrictedRedis};
 pub use sqlite::Sqlite;

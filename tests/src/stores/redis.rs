@@ -1,6 +1,6 @@
 //! Redis stores on a real server, on its clock.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,7 +8,8 @@ use delayq_core::store::{RedisStore, StoreOptions};
 use delayq_core::{Store, TaskId, TaskType};
 
 use crate::contract::{Damage, Damageable, StoreUnderTest};
-use crate::redis_server::RedisServer;
+use crate::redis_server::{Persistence, RedisServer};
+use crate::redis_user;
 
 /// Stores on the server that all tests of a process share; each test has a namespace of its own.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,26 +36,77 @@ impl Damageable for Redis {
         id: &TaskId,
         damage: Damage,
     ) {
-        let client = ::redis::Client::open(RedisServer::shared().url()).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-        let tag = format!("delayq:{{{}/{task_type}}}", options.namespace);
-        let (tasks, due) = (format!("{tag}:tasks"), format!("{tag}:due"));
-        let (command, key) = match damage {
-            Damage::Message => ("HGET", &tasks),
-            Damage::Record => ("HDEL", &tasks),
-            Damage::Place => ("ZREM", &due),
-        };
-        let mut command = ::redis::cmd(command);
-        command.arg(key).arg(id.as_str());
-        if damage != Damage::Message {
-            let removed: u64 = command.query_async(&mut connection).await.unwrap();
-            assert_eq!(removed, 1);
-            return;
-        }
-        let mut record: Vec<u8> = command.query_async(&mut connection).await.unwrap();
-        *record.last_mut().unwrap() ^= 1;
-        let mut write = ::redis::cmd("HSET");
-        write.arg(&tasks).arg(id.as_str()).arg(record);
-        write.exec_async(&mut connection).await.unwrap();
+        let url = RedisServer::shared().url();
+        do_damage(&url, options, (task_type, id), damage).await;
     }
+}
+
+/// Stores on a server that knows nobody but the user of the guide.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RestrictedRedis;
+
+impl RestrictedRedis {
+    fn server() -> &'static RedisServer {
+        static SERVER: OnceLock<RedisServer> = OnceLock::new();
+        SERVER.get_or_init(|| {
+            let server = RedisServer::start(Persistence::EverySecond, &[]);
+            redis_user::restrict(&server);
+            server
+        })
+    }
+}
+
+#[async_trait]
+impl StoreUnderTest for RestrictedRedis {
+    async fn open(&self, options: StoreOptions) -> Arc<dyn Store> {
+        let url = redis_user::url(Self::server(), "delayq");
+        RedisStore::connect(&url, options).await.unwrap()
+    }
+
+    async fn advance(&self, span: Duration) {
+        tokio::time::sleep(span).await;
+    }
+}
+
+#[async_trait]
+impl Damageable for RestrictedRedis {
+    async fn damage(
+        &self,
+        options: &StoreOptions,
+        task_type: &TaskType,
+        id: &TaskId,
+        damage: Damage,
+    ) {
+        let url = redis_user::url(Self::server(), "admin");
+        do_damage(&url, options, (task_type, id), damage).await;
+    }
+}
+
+async fn do_damage(
+    url: &str,
+    options: &StoreOptions,
+    (task_type, id): (&TaskType, &TaskId),
+    damage: Damage,
+) {
+    let client = ::redis::Client::open(url).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let tag = format!("delayq:{{{}/{task_type}}}", options.namespace);
+    let (tasks, due) = (format!("{tag}:tasks"), format!("{tag}:due"));
+    let (command, key) = match damage {
+        Damage::Message => ("HGET", &tasks),
+        Damage::Record => ("HDEL", &tasks),
+        Damage::Place => ("ZREM", &due),
+    };
+    let mut command = ::redis::cmd(command);
+    command.arg(key).arg(id.as_str());
+    if damage != Damage::Message {
+        let removed: u64 = command.query_async(&mut connection).await.unwrap();
+        assert_eq!(removed, 1);
+        return;
+    }
+    let mut record: Vec<u8> = command.query_async(&mut connection).await.unwrap();
+    *record.last_mut().unwrap() ^= 1;
+    let mut write = ::redis::cmd("HSET");
+    write.arg(&tasks).arg(id.as_str()).arg(record);
+    write.exec_async(&mut connection).await.unwrap();
 }

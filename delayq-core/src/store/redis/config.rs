@@ -82,8 +82,8 @@ pub struct RedisConfig {
     pub database: u32,
     /// TLS to every server, sentinels included; `None`: connections are not encrypted.
     pub tls: Option<TlsConfig>,
-    /// What an acknowledgement survives, for a server that does not show its settings. A server that shows
-    /// something else is refused.
+    /// What an acknowledgement survives, and that no task is thrown away, for a server that does not show its
+    /// settings. It is not used for what the server shows; one that shows less is refused.
     pub assumed_durability: Option<Durability>,
     /// How many replicas confirm a write of class [`Durability::Replicated`]; at least 1, the default.
     pub replicas: u32,
@@ -189,6 +189,13 @@ impl RedisConfig {
         } else {
             "redis"
         }
+    }
+
+    /// Whether `text` gives a password away.
+    pub(super) fn is_secret_in(&self, text: &str) -> bool {
+        let secrets = [&self.password, &self.sentinel_password];
+        let mut secrets = secrets.into_iter().flatten().map(Secret::reveal);
+        secrets.any(|secret| !secret.is_empty() && text.contains(secret))
     }
 
     /// Whether the settings go together. What stands in files is not looked at.

@@ -36,6 +36,7 @@ pub use self::config::{Address, RedisConfig, RedisServers, ReplicaConfirm, Secre
 use self::client::{Client, Command, Fields, Lane};
 use self::flight::Prepared;
 use self::keys::Partition;
+use self::preflight::Terms;
 use self::scope::Scope;
 use self::settle::Ending;
 use self::submit::Submitter;
@@ -72,6 +73,7 @@ pub struct RedisStore {
     client: Client,
     submitter: Submitter,
     unanswered: Unanswered,
+    terms: Terms,
     durability: Mutex<Durability>,
 }
 
@@ -94,19 +96,22 @@ impl RedisStore {
     pub async fn connect_with(config: RedisConfig, options: StoreOptions) -> Result<Arc<Self>> {
         config.check()?;
         options.check()?;
+        let terms = Terms::new(&config, &options)?;
         let scope = Scope::new(options, config.is_cluster());
         let channel = scope.keys.wake_channel();
         let timeout = scope.options.call_timeout;
         let is_replicated = scope.options.durability == Durability::Replicated;
         let replicas = is_replicated.then_some(config.replicas);
         let client = Client::connect(&config, timeout, replicas, channel, scope.listener()).await?;
-        let found = preflight::check(&client, &scope).await?;
+        let found = preflight::check(&client, &scope.keys, &terms).await?;
+        found.warn_of_unseen(client.place());
         let submitter = Submitter::start(&client, &scope);
         let store = Arc::new(Self {
             scope,
             client,
             submitter,
             unanswered: Unanswered::default(),
+            terms,
             durability: Mutex::new(found.durability),
         });
         if config.is_cluster() {
@@ -201,7 +206,7 @@ impl Store for RedisStore {
     }
 
     async fn check(&self) -> Result<()> {
-        let found = preflight::check(&self.client, &self.scope).await?;
+        let found = preflight::check(&self.client, &self.scope.keys, &self.terms).await?;
         *self
             .durability
             .lock()

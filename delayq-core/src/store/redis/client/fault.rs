@@ -2,6 +2,7 @@
 
 use redis::{ErrorKind, RedisError};
 
+use super::super::preflight::{GRANT, SENTINEL_GRANT};
 use super::tls;
 use crate::error::Error;
 
@@ -75,6 +76,12 @@ pub(super) fn refused(place: &str, error: &RedisError) -> Error {
     tls::distrust(place, &said).unwrap_or_else(other)
 }
 
+/// The same when what the server says holds a password: it repeats what it was sent.
+pub(super) fn unspeakable(place: &str) -> Error {
+    let text = "it refuses the connection, in words that hold the password; is it a Redis?";
+    unavailable(place, text)
+}
+
 /// What to look at when there is no connection.
 pub(super) fn hint(place: &str) -> &'static str {
     if place.starts_with("rediss:") {
@@ -141,14 +148,15 @@ fn understood(place: &str, code: &str, said: String) -> Result<Error, String> {
 
 /// Why replicas cannot be waited for until they have synced.
 pub(super) fn cannot_wait(place: &str, error: &RedisError) -> Error {
-    misconfigured(
-        place,
-        format!(
-            "it cannot wait until replicas have synced a write ({})",
-            text(error)
-        ),
-        "use Redis 7.2 or newer with `appendonly yes`, or write confirm=received",
-    )
+    let setting = format!(
+        "it cannot wait until replicas have synced a write ({})",
+        text(error)
+    );
+    let fix = match error.code() {
+        Some("NOPERM") => "let its user do so with ACL SETUSER delayq +waitaof",
+        _ => "use Redis 7.2 or newer with `appendonly yes`, or write confirm=received",
+    };
+    misconfigured(place, setting, fix)
 }
 
 fn unavailable(place: &str, detail: &str) -> Error {
@@ -168,17 +176,34 @@ fn misconfigured(place: &str, setting: String, fix: &str) -> Error {
 
 fn wrong_password(place: &str, said: &str) -> Error {
     let setting = format!("it refuses the user or the password ({said})");
-    misconfigured(place, setting, "write redis://USER:PASSWORD@HOST")
+    misconfigured(place, setting, LOGIN)
 }
 
 fn not_permitted(place: &str, said: &str) -> Error {
     let setting = format!("its user may not do what delayq needs ({said})");
-    misconfigured(place, setting, super::super::preflight::GRANT)
+    misconfigured(place, setting, GRANT)
 }
+
+/// The same of a sentinel, which has users of its own.
+pub(super) fn of_sentinel(mut error: Error) -> Error {
+    if let Error::Misconfigured { fix, .. } = &mut error {
+        match fix.as_str() {
+            LOGIN => SENTINEL_LOGIN.clone_into(fix),
+            GRANT => SENTINEL_GRANT.clone_into(fix),
+            _ => {}
+        }
+    }
+    error
+}
+
+const LOGIN: &str = "write redis://USER:PASSWORD@HOST";
+
+const SENTINEL_LOGIN: &str = "write sentinel_password= and, unless it is `default`, sentinel_user= behind the \
+    `?` of the URL: sentinels have users of their own";
 
 /// What the error says, without the client's words around it. A server repeats the arguments of a command that
 /// it does not know, and those of HELLO are the login.
-fn text(error: &RedisError) -> String {
+pub(super) fn text(error: &RedisError) -> String {
     let said = match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         _ => error.to_string(),

@@ -1,5 +1,7 @@
 //! What the server answers.
 
+use std::collections::HashMap;
+
 use redis::Value;
 
 use crate::error::{Error, Result};
@@ -48,6 +50,22 @@ impl Reply {
             single => vec![single],
         };
         Fields(fields.into_iter())
+    }
+
+    /// The pairs of a map in which both are text; the others are left out.
+    pub(in super::super) fn texts(self) -> HashMap<String, String> {
+        let text = |field| match field {
+            Some(Self::Bytes(bytes)) => String::from_utf8(bytes).ok(),
+            _ => None,
+        };
+        let mut fields = self.fields().0;
+        let mut texts = HashMap::new();
+        while let Some(name) = fields.next() {
+            if let (Some(name), Some(value)) = (text(Some(name)), text(fields.next())) {
+                texts.insert(name, value);
+            }
+        }
+        texts
     }
 }
 

@@ -231,7 +231,10 @@ async fn ask(
         .and_then(extract);
     match read(answer, address) {
         Ok(said) => (said, Some(connection)),
-        Err(error) => (Said::Failed(fault::refused(&place, &error)), None),
+        Err(error) => {
+            let refused = fault::refused(&place, &error);
+            (Said::Failed(fault::of_sentinel(refused)), None)
+        }
     }
 }
 

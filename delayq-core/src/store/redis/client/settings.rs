@@ -91,7 +91,11 @@ impl Settings {
     ) -> Result<MultiplexedConnection, Refusal> {
         let client = self.config.sentinel_client(address).map_err(Refusal::of)?;
         let place = self.sentinel_place(address);
-        self.connect(client, self.connection(), &place).await
+        let connected = self.connect(client, self.connection(), &place).await;
+        connected.map_err(|refusal| Refusal {
+            error: fault::of_sentinel(refusal.error),
+            ..refusal
+        })
     }
 
     fn connection(&self) -> AsyncConnectionConfig {
@@ -112,7 +116,11 @@ impl Settings {
         let connection = client.get_multiplexed_async_connection_with_config(&config);
         connection.await.map_err(|error| Refusal {
             is_busy: fault::is_busy(&error),
-            error: fault::refused(place, &error),
+            error: if self.config.is_secret_in(&fault::text(&error)) {
+                fault::unspeakable(place)
+            } else {
+                fault::refused(place, &error)
+            },
         })
     }
 }
