@@ -74,6 +74,21 @@ fn refusing() -> (Vec<RedisServer>, Vec<String>) {
         url("", locked.port()).replace("redis:", "rediss:"),
         url("", answer_all_with("")),
         url("", answer_all_with("no Redis\r\n")),
+        url(
+            "",
+            answer_all_with("-ERR what is HELLO 3 AUTH default canary\r\n"),
+        ),
+        url("", answer_all_with("-canary what\r\n")),
+        format!(
+            "redis-sentinel://127.0.0.1:{}/a?sentinel_password={CANARY}",
+            answer_all_with("-ERR what is HELLO 3 AUTH default canary\r\n")
+        ),
+        format!(
+            "redis-sentinel://127.0.0.1:{}/a?sentinel_user=a&sentinel_password={CANARY}",
+            locked.port()
+        ),
+        url("user", locked.port()).replace("redis:", "redis-cluster:"),
+        url("user", renamed.port()).replace("redis:", "redis-cluster:"),
         may_nothing.replace("hunter2", CANARY),
         may_little.replace("hunter2", CANARY),
         format!("{}/99", url("", plain.port())),

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use delayq_core::store::RedisStore;
 use delayq_core::{Error, Store};
-use delayq_tests::redis_server::{Persistence, RedisServer};
+use delayq_tests::redis_server::{Persistence, RedisServer, Role};
+use delayq_tests::rig::PATIENCE;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
 };
@@ -54,29 +55,33 @@ fn write_papers() -> tempfile::TempDir {
 
 /// A server that shows the certificate `name`, and asks for one of the good authority if it `is_strict`.
 fn server(folder: &Path, name: &str, is_strict: bool) -> (RedisServer, u16) {
+    start_as(Role::Alone, folder, name, is_strict)
+}
+
+/// A server, or a sentinel, and its port for TLS. The fixture looks after a plain port beside it.
+fn start_as(role: Role, folder: &Path, name: &str, is_strict: bool) -> (RedisServer, u16) {
     let file = |name: String| folder.join(name).to_str().unwrap().to_owned();
     let (certificate, key) = (file(format!("{name}.pem")), file(format!("{name}.key")));
-    // The fixture looks after a plain port; the other one is beside it.
     let mut port = fastrand::u16(20_000..29_000);
     while std::net::TcpListener::bind(("127.0.0.1", port)).is_err() {
         port += 1;
     }
-    let server = RedisServer::start(
-        Persistence::None,
-        &[
-            "--tls-port",
-            &port.to_string(),
-            "--tls-cert-file",
-            &certificate,
-            "--tls-key-file",
-            &key,
-            "--tls-ca-cert-file",
-            &file("ca.pem".to_owned()),
+    let settings = [
+        ("--tls-port", port.to_string()),
+        ("--tls-cert-file", certificate),
+        ("--tls-key-file", key),
+        ("--tls-ca-cert-file", file("ca.pem".to_owned())),
+        (
             "--tls-auth-clients",
-            if is_strict { "yes" } else { "no" },
-        ],
-    );
-    (server, port)
+            if is_strict { "yes" } else { "no" }.to_owned(),
+        ),
+        ("--tls-replication", "yes".to_owned()),
+    ];
+    let words: Vec<_> = settings
+        .iter()
+        .flat_map(|(name, value)| [*name, value])
+        .collect();
+    (RedisServer::start_as(role, Persistence::None, &words), port)
 }
 
 /// `FOLDER/` stands for the folder.
@@ -309,4 +314,67 @@ async fn a_port_that_speaks_plainly_and_one_that_does_not_are_told_apart() {
         assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
         assert!(error.to_string().contains(what), "{error}");
     }
+}
+
+#[tokio::test]
+async fn sentinels_and_the_master_they_name_are_both_encrypted() {
+    let folder = write_papers();
+    let folder = folder.path();
+    let (_master, port) = server(folder, "server", true);
+    let watch = || Role::Sentinel(vec![format!("sentinel monitor orders 127.0.0.1 {port} 1")]);
+    let (_sentinel, port) = start_as(watch(), folder, "server", true);
+    let sentinels = |query: &str, port: u16| {
+        let url = url(folder, port, query).replace("rediss:", "rediss-sentinel:");
+        url.replace("/?", "/orders?")
+    };
+    let store = RedisStore::connect(&sentinels(CLIENT, port), options())
+        .await
+        .unwrap();
+    use_every_edge(&store).await;
+    let (_expired, expired) = start_as(watch(), folder, "server-expired", false);
+    for (url, fix) in [
+        (
+            sentinels("ca=FOLDER/ca.pem", port),
+            "write cert=FILE and key=FILE",
+        ),
+        (sentinels("ca=FOLDER/other-ca.pem", port), "write ca=FILE"),
+        (
+            sentinels(CLIENT, expired),
+            "renew the file of its `tls-cert-file`",
+        ),
+    ] {
+        let refused = RedisStore::connect(&url, impatient()).await;
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains(fix), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_used_from_the_next_connection_on() {
+    let folder = write_papers();
+    let folder = folder.path();
+    let (mut server, port) = server(folder, "server", true);
+    let url = url(folder, port, CLIENT);
+    let store = RedisStore::connect(&url, impatient()).await.unwrap();
+    let renew = |name: &str| {
+        for kind in ["pem", "key"] {
+            let of = |name| folder.join(format!("{name}.{kind}"));
+            std::fs::copy(of(name), of("client")).unwrap();
+        }
+    };
+    let good = ["pem", "key"].map(|kind| folder.join(format!("client.{kind}")));
+    let kept = good.each_ref().map(|file| std::fs::read(file).unwrap());
+    renew("client-expired");
+    server.restart();
+    let error = store.check().await.unwrap_err();
+    assert!(
+        error.to_string().contains("of this client has expired"),
+        "{error}"
+    );
+    for (file, bytes) in good.iter().zip(kept) {
+        std::fs::write(file, bytes).unwrap();
+    }
+    // The next attempt to connect is at most half a second away.
+    let accepted = async { while store.check().await.is_err() {} };
+    tokio::time::timeout(PATIENCE, accepted).await.unwrap();
 }
