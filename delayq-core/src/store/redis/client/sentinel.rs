@@ -157,6 +157,7 @@ impl Sentinels {
     fn note(&self, now: Seen) {
         let store = self.settings.place();
         self.seen.send_if_modified(|seen| match (&mut *seen, now) {
+            // One election has one master: who says otherwise has not heard of all of it.
             (Seen::Master { epoch, .. }, Seen::Master { epoch: now, .. }) if now < *epoch => false,
             (Seen::Master { address: known, epoch }, Seen::Master { address, epoch: now })
                 if *known == address =>
@@ -223,13 +224,22 @@ async fn ask(
         Ok(connection) => connection,
         Err(refusal) => return (Said::Failed(refusal.error), None),
     };
-    let mut command = redis::cmd("SENTINEL");
-    command.arg("MASTER").arg(name);
-    let answer = connection
-        .send_packed_command(&command)
-        .await
-        .and_then(extract);
-    match read(answer, address) {
+    // Until all replicas follow the new master, the sentinel that leads a fail-over shows its epoch with the
+    // old address in MASTER; only the other command gives the new one.
+    let mut pipeline = redis::Pipeline::with_capacity(2);
+    pipeline
+        .cmd("SENTINEL")
+        .arg("GET-MASTER-ADDR-BY-NAME")
+        .arg(name);
+    pipeline.cmd("SENTINEL").arg("MASTER").arg(name);
+    let answers = connection.send_packed_commands(&pipeline, 0, 2).await;
+    let said = answers.and_then(|answers| {
+        let mut answers = answers.into_iter().map(extract);
+        let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
+        let address = next()?;
+        read(&address, next())
+    });
+    match said {
         Ok(said) => (said, Some(connection)),
         Err(error) => {
             let refused = fault::refused(&place, &error);
@@ -238,27 +248,28 @@ async fn ask(
     }
 }
 
-fn read(answer: RedisResult<Value>, asked: &Address) -> RedisResult<Said> {
-    let fields = match answer {
-        Ok(Value::Map(fields)) => fields,
-        Ok(_) => return Ok(Said::Stranger),
-        Err(error) if error.to_string().contains("No such master") => return Ok(Said::Stranger),
-        Err(error) => return Err(error),
+/// `HOST PORT` and the fields of the master; nothing of a master that is not known.
+fn read(address: &Value, master: RedisResult<Value>) -> RedisResult<Said> {
+    let address = match address {
+        Value::Array(fields) => match fields.as_slice() {
+            [host, port] => text(host).zip(text(port).and_then(|port| port.parse().ok())),
+            _ => None,
+        },
+        _ => None,
     };
-    let field = |name: &str| {
-        let found = fields.iter().find(|(key, _)| text(key) == Some(name));
-        found.and_then(|(_, value)| text(value))
-    };
-    let (host, port) = (
-        field("ip"),
-        field("port").and_then(|port| port.parse().ok()),
-    );
-    let epoch = field("config-epoch").and_then(|epoch| epoch.parse().ok());
-    let (Some(host), Some(port)) = (host, port) else {
+    let Some((host, port)) = address else {
         return Ok(Said::Stranger);
     };
-    let host = if host.is_empty() { &asked.host } else { host };
-    Ok(Said::Master(Address::new(host, port), epoch.unwrap_or(0)))
+    let Value::Map(fields) = master? else {
+        return Ok(Said::Stranger);
+    };
+    let is_epoch = |(key, _): &&(Value, Value)| text(key) == Some("config-epoch");
+    let epoch = fields
+        .iter()
+        .find(is_epoch)
+        .and_then(|(_, value)| text(value));
+    let epoch = epoch.and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
+    Ok(Said::Master(Address::new(host, port), epoch))
 }
 
 pub(super) fn text(value: &Value) -> Option<&str> {
