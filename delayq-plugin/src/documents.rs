@@ -6,6 +6,9 @@ mod readme {}
 #[doc = include_str!("../../docs/guide/change.md")]
 mod change {}
 
+#[doc = include_str!("../../docs/guide/cluster.md")]
+mod cluster {}
+
 #[doc = include_str!("../../docs/guide/instances.md")]
 mod instances {}
 
@@ -17,6 +20,9 @@ mod redis {}
 
 #[doc = include_str!("../../docs/guide/retries.md")]
 mod retries {}
+
+#[doc = include_str!("../../docs/guide/sentinel.md")]
+mod sentinel {}
 
 #[doc = include_str!("../../docs/guide/sqlite.md")]
 mod sqlite {}
