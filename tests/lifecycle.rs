@@ -9,8 +9,8 @@ use delayq_core::store::{
     SubmitOutcome,
 };
 use delayq_plugin::{
-    Clock, DeadFilter, DelayQueueJob, DelayQueuePlugin, Delivery, Error, LatePolicy, OnLate,
-    RetryPolicy, StartError, TaskError, TaskState, TaskSubmitService, TaskType, TaskWorker,
+    Clock, DeadFilter, DelayQueueJob, DelayQueuePlugin, Delivery, Error, FleetLimits, LatePolicy,
+    OnLate, RetryPolicy, StartError, TaskError, TaskState, TaskSubmitService, TaskType, TaskWorker,
     VirtualClock, When, WorkerOptions, hours, millis, minutes, seconds,
 };
 use delayq_tests::faulty::{Fault, FaultyStore};
@@ -563,6 +563,7 @@ async fn poison_goes_to_dead_and_is_named() {
             lock_for: seconds(30),
             caller_now: rig.clock.now(),
             max_lock_expiries: 3,
+            fleet: FleetLimits::NONE,
         };
         assert_eq!(
             rig.store
@@ -596,6 +597,7 @@ async fn an_expired_lock_of_the_last_attempt_leaves_no_attempt() {
         lock_for,
         caller_now,
         max_lock_expiries: 3,
+        fleet: FleetLimits::NONE,
     };
     rig.store.claim(&task_type, &request).await.unwrap();
     rig.clock.advance(seconds(30));
@@ -1089,6 +1091,7 @@ async fn a_lock_that_somebody_else_has_is_noticed_when_it_is_to_be_extended() {
         lock_for: minutes(1),
         caller_now: rig.clock.now(),
         max_lock_expiries: 3,
+        fleet: FleetLimits::NONE,
     };
     let task_type = TaskType::new("job").unwrap();
     let taken = rig.store.claim(&task_type, &request).await.unwrap();
@@ -1133,6 +1136,7 @@ async fn a_refused_settlement_is_counted_as_a_lost_lock_and_not_as_settled() {
         lock_for: minutes(1),
         caller_now: rig.clock.now(),
         max_lock_expiries: 3,
+        fleet: FleetLimits::NONE,
     };
     let task_type = TaskType::new("job").unwrap();
     rig.store.claim(&task_type, &request).await.unwrap();

@@ -20,8 +20,8 @@ use delayq_core::store::{
 };
 use delayq_core::worker::Attempt;
 use delayq_core::{
-    Clock, DelayQueueJob, Limits, Store, SystemClock, TaskContext, TaskError, TaskId, TaskResult,
-    TaskState, TaskType, TaskWorker, When,
+    Clock, DelayQueueJob, FleetLimits, Limits, Store, SystemClock, TaskContext, TaskError, TaskId,
+    TaskResult, TaskState, TaskType, TaskWorker, When,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -104,6 +104,7 @@ impl Session {
             lock_for: LOCK,
             caller_now: SystemClock.now(),
             max_lock_expiries: 3,
+            fleet: FleetLimits::NONE,
         };
         let claimed = self
             .store
@@ -360,6 +361,7 @@ async fn a_trail_that_the_record_does_not_explain_is_named() {
         lock_for: LOCK,
         caller_now: SystemClock.now(),
         max_lock_expiries: 3,
+        fleet: FleetLimits::NONE,
     };
     let mail = &session.task_type;
     let claimed = session.inner.claim(mail, &request).await.unwrap();

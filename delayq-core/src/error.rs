@@ -77,6 +77,19 @@ pub enum Error {
         /// What is full and what to do.
         detail: String,
     },
+    /// A type has as many scheduled tasks as it may have. Certainly not applied.
+    #[error(
+        "task type {task_type} is full: {pending} tasks are scheduled, max_pending is {limit}; \
+         send it again later"
+    )]
+    QueueFull {
+        /// The type.
+        task_type: String,
+        /// Its scheduled tasks.
+        pending: u64,
+        /// The most that it may have.
+        limit: u64,
+    },
     /// The store takes no writes. Certainly not applied.
     #[error("{store} is read-only: {detail}")]
     ReadOnly {
@@ -129,7 +142,10 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
-            Self::Unavailable { .. } | Self::Indeterminate { .. } | Self::Full { .. }
+            Self::Unavailable { .. }
+                | Self::Indeterminate { .. }
+                | Self::Full { .. }
+                | Self::QueueFull { .. }
         )
     }
 

@@ -4,10 +4,11 @@
 //! for those who write a store, a front end or a tool.
 //!
 //! The floors, each using only what stands above it: [`time`], [`state`], [`error`], [`name`] · [`retry`],
-//! [`task`], [`job`] · [`worker`], [`registry`], [`extract`] · [`store`] (the contract) · the stores.
+//! [`fleet`], [`task`], [`job`] · [`worker`], [`registry`], [`extract`] · [`store`] (the contract) · the stores.
 
 pub mod error;
 pub mod extract;
+pub mod fleet;
 pub mod job;
 pub mod name;
 pub mod registry;
@@ -20,6 +21,7 @@ pub mod worker;
 
 pub use error::{Error, Result};
 pub use extract::{Component, IntoTaskResult, Json};
+pub use fleet::{FleetLimits, Rate};
 pub use job::{DelayQueueJob, Expiry, Limits, NewTask, OnConflict, When};
 pub use name::{Namespace, TaskId, TaskType, TypePattern};
 pub use registry::{Components, FromComponents, WorkerRegistration};

@@ -13,6 +13,7 @@ pub use serde_json;
 
 pub use crate::error::Result;
 pub use crate::extract::{Component, IntoTaskResult, Json};
+pub use crate::fleet::{FleetLimits, Rate};
 pub use crate::job::DelayQueueJob;
 pub use crate::registry::{Components, FromComponents, MissingComponent, WorkerRegistration};
 pub use crate::retry::{Backoff, RetryPolicy};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
+use crate::fleet::FleetLimits;
 use crate::name::{TaskId, TaskType};
 use crate::retry::RetryPolicy;
 use crate::task::Headers;
@@ -141,8 +142,8 @@ pub struct LatePolicy {
 /// The options of one worker, as the attribute or the builder gives them.
 ///
 /// When several workers serve one type (fan-out), the type uses the longest lock and time limit, the
-/// smallest concurrency and the first worker's late policy, and at-most-once only if all say so; retry
-/// policies stay each worker's own.
+/// smallest concurrency, fleet limits and bound and the first worker's late policy, and at-most-once only if
+/// all say so; retry policies stay each worker's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerOptions {
     /// When a failed attempt is repeated. Default [`RetryPolicy::DEFAULT`].
@@ -162,6 +163,12 @@ pub struct WorkerOptions {
     pub blocking: bool,
     /// What to do with tasks that are claimed too late; default: run them.
     pub late: LatePolicy,
+    /// Limits over all instances together; default: none.
+    pub fleet: FleetLimits,
+    /// Scheduled tasks of the type above which submits are refused with
+    /// [`Error::QueueFull`](crate::Error::QueueFull), at least 1. Default `None`: the type keeps the bound that
+    /// it has in the store, at first none.
+    pub max_pending: Option<u64>,
 }
 
 impl WorkerOptions {
@@ -177,6 +184,8 @@ impl WorkerOptions {
             action: OnLate::Run,
             after: Duration::ZERO,
         },
+        fleet: FleetLimits::NONE,
+        max_pending: None,
     };
 }
 

@@ -58,6 +58,7 @@ impl Bucket {
             lock_for: self.options.lock,
             caller_now: self.clock.now(),
             max_lock_expiries: self.max_lock_expiries,
+            fleet: self.options.fleet,
         };
         let claimed = self.store.claim(&self.task_type, &request).await?;
         self.report_ended(&claimed.ended);

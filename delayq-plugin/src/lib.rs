@@ -32,11 +32,11 @@ pub use delayq_core::store::{
     TypeStats,
 };
 pub use delayq_core::{
-    Backoff, Clock, Component, Components, DelayQueueJob, Delivery, Error, Expiry, FromComponents,
-    IntoTaskResult, Json, LatePolicy, Limits, Lock, Namespace, OnConflict, OnLate, Result,
-    RetryPolicy, Store, SystemClock, TaskContext, TaskDetail, TaskError, TaskId, TaskInfo,
-    TaskResult, TaskState, TaskType, TaskWorker, Timestamp, Trail, TypePattern, VirtualClock, When,
-    WorkerOptions, WorkerRegistration, days, hours, millis, minutes, seconds,
+    Backoff, Clock, Component, Components, DelayQueueJob, Delivery, Error, Expiry, FleetLimits,
+    FromComponents, IntoTaskResult, Json, LatePolicy, Limits, Lock, Namespace, OnConflict, OnLate,
+    Rate, Result, RetryPolicy, Store, SystemClock, TaskContext, TaskDetail, TaskError, TaskId,
+    TaskInfo, TaskResult, TaskState, TaskType, TaskWorker, Timestamp, Trail, TypePattern,
+    VirtualClock, When, WorkerOptions, WorkerRegistration, days, hours, millis, minutes, seconds,
 };
 
 pub use delayq_macros::task_worker;

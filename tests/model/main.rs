@@ -22,7 +22,9 @@ use std::time::Duration;
 use delayq_core::store::{
     ClaimRequest, Claimed, DEFAULT_RETENTION, Settlement, SqliteSync, StoreOptions,
 };
-use delayq_core::{Lock, Namespace, Store, TaskId, TaskInfo, TaskState, Timestamp, millis};
+use delayq_core::{
+    FleetLimits, Lock, Namespace, Store, TaskId, TaskInfo, TaskState, Timestamp, millis,
+};
 use delayq_tests::contract::StoreUnderTest;
 use delayq_tests::stores::{Memory, Redis, Sqlite};
 use proptest::prelude::*;
@@ -189,6 +191,7 @@ impl Pair {
                     lock_for: claim.lock_for,
                     caller_now: now.minus(claim.behind),
                     max_lock_expiries: claim.max_lock_expiries,
+                    fleet: FleetLimits::NONE,
                 };
                 let claimed = store.claim(&task_type, &request).await.unwrap();
                 Outcome::Claim(self.number_locks(claimed))

@@ -118,6 +118,8 @@ impl Model {
             dead: self.list(TaskState::Dead).len() as u64,
             next_due: scheduled.first().map(|info| info.at),
             paused_until: (self.paused_until > now).then_some(self.paused_until),
+            max_pending: None,
+            refused: 0,
         }
     }
 

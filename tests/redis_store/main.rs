@@ -24,7 +24,8 @@ use delayq_core::store::{
     ClaimRequest, Claimed, Durability, RedisStore, StoreOptions, SubmitOutcome,
 };
 use delayq_core::{
-    Clock, DelayQueueJob, Limits, NewTask, Result, Store, SystemClock, TaskId, TaskType,
+    Clock, DelayQueueJob, FleetLimits, Limits, NewTask, Result, Store, SystemClock, TaskId,
+    TaskType,
 };
 use delayq_tests::redis_server::RedisServer;
 use redis::aio::MultiplexedConnection;
@@ -102,6 +103,7 @@ fn request() -> ClaimRequest {
         lock_for: Duration::from_mins(1),
         caller_now: SystemClock.now(),
         max_lock_expiries: 3,
+        fleet: FleetLimits::NONE,
     }
 }
 

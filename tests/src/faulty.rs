@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use delayq_core::store::{
     AuditReport, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Cursor, DeadFilter,
-    Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, SubmitOutcome, TypeStats,
-    Wakeup, Wakeups,
+    Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, SubmitOutcome, TypeSettings,
+    TypeStats, Wakeup, Wakeups,
 };
 use delayq_core::time::Sleep;
 use delayq_core::{
@@ -268,6 +268,11 @@ impl Store for FaultyStore {
     async fn register_type(&self, task_type: &TaskType) -> Result<()> {
         self.call("register_type", self.inner.register_type(task_type))
             .await
+    }
+
+    async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
+        let configured = self.inner.configure_type(task_type, settings);
+        self.call("configure_type", configured).await
     }
 
     async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {

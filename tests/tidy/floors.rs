@@ -5,9 +5,9 @@ use crate::tree::{File, Tree};
 const SOURCES: &str = "delayq-core/src/";
 
 /// The modules, highest floor first. A new module takes its place here.
-const FLOORS: [&str; 12] = [
-    "time", "state", "error", "name", "retry", "task", "job", "worker", "registry", "extract",
-    "private", "store",
+const FLOORS: [&str; 13] = [
+    "time", "state", "error", "name", "retry", "fleet", "task", "job", "worker", "registry",
+    "extract", "private", "store",
 ];
 
 /// The stores, all on the lowest floor: none knows another.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use delayq_core::NewTask;
 use delayq_plugin::store::{
-    ClaimRequest, Claimed, ExtendOutcome, SettleOutcome, Settlement, Wakeups,
+    ClaimRequest, Claimed, ExtendOutcome, SettleOutcome, Settlement, TypeSettings, Wakeups,
 };
 use delayq_plugin::{
     AuditReport, CancelOutcome, ChangeOutcome, Cursor, DeadFilter, Durability, Lock, Page, Result,
@@ -122,6 +122,10 @@ impl Store for CountedStore {
         self.inner.register_type(task_type).await
     }
 
+    async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
+        self.inner.configure_type(task_type, settings).await
+    }
+
     async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
         self.inner.stats(task_type).await
     }
@@ -187,7 +191,9 @@ impl Store for CountedStore {
 #[cfg(test)]
 mod tests {
     use delayq_plugin::store::{MemoryStore, StoreOptions};
-    use delayq_plugin::{Clock, DelayQueueJob, SystemClock, TaskSubmitService, seconds};
+    use delayq_plugin::{
+        Clock, DelayQueueJob, FleetLimits, SystemClock, TaskSubmitService, seconds,
+    };
 
     use super::*;
 
@@ -206,6 +212,7 @@ mod tests {
             lock_for: seconds(30),
             caller_now: SystemClock.now(),
             max_lock_expiries: 3,
+            fleet: FleetLimits::NONE,
         };
         for expected in [1, 0, 0] {
             let claimed = store.claim(&TaskType::new("a").unwrap(), &request).await;

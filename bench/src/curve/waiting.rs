@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use delayq_plugin::store::{AttemptEnd, ClaimRequest, Settlement, StoreOptions};
 use delayq_plugin::{
-    CancelOutcome, Clock, DelayQueueJob, Error, Store, SystemClock, TaskSubmitService, TaskType,
-    millis, open_store, seconds,
+    CancelOutcome, Clock, DelayQueueJob, Error, FleetLimits, Store, SystemClock, TaskSubmitService,
+    TaskType, millis, open_store, seconds,
 };
 use hdrhistogram::Histogram;
 
@@ -204,6 +204,7 @@ impl Level {
                 lock_for: seconds(30),
                 caller_now: SystemClock.now(),
                 max_lock_expiries: 3,
+                fleet: FleetLimits::NONE,
             };
             let started = Instant::now();
             let claimed = self.store.claim(&task_type, &request).await?;

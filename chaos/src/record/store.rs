@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use delayq_core::store::{
     AuditReport, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Cursor, DeadFilter,
-    Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, SubmitOutcome, TypeStats,
-    Wakeups,
+    Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, SubmitOutcome, TypeSettings,
+    TypeStats, Wakeups,
 };
 use delayq_core::{
     Error, Lock, NewTask, Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
@@ -259,6 +259,10 @@ impl Store for RecordedStore {
 
     async fn register_type(&self, task_type: &TaskType) -> Result<()> {
         self.inner.register_type(task_type).await
+    }
+
+    async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
+        self.inner.configure_type(task_type, settings).await
     }
 
     async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {

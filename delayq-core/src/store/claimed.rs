@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::fleet::FleetLimits;
 use crate::name::TaskId;
 use crate::task::ClaimedTask;
 use crate::time::Timestamp;
@@ -17,6 +18,9 @@ pub struct ClaimRequest {
     pub caller_now: Timestamp,
     /// A task whose lock has expired this often is poison and goes to dead; 0 is read as 1.
     pub max_lock_expiries: u32,
+    /// Limits over all claimers of the type. A claim starts at most as many tasks as they leave; what they
+    /// hold back stays due.
+    pub fleet: FleetLimits,
 }
 
 /// What a claim took, and when to call again.
@@ -37,8 +41,19 @@ pub struct Claimed {
     pub ended: Vec<ClaimEnd>,
     /// The earliest time at which another claim can find something: the next due time, the next expiry
     /// of a lock (of anybody), or the end of a pause with an end. At or before `now` when more is due
-    /// already; `None` when nothing is scheduled or running, or the pause has no end.
+    /// already; `None` when nothing is scheduled or running, or the pause has no end. What the limits of
+    /// the fleet hold back counts from when the rate allows starts again; a place that becomes free is
+    /// told by a wake-up.
     pub next_due: Option<Timestamp>,
+}
+
+impl ClaimRequest {
+    /// How many more tasks may run in the fleet, of which `running` do.
+    pub(crate) fn free_places(&self, running: usize) -> usize {
+        let most = self.fleet.concurrency.map(|most| most.max(1));
+        let most = most.and_then(|most| usize::try_from(most).ok());
+        most.map_or(usize::MAX, |most| most.saturating_sub(running))
+    }
 }
 
 impl Claimed {
@@ -52,6 +67,35 @@ impl Claimed {
         };
         let next_due = self.next_due?;
         Some(next_due.since(self.now).saturating_sub(past))
+    }
+}
+
+/// What a claim knows at its end, of which it tells when to call again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outlook {
+    /// What due times are compared with.
+    pub(crate) now: Timestamp,
+    /// The first due time.
+    pub(crate) due: Option<Timestamp>,
+    /// The first end of a lock.
+    pub(crate) lock: Option<Timestamp>,
+    /// No place is free in the fleet.
+    pub(crate) is_full: bool,
+    /// When the rate allows starts again, if it allows none now.
+    pub(crate) again_at: Option<Timestamp>,
+}
+
+impl Outlook {
+    /// Whether somebody has to be told once a place is free.
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.is_full && self.due.is_some_and(|due| due <= self.now)
+    }
+
+    /// What [`Claimed::next_due`] is to say. Never a time at which nothing could be claimed anyway.
+    pub(crate) fn next_call(&self) -> Option<Timestamp> {
+        let due = self.due.filter(|_| !self.is_held_back());
+        let next = due.into_iter().chain(self.lock).min()?;
+        Some(self.again_at.map_or(next, |again_at| next.max(again_at)))
     }
 }
 

@@ -254,6 +254,10 @@ pub struct TypeStats {
     pub next_due: Option<Timestamp>,
     /// When a pause ends ([`Timestamp::MAX`]: it has no end), while paused.
     pub paused_until: Option<Timestamp>,
+    /// Most scheduled tasks before new ones are refused; `None`: no bound.
+    pub max_pending: Option<u64>,
+    /// How many tasks this bound has refused so far.
+    pub refused: u64,
 }
 
 impl TypeStats {
@@ -334,7 +338,7 @@ pub struct Problem {
 /// Which handlers should look again before their time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wakeup {
-    /// The first task of this type became earlier, or its pause ended.
+    /// The first task of this type became earlier, its pause ended, or a place became free.
     Type(TaskType),
     /// Wake-ups may have been missed: any type.
     All,

@@ -27,8 +27,10 @@ use tokio::sync::broadcast;
 mod claimed;
 mod edge;
 mod memory;
+mod pace;
 #[cfg(feature = "redis")]
 mod redis;
+mod settings;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -46,6 +48,7 @@ pub use memory::MemoryStore;
 pub use redis::{
     Address, RedisConfig, RedisServers, RedisStore, ReplicaConfirm, Secret, TlsConfig,
 };
+pub use settings::{Setting, TypeSettings};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteStore, SqliteSync};
 
@@ -100,12 +103,19 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// An id that is taken is decided by the task's `on_conflict`, after the same request (message,
     /// headers, expiry, delay or time) has been answered `AlreadyExists`. An ended id is taken only for
     /// the same request, within the retention, and not with `Replace`: anything else is accepted as new.
+    ///
+    /// A new task of a type that has as many scheduled tasks as its `max_pending` is refused with `QueueFull`;
+    /// one that takes the place of another is not.
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>>;
 
     /// Locks what is due, in one step: first tasks whose lock has expired (attempt + 1, one lock expiry
     /// counted), then due ones, by due time and id. Nothing while the type is paused. Each lock has a
     /// fence larger than any the task had before, and lasts `lock_for` from the store's now. Tasks past
     /// their expiry, poison tasks and damaged records are ended and reported instead.
+    ///
+    /// The limits of the fleet that the request has hold in this step, over all claimers. Concurrency: of due
+    /// tasks, so many are locked that no more than the limit run; a lock that is taken over keeps its place.
+    /// Rate: at most as many tasks as it allows now are handed out, taken over or due.
     ///
     /// What a claim took whose answer was lost stays locked until the locks expire, unless the store can
     /// tell: then its next claim gives it back first, with no attempt counted.
@@ -158,6 +168,10 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// Lists a type before its first task.
     async fn register_type(&self, task_type: &TaskType) -> Result<()>;
+
+    /// Changes settings of a type, for everybody who uses this data, at once. The type need not be known; it is
+    /// not listed by this.
+    async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()>;
 
     /// Counts of a type; an unknown type counts nothing. O(log n).
     async fn stats(&self, task_type: &TaskType) -> Result<TypeStats>;
@@ -222,6 +236,7 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// never closed, or killed, loses nothing either.
     async fn close(&self) {}
 
-    /// Types whose first task became earlier, or whose pause ended, by anybody this store hears of.
+    /// Types whose first task became earlier, whose pause ended, or in which a place became free that a claim
+    /// had missed, by anybody this store hears of.
     fn wakeups(&self) -> Wakeups;
 }

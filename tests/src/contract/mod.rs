@@ -37,6 +37,7 @@
     reason = "tests: their names are the sentences, a panic is a failure"
 )]
 
+mod bound;
 mod cancel;
 mod change;
 mod claim;
@@ -47,6 +48,7 @@ mod dead;
 mod defects;
 mod duplicate;
 mod expiry;
+mod fleet;
 mod list;
 mod lock;
 mod pause;
@@ -151,6 +153,18 @@ sentences! {
         equal_ids_in_one_batch_are_judged_in_order,
         the_same_id_in_two_types_is_two_tasks,
     ]
+    bound: [
+        tasks_beyond_the_bound_are_refused_and_counted,
+        a_place_below_the_bound_is_free_for_the_next_task,
+        a_batch_is_accepted_up_to_the_bound,
+        an_id_that_is_taken_is_not_refused_by_the_bound,
+        an_ended_task_is_known_though_its_type_is_full,
+        what_comes_back_is_not_refused_by_the_bound,
+        a_bound_can_be_raised_and_lifted,
+        a_bound_of_nothing_closes_a_type_for_new_tasks,
+        a_bound_concerns_one_type_and_lists_none,
+        submits_at_the_same_time_keep_the_bound,
+    ]
     duplicate: [
         the_same_request_is_known_in_every_state,
         the_same_request_is_known_even_if_it_would_replace,
@@ -193,6 +207,24 @@ sentences! {
         a_caller_far_ahead_of_the_store_starts_nothing_early,
         locks_live_on_the_stores_clock_alone,
         an_expiry_is_not_judged_by_a_store_clock_far_ahead,
+    ]
+    fleet: [
+        no_more_tasks_run_than_the_fleets_limit,
+        every_way_to_end_an_attempt_frees_its_place,
+        a_lock_that_is_taken_over_keeps_its_place,
+        a_claim_without_a_free_place_waits_for_the_first_lock_to_end,
+        a_claim_without_a_free_place_still_names_what_is_due_later,
+        a_poison_task_leaves_its_place_to_another,
+        each_claimer_keeps_to_its_own_limits,
+        the_limits_of_one_type_leave_others_alone,
+        claims_at_the_same_time_keep_the_fleets_limit,
+        a_rate_starts_its_burst_and_then_nothing,
+        a_rate_starts_one_task_each_interval,
+        starts_that_nobody_used_gather_up_to_the_burst,
+        a_lock_that_is_taken_over_is_a_start,
+        a_task_that_is_ended_unstarted_is_no_start,
+        another_rate_is_kept_from_its_first_claim_on,
+        both_limits_hold_together,
     ]
     lock: [
         a_task_is_claimed_again_only_after_its_lock_has_expired,
@@ -337,6 +369,7 @@ sentences! {
         requeueing_wakes,
         resuming_wakes,
         shortening_a_pause_wakes,
+        freeing_a_place_that_a_claim_had_missed_wakes,
     ]
     data: [
         a_message_of_every_byte_comes_back_as_sent,
@@ -379,6 +412,8 @@ sentences! {
         two_stores_on_the_same_data_never_hold_one_lock_both,
         a_store_opened_later_goes_on_where_the_other_stopped,
         two_namespaces_never_see_each_other,
+        two_stores_on_the_same_data_share_the_limits_of_the_fleet,
+        a_bound_set_by_one_store_is_kept_by_another,
     ]
 }
 

@@ -9,8 +9,8 @@ use delayq_core::store::{
     MAX_BATCH, SettleOutcome, Settlement, StoreOptions, SubmitOutcome,
 };
 use delayq_core::{
-    ClaimedTask, DelayQueueJob, Limits, Lock, Namespace, NewTask, Store, TaskId, TaskInfo,
-    TaskState, TaskType, Timestamp, When, hours, millis,
+    ClaimedTask, DelayQueueJob, FleetLimits, Limits, Lock, Namespace, NewTask, Store, TaskId,
+    TaskInfo, TaskState, TaskType, Timestamp, When, hours, millis,
 };
 
 use super::StoreUnderTest;
@@ -198,6 +198,7 @@ impl Rig {
             lock_for: LONG,
             caller_now: self.now().await,
             max_lock_expiries: MANY,
+            fleet: FleetLimits::NONE,
         }
     }
 

@@ -1,7 +1,7 @@
 //! For stores whose data outlives them: several stores on the same data, in one namespace or two.
 
-use delayq_core::store::{AttemptEnd, SettleOutcome, SubmitOutcome};
-use delayq_core::{DelayQueueJob, TaskState};
+use delayq_core::store::{AttemptEnd, ClaimRequest, SettleOutcome, SubmitOutcome};
+use delayq_core::{DelayQueueJob, FleetLimits, Rate, TaskState};
 
 use super::rig::{LONG, Rig, SHORT, TYPE, id, job, retry, usual_type};
 
@@ -75,4 +75,35 @@ pub async fn two_namespaces_never_see_each_other(rig: &Rig) {
     other.settled(&task.lock, retry(LONG)).await;
     assert_eq!(rig.store().find(&usual_type(), &id("1")).await, Ok(None));
     other.finish().await;
+}
+
+pub async fn two_stores_on_the_same_data_share_the_limits_of_the_fleet(rig: &Rig) {
+    let other = rig.open_again().await;
+    let request = ClaimRequest {
+        fleet: FleetLimits {
+            concurrency: Some(2),
+            rate: Some(Rate::per_hour(1).with_burst(3)),
+        },
+        ..rig.request().await
+    };
+    for id in ["1", "2", "3", "4"] {
+        rig.accept(job(id)).await;
+    }
+    let first = rig.claim_as(&request).await;
+    assert_eq!(first.tasks.len(), 2);
+    assert_eq!(other.claim_as(&request).await.tasks.len(), 0);
+    for task in &first.tasks {
+        rig.settled(&task.lock, AttemptEnd::Done).await;
+    }
+    assert_eq!(other.claim_as(&request).await.tasks.len(), 1);
+    assert_eq!(rig.claim_as(&request).await.tasks.len(), 0);
+}
+
+pub async fn a_bound_set_by_one_store_is_kept_by_another(rig: &Rig) {
+    let other = rig.open_again().await;
+    rig.accept(job("1").after(LONG)).await;
+    super::bound::bound(rig, Some(1)).await;
+    let refused = super::bound::try_submit(&other, job("2")).await;
+    assert_eq!(refused, Err(super::bound::full(1, 1)));
+    assert_eq!(rig.store().stats(&usual_type()).await.unwrap().refused, 1);
 }

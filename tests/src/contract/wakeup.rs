@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use delayq_core::store::{DeadFilter, Wakeup, Wakeups};
-use delayq_core::{When, hours, minutes, seconds};
+use delayq_core::store::{AttemptEnd, ClaimRequest, DeadFilter, Wakeup, Wakeups};
+use delayq_core::{FleetLimits, When, hours, minutes, seconds};
 
 use super::rig::{LONG, Rig, dead, id, job, usual_type};
 
@@ -105,6 +105,24 @@ pub async fn shortening_a_pause_wakes(rig: &Rig) {
             .pause(&usual_type(), Some(now.plus(LONG)))
             .await
             .unwrap();
+    })
+    .await;
+}
+
+pub async fn freeing_a_place_that_a_claim_had_missed_wakes(rig: &Rig) {
+    let request = ClaimRequest {
+        fleet: FleetLimits {
+            concurrency: Some(1),
+            rate: None,
+        },
+        ..rig.request().await
+    };
+    for n in 0..=TRIES {
+        rig.accept(job(&format!("{n:03}"))).await;
+    }
+    wakes(rig, async |_| {
+        let claimed = rig.claim_as(&request).await;
+        rig.settled(&claimed.tasks[0].lock, AttemptEnd::Done).await;
     })
     .await;
 }

@@ -67,7 +67,7 @@ mod tests {
         let mut bucket = Bucket::new(Duration::ZERO);
         let job = DelayQueueJob::raw("a", "x").id("1");
         let task = job.into_task(&Limits::default(), Timestamp::ZERO).unwrap();
-        bucket.submit(task, Timestamp::ZERO);
+        bucket.submit(task, Timestamp::ZERO).unwrap();
         bucket
     }
 

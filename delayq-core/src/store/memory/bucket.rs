@@ -27,6 +27,14 @@ pub(super) struct Bucket {
     pub(super) high_water: u64,
     /// Paused while this is in the future; `MAX`: without an end.
     pub(super) paused_until: Timestamp,
+    /// See [`Pace`](crate::store::pace::Pace); microseconds.
+    pub(super) tat: i64,
+    /// A claim left due tasks behind as no place was free: whoever frees one wakes the handlers.
+    pub(super) held_back: bool,
+    /// Most scheduled tasks.
+    pub(super) max_pending: Option<u64>,
+    /// Tasks refused by it.
+    pub(super) refused: u64,
     /// The time of this edge.
     pub(super) moment: Moment,
     retention: Duration,
@@ -59,6 +67,10 @@ impl Bucket {
             orders: BTreeMap::new(),
             high_water: 0,
             paused_until: Timestamp::ZERO,
+            tat: 0,
+            held_back: false,
+            max_pending: None,
+            refused: 0,
             moment: Moment::default(),
             retention,
         }
@@ -195,6 +207,8 @@ impl Bucket {
             dead: self.count(TaskState::Dead) as u64,
             next_due: self.first(TaskState::Scheduled),
             paused_until: self.pause_at(now),
+            max_pending: self.max_pending,
+            refused: self.refused,
         }
     }
 
@@ -241,7 +255,7 @@ mod tests {
             let job = DelayQueueJob::raw("a", "x").id(n.to_string());
             let task = job.into_task(&Limits::default(), Timestamp::ZERO).unwrap();
             let now = Timestamp::from_millis(i64::try_from(n).unwrap());
-            bucket.submit(task, now);
+            bucket.submit(task, now).unwrap();
             bucket.cancel(&id(n), now);
         }
         assert_eq!(bucket.entries.len(), MAX_RETAINED);

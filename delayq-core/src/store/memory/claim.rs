@@ -4,7 +4,8 @@ use super::bucket::Bucket;
 use super::entry::Place;
 use crate::name::TaskId;
 use crate::state::TaskState;
-use crate::store::{ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH, next_fence};
+use crate::store::pace::Pace;
+use crate::store::{ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH, Outlook, next_fence};
 use crate::task::{ClaimedTask, Lock};
 use crate::time::Timestamp;
 
@@ -29,9 +30,16 @@ impl Bucket {
             claimed.next_due = Some(until).filter(|until| *until < Timestamp::MAX);
             return claimed;
         }
-        let limit = request.limit.min(MAX_BATCH);
+        let mut pace = request
+            .fleet
+            .rate
+            .map(|rate| Pace::new(rate, self.tat, self.moment));
+        let allowed = pace.map_or(MAX_BATCH, |pace| pace.allowed());
+        let limit = request.limit.min(allowed).min(MAX_BATCH);
         let expired = self.reached(TaskState::Running, store_now, limit);
-        let due = self.reached(TaskState::Scheduled, now, limit - expired.len());
+        let places = request.free_places(self.count(TaskState::Running));
+        let rest = (limit - expired.len()).min(places);
+        let due = self.reached(TaskState::Scheduled, now, rest);
         for id in expired {
             match self.expire_lock(&id, request.max_lock_expiries, store_now) {
                 Some(cause) => claimed.ended.push(ClaimEnd { id, cause }),
@@ -41,12 +49,19 @@ impl Bucket {
         for id in due {
             self.start(id, request, &mut claimed);
         }
-        let locks = self.first(TaskState::Running);
-        claimed.next_due = self
-            .first(TaskState::Scheduled)
-            .into_iter()
-            .chain(locks)
-            .min();
+        if let Some(pace) = &mut pace {
+            pace.take(claimed.tasks.len());
+            self.tat = pace.tat();
+        }
+        let outlook = Outlook {
+            now,
+            due: self.first(TaskState::Scheduled),
+            lock: self.first(TaskState::Running),
+            is_full: request.free_places(self.count(TaskState::Running)) == 0,
+            again_at: pace.and_then(|pace| pace.again_at()),
+        };
+        self.held_back |= outlook.is_held_back();
+        claimed.next_due = outlook.next_call();
         claimed
     }
 

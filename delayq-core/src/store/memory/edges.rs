@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::bucket::Bucket;
 use super::entry::{Entry, Place, Task, due_at};
+use crate::error::{Error, Result};
 use crate::job::{NewTask, OnConflict, When};
 use crate::name::TaskId;
 use crate::state::TaskState;
@@ -15,18 +16,36 @@ use crate::task::{Lock, Trail};
 use crate::time::Timestamp;
 
 impl Bucket {
-    pub(super) fn submit(&mut self, new: NewTask, now: Timestamp) -> SubmitOutcome {
+    pub(super) fn submit(&mut self, new: NewTask, now: Timestamp) -> Result<SubmitOutcome> {
         if let Some(refusal) = self.refusal(&new) {
-            return refusal;
+            return Ok(refusal);
         }
-        let replaced = self
-            .take(&new.id)
-            .is_some_and(|old| !old.state().is_ended());
+        let replaced = self.task(&new.id).is_some();
+        if !replaced {
+            self.check_bound(&new)?;
+        }
+        self.take(&new.id);
         let id = new.id.clone();
         let due_at = due_at(new.when, self.moment);
         let task = Task::new(new, now, due_at);
         self.put(id, Entry::Live(task));
-        SubmitOutcome::Accepted { due_at, replaced }
+        Ok(SubmitOutcome::Accepted { due_at, replaced })
+    }
+
+    /// Refuses a new task that is one too many.
+    fn check_bound(&mut self, new: &NewTask) -> Result<()> {
+        let pending = self.count(TaskState::Scheduled) as u64;
+        match self.max_pending {
+            Some(limit) if pending >= limit => {
+                self.refused = self.refused.saturating_add(1);
+                Err(Error::QueueFull {
+                    task_type: new.task_type.to_string(),
+                    pending,
+                    limit,
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The answer to a submit that an existing or remembered task stands against.

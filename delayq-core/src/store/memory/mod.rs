@@ -23,7 +23,7 @@ use self::bucket::Bucket;
 use super::{
     AuditReport, CLOCK_GUARD, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Cursor,
     DeadFilter, Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, StoreOptions,
-    SubmitOutcome, TypeStats, Wakeup, Wakeups,
+    SubmitOutcome, TypeSettings, TypeStats, Wakeup, Wakeups,
 };
 use crate::error::{Error, Result};
 use crate::job::{NewTask, When};
@@ -122,8 +122,12 @@ impl Types {
         bucket.forget(now);
         bucket.moment = moment;
         let before = bucket.head(now);
+        let held_back = std::mem::take(&mut bucket.held_back);
+        let running = bucket.count(TaskState::Running);
         let result = edge(bucket, now);
-        (result, bucket.head(now).is_earlier_than(before))
+        let is_freed = held_back && bucket.count(TaskState::Running) < running;
+        bucket.held_back |= held_back && !is_freed;
+        (result, is_freed || bucket.head(now).is_earlier_than(before))
     }
 }
 
@@ -158,7 +162,7 @@ impl Store for MemoryStore {
             let edge = |bucket: &mut Bucket, now| bucket.submit(task, now);
             let (outcome, earlier) = types.edit(&task_type, self.options.retention, moment, edge);
             types.listed.insert(task_type.clone());
-            outcomes.push(Ok(outcome));
+            outcomes.push(outcome);
             if earlier {
                 woken.insert(task_type);
             }
@@ -235,6 +239,13 @@ impl Store for MemoryStore {
 
     async fn register_type(&self, task_type: &TaskType) -> Result<()> {
         self.lock().listed.insert(task_type.clone());
+        Ok(())
+    }
+
+    async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
+        self.edit(task_type, |bucket, _| {
+            settings.max_pending.apply(&mut bucket.max_pending);
+        });
         Ok(())
     }
 

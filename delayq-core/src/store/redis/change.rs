@@ -11,8 +11,11 @@ use crate::error::{Error, Result};
 use crate::job::When;
 use crate::name::TaskId;
 use crate::state::TaskState;
-use crate::store::{CancelOutcome, ChangeOutcome, Wakeup};
+use crate::store::{CancelOutcome, ChangeOutcome, Setting, TypeSettings, Wakeup};
 use crate::time::Timestamp;
+
+/// The largest number that Lua keeps exact.
+const MAX_EXACT: u64 = 1 << 53;
 
 /// Times that an update looks again because the task was replaced meanwhile. Each time somebody else has
 /// made progress, so more would only hide a fight.
@@ -85,6 +88,17 @@ impl RedisStore {
             store: self.client.place().to_string(),
             detail: format!("task {id} is being replaced again and again"),
         })
+    }
+
+    pub(super) async fn configure(&self, part: &Partition, settings: &TypeSettings) -> Result<()> {
+        let max_pending = match settings.max_pending {
+            Setting::Keep => String::new(),
+            Setting::Unset => "-".to_owned(),
+            Setting::To(most) => most.min(MAX_EXACT).to_string(),
+        };
+        let command = part.script(Script::Configure, 32).arg(max_pending);
+        self.run(Lane::Main, part, command).await?;
+        Ok(())
     }
 
     /// `until` at or before now ends a pause.

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::RedisStore;
-use super::client::{Fields, Lane};
+use super::client::{Command, Fields, Lane};
 use super::keys::Partition;
 use super::record::{self, Damage, Record};
 use super::scope::Scope;
 use super::settle::Ending;
 use crate::error::{Error, Result};
+use crate::fleet::{FleetLimits, Rate};
 use crate::name::TaskId;
 use crate::store::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH};
 use crate::task::{ClaimedTask, Lock};
@@ -43,6 +44,7 @@ impl RedisStore {
             .number(Scope::generation())
             .arg(claim.number.to_string())
             .arg(&claim.lost);
+        let command = with_limits(command, request.fleet);
         let answer = self.run(Lane::Main, part, command).await;
         if !answer.as_ref().is_err_and(Error::is_indeterminate) {
             claim.answered();
@@ -137,6 +139,18 @@ fn refuse_newer(part: &Partition, mut newer: Fields, claimed: &Claimed) -> Resul
     }
     tracing::error!(task_type = %part, id, %error, "left for a newer release");
     Ok(())
+}
+
+/// Adds the limits as `claim.lua` takes them.
+fn with_limits(command: Command, fleet: FleetLimits) -> Command {
+    let text = |number: Option<u32>| number.map_or(String::new(), |number| number.to_string());
+    let rate = fleet.rate.map(Rate::clamped);
+    let per = rate.map(|rate| rate.per.as_micros().to_string());
+    command
+        .arg(text(fleet.concurrency.map(|most| most.max(1))))
+        .arg(text(rate.map(|rate| rate.starts)))
+        .arg(per.unwrap_or_default())
+        .arg(text(rate.map(|rate| rate.burst)))
 }
 
 fn task_id(id: &[u8]) -> Option<TaskId> {

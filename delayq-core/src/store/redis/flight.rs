@@ -203,7 +203,24 @@ impl Flight {
 struct Landed {
     is_new_type: bool,
     is_earlier: bool,
-    outcomes: Vec<SubmitOutcome>,
+    outcomes: Vec<Result<SubmitOutcome, Full>>,
+}
+
+/// Why a task was refused: its type has as many scheduled tasks as it may have.
+struct Full {
+    pending: u64,
+    limit: u64,
+}
+
+impl Full {
+    fn of(self, task_type: &TaskType) -> Error {
+        let Self { pending, limit } = self;
+        Error::QueueFull {
+            task_type: task_type.to_string(),
+            pending,
+            limit,
+        }
+    }
 }
 
 fn read(reply: Reply) -> Result<Landed> {
@@ -214,7 +231,11 @@ fn read(reply: Reply) -> Result<Landed> {
         outcomes: Vec::with_capacity(MAX_BATCH),
     };
     for word in fields.text()?.split(' ') {
-        landed.outcomes.push(outcome_of(word, fields.time()?)?);
+        let due_at = fields.time()?;
+        landed.outcomes.push(match word.strip_prefix('f') {
+            Some(numbers) => Err(full_of(numbers)?),
+            None => Ok(outcome_of(word, due_at)?),
+        });
     }
     Ok(landed)
 }
@@ -249,12 +270,32 @@ fn outcomes_of(
         scope.wake(Wakeup::Type(call.part.task_type.clone()));
     }
     match unlisted.get(&call.part.task_type) {
-        None => landed.outcomes.into_iter().map(Ok).collect(),
+        None => {
+            let outcomes = landed.outcomes.into_iter();
+            let own =
+                |outcome: Result<_, Full>| outcome.map_err(|full| full.of(&call.part.task_type));
+            outcomes.map(own).collect()
+        }
         // The tasks are stored, so no error may say that they are not.
         Some(error) => {
             vec![Err(road.live.unlisted(&call.part.task_type, error)); call.places.len()]
         }
     }
+}
+
+/// `<scheduled>/<most>`.
+fn full_of(numbers: &str) -> Result<Full> {
+    let numbers = numbers.split_once('/');
+    let read = numbers.and_then(|(pending, limit)| {
+        Some(Full {
+            pending: pending.parse().ok()?,
+            limit: limit.parse().ok()?,
+        })
+    });
+    read.ok_or_else(|| Error::Corrupt {
+        key: "the answer of a script".to_owned(),
+        detail: "it does not say how full the type is".to_owned(),
+    })
 }
 
 fn outcome_of(outcome: &str, due_at: Timestamp) -> Result<SubmitOutcome> {

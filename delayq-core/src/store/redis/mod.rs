@@ -44,7 +44,7 @@ use self::unanswered::Unanswered;
 use super::{
     AuditReport, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Cursor, DeadFilter,
     Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome,
-    TypeStats, Wakeups,
+    TypeSettings, TypeStats, Wakeups,
 };
 use crate::error::{Error, Result};
 use crate::job::{NewTask, When};
@@ -291,6 +291,10 @@ impl Store for RedisStore {
             self.call_list(news).await?;
         }
         Ok(())
+    }
+
+    async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
+        self.configure(&self.scope.whole(task_type), settings).await
     }
 
     async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {

@@ -187,6 +187,8 @@ impl RedisStore {
             dead: fields.count()?,
             next_due: fields.optional_time()?,
             paused_until: fields.optional_time()?,
+            max_pending: fields.optional_count()?,
+            refused: fields.count()?,
         })
     }
 

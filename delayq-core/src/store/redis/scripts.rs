@@ -19,6 +19,7 @@ pub(super) enum Script {
     Requeue,
     Discard,
     Pause,
+    Configure,
     Purge,
     Forget,
     AuditTasks,
@@ -28,12 +29,13 @@ pub(super) enum Script {
 }
 
 const MODEL: &str = include_str!("lua/model.lua");
+const LIMIT: &str = include_str!("lua/limit.lua");
 const ORDER: &str = include_str!("lua/order.lua");
 const DEAD: &str = include_str!("lua/dead.lua");
 
 impl Script {
     /// Every script, so that a new connection can load them all at once.
-    pub(super) const ALL: [Self; 20] = [
+    pub(super) const ALL: [Self; 21] = [
         Self::Submit,
         Self::Claim,
         Self::Settle,
@@ -48,6 +50,7 @@ impl Script {
         Self::Requeue,
         Self::Discard,
         Self::Pause,
+        Self::Configure,
         Self::Purge,
         Self::Forget,
         Self::AuditTasks,
@@ -73,6 +76,7 @@ impl Script {
             Self::Requeue => include_str!("lua/requeue.lua"),
             Self::Discard => include_str!("lua/discard.lua"),
             Self::Pause => include_str!("lua/pause.lua"),
+            Self::Configure => include_str!("lua/configure.lua"),
             Self::Purge => include_str!("lua/purge.lua"),
             Self::Forget => include_str!("lua/forget.lua"),
             Self::AuditTasks => include_str!("lua/audit_tasks.lua"),
@@ -85,6 +89,7 @@ impl Script {
     /// The parts that stand between the first line and the edge.
     fn parts(self) -> &'static [&'static str] {
         match self {
+            Self::Claim => &[MODEL, LIMIT],
             Self::List => &[MODEL, ORDER],
             Self::Requeue | Self::Discard => &[MODEL, ORDER, DEAD],
             _ => &[MODEL],

@@ -6,7 +6,10 @@ use super::stored::{Place, Stored, select_stored};
 use super::tx::{Bucket, Tx, code, sql_count, sql_fence};
 use crate::name::{TaskId, TaskType};
 use crate::state::TaskState;
-use crate::store::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH, next_fence};
+use crate::store::pace::Pace;
+use crate::store::{
+    CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH, Outlook, next_fence,
+};
 use crate::task::{ClaimedTask, Lock};
 use crate::time::{Moment, Timestamp};
 
@@ -73,13 +76,38 @@ impl Bucket<'_> {
             claimed.next_due = Some(until).filter(|until| *until < Timestamp::MAX);
             return Ok(Some(claimed));
         }
-        let due = self.first(TaskState::Scheduled)?;
-        let lock = self.first(TaskState::Running)?;
-        claimed.next_due = due.into_iter().chain(lock).min();
-        let is_due = due.is_some_and(|due| due <= claimed.now);
-        let is_expired = lock.is_some_and(|lock| lock <= self.now);
-        let is_idle = request.limit == 0 || !(is_due || is_expired);
+        let pace = self.pace(request);
+        let outlook = self.outlook(request, pace)?;
+        claimed.next_due = outlook.next_call();
+        let is_held_back = outlook.is_held_back();
+        let is_due = outlook.due.is_some_and(|due| due <= claimed.now) && !is_held_back;
+        let is_expired = outlook.lock.is_some_and(|lock| lock <= self.now);
+        let may_start = request.limit > 0 && outlook.again_at.is_none();
+        let is_set_back = pace.is_some_and(|pace| pace.tat() < self.row.bounds.tat);
+        let has_to_note = is_set_back || (is_held_back && !self.row.bounds.held_back);
+        let is_idle = !has_to_note && !(may_start && (is_due || is_expired));
         Ok(is_idle.then_some(claimed))
+    }
+
+    /// The starts that the request's rate allows.
+    fn pace(&self, request: &ClaimRequest) -> Option<Pace> {
+        let rate = request.fleet.rate?;
+        Some(Pace::new(rate, self.row.bounds.tat, self.moment))
+    }
+
+    fn free_places(&self, request: &ClaimRequest) -> usize {
+        let running = usize::try_from(self.row.count(TaskState::Running));
+        request.free_places(running.unwrap_or(usize::MAX))
+    }
+
+    fn outlook(&self, request: &ClaimRequest, pace: Option<Pace>) -> Outcome<Outlook> {
+        Ok(Outlook {
+            now: self.nothing(request).now,
+            due: self.first(TaskState::Scheduled)?,
+            lock: self.first(TaskState::Running)?,
+            is_full: self.free_places(request) == 0,
+            again_at: pace.and_then(|pace| pace.again_at()),
+        })
     }
 
     fn claim(&mut self, request: &ClaimRequest) -> Outcome<Claimed> {
@@ -87,9 +115,12 @@ impl Bucket<'_> {
             return Ok(claimed);
         }
         let mut claimed = self.nothing(request);
-        let limit = request.limit.min(MAX_BATCH);
+        let mut pace = self.pace(request);
+        let allowed = pace.map_or(MAX_BATCH, |pace| pace.allowed());
+        let limit = request.limit.min(allowed).min(MAX_BATCH);
         let expired = self.reached(TaskState::Running, self.now, limit)?;
         let rest = limit.saturating_sub(expired.len());
+        let rest = rest.min(self.free_places(request));
         let due = self.reached(TaskState::Scheduled, claimed.now, rest)?;
         for task in expired {
             self.retake(task, request, &mut claimed)?;
@@ -97,9 +128,17 @@ impl Bucket<'_> {
         for task in due {
             self.start(task, request, &mut claimed)?;
         }
-        let due = self.first(TaskState::Scheduled)?;
-        let lock = self.first(TaskState::Running)?;
-        claimed.next_due = due.into_iter().chain(lock).min();
+        if let Some(pace) = &mut pace {
+            pace.take(claimed.tasks.len());
+            self.row.bounds.tat = pace.tat();
+            self.row.touch();
+        }
+        let outlook = self.outlook(request, pace)?;
+        if outlook.is_held_back() {
+            self.row.bounds.held_back = true;
+            self.row.touch();
+        }
+        claimed.next_due = outlook.next_call();
         Ok(claimed)
     }
 

@@ -18,8 +18,8 @@ use crate::name::{TaskId, TaskType};
 use crate::state::TaskState;
 use crate::store::{
     AuditReport, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Cursor, DeadFilter,
-    Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, SubmitOutcome, TypeStats,
-    Wakeups,
+    Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, SubmitOutcome, TypeSettings,
+    TypeStats, Wakeups,
 };
 use crate::task::{Lock, TaskInfo};
 use crate::time::Timestamp;
@@ -42,12 +42,12 @@ impl SqliteStore {
             tasks: count,
             bytes,
         };
-        let edge = move |tx: &mut Tx<'_>| -> Outcome<Vec<SubmitOutcome>> {
+        let edge = move |tx: &mut Tx<'_>| -> Outcome<Vec<Result<SubmitOutcome>>> {
             let submit = |task| tx.submit(task);
             tasks.iter().map(submit).collect()
         };
         match self.engine.write(Lane::Submits, size, edge).await {
-            Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+            Ok(outcomes) => outcomes,
             Err(error) => vec![Err(error); count],
         }
     }
@@ -236,6 +236,15 @@ impl Store for SqliteStore {
             Ok(())
         };
         self.edit(task_type, list).await
+    }
+
+    async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
+        let settings = settings.clone();
+        let edge = move |bucket: &mut Bucket<'_>| {
+            bucket.configure(&settings);
+            Ok(())
+        };
+        self.edit(task_type, edge).await
     }
 
     /// O(log n), but for the number of due tasks, which are counted.

@@ -71,6 +71,8 @@ impl Bucket<'_> {
             dead: self.row.count(TaskState::Dead),
             next_due: self.first(TaskState::Scheduled)?,
             paused_until: self.row.pause_at(self.now),
+            max_pending: self.row.bounds.max_pending,
+            refused: self.row.bounds.refused,
         })
     }
 

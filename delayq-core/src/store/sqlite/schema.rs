@@ -10,7 +10,7 @@ const APPLICATION: i64 = 0x646c_7971;
 
 /// The SQL that leads from each version to the next, beginning with an empty file. Steps are only ever
 /// appended: files of every version exist.
-pub(super) const STEPS: &[&str] = &[include_str!("schema_1.sql")];
+pub(super) const STEPS: &[&str] = &[include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 
 /// The version that this release writes, and the newest that it reads.
 pub(super) fn version(steps: &[&str]) -> u32 {

@@ -4,37 +4,70 @@ use super::error::Outcome;
 use super::record::{StoredExpiry, checksum, headers_text};
 use super::stored::Stored;
 use super::tx::{Bucket, Tx};
+use crate::error::{Error, Result};
 use crate::job::{NewTask, OnConflict, When};
 use crate::state::TaskState;
-use crate::store::SubmitOutcome;
+use crate::store::{SubmitOutcome, TypeSettings};
 use crate::time::duration_ms;
 
 impl Tx<'_> {
-    pub(super) fn submit(&mut self, new: &NewTask) -> Outcome<SubmitOutcome> {
+    /// Accepts a task, or says why not. What is refused is no failure of the transaction.
+    pub(super) fn submit(&mut self, new: &NewTask) -> Outcome<Result<SubmitOutcome>> {
         self.bucket(&new.task_type)?.submit(new)
     }
 }
 
 impl Bucket<'_> {
-    fn submit(&mut self, new: &NewTask) -> Outcome<SubmitOutcome> {
+    fn submit(&mut self, new: &NewTask) -> Outcome<Result<SubmitOutcome>> {
         self.list_type();
+        let full = self.full(new);
         // Nearly every id is new, so the insert itself asks whether it is taken.
-        if let Some(due_at) = self.insert(new)? {
+        if full.is_none()
+            && let Some(due_at) = self.insert(new)?
+        {
             let replaced = false;
-            return Ok(SubmitOutcome::Accepted { due_at, replaced });
+            return Ok(Ok(SubmitOutcome::Accepted { due_at, replaced }));
         }
-        let old = self.stored(&new.id)?;
-        let old = old.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let Some(old) = self.stored(&new.id)? else {
+            let full = full.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+            return Ok(Err(self.refused(full)));
+        };
         let state = old.place.sound_state(&new.id)?;
         let is_over = self.is_over(&old.place);
         if let Some(refusal) = refusal(&old, state, new).filter(|_| !is_over) {
-            return Ok(refusal);
+            return Ok(Ok(refusal));
+        }
+        let replaced = !state.is_ended();
+        if let Some(full) = full.filter(|_| !replaced) {
+            return Ok(Err(self.refused(full)));
         }
         self.remove(&old.place)?;
         let due_at = self.insert(new)?;
         let due_at = due_at.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-        let replaced = !state.is_ended();
-        Ok(SubmitOutcome::Accepted { due_at, replaced })
+        Ok(Ok(SubmitOutcome::Accepted { due_at, replaced }))
+    }
+
+    /// The refusal of a new task, if it is one too many.
+    fn full(&self, new: &NewTask) -> Option<Error> {
+        let limit = self.row.bounds.max_pending?;
+        let pending = self.row.count(TaskState::Scheduled);
+        (pending >= limit).then(|| Error::QueueFull {
+            task_type: new.task_type.to_string(),
+            pending,
+            limit,
+        })
+    }
+
+    fn refused(&mut self, full: Error) -> Error {
+        self.row.bounds.refused = self.row.bounds.refused.saturating_add(1);
+        self.row.touch();
+        full
+    }
+
+    /// Changes the settings of the type.
+    pub(super) fn configure(&mut self, settings: &TypeSettings) {
+        settings.max_pending.apply(&mut self.row.bounds.max_pending);
+        self.row.touch();
     }
 
     /// Shows the type in the list of types.

@@ -50,6 +50,7 @@ pub(super) struct TypeRow {
     pub(super) paused_until: Timestamp,
     /// The largest fence given so far.
     pub(super) fence: u64,
+    pub(super) bounds: Bounds,
     counts: [i64; 4],
     head: Head,
     is_changed: bool,
@@ -57,6 +58,19 @@ pub(super) struct TypeRow {
     pub(super) is_woken: bool,
     /// How many tasks ended in this transaction: as many older ones may have to be forgotten.
     pub(super) ended: usize,
+}
+
+/// What limits the starts of a type.
+#[derive(Debug, Default)]
+pub(super) struct Bounds {
+    /// See [`Pace`](crate::store::pace::Pace); microseconds.
+    pub(super) tat: i64,
+    /// A claim left due tasks behind as no place was free: whoever frees one wakes the handlers.
+    pub(super) held_back: bool,
+    /// Most scheduled tasks.
+    pub(super) max_pending: Option<u64>,
+    /// Tasks refused by it.
+    pub(super) refused: u64,
 }
 
 /// The first due time of a type, as far as this transaction knows it.
@@ -68,11 +82,12 @@ enum Head {
     Known(Option<Timestamp>),
 }
 
-const SELECT_TYPE: &str = "SELECT id, listed, paused_until, fence, scheduled, running, dead, ended \
-     FROM types WHERE namespace = ?1 AND name = ?2";
+const SELECT_TYPE: &str = "SELECT id, listed, paused_until, fence, scheduled, running, dead, ended, \
+     tat, held_back, max_pending, refused FROM types WHERE namespace = ?1 AND name = ?2";
 const INSERT_TYPE: &str = "INSERT INTO types (namespace, name) VALUES (?1, ?2)";
 const UPDATE_TYPE: &str = "UPDATE types SET listed = ?2, paused_until = ?3, fence = ?4, \
-     scheduled = ?5, running = ?6, dead = ?7, ended = ?8 WHERE id = ?1";
+     scheduled = ?5, running = ?6, dead = ?7, ended = ?8, tat = ?9, held_back = ?10, max_pending = ?11, \
+     refused = ?12 WHERE id = ?1";
 const SELECT_FIRST: &str = "SELECT at FROM tasks INDEXED BY tasks_place \
      WHERE type = ?1 AND state = ?2 ORDER BY at, id LIMIT 1";
 
@@ -165,6 +180,12 @@ impl TypeRow {
             paused_until: Timestamp::from_millis(row.get(2)?),
             fence: u64::try_from(fence).unwrap_or(0),
             counts: [row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?],
+            bounds: Bounds {
+                tat: row.get(8)?,
+                held_back: row.get(9)?,
+                max_pending: row.get::<_, Option<i64>>(10)?.map(unsigned),
+                refused: unsigned(row.get(11)?),
+            },
             ..Self::default()
         })
     }
@@ -184,6 +205,10 @@ impl TypeRow {
             running,
             dead,
             ended,
+            self.bounds.tat,
+            self.bounds.held_back,
+            self.bounds.max_pending.map(signed),
+            signed(self.bounds.refused),
         ))?;
         Ok(())
     }
@@ -222,6 +247,10 @@ impl TypeRow {
         *count = count.saturating_add(tasks);
         if state == TaskState::Scheduled && tasks < 0 {
             self.head = Head::Unknown;
+        }
+        if state == TaskState::Running && tasks < 0 && self.bounds.held_back {
+            self.bounds.held_back = false;
+            self.is_woken = true;
         }
     }
 
@@ -306,6 +335,16 @@ pub(super) fn state(code: i64) -> Option<TaskState> {
 /// A count as a parameter.
 pub(super) fn sql_count(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// A number as a parameter.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A number as it is stored: damage may have made it negative.
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
 }
 
 /// A fence as a parameter: fences stay below 2^53.

@@ -93,6 +93,11 @@ impl Fields {
         u64::try_from(self.int()?).map_err(|_| unexpected("a count"))
     }
 
+    /// A count, or a negative number for none.
+    pub(in super::super) fn optional_count(&mut self) -> Result<Option<u64>> {
+        Ok(u64::try_from(self.int()?).ok())
+    }
+
     /// The one of `all` whose place, counted from 0, comes next.
     pub(in super::super) fn place_in<'a, T>(&mut self, all: &'a mut [T]) -> Result<&'a mut T> {
         let place = usize::try_from(self.int()?).ok();

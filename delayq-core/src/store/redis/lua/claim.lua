@@ -5,7 +5,9 @@
 --   their records say)
 -- ARGV: 1 most tasks to look at · 2 length of the locks, ms · 3 the caller's clock and its guard, ms ·
 --   4 lock expiries that make a task poison · 5 retention, ms · 6 ends that one generation holds ·
---   7 the number of this claim · 8 the numbers of the caller's claims whose answers were lost, each between blanks
+--   7 the number of this claim · 8 the numbers of the caller's claims whose answers were lost, each between blanks ·
+--   9 most tasks that run in the fleet, or "" · 10 starts of the fleet's rate, or "" · 11 their span, microseconds ·
+--   12 its burst
 -- Returns: the server's now · what was cut off it, microseconds · the now that due times were compared with ·
 --   the next time to call or -1 · the first fence, the others follow it · ids of the locked tasks · their
 --   records · those with a history {which of the locked ones, due or -1 for the record's, trail} · ended ones
@@ -14,6 +16,8 @@
 local limit, lock_for, caller_now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_expiries, retention, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local CLAIM, number, unanswered = KEYS[10], ARGV[7], ARGV[8]
+local most_running = tonumber(ARGV[9])
+local rate = ARGV[10] ~= '' and { starts = tonumber(ARGV[10]), per = tonumber(ARGV[11]), burst = tonumber(ARGV[12]) }
 -- Records are read in slices, and no more once so much was read, so that large messages do not keep
 -- everybody else waiting.
 local SLICE, MAX_BYTES = 16, 4194304
@@ -64,9 +68,14 @@ if unanswered ~= '' then
   end
 end
 
+if rate then
+  pace_of(rate, now * 1000 + past)
+  limit = math.min(limit, starts_left(rate))
+end
 local ids = call('ZRANGEBYSCORE', RUNNING, '-inf', text(now), 'LIMIT', 0, limit)
 local lost = #ids
-local due_ids = call('ZRANGEBYSCORE', DUE, '-inf', text(guarded), 'LIMIT', 0, limit - lost)
+local places = math.min(limit - lost, free_places(most_running))
+local due_ids = call('ZRANGEBYSCORE', DUE, '-inf', text(guarded), 'LIMIT', 0, places)
 if lost == 0 then
   ids = due_ids
 else
@@ -75,9 +84,18 @@ else
   end
 end
 
+-- Never a time at which the limits would let nothing start: a place that becomes free is told instead.
 local function next_call()
   local next_due, next_expiry = first(DUE), first(RUNNING)
-  return math.min(next_due or next_expiry or -1, next_expiry or next_due or -1)
+  if next_due and next_due <= guarded and free_places(most_running) == 0 then
+    call('HSET', META, 'held_back', 1)
+    next_due = nil
+  end
+  local next_time = math.min(next_due or next_expiry or -1, next_expiry or next_due or -1)
+  if rate and next_time >= 0 and starts_left(rate) == 0 then
+    return math.max(next_time, again_at(rate))
+  end
+  return next_time
 end
 
 if #ids == 0 then
@@ -220,6 +238,10 @@ if #ends > 0 then
 end
 if taken > 0 then
   call('HSET', META, 'fence', text(first_fence + taken - 1))
+  if rate then
+    count_starts(rate, taken)
+    call('HSET', META, 'tat', text(rate.tat))
+  end
   call('HSET', CLAIM, 'number', number, 'fence', text(first_fence), 'tasks', taken, 'ends', until_text,
     'dues', table.concat(moved, ' '))
   call('PEXPIRE', CLAIM, text(lock_for))

@@ -6,7 +6,8 @@
 --   4 dead      zset  id -> died, ms        5 tasks    hash  id -> record
 --   6 trail     hash  id -> "1 <failures> <expiries> <releases> <requeues> <settled> <succeeded>\n<error>";
 --                           only for tasks with a history; error: "-" for none, else "+" and its text
---   7 meta      hash  v (format), fence (the largest given), pause (its end, ms), gone (generation's begin, ms)
+--   7 meta      hash  v (format), fence (the largest given), pause (its end, ms), gone (generation's begin, ms),
+--                           tat and held_back (see limit.lua), max_pending (scheduled tasks), refused (by that)
 --   8 gone, 9 gone_old  hash  id -> "<d|c|e><ended, ms> <fence> <attempt> <crc>" (done, cancelled, expired)
 -- Record: 1{"s":<submitted ms>,"a":<delay ms> | "d":<due ms>[,"x":..|,"xa":..][,"h":{..}],"c":"<crc>"}\n<message>
 --
@@ -115,12 +116,13 @@ end
 
 -- Remembers ends (id, value, ...). Two generations make forgetting O(1): when the younger one is older
 -- than the retention or holds as many as have to be remembered, the elder is dropped and the younger takes its place.
-local function remember(ends, retention, most, now)
+-- `began`: meta.gone, if the caller has read it already.
+local function remember(ends, retention, most, now, began)
   if retention == 0 or #ends == 0 then
     return
   end
   local kept = call('HLEN', GONE)
-  local began = tonumber(call('HGET', META, 'gone') or 0)
+  began = tonumber(began or call('HGET', META, 'gone') or 0)
   if kept > 0 and (kept >= most or began + retention <= now) then
     call('UNLINK', GONE_OLD)
     call('RENAME', GONE, GONE_OLD)

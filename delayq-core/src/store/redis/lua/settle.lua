@@ -4,7 +4,7 @@
 -- ARGV: 1 retention, ms · 2 ends that one generation holds · 3 wake channel · 4 wake message · then for each:
 --   id, fence, end: D done, E expired, K succeeded<LF>error dead, C<LF>error dead as its record is damaged,
 --   R<ms> succeeded<LF>error retry, L<ms> succeeded<LF> release
--- Returns: whether the first due time became earlier · the places of those whose lock was lost, from 0.
+-- Returns: whether handlers have to look earlier: for the first due time, or a place that became free · the places of those whose lock was lost, from 0.
 local retention, most, channel, message = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local FIRST_END = 5
 local byte, BLANK, EXCLAMATION_MARK = string.byte, 32, 33
@@ -98,10 +98,16 @@ if #deaths > 0 then
 end
 if finished > 0 then
   check_hash(GONE)
-  check_hash(META)
 end
-if #dues > 0 then
-  reply[1] = wake_if_earlier(earliest, first(DUE), channel, message)
+local meta = call('HMGET', META, 'gone', 'held_back')
+local head = #dues > 0 and first(DUE)
+if meta[2] then
+  -- A claim has looked for a place that is now free.
+  call('PUBLISH', channel, message)
+  call('HDEL', META, 'held_back')
+  reply[1] = 1
+else
+  reply[1] = wake_if_earlier(earliest, head, channel, message)
 end
 call('ZREM', RUNNING, unpack(settled))
 call('HDEL', LOCKS, unpack(settled))
@@ -120,5 +126,5 @@ end
 if #deaths > 0 then
   call('ZADD', DEAD, unpack(deaths))
 end
-remember(ends, retention, most, now)
+remember(ends, retention, most, now, meta[1])
 return reply

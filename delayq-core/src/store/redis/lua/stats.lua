@@ -1,9 +1,11 @@
 #!lua flags=no-writes
 -- Counts of one type.
 -- KEYS: the nine of model.lua. ARGV: none.
--- Returns: now · scheduled · due · running · dead · first due, ms, or -1 · end of the pause, ms, or -1.
+-- Returns: now · scheduled · due · running · dead · first due, ms, or -1 · end of the pause, ms, or -1 ·
+--   most scheduled tasks or -1 · tasks refused for that.
 local now = clock()
-local pause = tonumber(call('HGET', META, 'pause') or 0)
+local meta = call('HMGET', META, 'pause', 'max_pending', 'refused')
+local pause = tonumber(meta[1] or 0)
 return {
   now,
   call('ZCARD', DUE),
@@ -12,4 +14,6 @@ return {
   call('ZCARD', DEAD),
   first(DUE) or -1,
   pause > now and pause or -1,
+  tonumber(meta[2] or -1),
+  tonumber(meta[3] or 0),
 }

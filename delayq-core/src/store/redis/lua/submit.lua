@@ -4,7 +4,8 @@
 -- ARGV: 1 one letter a task for a taken id (r reject, k keep, p replace) · 2 retention, ms · 3 wake channel ·
 --   4 wake message · then for each task: its id, and its record behind the submit time, `"a":60000,..}\n..`
 -- Returns: whether the type was unknown · whether its first due time became earlier · outcomes, one word a
---   task: a accepted, p replaced, or x exists, y conflict and the state's letter · then for each its due, ms, or 0.
+--   task: a accepted, p replaced, or x exists, y conflict and the state's letter, or f full, <scheduled>/<most> ·
+--   then for each its due, ms, or 0.
 local policies, retention, channel, message = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local FIRST_TASK = 5
 
@@ -16,6 +17,11 @@ end
 local stored = call('HMGET', TASKS, unpack(ids))
 local ends = remembered(ids, retention, now)
 local head = first(DUE)
+local meta = call('HMGET', META, 'v', 'max_pending', 'refused')
+-- How many more may be scheduled, if that is bounded.
+local most = meta[2] and tonumber(meta[2])
+local free = most and most - check_zset(DUE)
+local refused = 0
 
 -- The same request: equal bytes behind the time, and the same time. A past absolute time meant "now".
 local function is_same(record, body)
@@ -29,6 +35,11 @@ end
 
 local replaced, forgotten = {}, {}
 
+local function full()
+  refused = refused + 1
+  return format('f%.0f/%.0f', most - free, most)
+end
+
 -- What becomes of a task whose id is taken, or was.
 local function outcome_of(i, id, body)
   local old, policy = stored[i], sub(policies, i, i)
@@ -38,6 +49,9 @@ local function outcome_of(i, id, body)
       return 'x' .. place
     elseif policy == 'p' and place ~= 'r' then
       replaced[#replaced + 1] = id
+      if free and place == 'k' then
+        free = free - 1
+      end
       return 'p'
     end
     return 'y' .. place
@@ -45,6 +59,9 @@ local function outcome_of(i, id, body)
   local ended, crc = match(ends[id], '^(%a).* (%x+)$')
   if policy ~= 'p' and crc == crc_of(body) then
     return 'x' .. ended
+  end
+  if free and free <= 0 then
+    return full()
   end
   forgotten[#forgotten + 1] = id
   return 'a'
@@ -59,9 +76,14 @@ for i = 1, count do
   local outcome = 'a'
   if stored[i] or ends[id] then
     outcome = outcome_of(i, id, body)
+  elseif free and free <= 0 then
+    outcome = full()
   end
   outcomes[i] = outcome
   if outcome == 'a' or outcome == 'p' then
+    if free and outcome == 'a' then
+      free = free - 1
+    end
     local time = match(body, '^"[ad]":%d+')
     if time ~= last_time then
       local kind, number = sub(time, 2, 2), tonumber(sub(time, 5))
@@ -83,14 +105,24 @@ for i = 1, count do
 end
 reply[3] = table.concat(outcomes, ' ')
 
+local function count_refused()
+  if refused > 0 then
+    call('HSET', META, 'refused', text(tonumber(meta[3] or 0) + refused))
+  end
+end
+
 if accepted == 0 then
+  count_refused()
   return reply
 end
 if #replaced > 0 then
   check_hash(TRAIL)
 end
 reply[2] = wake_if_earlier(earliest, head, channel, message)
-reply[1] = call('HSETNX', META, 'v', 1)
+count_refused()
+if not meta[1] then
+  reply[1] = call('HSETNX', META, 'v', 1)
+end
 call('HSET', TASKS, unpack(records))
 call('ZADD', DUE, unpack(dues))
 if #replaced > 0 then

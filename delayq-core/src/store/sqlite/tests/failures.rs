@@ -59,15 +59,15 @@ async fn a_file_of_a_newer_release_is_refused_and_left_alone() {
     place.open().await.close().await;
     place
         .connect()
-        .execute_batch("PRAGMA user_version = 2")
+        .execute_batch("PRAGMA user_version = 3")
         .unwrap();
     let before = contents(&place);
     let error = place.refusal().await;
     let is_newer = matches!(
         error,
         Error::Incompatible {
-            found: 2,
-            supported: 1,
+            found: 3,
+            supported: 2,
             ..
         }
     );
@@ -81,11 +81,11 @@ async fn a_newer_release_that_takes_over_a_running_file_stops_the_older_one() {
     let store = place.open().await;
     place
         .connect()
-        .execute_batch("PRAGMA user_version = 2")
+        .execute_batch("PRAGMA user_version = 3")
         .unwrap();
     let error = submit(&store, task("1")).await.unwrap_err();
     assert!(
-        matches!(error, Error::Incompatible { found: 2, .. }),
+        matches!(error, Error::Incompatible { found: 3, .. }),
         "{error}"
     );
 }

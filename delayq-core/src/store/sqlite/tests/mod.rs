@@ -20,6 +20,7 @@ use super::queue::{Lane, Size};
 use super::tx::Tx;
 use super::{SqliteStore, SqliteSync};
 use crate::error::{Error, Result};
+use crate::fleet::FleetLimits;
 use crate::job::{DelayQueueJob, Limits, NewTask};
 use crate::name::{TaskId, TaskType};
 use crate::store::{
@@ -131,6 +132,7 @@ async fn claim(store: &Arc<SqliteStore>) -> Result<Claimed> {
         lock_for: Duration::from_mins(1),
         caller_now: SystemClock.now(),
         max_lock_expiries: 3,
+        fleet: FleetLimits::NONE,
     };
     store.claim(&usual_type(), &request).await
 }

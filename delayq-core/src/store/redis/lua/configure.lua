@@ -1,0 +1,14 @@
+#!lua flags=allow-oom
+-- Changes the settings of one type.
+-- KEYS: the nine of model.lua.
+-- ARGV: 1 most scheduled tasks; "-": no bound, "": stays as it is
+-- Returns: nothing.
+local max_pending = ARGV[1]
+
+check_hash(META)
+if max_pending == '-' then
+  call('HDEL', META, 'max_pending')
+elseif max_pending ~= '' then
+  call('HSET', META, 'max_pending', max_pending)
+end
+return {}

@@ -1,0 +1,57 @@
+//! Settings of a type that are kept in the store, so that everybody obeys them.
+
+/// What becomes of one setting of a type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Setting<T> {
+    /// It stays as it is, whatever that is. The default.
+    #[default]
+    Keep,
+    /// It is taken away: the type has none, as at first.
+    Unset,
+    /// It is set.
+    To(T),
+}
+
+impl<T> Setting<T> {
+    /// Puts the change into `place`.
+    pub(crate) fn apply(self, place: &mut Option<T>) {
+        match self {
+            Self::Keep => {}
+            Self::Unset => *place = None,
+            Self::To(value) => *place = Some(value),
+        }
+    }
+}
+
+impl<T> From<Option<T>> for Setting<T> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Unset, Self::To)
+    }
+}
+
+/// A change of a type's settings, for [`Store::configure_type`](super::Store::configure_type). What is not named
+/// stays as it is, so that two who set different things do not undo each other.
+///
+/// ```
+/// use delayq_core::store::TypeSettings;
+///
+/// let bound = TypeSettings::default().max_pending(Some(100_000));
+/// let lifted = TypeSettings::default().max_pending(None);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TypeSettings {
+    /// Most scheduled tasks; see [`max_pending`](Self::max_pending).
+    pub max_pending: Setting<u64>,
+}
+
+impl TypeSettings {
+    /// Submits of new tasks are refused with [`Error::QueueFull`](crate::Error::QueueFull) while so many are
+    /// scheduled; `None` lifts that.
+    #[must_use]
+    pub fn max_pending(self, most: Option<u64>) -> Self {
+        Self {
+            max_pending: most.into(),
+        }
+    }
+}
