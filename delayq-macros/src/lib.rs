@@ -94,6 +94,9 @@ use proc_macro::TokenStream;
 /// | `concurrency = 8` | most tasks of the type at the same time in this process | 256 |
 /// | `delivery = at_most_once` | done before it starts: cut off by a crash, but never run twice | `at_least_once` |
 /// | `blocking` | runs on the blocking pool | |
+/// | `fleet_concurrency = 10` | most tasks of the type at the same time in all instances together | no limit |
+/// | `fleet_rate = "100/s"` | most starts of the type in all instances together; per `s`, `min` or `h` | no limit |
+/// | `max_pending = 100_000` | scheduled tasks of the type above which submits are refused | no bound |
 /// | `on_late = drop`, `late_after = "10m"` | what happens to a task that is later than this: `run`, `drop`, or `dead` | `run` |
 ///
 /// `retry(max = 5, backoff = exponential, base = "1s", cap = "10m", jitter = 0.1)`: attempts in all,

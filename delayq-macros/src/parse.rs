@@ -7,6 +7,7 @@ mod function;
 #[cfg(test)]
 mod fuzz;
 mod implementation;
+mod rate;
 mod value;
 
 pub(crate) use args::{Args, Retry, RetryArgs};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use delayq_plugin::{
-    Backoff, Delivery, LatePolicy, OnLate, RetryPolicy, TaskContext, TaskResult, TaskWorker,
-    WorkerOptions, days, hours, millis, minutes, seconds, task_worker,
+    Backoff, Delivery, FleetLimits, LatePolicy, OnLate, Rate, RetryPolicy, TaskContext, TaskResult,
+    TaskWorker, WorkerOptions, days, hours, millis, minutes, seconds, task_worker,
 };
 
 use crate::tools::worker;
@@ -36,7 +36,13 @@ workers! {
         delivery = at_least_once,
         blocking,
         on_late = dead,
-        late_after = "7d",);
+        late_after = "7d",
+        fleet_concurrency = 10,
+        fleet_rate = "100/s",
+        max_pending = 100_000,);
+    fleet_concurrency: ("option.fleet-concurrency", fleet_concurrency = 3);
+    rate_a_minute: ("option.rate-a-minute", fleet_rate = "10/min");
+    rate_an_hour: ("option.rate-an-hour", fleet_rate = "5 / h");
     never: ("option.never", retry = never);
     never_in_quotes: ("option.never-in-quotes", retry = "never");
     part: ("option.part", retry(max = 2));
@@ -80,10 +86,27 @@ fn every_option_arrives_exactly() {
             action: OnLate::Dead,
             after: days(7),
         },
+        fleet: FleetLimits {
+            concurrency: Some(10),
+            rate: Some(Rate::per_second(100)),
+        },
+        max_pending: Some(100_000),
     };
     assert_options("option.every", every);
     assert_eq!(worker("option.every").name, "own-name");
     assert_eq!(worker("option.none").name, "with_options");
+}
+
+#[test]
+fn one_limit_of_the_fleet_leaves_the_other_out() {
+    let limited = |concurrency, rate| WorkerOptions {
+        fleet: FleetLimits { concurrency, rate },
+        ..DEFAULT
+    };
+    assert_options("option.fleet-concurrency", limited(Some(3), None));
+    let rate = |rate| limited(None, Some(rate));
+    assert_options("option.rate-a-minute", rate(Rate::per_minute(10)));
+    assert_options("option.rate-an-hour", rate(Rate::per_hour(5)));
 }
 
 #[test]

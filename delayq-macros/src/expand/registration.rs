@@ -179,6 +179,10 @@ fn options(private: &TokenStream, args: &Args) -> TokenStream {
         let delivery = &**delivery;
         quote! { #private::Delivery::#delivery }
     });
+    let max_pending = args.max_pending.as_ref().map(|most| {
+        let most = Literal::u32_unsuffixed(**most);
+        quote! { ::core::option::Option::Some(#most) }
+    });
     let late = late(private, args);
     let fields = [
         ("retry", retry),
@@ -188,8 +192,28 @@ fn options(private: &TokenStream, args: &Args) -> TokenStream {
         ("delivery", delivery),
         ("blocking", args.blocking.then(|| quote! { true })),
         ("late", late),
+        ("fleet", fleet(private, args)),
+        ("max_pending", max_pending),
     ];
     given(&quote! { #private::WorkerOptions }, &fields)
+}
+
+fn fleet(private: &TokenStream, args: &Args) -> Option<TokenStream> {
+    let concurrency = args.fleet_concurrency.as_ref().map(|count| {
+        let count = Literal::u32_unsuffixed(**count);
+        quote! { ::core::option::Option::Some(#count) }
+    });
+    let rate = args.fleet_rate.as_ref().map(|rate| {
+        let starts = Literal::u32_unsuffixed(rate.starts);
+        let per = duration(private, rate.per);
+        quote! { ::core::option::Option::Some(#private::Rate::new(#starts, #per)) }
+    });
+    if concurrency.is_none() && rate.is_none() {
+        return None;
+    }
+    let none = quote! { ::core::option::Option::None };
+    let (concurrency, rate) = (concurrency.unwrap_or(none.clone()), rate.unwrap_or(none));
+    Some(quote! { #private::FleetLimits { concurrency: #concurrency, rate: #rate } })
 }
 
 fn retry_policy(private: &TokenStream, retry: &Retry) -> TokenStream {

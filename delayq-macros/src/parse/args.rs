@@ -10,6 +10,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::Meta;
 
+use super::rate::{self, Rate};
 use super::value;
 
 /// The longest wait between attempts when `cap` is not given, as delayq-core's `RetryPolicy::DEFAULT`.
@@ -29,6 +30,9 @@ const OPTIONS: &[&str] = &[
     "blocking",
     "on_late",
     "late_after",
+    "fleet_concurrency",
+    "fleet_rate",
+    "max_pending",
 ];
 const RETRY_OPTIONS: &[&str] = &["max", "backoff", "base", "cap", "jitter"];
 
@@ -58,6 +62,12 @@ pub(crate) struct Args {
     pub(crate) on_late: Option<SpannedValue<Ident>>,
     #[darling(default, with = value::duration)]
     pub(crate) late_after: Option<SpannedValue<Duration>>,
+    #[darling(default, with = value::count)]
+    pub(crate) fleet_concurrency: Option<SpannedValue<u32>>,
+    #[darling(default, with = rate::rate)]
+    pub(crate) fleet_rate: Option<SpannedValue<Rate>>,
+    #[darling(default, with = value::count)]
+    pub(crate) max_pending: Option<SpannedValue<u32>>,
 }
 
 /// `retry = never` or `retry(..)`.
@@ -114,6 +124,7 @@ impl Args {
             ));
         }
         errors.handle(self.check_delivery());
+        errors.handle(self.check_fleet());
         errors.handle(self.check_late());
         errors.finish()
     }
@@ -129,6 +140,17 @@ impl Args {
                 )
                 .with_span(&retry.span()))
             }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_fleet(&self) -> Result<()> {
+        match (&self.delivery, &self.fleet_concurrency) {
+            (Some(delivery), Some(fleet)) if **delivery == "AtMostOnce" => Err(Error::custom(
+                "`fleet_concurrency` counts locks, and `delivery = at_most_once` gives them up before its \
+                 tasks start: write `concurrency` or `fleet_rate` instead",
+            )
+            .with_span(&fleet.span())),
             _ => Ok(()),
         }
     }

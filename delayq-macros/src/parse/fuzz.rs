@@ -79,7 +79,7 @@ fn a_duration_is_understood_as_it_is_written_or_refused() {
         });
 }
 
-const WORDS: [&str; 63] = [
+const WORDS: [&str; 68] = [
     "type = ",
     "\"order.cancel\"",
     "\"report.*\"",
@@ -129,6 +129,11 @@ const WORDS: [&str; 63] = [
     "drop",
     "dead",
     "late_after = ",
+    "fleet_concurrency = ",
+    "fleet_rate = ",
+    "\"5/h\"",
+    "\"0/s\"",
+    "max_pending = ",
     "late",
     "=",
     "::",
@@ -146,7 +151,7 @@ const WORDS: [&str; 63] = [
 ];
 
 /// One valid option each, so that most attributes are nearly right.
-const OPTIONS: [&str; 16] = [
+const OPTIONS: [&str; 20] = [
     "name = \"cancel\"",
     "retry = never",
     "retry(max = 3)",
@@ -163,6 +168,10 @@ const OPTIONS: [&str; 16] = [
     "on_late = drop",
     "on_late = run",
     "late_after = \"1d\"",
+    "fleet_concurrency = 10",
+    "fleet_rate = \"100/s\"",
+    "fleet_rate = \"10 / min\"",
+    "max_pending = 1_000",
 ];
 
 /// More options and words than an attribute has; each costs many times what an input does otherwise.
@@ -199,6 +208,21 @@ fn written(args: &Args) -> String {
             .as_deref()
             .map(|w| choice("on_late", w.to_string())),
     );
+    let counts = [
+        ("fleet_concurrency", &args.fleet_concurrency),
+        ("max_pending", &args.max_pending),
+    ];
+    for (name, count) in counts {
+        options.extend(count.as_deref().map(|n| format!("{name} = {n}")));
+    }
+    options.extend(args.fleet_rate.as_deref().map(|rate| {
+        let unit = match rate.per.as_secs() {
+            1 => "s",
+            60 => "min",
+            _ => "h",
+        };
+        format!("fleet_rate = \"{}/{unit}\"", rate.starts)
+    }));
     options.extend(args.blocking.then(|| "blocking".to_owned()));
     match args.retry.as_deref() {
         Some(Retry::Never) => options.push("retry = never".to_owned()),
@@ -285,7 +309,7 @@ fn an_attribute_is_understood_or_refused_in_words() {
         .with_generator((bytes(3), bytes(4), produce::<bool>()))
         .for_each(|(options, bytes, is_wild)| {
             let options = options.iter().take(MOST);
-            let options = options.map(|n| OPTIONS[usize::from(n % 16)]);
+            let options = options.map(|n| OPTIONS[usize::from(n % 20)]);
             let mut attribute = vec!["type = \"order.cancel\""];
             attribute.extend(options);
             let mut attribute = attribute.join(", ");

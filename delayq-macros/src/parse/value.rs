@@ -23,15 +23,15 @@ const MIN_TIMEOUT: Duration = Duration::from_millis(1);
 
 pub(super) type Value<T> = Result<Option<SpannedValue<T>>>;
 
-fn wrong(at: &impl Spanned, message: impl std::fmt::Display) -> Error {
+pub(super) fn wrong(at: &impl Spanned, message: impl std::fmt::Display) -> Error {
     Error::custom(message).with_span(&at.span())
 }
 
-fn spanned<T>(value: T, at: &impl Spanned) -> SpannedValue<T> {
+pub(super) fn spanned<T>(value: T, at: &impl Spanned) -> SpannedValue<T> {
     SpannedValue::new(value, at.span())
 }
 
-fn name_of(item: &Meta) -> String {
+pub(super) fn name_of(item: &Meta) -> String {
     darling::util::path_to_string(item.path())
 }
 
@@ -62,7 +62,7 @@ fn literal(expr: &Expr) -> Option<&Lit> {
     }
 }
 
-fn text(item: &Meta, example: &str) -> Result<(String, proc_macro2::Span)> {
+pub(super) fn text(item: &Meta, example: &str) -> Result<(String, proc_macro2::Span)> {
     let value = value(item, example)?;
     match literal(value) {
         Some(Lit::Str(text)) => Ok((text.value(), text.span())),
@@ -196,6 +196,8 @@ fn zero_count(name: &str) -> &'static str {
              `retry = never`)"
         }
         "concurrency" => "`concurrency` is 1 or more: with 0 no task would ever run",
+        "fleet_concurrency" => "`fleet_concurrency` is 1 or more: with 0 no task would ever run",
+        "max_pending" => "`max_pending` is 1 or more: with 0 no task would ever be accepted",
         _ => "expected 1 or more",
     }
 }
