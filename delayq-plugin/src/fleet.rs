@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use delayq_core::store::{Wakeup, Wakeups};
+use delayq_core::store::TypeSettings;
 use delayq_core::{Error, Result, Store, TaskType};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
+
+mod router;
 
 use crate::claim::Bucket;
 use crate::error::StartError;
@@ -19,12 +21,6 @@ use crate::plugin::Settings;
 use crate::roster::Roster;
 use crate::scheduler::SchedulerThread;
 
-/// How often the list of types is read, in polls, for new ones that a pattern matches: usually a wake-up
-/// tells earlier.
-const POLLS_PER_LISTING: u32 = 5;
-/// How often the store is asked whether it can still keep its promises, in polls, and the list of types is
-/// read for served ones that are gone. Seldom, as an idle type costs the store one call a poll, and no more.
-const POLLS_PER_CHECK: u32 = 600;
 /// The thread that routes wake-ups.
 const ROUTER_THREAD: &str = "delayq";
 
@@ -57,6 +53,8 @@ struct Member {
     status: Status,
     /// Taken by the shutdown that awaits it.
     ended: Option<JoinHandle<()>>,
+    /// The bound that its workers ask for, until it is in the store.
+    undeclared: Option<u64>,
     /// Its own thread, unless threads are shared.
     _thread: Option<SchedulerThread>,
 }
@@ -90,8 +88,9 @@ impl Fleet {
             shared.serve(&task_type)?;
         }
         shared.serve_listed().await?;
+        shared.declare().await?;
         let thread = shared.start_thread(ROUTER_THREAD)?;
-        thread.spawn(route(Arc::clone(shared), wakeups));
+        thread.spawn(router::route(Arc::clone(shared), wakeups));
         Ok(fleet)
     }
 
@@ -235,6 +234,7 @@ impl Shared {
             wake,
             status,
             ended: Some(ended),
+            undeclared: options.max_pending,
             _thread: thread,
         };
         members.by_type.insert(task_type.clone(), member);
@@ -251,68 +251,32 @@ impl Shared {
         Ok(())
     }
 
-    fn wake(&self, wakeup: &Wakeup) {
-        match wakeup {
-            Wakeup::All => {
-                self.members()
-                    .by_type
-                    .values()
-                    .for_each(|member| member.wake.notify_one());
+    /// Puts the bounds that workers ask for into the store.
+    async fn declare(&self) -> Result<()> {
+        for (task_type, most) in self.undeclared() {
+            let bound = TypeSettings::default().max_pending(Some(most));
+            self.store.configure_type(&task_type, &bound).await?;
+            if let Some(member) = self.members().by_type.get_mut(&task_type) {
+                member.undeclared = None;
             }
-            Wakeup::Type(task_type) if self.wake_member(task_type) => {}
-            Wakeup::Type(task_type) => match self.serve(task_type) {
-                // A new handler looks at once.
-                Ok(_) => {}
-                Err(error) => error!(%task_type, %error, "cannot serve a new type"),
-            },
         }
+        Ok(())
     }
 
-    fn wake_member(&self, task_type: &TaskType) -> bool {
+    fn undeclared(&self) -> Vec<(TaskType, u64)> {
         let members = self.members();
-        let member = members.by_type.get(task_type);
-        member.inspect(|member| member.wake.notify_one()).is_some()
+        let members = members.by_type.iter();
+        members
+            .filter_map(|(task_type, member)| Some((task_type.clone(), member.undeclared?)))
+            .collect()
     }
 
-    /// Looks for types that appeared since the start, and lists those again that somebody has taken from
-    /// the list: they would not be served after the next restart.
-    async fn look_at_types(&self) {
-        let types = match self.store.types().await {
-            Ok(types) => types,
-            Err(error) => return warn!(%error, "cannot read the list of types; trying again"),
-        };
-        for task_type in self.served() {
-            if types.contains(&task_type) {
-                continue;
-            }
-            match self.store.register_type(&task_type).await {
-                Ok(()) => warn!(%task_type, "the store had this type listed no more; listed again"),
-                Err(error) => warn!(%task_type, %error, "cannot list the type again; trying again"),
-            }
+    /// Has the bound of a type put into the store again.
+    fn forget_declared(&self, task_type: &TaskType) {
+        if let Some(member) = self.members().by_type.get_mut(task_type) {
+            let crew = self.roster.crew(task_type);
+            member.undeclared = crew.and_then(|crew| crew.combined().max_pending);
         }
-        for task_type in types {
-            if let Err(error) = self.serve(&task_type) {
-                error!(%task_type, %error, "cannot serve a new type");
-            }
-        }
-    }
-
-    /// Has the store look at itself, and logs what is wrong when it begins and when it ends.
-    async fn check_store(&self, trouble: &mut Option<Error>) {
-        let found = self.store.check().await.err();
-        match (&found, &trouble) {
-            (Some(error), before) if before.as_ref().map(kind_of) != Some(kind_of(error)) => {
-                error!(%error, "the store cannot keep what it promises");
-            }
-            (None, Some(_)) => {
-                info!(
-                    store = self.store.name(),
-                    "the store can keep what it promises again"
-                );
-            }
-            _ => {}
-        }
-        *trouble = found;
     }
 }
 
@@ -330,54 +294,5 @@ async fn supervise(bucket: Arc<Bucket>, wiring: Wiring) {
         error!(task_type = %bucket.task_type, %error, "a handler ended abnormally; starting another");
         let pause = bucket.clock.elapsed().saturating_add(wiring.poll);
         bucket.clock.sleep_until(pause).await;
-    }
-}
-
-/// Two errors of one kind are one trouble, though their words may differ.
-fn kind_of(error: &Error) -> std::mem::Discriminant<Error> {
-    std::mem::discriminant(error)
-}
-
-/// Wakes the handlers that the store's wake-ups name, until the fleet stops.
-async fn route(shared: Arc<Shared>, mut wakeups: Wakeups) {
-    let clock = Arc::clone(&shared.settings.clock);
-    let mut phase = shared.phase.subscribe();
-    let poll = shared.settings.poll;
-    let (listing, checking) = (
-        poll.saturating_mul(POLLS_PER_LISTING),
-        poll.saturating_mul(POLLS_PER_CHECK),
-    );
-    let mut trouble = None;
-    let mut next_check = clock.elapsed().saturating_add(checking);
-    loop {
-        let mut next_look = next_check;
-        if shared.roster.has_patterns() {
-            next_look = next_look.min(clock.elapsed().saturating_add(listing));
-        }
-        let mut timer = clock.sleep_until(next_look);
-        loop {
-            tokio::select! {
-                wakeup = wakeups.next() => match wakeup {
-                    Some(wakeup) => shared.wake(&wakeup),
-                    None => return,
-                },
-                () = &mut timer => break,
-                () = shared.store_lost_data.notified() => break,
-                _ = phase.wait_for(|phase| *phase != Phase::Running) => return,
-            }
-        }
-        let rounds = async {
-            if next_check <= clock.elapsed() {
-                shared.check_store(&mut trouble).await;
-                // The end of a trouble is news, too.
-                let pause = if trouble.is_some() { listing } else { checking };
-                next_check = clock.elapsed().saturating_add(pause);
-            }
-            shared.look_at_types().await;
-        };
-        tokio::select! {
-            () = rounds => {}
-            _ = phase.wait_for(|phase| *phase != Phase::Running) => return,
-        }
     }
 }

@@ -204,7 +204,16 @@ fn invalid_option(options: &WorkerOptions) -> Option<&'static str> {
     if options.timeout.is_zero() {
         return Some("timeout must be longer than 0");
     }
-    None
+    if options.delivery == Delivery::AtMostOnce && options.fleet.concurrency.is_some() {
+        return Some(
+            "fleet_concurrency counts locks, which an at-most-once type gives up before its tasks start: \
+             use concurrency or fleet_rate",
+        );
+    }
+    if options.max_pending == Some(0) {
+        return Some("max_pending must be at least 1: with 0 no task would ever be accepted");
+    }
+    options.fleet.problem()
 }
 
 /// The workers of one type; never empty. All of them run for each task.
@@ -229,6 +238,11 @@ impl Crew {
                 (Delivery::AtMostOnce, Delivery::AtMostOnce) => Delivery::AtMostOnce,
                 _ => Delivery::AtLeastOnce,
             },
+            fleet: all.fleet.tighter(one.fleet),
+            max_pending: [all.max_pending, one.max_pending]
+                .into_iter()
+                .flatten()
+                .min(),
             ..all
         })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use delayq_core::job::{check_delay, check_message};
 use delayq_core::store::{
     AuditReport, CancelOutcome, ChangeOutcome, Cursor, DeadFilter, Durability, Page, StoreOptions,
-    SubmitOutcome, TypeStats,
+    SubmitOutcome, TypeSettings, TypeStats,
 };
 use delayq_core::{
     Clock, DelayQueueJob, Error, Limits, Result, Store, SystemClock, TaskId, TaskInfo, TaskState,
@@ -96,7 +96,8 @@ impl TaskSubmitService {
     /// Sends one task. Once this returns `Ok` it will run, or has been known before.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when another task has the id; `InvalidName` or `LimitExceeded` for a bad job;
+    /// [`Error::Conflict`] when another task has the id; `QueueFull` when the type has as many scheduled
+    /// tasks as it may have; `InvalidName` or `LimitExceeded` for a bad job;
     /// `Indeterminate` when the answer was lost: send a clone of the job again. Other errors of the
     /// store mean: certainly not accepted.
     pub async fn send(&self, job: DelayQueueJob) -> Result<Receipt> {
@@ -256,6 +257,15 @@ impl TaskSubmitService {
     /// As for every call.
     pub async fn stats(&self, task_type: &str) -> Result<TypeStats> {
         self.store.stats(&TaskType::new(task_type)?).await
+    }
+
+    /// Changes settings of a type in the store, for everybody at once; what is not named stays as it is.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn configure_type(&self, task_type: &str, settings: &TypeSettings) -> Result<()> {
+        let task_type = TaskType::new(task_type)?;
+        self.store.configure_type(&task_type, settings).await
     }
 
     /// How many tasks are due in each of `steps` equal parts of `from..to`: the forecast.
