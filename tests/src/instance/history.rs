@@ -22,6 +22,8 @@ pub struct Attempt {
     pub fence: u64,
     /// When it was due.
     pub due: i64,
+    /// When it was handed out, on the store's clock.
+    pub claimed: i64,
     /// When the worker returned what, and whether it had been told to stop.
     pub end: Option<(i64, Outcome, bool)>,
 }
@@ -80,6 +82,7 @@ impl History {
                 attempt,
                 fence,
                 due,
+                claimed,
             } => {
                 let attempt = Attempt {
                     name: name.to_owned(),
@@ -87,6 +90,7 @@ impl History {
                     attempt,
                     fence,
                     due,
+                    claimed,
                     end: None,
                 };
                 self.attempts.entry(task).or_default().push(attempt);

@@ -52,6 +52,8 @@ pub enum What {
         fence: u64,
         /// When it was due.
         due: i64,
+        /// When it was handed out, on the store's clock.
+        claimed: i64,
     },
     /// A worker is about to return.
     End {

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use delayq_plugin::{
-    Backoff, DelayQueueJob, Delivery, RetryPolicy, TaskSubmitService, WorkerOptions, millis,
+    Backoff, DelayQueueJob, Delivery, FleetLimits, Rate, RetryPolicy, TaskSubmitService,
+    WorkerOptions, millis,
 };
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +52,10 @@ pub struct Served {
     pub max_attempts: u32,
     /// Whether a task is rather lost than run twice.
     pub at_most_once: bool,
+    /// Most tasks at a time in the fleet.
+    pub fleet_concurrency: Option<u32>,
+    /// Starts a second in the fleet, with the default burst.
+    pub fleet_rate: Option<u32>,
 }
 
 impl Served {
@@ -63,6 +68,8 @@ impl Served {
             concurrency: 128,
             max_attempts: 1_000,
             at_most_once: false,
+            fleet_concurrency: None,
+            fleet_rate: None,
         }
     }
 
@@ -82,6 +89,10 @@ impl Served {
                 Delivery::AtMostOnce
             } else {
                 Delivery::AtLeastOnce
+            },
+            fleet: FleetLimits {
+                concurrency: self.fleet_concurrency,
+                rate: self.fleet_rate.map(Rate::per_second),
             },
             ..WorkerOptions::DEFAULT
         }

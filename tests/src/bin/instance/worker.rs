@@ -17,6 +17,7 @@ impl TaskWorker for Logged {
             attempt: cx.attempt(),
             fence: cx.fence(),
             due: cx.due_at().as_millis(),
+            claimed: cx.due_at().plus(cx.lateness()).as_millis(),
         });
         let outcome = perform(serde_json::from_str(message)?, cx).await;
         self.0.write(What::End {

@@ -1,0 +1,170 @@
+//! Limits of the fleet, over four processes on one store: never exceeded, and used. What ran when is told by the
+//! workers, each in the log of its process; the store is not asked.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "what a test must not do in silence, it does by panicking; it prints what it measured"
+)]
+
+use delayq_plugin::{FleetLimits, Rate, TaskSubmitService};
+use delayq_tests::instance::Instance;
+use delayq_tests::instance::history::{Attempt, History};
+use delayq_tests::instance::plan::{Chore, Plan, Served};
+use delayq_tests::instance::scene::Scene;
+use delayq_tests::redis_server::{Persistence, RedisServer};
+
+const INSTANCE: &str = env!("CARGO_BIN_EXE_instance");
+const PROCESSES: usize = 4;
+/// What may be left unused of a limit: a tenth.
+const USED: f64 = 0.9;
+
+fn redis() -> RedisServer {
+    RedisServer::start(Persistence::EverySecond, &[])
+}
+
+/// Four instances meet `tasks` that are all due, each of which takes `work_ms`.
+async fn meet(scene: &mut Scene, fleet: FleetLimits, tasks: usize, work_ms: u64) -> History {
+    let service = scene.service().await;
+    service.pause("job", None).await.unwrap();
+    let mut instances: Vec<Instance> = Vec::new();
+    for _ in 0..PROCESSES {
+        let served = Served {
+            fleet_concurrency: fleet.concurrency,
+            fleet_rate: fleet.rate.map(|rate| rate.starts),
+            lock_ms: 10_000,
+            ..Served::new("job")
+        };
+        let plan = Plan {
+            served: vec![served],
+            ..scene.plan([])
+        };
+        instances.push(scene.start(&plan).await);
+    }
+    send(&service, tasks, work_ms).await;
+    service.resume("job").await.unwrap();
+    scene.drained(&service).await;
+    let history = scene.history();
+    assert_eq!(history.starts().count(), tasks, "each was started once");
+    let shares = instances.iter().map(|one| history.share_of(&one.name));
+    println!("shares: {:?}", shares.collect::<Vec<_>>());
+    history
+}
+
+async fn send(service: &TaskSubmitService, tasks: usize, work_ms: u64) {
+    let job = |n: usize| Chore::Work(work_ms).job("job").id(n.to_string());
+    let results = service.send_all((0..tasks).map(job).collect()).await;
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+}
+
+fn end_of(start: &Attempt) -> i64 {
+    start.end.unwrap().0
+}
+
+/// The most workers that were under way at a time. One that ended in the millisecond in which another began was
+/// before it.
+fn most_at_a_time(history: &History) -> i64 {
+    let begins = history.starts().map(|start| (start.at, 1));
+    let ends = history.starts().map(|start| (end_of(start), -1));
+    let mut steps: Vec<(i64, i64)> = begins.chain(ends).collect();
+    steps.sort_unstable();
+    let mut running = 0;
+    let running = steps.into_iter().map(|(_, step)| {
+        running += step;
+        running
+    });
+    running.max().unwrap()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "milliseconds of a test")]
+fn share(part: i64, whole: i64) -> f64 {
+    part as f64 / whole as f64
+}
+
+async fn concurrency(mut scene: Scene) {
+    const LIMIT: u32 = 10;
+    let fleet = FleetLimits {
+        concurrency: Some(LIMIT),
+        rate: None,
+    };
+    let history = meet(&mut scene, fleet, 300, 200).await;
+    let most = most_at_a_time(&history);
+    assert_eq!(
+        most,
+        i64::from(LIMIT),
+        "the limit is reached and not exceeded"
+    );
+    let first = history.starts().map(|start| start.at).min().unwrap();
+    let last = history.starts().map(end_of).max().unwrap();
+    let busy: i64 = history.starts().map(|start| end_of(start) - start.at).sum();
+    let used = share(busy, i64::from(LIMIT) * (last - first));
+    println!(
+        "{LIMIT} places, {:.1} % used over {} ms",
+        100.0 * used,
+        last - first
+    );
+    assert!(used >= USED, "{used}");
+}
+
+#[tokio::test]
+async fn four_processes_keep_and_use_a_limit_of_concurrency_on_redis() {
+    let server = redis();
+    concurrency(Scene::on(INSTANCE, server.url())).await;
+}
+
+#[tokio::test]
+async fn four_processes_keep_and_use_a_limit_of_concurrency_on_sqlite() {
+    concurrency(Scene::on_sqlite(INSTANCE)).await;
+}
+
+/// The most starts beyond what the rate allows in the time between any two of them, by the time at which each
+/// was handed out: below or at the burst, and up to one more as times are cut to milliseconds.
+fn most_beyond(times: &[i64], rate: Rate) -> f64 {
+    let interval = 1_000.0 / f64::from(rate.starts);
+    let mut beyond = f64::MIN;
+    // What the starts so far are ahead of the rate, from the best beginning.
+    let mut ahead = 0.0_f64;
+    for pair in times.windows(2) {
+        ahead = ahead.max(0.0) + 1.0 - share(pair[1] - pair[0], 1) / interval;
+        beyond = beyond.max(ahead);
+    }
+    beyond + 1.0
+}
+
+async fn rate(mut scene: Scene) {
+    const TASKS: usize = 800;
+    let rate = Rate::per_second(100);
+    let fleet = FleetLimits {
+        concurrency: None,
+        rate: Some(rate),
+    };
+    let history = meet(&mut scene, fleet, TASKS, 1).await;
+    let mut claimed: Vec<_> = history.starts().map(|start| start.claimed).collect();
+    claimed.sort_unstable();
+    let beyond = most_beyond(&claimed, rate);
+    let slack = f64::from(rate.starts) / 1_000.0;
+    println!(
+        "at most {beyond:.1} starts beyond the rate, of a burst of {}",
+        rate.burst
+    );
+    assert!(beyond <= f64::from(rate.burst) + slack, "{beyond}");
+    let mut started: Vec<_> = history.starts().map(|start| start.at).collect();
+    started.sort_unstable();
+    let took = started[TASKS - 1] - started[0];
+    let possible = took * i64::from(rate.starts) / 1_000 + i64::from(rate.burst);
+    let used = share(i64::try_from(TASKS).unwrap(), possible);
+    println!("{rate}: {:.1} % used over {took} ms", 100.0 * used);
+    assert!((USED..=1.01).contains(&used), "{used}");
+}
+
+#[tokio::test]
+async fn four_processes_keep_and_use_a_limit_of_rate_on_redis() {
+    let server = redis();
+    rate(Scene::on(INSTANCE, server.url())).await;
+}
+
+#[tokio::test]
+async fn four_processes_keep_and_use_a_limit_of_rate_on_sqlite() {
+    rate(Scene::on_sqlite(INSTANCE)).await;
+}
