@@ -266,7 +266,7 @@ impl Crew {
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
-    use delayq_core::{RetryPolicy, TaskContext, TaskResult, millis, minutes};
+    use delayq_core::{FleetLimits, RetryPolicy, TaskContext, TaskResult, millis, minutes};
 
     use super::*;
 
@@ -333,6 +333,25 @@ mod tests {
             combined(options(1, 1, 1, once), options(1, 1, 1, once)).delivery,
             once
         );
+    }
+
+    #[test]
+    fn a_crew_keeps_the_tightest_limits_of_the_fleet_and_the_smallest_bound() {
+        let options = |concurrency, max_pending| WorkerOptions {
+            fleet: FleetLimits {
+                concurrency,
+                rate: None,
+            },
+            max_pending,
+            ..WorkerOptions::DEFAULT
+        };
+        let hands = [
+            ("a", "one", options(Some(3), None)),
+            ("a", "two", options(Some(2), Some(7))),
+            ("a", "three", options(None, Some(9))),
+        ];
+        let crew = roster(&hands).crew(&TaskType::new("a").unwrap()).unwrap();
+        assert_eq!(crew.combined(), options(Some(2), Some(7)));
     }
 
     #[test]
