@@ -9,6 +9,9 @@ mod change {}
 #[doc = include_str!("../../docs/guide/cluster.md")]
 mod cluster {}
 
+#[doc = include_str!("../../docs/guide/fleet.md")]
+mod fleet {}
+
 #[doc = include_str!("../../docs/guide/instances.md")]
 mod instances {}
 

@@ -29,7 +29,7 @@ pub use delayq_core::registry::{self, MissingComponent, registered_workers};
 pub use delayq_core::store;
 pub use delayq_core::store::{
     AuditReport, CancelOutcome, ChangeOutcome, Cursor, DeadFilter, Durability, Page, SubmitOutcome,
-    TypeStats,
+    TypeSettings, TypeStats,
 };
 pub use delayq_core::{
     Backoff, Clock, Component, Components, DelayQueueJob, Delivery, Error, Expiry, FleetLimits,
