@@ -103,7 +103,7 @@ local meta = call('HMGET', META, 'gone', 'held_back')
 local head = #dues > 0 and first(DUE)
 if meta[2] then
   -- A claim has looked for a place that is now free.
-  call('PUBLISH', channel, message)
+  publish(channel, message)
   call('HDEL', META, 'held_back')
   reply[1] = 1
 else
