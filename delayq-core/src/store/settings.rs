@@ -43,6 +43,8 @@ impl<T> From<Option<T>> for Setting<T> {
 pub struct TypeSettings {
     /// Most scheduled tasks; see [`max_pending`](Self::max_pending).
     pub max_pending: Setting<u64>,
+    /// How many partitions the type has at least; see [`partitions`](Self::partitions).
+    pub partitions: Option<u32>,
 }
 
 impl TypeSettings {
@@ -52,6 +54,18 @@ impl TypeSettings {
     pub fn max_pending(self, most: Option<u64>) -> Self {
         Self {
             max_pending: most.into(),
+            ..self
+        }
+    }
+
+    /// Splits the type into at least so many partitions (1 to 256; 1 at first), each of which is a step of its own:
+    /// on a Redis cluster they lie on different nodes. The number is never lowered: fewer than there are change
+    /// nothing. A store that has one writer anyway does nothing.
+    #[must_use]
+    pub fn partitions(self, partitions: u32) -> Self {
+        Self {
+            partitions: Some(partitions),
+            ..self
         }
     }
 }

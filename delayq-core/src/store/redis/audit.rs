@@ -6,7 +6,7 @@ use super::keys::Partition;
 use super::record::{self, Damage};
 use super::scripts::Script;
 use crate::error::Result;
-use crate::name::TaskId;
+use crate::name::{TaskId, TaskType};
 use crate::store::{AuditReport, Problem};
 
 /// The keys beside the records, by their place among the keys, and what a bad entry in them is.
@@ -34,12 +34,17 @@ fn structural(letter: char) -> &'static str {
 }
 
 impl RedisStore {
-    pub(super) async fn audit_type(&self, part: &Partition, repair: bool) -> Result<AuditReport> {
-        let mut report = AuditReport::default();
+    /// Audits one partition. `belongs` says which ids may be there.
+    pub(super) async fn audit_part(
+        &self,
+        part: &Partition,
+        belongs: impl Fn(&[u8]) -> bool,
+        repair: bool,
+        report: &mut AuditReport,
+    ) -> Result<()> {
         let mends = if repair { "1" } else { "0" };
         for (key, what) in INDEXES {
-            self.audit_index(part, (key, what), mends, &mut report)
-                .await?;
+            self.audit_index(part, (key, what), mends, report).await?;
         }
         let mut cursor = "0".to_owned();
         loop {
@@ -50,20 +55,22 @@ impl RedisStore {
                 let (id, state, record) = (fields.bytes()?, fields.text()?, fields.bytes()?);
                 let wrong = fields.text()?;
                 report.checked += 1;
+                if !belongs(&id) {
+                    let what = "is in another partition than its id belongs to: it runs, and no query finds it";
+                    report.problems.push(problem(&id, what, false));
+                }
                 for letter in wrong.chars() {
                     report
                         .problems
                         .push(problem(&id, structural(letter), repair));
                 }
-                self.audit_record(part, (&id, &state, record), repair, &mut report)
+                self.audit_record(part, (&id, &state, record), repair, report)
                     .await?;
             }
             if cursor == "0" {
-                break;
+                return Ok(());
             }
         }
-        self.audit_listing(part, repair, &mut report).await?;
-        Ok(report)
     }
 
     async fn audit_index(
@@ -125,16 +132,16 @@ impl RedisStore {
     }
 
     /// A type that has tasks is listed, else no restart would find it.
-    async fn audit_listing(
+    pub(super) async fn audit_listing(
         &self,
-        part: &Partition,
+        task_type: &TaskType,
         repair: bool,
         report: &mut AuditReport,
     ) -> Result<()> {
         if report.checked == 0 {
             return Ok(());
         }
-        let name = part.task_type.as_str();
+        let name = task_type.as_str();
         let ask = Command::read(&["SISMEMBER", &self.scope.keys.types(), name]);
         let ask = ask.at(self.scope.keys.slot());
         if self.client.call(Lane::Main, ask).await?.fields().flag()? {
@@ -142,7 +149,7 @@ impl RedisStore {
         }
         if repair {
             self.client
-                .call(Lane::Main, self.scope.list_type(&part.task_type))
+                .call(Lane::Main, self.scope.list_type(task_type))
                 .await?;
         }
         report.problems.push(problem(

@@ -1,17 +1,18 @@
 //! What somebody does to one scheduled task: cancel, reschedule, update. And to a type: pause, resume.
 
 use super::RedisStore;
-use super::client::Lane;
+use super::client::{Fields, Lane};
 use super::flight::state_of;
 use super::keys::Partition;
 use super::record;
 use super::scope::Scope;
 use super::scripts::Script;
+use super::seek::{Heard, Known};
 use crate::error::{Error, Result};
 use crate::job::When;
 use crate::name::TaskId;
 use crate::state::TaskState;
-use crate::store::{CancelOutcome, ChangeOutcome, Setting, TypeSettings, Wakeup};
+use crate::store::{CancelOutcome, ChangeOutcome, Setting};
 use crate::time::Timestamp;
 
 /// The largest number that Lua keeps exact.
@@ -22,19 +23,26 @@ const MAX_EXACT: u64 = 1 << 53;
 const MAX_UPDATE_TRIES: usize = 8;
 
 impl RedisStore {
-    pub(super) async fn cancel_task(&self, part: &Partition, id: &TaskId) -> Result<CancelOutcome> {
+    pub(super) async fn cancel_task(
+        &self,
+        part: &Partition,
+        id: &TaskId,
+    ) -> Result<Heard<CancelOutcome>> {
         let command = part
             .script(Script::Cancel, 192)
             .arg(id.as_str())
             .number(self.scope.retention_ms())
             .number(Scope::generation());
         let mut fields = self.run(Lane::Main, part, command).await?;
-        Ok(match fields.text()?.as_str() {
+        let letter = fields.text()?;
+        let answer = match letter.as_str() {
             "ok" => CancelOutcome::Cancelled,
             "" => CancelOutcome::NotFound,
             "r" => CancelOutcome::Running,
             letter => CancelOutcome::Finished(state_of(letter)?),
-        })
+        };
+        let known = known(&letter, &mut fields)?;
+        Ok(Heard { known, answer })
     }
 
     pub(super) async fn reschedule_task(
@@ -42,7 +50,7 @@ impl RedisStore {
         part: &Partition,
         id: &TaskId,
         when: When,
-    ) -> Result<ChangeOutcome> {
+    ) -> Result<Heard<ChangeOutcome>> {
         let (kind, ms) = record::time_of(when);
         let command = part
             .script(Script::Reschedule, 384)
@@ -54,10 +62,12 @@ impl RedisStore {
             .arg(self.scope.wake_message(part));
         let mut fields = self.run(Lane::Main, part, command).await?;
         if fields.flag()? {
-            self.scope.wake(Wakeup::Type(part.task_type.clone()));
+            self.scope.wake(part);
         }
         let outcome = fields.text()?;
-        changed(part, id, &outcome, fields.time()?)
+        let answer = changed(part, id, &outcome, fields.time()?)?;
+        let known = known(&outcome, &mut fields)?;
+        Ok(Heard { known, answer })
     }
 
     /// The checksum covers expiry and headers, too, which the script compares with what is assumed here:
@@ -67,7 +77,7 @@ impl RedisStore {
         part: &Partition,
         id: &TaskId,
         message: &[u8],
-    ) -> Result<ChangeOutcome> {
+    ) -> Result<Heard<ChangeOutcome>> {
         let mut fixed = String::new();
         for _ in 0..MAX_UPDATE_TRIES {
             let command = part
@@ -79,7 +89,9 @@ impl RedisStore {
             let mut fields = self.run(Lane::Main, part, command).await?;
             let outcome = fields.text()?;
             if outcome != "changed" {
-                return changed(part, id, &outcome, fields.time()?);
+                let answer = changed(part, id, &outcome, fields.time()?)?;
+                let known = known(&outcome, &mut fields)?;
+                return Ok(Heard { known, answer });
             }
             fields.time()?;
             fixed = fields.text()?;
@@ -90,29 +102,45 @@ impl RedisStore {
         })
     }
 
-    pub(super) async fn configure(&self, part: &Partition, settings: &TypeSettings) -> Result<()> {
-        let max_pending = match settings.max_pending {
+    /// Changes the settings of one partition. Returns what it says of being split.
+    pub(super) async fn configure_part(
+        &self,
+        part: &Partition,
+        max_pending: Setting<u64>,
+    ) -> Result<String> {
+        let max_pending = match max_pending {
             Setting::Keep => String::new(),
             Setting::Unset => "-".to_owned(),
             Setting::To(most) => most.min(MAX_EXACT).to_string(),
         };
         let command = part.script(Script::Configure, 32).arg(max_pending);
-        self.run(Lane::Main, part, command).await?;
-        Ok(())
+        self.run(Lane::Main, part, command).await?.text()
     }
 
-    /// `until` at or before now ends a pause.
-    pub(super) async fn set_pause(&self, part: &Partition, until: Timestamp) -> Result<()> {
+    /// `until` at or before now ends a pause. Returns what the partition says of being split.
+    pub(super) async fn pause_part(&self, part: &Partition, until: Timestamp) -> Result<String> {
         let command = part
             .script(Script::Pause, 256)
             .number(until.as_millis())
             .arg(self.scope.wake_channel(part))
             .arg(self.scope.wake_message(part));
-        if self.run(Lane::Main, part, command).await?.flag()? {
-            self.scope.wake(Wakeup::Type(part.task_type.clone()));
+        let mut fields = self.run(Lane::Main, part, command).await?;
+        if fields.flag()? {
+            self.scope.wake(part);
         }
-        Ok(())
+        fields.text()
     }
+}
+
+/// How much a partition knows of a task, from the word for its state; of one that is not known, what comes next.
+fn known(word: &str, fields: &mut Fields) -> Result<Known> {
+    Ok(match word {
+        "" => Known::Nothing {
+            split: fields.text()?,
+        },
+        "d" | "c" | "e" => Known::Ended,
+        _ => Known::Live,
+    })
 }
 
 fn changed(

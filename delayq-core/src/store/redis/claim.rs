@@ -25,12 +25,20 @@ struct Taken {
     trail: Vec<u8>,
 }
 
+/// What a claim found in one partition.
+pub(super) struct Visited {
+    pub(super) claimed: Claimed,
+    /// What the partition says of being split.
+    pub(super) split: String,
+}
+
 impl RedisStore {
-    pub(super) async fn claim_tasks(
+    /// Claims from one partition.
+    pub(super) async fn claim_part(
         &self,
         part: &Partition,
         request: &ClaimRequest,
-    ) -> Result<Claimed> {
+    ) -> Result<Visited> {
         let limit = i64::try_from(request.limit.min(MAX_BATCH)).unwrap_or(0);
         let claim = self.unanswered.begin(part, request.lock_for);
         let command = self
@@ -66,11 +74,12 @@ impl RedisStore {
         claimed.ended = Self::ended(part, fields.list()?)?;
         let newer = fields.list()?;
         claimed.high_water = fields.count()?;
+        let split = fields.text()?;
         let lock_until = store_now.plus(request.lock_for);
         let damaged = decode_all(taken, lock_until, &mut claimed);
         self.bury(part, damaged, &mut claimed).await;
         refuse_newer(part, newer, &claimed)?;
-        Ok(claimed)
+        Ok(Visited { claimed, split })
     }
 
     fn ended(part: &Partition, mut fields: Fields) -> Result<Vec<ClaimEnd>> {
@@ -111,8 +120,11 @@ impl RedisStore {
             fence: taken.fence,
             end: format!("C\ncorrupt: {why}").into_bytes(),
         });
+        let endings: Vec<Ending> = endings.collect();
         let key = part.tasks();
-        let buried = self.settle_all(part, endings.collect()).await;
+        let buried = self
+            .settle_part(part, &endings.iter().collect::<Vec<_>>())
+            .await;
         if let Err(error) = &buried {
             tracing::error!(task_type = %part, key, %error, "cannot move damaged tasks to dead, will try again");
         }

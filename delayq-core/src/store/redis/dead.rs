@@ -11,7 +11,7 @@ use super::scripts::Script;
 use crate::error::{Error, Result};
 use crate::name::TaskId;
 use crate::state::TaskState;
-use crate::store::{DeadFilter, MAX_BATCH, Wakeup};
+use crate::store::{DeadFilter, MAX_BATCH};
 use crate::time::Timestamp;
 
 /// The generations of ended tasks by their place among the keys, the elder first: what it hides must not
@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 const GENERATIONS: [i64; 2] = [9, 8];
 
 /// A walk through the dead tasks that a filter means, step by step. It ends at those that die later.
-struct Walk {
+pub(super) struct Walk {
     ids: Option<Vec<TaskId>>,
     after: Option<(i64, String)>,
     before: Timestamp,
@@ -28,7 +28,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(filter: &DeadFilter, now: Timestamp) -> Self {
+    pub(super) fn new(filter: &DeadFilter, now: Timestamp) -> Self {
         // What dies from now on, perhaps because it was requeued just now, is not meant.
         let end = now.plus(Duration::from_millis(1));
         match filter {
@@ -104,48 +104,48 @@ impl Walk {
 }
 
 impl RedisStore {
-    pub(super) async fn requeue(
+    /// Requeues what `walk` means of one partition: the first is due at `due`, or now if that is empty, which is moved
+    /// on with each one.
+    pub(super) async fn requeue_part(
         &self,
         part: &Partition,
-        filter: &DeadFilter,
-        interval: Duration,
-    ) -> Result<Vec<TaskId>> {
-        let mut walk = Walk::new(filter, self.type_stats(part).await?.now);
-        let mut requeued = Vec::new();
-        let mut due = String::new();
+        mut walk: Walk,
+        (due, interval): (&mut String, Duration),
+        requeued: &mut Vec<TaskId>,
+    ) -> Result<()> {
         while !walk.is_over() {
             let command = part
                 .script(Script::Requeue, 512)
                 .arg(self.scope.wake_channel(part))
                 .arg(self.scope.wake_message(part))
-                .arg(&due)
+                .arg(&*due)
                 .number(record::span_ms(interval));
             let mut fields = self.run(Lane::Main, part, walk.step(command)).await?;
             if fields.flag()? {
-                self.scope.wake(Wakeup::Type(part.task_type.clone()));
+                self.scope.wake(part);
             }
-            due = fields.int()?.to_string();
-            walk.went(fields, &mut requeued)?;
+            *due = fields.int()?.to_string();
+            walk.went(fields, requeued)?;
         }
-        Ok(requeued)
+        Ok(())
     }
 
-    pub(super) async fn discard(
+    /// Discards what `walk` means of one partition.
+    pub(super) async fn discard_part(
         &self,
         part: &Partition,
-        filter: &DeadFilter,
-    ) -> Result<Vec<TaskId>> {
-        let mut walk = Walk::new(filter, self.type_stats(part).await?.now);
-        let mut discarded = Vec::new();
+        mut walk: Walk,
+        discarded: &mut Vec<TaskId>,
+    ) -> Result<()> {
         while !walk.is_over() {
             let command = part.script(Script::Discard, 512);
             let fields = self.run(Lane::Main, part, walk.step(command)).await?;
-            walk.went(fields, &mut discarded)?;
+            walk.went(fields, discarded)?;
         }
-        Ok(discarded)
+        Ok(())
     }
 
-    pub(super) async fn purge_tasks(&self, part: &Partition, state: TaskState) -> Result<u64> {
+    pub(super) async fn purge_part(&self, part: &Partition, state: TaskState) -> Result<u64> {
         match state {
             TaskState::Scheduled => self.purge_live(part, "s").await,
             TaskState::Dead => self.purge_live(part, "k").await,

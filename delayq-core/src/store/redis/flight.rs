@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::job::{NewTask, OnConflict};
 use crate::name::{TaskId, TaskType};
 use crate::state::TaskState;
-use crate::store::{MAX_BATCH, SubmitOutcome, Wakeup};
+use crate::store::{MAX_BATCH, SubmitOutcome};
 use crate::time::Timestamp;
 
 /// Bytes of one call: so much is copied in well under a millisecond.
@@ -22,16 +22,26 @@ const MAX_CALL_BYTES: usize = 1 << 20;
 
 /// A task in its stored form, made by its submitter.
 pub(super) struct Prepared {
-    part: Arc<Partition>,
-    id: TaskId,
+    /// Where it is sent.
+    pub(super) part: Arc<Partition>,
+    pub(super) id: TaskId,
     policy: u8,
     record: Vec<u8>,
+    /// The largest fence that an earlier task with this id may have had elsewhere.
+    fence: u64,
+}
+
+/// What became of a task that was sent.
+pub(super) enum Landing {
+    Here(SubmitOutcome),
+    /// Nothing: its partition is closed and does not know the id. It has to be sent to another one.
+    Moved(Prepared),
 }
 
 impl Prepared {
-    pub(super) fn new(task: &NewTask, scope: &Scope) -> Self {
+    pub(super) fn new(task: &NewTask, part: Arc<Partition>) -> Self {
         Self {
-            part: scope.whole(&task.task_type),
+            part,
             id: task.id.clone(),
             policy: match task.on_conflict {
                 OnConflict::Reject => b'r',
@@ -39,6 +49,7 @@ impl Prepared {
                 OnConflict::Replace => b'p',
             },
             record: record::encode(task),
+            fence: 0,
         }
     }
 
@@ -115,7 +126,7 @@ impl Flight {
     }
 
     /// Sends everything and returns one outcome a task, in their order.
-    pub(super) async fn send(self, road: &Road, scope: &Scope) -> Vec<Result<SubmitOutcome>> {
+    pub(super) async fn send(self, road: &Road, scope: &Scope) -> Vec<Result<Landing>> {
         let listings = self.new_types.iter().map(|name| scope.list_type(name));
         let calls = self.calls.iter().map(|call| self.command(call, scope));
         let deadline = Instant::now() + scope.options.call_timeout;
@@ -134,7 +145,7 @@ impl Flight {
             let answers = road.exchange(again.collect(), deadline).await;
             unlisted.extend(note_listings(&emptied, answers, scope));
         }
-        let mut outcomes: Vec<Option<Result<SubmitOutcome>>> = Vec::new();
+        let mut outcomes: Vec<Option<Result<Outcome>>> = Vec::new();
         outcomes.resize_with(self.tasks.len(), || None);
         for (call, landed) in self.calls.iter().zip(landed) {
             let own = outcomes_of(call, landed, &unlisted, (road, scope));
@@ -145,9 +156,12 @@ impl Flight {
             }
         }
         let lost = || Err(road.live.no_answer(scope.options.call_timeout));
-        outcomes
+        let outcomes = outcomes
             .into_iter()
-            .map(|outcome| outcome.unwrap_or_else(lost))
+            .map(|outcome| outcome.unwrap_or_else(lost));
+        let landings = self.tasks.into_iter().zip(outcomes);
+        landings
+            .map(|(task, outcome)| outcome?.landing(task))
             .collect()
     }
 
@@ -182,6 +196,7 @@ impl Flight {
                 .filter_map(|place| self.tasks.get(*place))
         };
         let policies: Vec<u8> = tasks().map(|task| task.policy).collect();
+        let fence = tasks().map(|task| task.fence).max().unwrap_or(0);
         // An id is at most 128 bytes long.
         let bytes = call.bytes + 64 * call.places.len();
         let mut command = call
@@ -190,7 +205,9 @@ impl Flight {
             .arg(policies)
             .number(scope.retention_ms())
             .arg(scope.wake_channel(&call.part))
-            .arg(scope.wake_message(&call.part));
+            .arg(scope.wake_message(&call.part))
+            .arg(&call.part.open)
+            .arg(fence.to_string());
         for task in tasks() {
             command.push(task.id.as_str());
             command.push(&task.record);
@@ -203,22 +220,34 @@ impl Flight {
 struct Landed {
     is_new_type: bool,
     is_earlier: bool,
-    outcomes: Vec<Result<SubmitOutcome, Full>>,
+    outcomes: Vec<Outcome>,
 }
 
-/// Why a task was refused: its type has as many scheduled tasks as it may have.
-struct Full {
-    pending: u64,
-    limit: u64,
+/// What became of one task of a call.
+enum Outcome {
+    Here(SubmitOutcome),
+    /// See [`Landing::Moved`]; the largest fence given there.
+    Moved(u64),
+    /// It was refused: so many are scheduled, and so many may be.
+    Full {
+        pending: u64,
+        limit: u64,
+    },
 }
 
-impl Full {
-    fn of(self, task_type: &TaskType) -> Error {
-        let Self { pending, limit } = self;
-        Error::QueueFull {
-            task_type: task_type.to_string(),
-            pending,
-            limit,
+impl Outcome {
+    fn landing(self, mut task: Prepared) -> Result<Landing> {
+        match self {
+            Self::Here(outcome) => Ok(Landing::Here(outcome)),
+            Self::Moved(fence) => {
+                task.fence = task.fence.max(fence);
+                Ok(Landing::Moved(task))
+            }
+            Self::Full { pending, limit } => Err(Error::QueueFull {
+                task_type: task.part.task_type.to_string(),
+                pending,
+                limit,
+            }),
         }
     }
 }
@@ -231,10 +260,11 @@ fn read(reply: Reply) -> Result<Landed> {
         outcomes: Vec::with_capacity(MAX_BATCH),
     };
     for word in fields.text()?.split(' ') {
-        let due_at = fields.time()?;
-        landed.outcomes.push(match word.strip_prefix('f') {
-            Some(numbers) => Err(full_of(numbers)?),
-            None => Ok(outcome_of(word, due_at)?),
+        let due_at = fields.int()?;
+        landed.outcomes.push(match (word, word.strip_prefix('f')) {
+            ("m", _) => Outcome::Moved(u64::try_from(due_at).unwrap_or(0)),
+            (_, Some(numbers)) => full_of(numbers)?,
+            (word, None) => Outcome::Here(outcome_of(word, Timestamp::from_millis(due_at))?),
         });
     }
     Ok(landed)
@@ -261,33 +291,27 @@ fn outcomes_of(
     landed: Result<Landed>,
     unlisted: &HashMap<TaskType, Error>,
     (road, scope): (&Road, &Scope),
-) -> Vec<Result<SubmitOutcome>> {
+) -> Vec<Result<Outcome>> {
+    let all = |error: Error| call.places.iter().map(|_| Err(error.clone())).collect();
     let landed = match landed {
         Ok(landed) => landed,
-        Err(error) => return vec![Err(error); call.places.len()],
+        Err(error) => return all(error),
     };
     if landed.is_earlier {
-        scope.wake(Wakeup::Type(call.part.task_type.clone()));
+        scope.wake(&call.part);
     }
     match unlisted.get(&call.part.task_type) {
-        None => {
-            let outcomes = landed.outcomes.into_iter();
-            let own =
-                |outcome: Result<_, Full>| outcome.map_err(|full| full.of(&call.part.task_type));
-            outcomes.map(own).collect()
-        }
+        None => landed.outcomes.into_iter().map(Ok).collect(),
         // The tasks are stored, so no error may say that they are not.
-        Some(error) => {
-            vec![Err(road.live.unlisted(&call.part.task_type, error)); call.places.len()]
-        }
+        Some(error) => all(road.live.unlisted(&call.part.task_type, error)),
     }
 }
 
 /// `<scheduled>/<most>`.
-fn full_of(numbers: &str) -> Result<Full> {
+fn full_of(numbers: &str) -> Result<Outcome> {
     let numbers = numbers.split_once('/');
     let read = numbers.and_then(|(pending, limit)| {
-        Some(Full {
+        Some(Outcome::Full {
             pending: pending.parse().ok()?,
             limit: limit.parse().ok()?,
         })

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::client::Command;
+use super::layout::Place;
 use super::record;
 use super::scripts::Script;
 use crate::error::Error;
@@ -27,9 +28,37 @@ impl Keyspace {
         Self { namespace }
     }
 
-    /// The only partition of a type that has one: its tag is that of the type.
+    /// One partition of a type. The only one of a type that was never split has the tag of the type; the
+    /// others have a place behind it: generation, number, and a suffix that moved it to a node of a cluster.
+    pub(super) fn partition(&self, task_type: &TaskType, place: Place) -> Partition {
+        let whole = format!("{}/{task_type}", self.namespace);
+        let name = place.name();
+        let tag = if name.is_empty() {
+            whole
+        } else {
+            format!("{whole}/{name}")
+        };
+        let stem = format!("delayq:{{{tag}}}");
+        Partition {
+            task_type: task_type.clone(),
+            open: place.open(),
+            name,
+            keys: OF_A_TYPE.map(|name| format!("{stem}:{name}")),
+            slot: slot_of_tag(&tag),
+            stem,
+        }
+    }
+
+    #[cfg(test)]
     pub(super) fn whole(&self, task_type: &TaskType) -> Partition {
-        Partition::new(task_type, &format!("{}/{task_type}", self.namespace))
+        let whole = super::layout::Layout::default();
+        let place = whole.generations()[0].places().next().unwrap();
+        self.partition(task_type, place)
+    }
+
+    /// The hash that tells how types are split.
+    pub(super) fn layouts(&self) -> String {
+        format!("delayq:{{{}}}:layouts", self.namespace)
     }
 
     /// The set of all types.
@@ -57,6 +86,10 @@ impl Keyspace {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Partition {
     pub(super) task_type: TaskType,
+    /// Which one of its type it is, see [`Place::name`].
+    pub(super) name: String,
+    /// What `split` in its META is while it takes new tasks.
+    pub(super) open: String,
     /// What its keys have in common.
     pub(super) stem: String,
     /// Its nine keys.
@@ -65,16 +98,6 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    fn new(task_type: &TaskType, tag: &str) -> Self {
-        let stem = format!("delayq:{{{tag}}}");
-        Self {
-            task_type: task_type.clone(),
-            keys: OF_A_TYPE.map(|name| format!("{stem}:{name}")),
-            slot: slot_of_tag(tag),
-            stem,
-        }
-    }
-
     /// The key that tells what the last claim of `instance` took. It expires with the locks.
     pub(super) fn claim(&self, instance: &str) -> String {
         format!("{}:claim:{instance}", self.stem)
@@ -138,7 +161,7 @@ mod fuzz;
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::{HashMap, HashSet};
 
     use proptest::prelude::*;
 
@@ -153,6 +176,16 @@ mod tests {
             .filter(|tag| !tag.is_empty())
             .unwrap_or(key);
         slot_of_tag(tag)
+    }
+
+    fn places() -> impl Strategy<Value = Place> {
+        let numbers = (0..12_u32, 0..12_usize, 0..12_u32);
+        numbers.prop_map(|(generation, number, suffix)| Place {
+            generation,
+            number,
+            suffix,
+            count: 12,
+        })
     }
 
     fn keyspace(namespace: &str) -> Keyspace {
@@ -173,6 +206,19 @@ mod tests {
             .keys;
         assert_eq!(keys[0], "delayq:{shop/order.cancel}:due");
         assert_eq!(keys[8], "delayq:{shop/order.cancel}:gone_old");
+        let place = Place {
+            generation: 2,
+            number: 5,
+            suffix: 0,
+            count: 6,
+        };
+        let moved = Place { suffix: 3, ..place };
+        let task_type = TaskType::new("order.cancel").unwrap();
+        let tasks =
+            [place, moved].map(|place| keyspace("shop").partition(&task_type, place).tasks());
+        assert_eq!(tasks[0], "delayq:{shop/order.cancel/2.5}:tasks");
+        assert_eq!(tasks[1], "delayq:{shop/order.cancel/2.5.3}:tasks");
+        assert_eq!(keyspace("shop").layouts(), "delayq:{shop}:layouts");
         assert_eq!(keyspace("shop").types(), "delayq:{shop}:types");
         assert_eq!(keyspace("shop").wake_channel(), "delayq:{shop}:wake");
     }
@@ -181,27 +227,39 @@ mod tests {
         #[test]
         fn every_key_of_a_script_call_shares_one_slot(
             namespace in "[A-Za-z0-9._:-]{1,64}", task_type in "[A-Za-z0-9._:-]{1,100}",
+            place in places(),
         ) {
             let task_type = TaskType::new(task_type).unwrap();
-            let part = keyspace(&namespace).whole(&task_type);
+            let part = keyspace(&namespace).partition(&task_type, place);
             let keys = part.keys.iter().cloned().chain([part.claim("instance")]);
             let slots: HashSet<u16> = keys.map(|key| slot(&key)).collect();
             prop_assert_eq!(slots, HashSet::from([part.slot]));
         }
 
         #[test]
-        fn no_two_namespaces_or_types_share_a_key(
-            names in prop::collection::hash_set(("[ab:.]{1,3}", "[ab:.]{1,3}"), 1..40),
+        fn no_two_namespaces_types_or_partitions_share_a_key(
+            names in prop::collection::hash_set(("[1b:.]{1,3}", "[1b:.]{1,3}"), 1..20),
+            places in prop::collection::vec(places(), 1..8),
         ) {
             let mut seen = HashSet::new();
-            let namespaces: HashSet<_> = names.iter().map(|(namespace, _)| namespace).collect();
+            let namespaces: HashSet<_> = names.iter().map(|(namespace, ..)| namespace).collect();
             for namespace in namespaces {
                 prop_assert!(seen.insert(keyspace(namespace).types()));
+                prop_assert!(seen.insert(keyspace(namespace).layouts()));
                 prop_assert!(seen.insert(keyspace(namespace).wake_channel()));
             }
+            // A place is known by its generation, number and suffix; there is one without a generation.
+            let named = places.into_iter().map(|place| match place.generation {
+                0 => ((0, 0, 0), place),
+                generation => ((generation, place.number, place.suffix), place),
+            });
+            let places: HashMap<_, Place> = named.collect();
             for (namespace, task_type) in &names {
-                for key in keyspace(namespace).whole(&TaskType::new(task_type).unwrap()).keys {
-                    prop_assert!(seen.insert(key.clone()), "{key} twice");
+                let task_type = TaskType::new(task_type).unwrap();
+                for place in places.values() {
+                    for key in keyspace(namespace).partition(&task_type, *place).keys {
+                        prop_assert!(seen.insert(key.clone()), "{key} twice");
+                    }
                 }
             }
         }

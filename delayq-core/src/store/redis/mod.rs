@@ -1,8 +1,10 @@
 //! The store on a Redis server.
 //!
 //! One Lua script per edge, so that each edge is one atomic step; `lua/model.lua` says what is stored where.
-//! Time is the server's. Reading order: [`keys`], `lua/model.lua`, [`scripts`], [`record`], then the edges:
-//! [`submit`] with [`flight`], [`claim`], [`settle`], [`change`], [`query`], [`dead`], [`audit`]; beneath them
+//! Time is the server's. Reading order: [`keys`], `lua/model.lua`, [`scripts`], [`record`], then the edges on one
+//! partition: [`submit`] with [`flight`], [`claim`], [`settle`], [`change`], [`query`], [`dead`], [`audit`]. Above
+//! them is what makes partitions a type: [`layout`], [`registry`], then [`chain`] for submits, [`round`] for claims,
+//! [`seek`] for edges by id, [`every`] and [`meant`] for those of a whole type. Beneath them
 //! [`client`], the only module that knows the crate `redis`.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,33 +14,44 @@ use async_trait::async_trait;
 use tokio::time::timeout;
 
 mod audit;
+mod chain;
 mod change;
 mod claim;
 mod client;
 mod config;
 mod dead;
+mod divide;
+mod every;
 mod flight;
 #[cfg(test)]
 mod fuzz;
 mod keys;
+mod layout;
+mod meant;
+mod merge;
+mod placing;
 mod preflight;
 mod query;
 mod record;
+mod registry;
 mod road;
+mod round;
 mod scope;
 mod scripts;
+mod seek;
 mod settle;
+mod spread;
 mod submit;
+mod together;
 mod unanswered;
+mod visits;
 
 pub use self::config::{Address, RedisConfig, RedisServers, ReplicaConfirm, Secret, TlsConfig};
 
 use self::client::{Client, Command, Fields, Lane};
-use self::flight::Prepared;
 use self::keys::Partition;
 use self::preflight::Terms;
 use self::scope::Scope;
-use self::settle::Ending;
 use self::submit::Submitter;
 use self::unanswered::Unanswered;
 use super::{
@@ -177,7 +190,12 @@ const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 /// Listens to every type there is, as long as the store lives.
 async fn listen(store: Weak<RedisStore>) {
     while let Some(store) = store.upgrade() {
-        match store.all_types().await {
+        let types = async {
+            let types = store.all_types().await?;
+            store.learn_all(&types).await?;
+            Ok::<_, Error>(types)
+        };
+        match types.await {
             Ok(types) => store.client.listen_to(store.scope.channels(&types)),
             Err(error) => tracing::debug!(%error, "cannot read the types to listen to"),
         }
@@ -218,19 +236,11 @@ impl Store for RedisStore {
         if let Err(error) = self.client.check_open() {
             return vec![Err(error); tasks.len()];
         }
-        self.submitter
-            .submit(
-                tasks
-                    .iter()
-                    .map(|task| Prepared::new(task, &self.scope))
-                    .collect(),
-            )
-            .await
+        self.submit_tasks(&tasks).await
     }
 
     async fn claim(&self, task_type: &TaskType, request: &ClaimRequest) -> Result<Claimed> {
-        self.claim_tasks(&self.scope.whole(task_type), request)
-            .await
+        self.claim_tasks(task_type, request).await
     }
 
     async fn settle(
@@ -238,8 +248,7 @@ impl Store for RedisStore {
         task_type: &TaskType,
         settlements: Vec<Settlement>,
     ) -> Result<Vec<SettleOutcome>> {
-        let endings = settlements.iter().map(Ending::new).collect();
-        self.settle_all(&self.scope.whole(task_type), endings).await
+        self.settle_tasks(task_type, &settlements).await
     }
 
     async fn extend(
@@ -248,12 +257,12 @@ impl Store for RedisStore {
         locks: Vec<Lock>,
         lock_for: Duration,
     ) -> Result<Vec<ExtendOutcome>> {
-        self.extend_locks(&self.scope.whole(task_type), &locks, lock_for)
-            .await
+        self.extend_locks(task_type, &locks, lock_for).await
     }
 
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
-        self.cancel_task(&self.scope.whole(task_type), id).await
+        let ask = |part: Arc<Partition>| async move { self.cancel_task(&part, id).await };
+        self.seek(task_type, id, ask).await
     }
 
     async fn reschedule(
@@ -262,8 +271,8 @@ impl Store for RedisStore {
         id: &TaskId,
         when: When,
     ) -> Result<ChangeOutcome> {
-        self.reschedule_task(&self.scope.whole(task_type), id, when)
-            .await
+        let ask = |part: Arc<Partition>| async move { self.reschedule_task(&part, id, when).await };
+        self.seek(task_type, id, ask).await
     }
 
     async fn update(
@@ -272,12 +281,14 @@ impl Store for RedisStore {
         id: &TaskId,
         message: Vec<u8>,
     ) -> Result<ChangeOutcome> {
-        self.update_task(&self.scope.whole(task_type), id, &message)
-            .await
+        let message = message.as_slice();
+        let ask = |part: Arc<Partition>| async move { self.update_task(&part, id, message).await };
+        self.seek(task_type, id, ask).await
     }
 
     async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
-        self.find_task(&self.scope.whole(task_type), id).await
+        let ask = |part: Arc<Partition>| async move { self.find_task(&part, id).await };
+        self.seek(task_type, id, ask).await
     }
 
     async fn types(&self) -> Result<Vec<TaskType>> {
@@ -294,11 +305,11 @@ impl Store for RedisStore {
     }
 
     async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
-        self.configure(&self.scope.whole(task_type), settings).await
+        self.configure(task_type, settings).await
     }
 
     async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
-        self.type_stats(&self.scope.whole(task_type)).await
+        self.type_stats(task_type).await
     }
 
     async fn list(
@@ -308,8 +319,7 @@ impl Store for RedisStore {
         cursor: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page> {
-        self.list_tasks(&self.scope.whole(task_type), state, cursor, limit)
-            .await
+        self.list_tasks(task_type, state, cursor, limit).await
     }
 
     async fn due_histogram(
@@ -323,11 +333,8 @@ impl Store for RedisStore {
             let reason = format!("cannot split {from}..{to} into {steps} steps: use 1 to 1000");
             return Err(Error::InvalidInput(reason));
         }
-        self.histogram(
-            &self.scope.whole(task_type),
-            &query::bounds(from, to, steps),
-        )
-        .await
+        self.histogram(task_type, &query::bounds(from, to, steps))
+            .await
     }
 
     async fn requeue_dead(
@@ -336,33 +343,28 @@ impl Store for RedisStore {
         filter: &DeadFilter,
         interval: Duration,
     ) -> Result<Vec<TaskId>> {
-        self.requeue(&self.scope.whole(task_type), filter, interval)
-            .await
+        self.requeue(task_type, filter, interval).await
     }
 
     async fn discard_dead(&self, task_type: &TaskType, filter: &DeadFilter) -> Result<Vec<TaskId>> {
-        self.discard(&self.scope.whole(task_type), filter).await
+        self.discard(task_type, filter).await
     }
 
     async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
-        self.set_pause(
-            &self.scope.whole(task_type),
-            until.unwrap_or(Timestamp::MAX),
-        )
-        .await
-    }
-
-    async fn resume(&self, task_type: &TaskType) -> Result<()> {
-        self.set_pause(&self.scope.whole(task_type), Timestamp::ZERO)
+        self.set_pause(task_type, until.unwrap_or(Timestamp::MAX))
             .await
     }
 
+    async fn resume(&self, task_type: &TaskType) -> Result<()> {
+        self.set_pause(task_type, Timestamp::ZERO).await
+    }
+
     async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
-        self.purge_tasks(&self.scope.whole(task_type), state).await
+        self.purge_tasks(task_type, state).await
     }
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
-        self.audit_type(&self.scope.whole(task_type), repair).await
+        self.audit_type(task_type, repair).await
     }
 
     fn wakeups(&self) -> Wakeups {

@@ -6,6 +6,7 @@ use super::flight::state_of;
 use super::keys::Partition;
 use super::record::{self, Damage, Record};
 use super::scripts::Script;
+use super::seek::{Heard, Known};
 use crate::error::{Error, Result};
 use crate::name::{TaskId, TaskType};
 use crate::state::TaskState;
@@ -95,16 +96,19 @@ impl RedisStore {
         &self,
         part: &Partition,
         id: &TaskId,
-    ) -> Result<Option<TaskInfo>> {
+    ) -> Result<Heard<Option<TaskInfo>>> {
         let command = part
             .script(Script::Find, 160)
             .arg(id.as_str())
             .number(self.scope.retention_ms());
         let mut fields = self.run(Lane::Main, part, command).await?;
-        if fields.is_empty() {
-            return Ok(None);
-        }
         let letter = fields.text()?;
+        if letter.is_empty() {
+            let split = fields.text()?;
+            let known = Known::Nothing { split };
+            let answer = None;
+            return Ok(Heard { known, answer });
+        }
         if letter == "?" {
             let what = "it is in no index; an audit with repair schedules it";
             return Err(part.corrupt(id.as_str(), what));
@@ -113,18 +117,26 @@ impl RedisStore {
         if stored.state.is_ended() {
             let known = stored.ended();
             let unknown = || part.corrupt(id.as_str(), "its remembered end is damaged");
-            return known.ok_or_else(unknown).map(Some);
+            return Ok(Heard {
+                answer: Some(known.ok_or_else(unknown)?),
+                known: Known::Ended,
+            });
         }
-        match stored.info() {
-            (info, None) => Ok(Some(info)),
+        let info = match stored.info() {
+            (info, None) => info,
             // Where damaged tasks are put, so that somebody looks at them.
-            (info, Some(Damage::Bad(_))) if info.state == TaskState::Dead => Ok(Some(info)),
-            (_, Some(Damage::Bad(what))) => Err(part.corrupt(id.as_str(), what)),
-            (_, Some(Damage::Newer(found))) => Err(part.incompatible(id.as_str(), found)),
-        }
+            (info, Some(Damage::Bad(_))) if info.state == TaskState::Dead => info,
+            (_, Some(Damage::Bad(what))) => return Err(part.corrupt(id.as_str(), what)),
+            (_, Some(Damage::Newer(found))) => return Err(part.incompatible(id.as_str(), found)),
+        };
+        Ok(Heard {
+            known: Known::Live,
+            answer: Some(info),
+        })
     }
 
-    pub(super) async fn list_tasks(
+    /// A page of one partition.
+    pub(super) async fn list_part(
         &self,
         part: &Partition,
         state: TaskState,
@@ -176,10 +188,11 @@ impl RedisStore {
         info
     }
 
-    pub(super) async fn type_stats(&self, part: &Partition) -> Result<TypeStats> {
+    /// The counts of one partition, and what it says of being split.
+    pub(super) async fn part_stats(&self, part: &Partition) -> Result<(TypeStats, String)> {
         let command = part.script(Script::Stats, 0);
         let mut fields = self.run(Lane::Main, part, command).await?;
-        Ok(TypeStats {
+        let stats = TypeStats {
             now: fields.time()?,
             scheduled: fields.count()?,
             due: fields.count()?,
@@ -189,10 +202,11 @@ impl RedisStore {
             paused_until: fields.optional_time()?,
             max_pending: fields.optional_count()?,
             refused: fields.count()?,
-        })
+        };
+        Ok((stats, fields.text()?))
     }
 
-    pub(super) async fn histogram(
+    pub(super) async fn part_histogram(
         &self,
         part: &Partition,
         bounds: &[Timestamp],

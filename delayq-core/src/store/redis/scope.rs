@@ -7,8 +7,11 @@ use tokio::sync::{Notify, broadcast};
 
 use super::client::{Channel, Channels, Command, Listener};
 use super::keys::{Keyspace, Partition};
+use super::layout::Layout;
 use super::record::span_ms;
 use super::scripts::Script;
+use super::spread::Spread;
+use super::visits::Visits;
 use crate::name::{TaskId, TaskType};
 use crate::store::{MAX_RETAINED, StoreOptions, Wakeup};
 
@@ -26,12 +29,15 @@ pub(super) struct Scope {
     sender: String,
     /// Types that this instance has listed.
     listed: Mutex<HashSet<TaskType>>,
-    parts: Mutex<HashMap<TaskType, Arc<Partition>>>,
+    /// As this instance knows the types. One that it has asked nothing about is taken for one that is not split:
+    /// the first partition that is asked knows better.
+    spreads: Mutex<HashMap<TaskType, Arc<Spread>>>,
+    pub(super) visits: Visits,
     /// Each partition has a channel of its own then, which only the node of its slot knows of.
     is_cluster: bool,
     /// Types that are listened to in a cluster.
     heard: Mutex<HashSet<TaskType>>,
-    /// Told when there may be others.
+    /// Told when there may be others, or other partitions.
     pub(super) unknown: Notify,
 }
 
@@ -46,7 +52,8 @@ impl Scope {
             wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
             sender: TaskId::generate().to_string(),
             listed: Mutex::default(),
-            parts: Mutex::default(),
+            spreads: Mutex::default(),
+            visits: Visits::default(),
         })
     }
 
@@ -57,15 +64,34 @@ impl Scope {
         Command::script(Script::Claim, part.slot, keys, 256)
     }
 
-    /// Where the tasks of a type are.
-    pub(super) fn whole(&self, task_type: &TaskType) -> Arc<Partition> {
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(part) = parts.get(task_type) {
-            return Arc::clone(part);
+    /// Where the tasks of a type are, as far as is known.
+    pub(super) fn spread(&self, task_type: &TaskType) -> Arc<Spread> {
+        if let Some(spread) = self.spreads().get(task_type) {
+            return Arc::clone(spread);
         }
-        let part = Arc::new(self.keys.whole(task_type));
-        parts.insert(task_type.clone(), Arc::clone(&part));
-        part
+        self.learn(task_type, Layout::default())
+    }
+
+    /// Remembers how a type is split.
+    pub(super) fn learn(&self, task_type: &TaskType, layout: Layout) -> Arc<Spread> {
+        let mut spreads = self.spreads();
+        if let Some(known) = spreads
+            .get(task_type)
+            .filter(|known| known.layout == layout)
+        {
+            return Arc::clone(known);
+        }
+        let spread = Arc::new(Spread::new(&self.keys, task_type, layout));
+        let known = spreads.insert(task_type.clone(), Arc::clone(&spread));
+        if known.is_some() {
+            self.unknown.notify_one();
+        }
+        spread
+    }
+
+    fn spreads(&self) -> std::sync::MutexGuard<'_, HashMap<TaskType, Arc<Spread>>> {
+        // A map is never half changed by a panic.
+        self.spreads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The command that lists a type.
@@ -112,7 +138,7 @@ impl Scope {
 
     /// What it publishes.
     pub(super) fn wake_message(&self, part: &Partition) -> String {
-        format!("{} {}", part.task_type, self.sender)
+        wake_message(part, &self.sender)
     }
 
     /// The command that tells other instances of a new type, where they would not hear of its first task.
@@ -131,19 +157,25 @@ impl Scope {
         };
         channels.insert(self.keys.wake_channel(), own);
         for task_type in types {
-            let part = self.whole(task_type);
-            let channel = Channel {
-                slot: part.slot,
-                message: task_type.as_str().as_bytes().to_vec(),
-            };
-            channels.insert(part.wake_channel(), channel);
+            for part in self.spread(task_type).all() {
+                let channel = Channel {
+                    slot: part.slot,
+                    message: wake_message(part, "").into_bytes(),
+                };
+                channels.insert(part.wake_channel(), channel);
+            }
         }
         *self.heard() = types.iter().cloned().collect();
         channels
     }
 
-    /// Wakes this instance's handlers.
-    pub(super) fn wake(&self, wakeup: Wakeup) {
+    /// Wakes this instance's handler of `part`.
+    pub(super) fn wake(&self, part: &Partition) {
+        self.visits.wake(part);
+        self.tell(Wakeup::Type(part.task_type.clone()));
+    }
+
+    fn tell(&self, wakeup: Wakeup) {
         // Without a listener there is nobody to wake.
         let _ = self.wakeups.send(wakeup);
     }
@@ -152,7 +184,10 @@ impl Scope {
     pub(super) fn listener(self: &Arc<Self>) -> Listener {
         let scope = Arc::clone(self);
         Arc::new(move |message| match message {
-            None => scope.wake(Wakeup::All),
+            None => {
+                scope.visits.wake_all();
+                scope.tell(Wakeup::All);
+            }
             Some(message) => scope.hear(message),
         })
     }
@@ -162,8 +197,9 @@ impl Scope {
         let Ok(message) = std::str::from_utf8(message) else {
             return;
         };
-        let (name, sender) = message.split_once(' ').unwrap_or((message, ""));
-        if sender == self.sender {
+        let mut words = message.split(' ');
+        let (name, sender) = (words.next().unwrap_or_default(), words.next());
+        if sender == Some(&self.sender) {
             return;
         }
         if message.is_empty() {
@@ -174,8 +210,25 @@ impl Scope {
             if self.is_cluster && !self.heard().contains(&task_type) {
                 self.unknown.notify_one();
             }
-            self.wake(Wakeup::Type(task_type));
+            // A partition that this instance does not know yet is found with the next poll.
+            let part = words.next().unwrap_or_default();
+            let spread = self.spreads().get(&task_type).cloned();
+            let parts = spread.iter().flat_map(|spread| spread.all());
+            for part in parts.filter(|known| known.name == part) {
+                self.visits.wake(part);
+            }
+            self.tell(Wakeup::Type(task_type));
         }
+    }
+}
+
+/// What wakes the handlers of a partition: type, sender, and which partition, if it is not the only one.
+fn wake_message(part: &Partition, sender: &str) -> String {
+    let (task_type, name) = (&part.task_type, &part.name);
+    match (sender, &**name) {
+        ("", "") => task_type.to_string(),
+        (sender, "") => format!("{task_type} {sender}"),
+        (sender, name) => format!("{task_type} {sender} {name}"),
     }
 }
 
@@ -191,9 +244,8 @@ mod tests {
         let mut wakeups = scope.wakeups.subscribe();
         let task_type = TaskType::new("a:b").unwrap();
         let listener = scope.listener();
-        listener(Some(
-            scope.wake_message(&scope.whole(&task_type)).as_bytes(),
-        ));
+        let part = Arc::clone(scope.spread(&task_type).single().unwrap());
+        listener(Some(scope.wake_message(&part).as_bytes()));
         listener(Some(b"not a type\xff"));
         listener(Some(b""));
         assert_eq!(wakeups.try_recv(), Err(TryRecvError::Empty));

@@ -26,6 +26,9 @@ pub(super) enum Script {
     AuditIndex,
     Bury,
     Preflight,
+    Seal,
+    Open,
+    Layout,
 }
 
 const MODEL: &str = include_str!("lua/model.lua");
@@ -35,7 +38,7 @@ const DEAD: &str = include_str!("lua/dead.lua");
 
 impl Script {
     /// Every script, so that a new connection can load them all at once.
-    pub(super) const ALL: [Self; 21] = [
+    pub(super) const ALL: [Self; 24] = [
         Self::Submit,
         Self::Claim,
         Self::Settle,
@@ -57,6 +60,9 @@ impl Script {
         Self::AuditIndex,
         Self::Bury,
         Self::Preflight,
+        Self::Seal,
+        Self::Open,
+        Self::Layout,
     ];
 
     /// The file's text: the flags in its first line, then the edge.
@@ -83,6 +89,9 @@ impl Script {
             Self::AuditIndex => include_str!("lua/audit_index.lua"),
             Self::Bury => include_str!("lua/bury.lua"),
             Self::Preflight => include_str!("lua/preflight.lua"),
+            Self::Seal => include_str!("lua/seal.lua"),
+            Self::Open => include_str!("lua/open.lua"),
+            Self::Layout => include_str!("lua/layout.lua"),
         }
     }
 
@@ -92,6 +101,7 @@ impl Script {
             Self::Claim => &[MODEL, LIMIT],
             Self::List => &[MODEL, ORDER],
             Self::Requeue | Self::Discard => &[MODEL, ORDER, DEAD],
+            Self::Layout => &[],
             _ => &[MODEL],
         }
     }

@@ -9,10 +9,10 @@ use super::keys::Partition;
 use super::record;
 use super::scope::Scope;
 use super::scripts::Script;
+use super::seek::Locks;
 use crate::error::Result;
-use crate::store::{
-    AttemptEnd, ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement, Wakeup, cut_error,
-};
+use crate::name::TaskType;
+use crate::store::{AttemptEnd, ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement, cut_error};
 use crate::task::Lock;
 
 /// A settlement as `settle.lua` takes it. The id is what is stored, which damage may have made invalid.
@@ -49,35 +49,60 @@ impl Ending {
 }
 
 /// The length of the longest beginning of `endings` that one call takes: its ids differ.
-fn one_call(endings: &[Ending]) -> usize {
+fn one_call(endings: &[&Ending]) -> usize {
     let mut ids = HashSet::with_capacity(MAX_BATCH);
     let fitting = endings.iter().take(MAX_BATCH);
     fitting.take_while(|ending| ids.insert(&ending.id)).count()
 }
 
 impl RedisStore {
-    pub(super) async fn settle_all(
+    pub(super) async fn settle_tasks(
+        &self,
+        task_type: &TaskType,
+        settlements: &[Settlement],
+    ) -> Result<Vec<SettleOutcome>> {
+        let endings: Vec<Ending> = settlements.iter().map(Ending::new).collect();
+        let ids: Vec<&[u8]> = endings.iter().map(|ending| &*ending.id).collect();
+        let settled = self
+            .seek_locks(task_type, &ids, |part, places| {
+                let own = places.iter().filter_map(|place| endings.get(*place));
+                let own: Vec<&Ending> = own.collect();
+                async move { self.settle_part(&part, &own).await }
+            })
+            .await?;
+        let lost = SettleOutcome::LockLost;
+        Ok(settled
+            .into_iter()
+            .map(|outcome| outcome.unwrap_or(lost))
+            .collect())
+    }
+
+    /// Settles tasks of one partition.
+    pub(super) async fn settle_part(
         &self,
         part: &Partition,
-        endings: Vec<Ending>,
-    ) -> Result<Vec<SettleOutcome>> {
-        let mut outcomes = Vec::with_capacity(endings.len());
-        let mut rest = endings.as_slice();
+        endings: &[&Ending],
+    ) -> Result<Locks<SettleOutcome>> {
+        let mut locks = Locks {
+            outcomes: Vec::with_capacity(endings.len()),
+            split: String::new(),
+        };
+        let mut rest = endings;
         while let Some((batch, after)) = rest.split_at_checked(one_call(rest)) {
             if batch.is_empty() {
                 break;
             }
-            self.settle_batch(part, batch, &mut outcomes).await?;
+            self.settle_batch(part, batch, &mut locks).await?;
             rest = after;
         }
-        Ok(outcomes)
+        Ok(locks)
     }
 
     async fn settle_batch(
         &self,
         part: &Partition,
-        batch: &[Ending],
-        outcomes: &mut Vec<SettleOutcome>,
+        batch: &[&Ending],
+        locks: &mut Locks<SettleOutcome>,
     ) -> Result<()> {
         let bytes = batch.iter().map(|ending| ending.end.len() + 160).sum();
         let mut command = part
@@ -93,23 +118,50 @@ impl RedisStore {
         }
         let mut fields = self.run(Lane::Main, part, command).await?;
         if fields.flag()? {
-            self.scope.wake(Wakeup::Type(part.task_type.clone()));
+            self.scope.wake(part);
         }
-        let mut own = vec![SettleOutcome::Settled; batch.len()];
+        let split = fields.text()?;
+        let mut own = vec![Some(SettleOutcome::Settled); batch.len()];
         while !fields.is_empty() {
-            *fields.place_in(&mut own)? = SettleOutcome::LockLost;
+            *fields.place_in(&mut own)? = None;
+            locks.split.clone_from(&split);
         }
-        outcomes.append(&mut own);
+        locks.outcomes.append(&mut own);
         Ok(())
     }
 
     pub(super) async fn extend_locks(
         &self,
-        part: &Partition,
+        task_type: &TaskType,
         locks: &[Lock],
         lock_for: Duration,
     ) -> Result<Vec<ExtendOutcome>> {
+        let ids: Vec<&[u8]> = locks
+            .iter()
+            .map(|lock| lock.id.as_str().as_bytes())
+            .collect();
+        let extended = self
+            .seek_locks(task_type, &ids, |part, places| {
+                let own = places.iter().filter_map(|place| locks.get(*place));
+                let own: Vec<&Lock> = own.collect();
+                async move { self.extend_part(&part, &own, lock_for).await }
+            })
+            .await?;
+        let lost = ExtendOutcome::LockLost;
+        Ok(extended
+            .into_iter()
+            .map(|outcome| outcome.unwrap_or(lost))
+            .collect())
+    }
+
+    async fn extend_part(
+        &self,
+        part: &Partition,
+        locks: &[&Lock],
+        lock_for: Duration,
+    ) -> Result<Locks<ExtendOutcome>> {
         let mut outcomes = Vec::with_capacity(locks.len());
+        let mut split = String::new();
         for batch in locks.chunks(MAX_BATCH) {
             let mut command = part
                 .script(Script::Extend, 160 * batch.len())
@@ -119,15 +171,19 @@ impl RedisStore {
                 command.push(lock.fence.to_string());
             }
             let mut fields = self.run(Lane::Extend, part, command).await?;
-            let lock_until = fields.time()?;
+            let (lock_until, told) = (fields.time()?, fields.text()?);
             for _ in batch {
                 outcomes.push(match fields.int()? {
-                    1 => ExtendOutcome::Extended(lock_until),
-                    2 => ExtendOutcome::CancelRequested(lock_until),
-                    _ => ExtendOutcome::LockLost,
+                    1 => Some(ExtendOutcome::Extended(lock_until)),
+                    2 => Some(ExtendOutcome::CancelRequested(lock_until)),
+                    _ => {
+                        split.clone_from(&told);
+                        None
+                    }
                 });
             }
         }
-        Ok(outcomes)
+        self.scope.visits.lock_ends_in(part, lock_for);
+        Ok(Locks { outcomes, split })
     }
 }

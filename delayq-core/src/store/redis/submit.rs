@@ -13,11 +13,11 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
 use super::client::{Client, Route};
-use super::flight::{Flight, Prepared};
+use super::flight::{Flight, Landing, Prepared};
 use super::road::Road;
 use super::scope::Scope;
 use crate::error::{Error, Result};
-use crate::store::{MAX_BATCH, SubmitOutcome};
+use crate::store::MAX_BATCH;
 
 /// Submits that wait to be sent; beyond it their callers wait.
 const QUEUE: usize = 1_024;
@@ -40,13 +40,13 @@ pub(super) struct Job {
 
 /// Who waits for the outcome, and how long.
 pub(super) struct Passenger {
-    reply: Option<oneshot::Sender<Vec<Result<SubmitOutcome>>>>,
+    reply: Option<oneshot::Sender<Vec<Result<Landing>>>>,
     deadline: Instant,
     pub(super) tasks: usize,
 }
 
 impl Passenger {
-    pub(super) fn answer(&mut self, outcomes: Vec<Result<SubmitOutcome>>) {
+    pub(super) fn answer(&mut self, outcomes: Vec<Result<Landing>>) {
         if let Some(reply) = self.reply.take() {
             // A caller that went away wants no answer.
             let _ = reply.send(outcomes);
@@ -54,8 +54,12 @@ impl Passenger {
     }
 
     fn fail(&mut self, error: &Error) {
-        self.answer(vec![Err(error.clone()); self.tasks]);
+        self.answer(failed(error, self.tasks));
     }
+}
+
+fn failed(error: &Error, tasks: usize) -> Vec<Result<Landing>> {
+    (0..tasks).map(|_| Err(error.clone())).collect()
 }
 
 /// The sending end of the queue.
@@ -86,7 +90,7 @@ impl Submitter {
     }
 
     /// Submits tasks, in their order; one outcome each.
-    pub(super) async fn submit(&self, tasks: Vec<Prepared>) -> Vec<Result<SubmitOutcome>> {
+    pub(super) async fn submit(&self, tasks: Vec<Prepared>) -> Vec<Result<Landing>> {
         if !self.is_cluster {
             return self.submit_to(0, tasks).await;
         }
@@ -102,7 +106,7 @@ impl Submitter {
             let submitter = self.clone();
             groups.spawn(async move { (places, submitter.submit_to(slot, tasks).await) });
         }
-        let mut outcomes = vec![Err(Error::Closed("the Redis store")); count];
+        let mut outcomes = failed(&Error::Closed("the Redis store"), count);
         while let Some(group) = groups.join_next().await {
             let (places, own) = group.unwrap_or_default();
             for (place, outcome) in places.into_iter().zip(own) {
@@ -115,7 +119,7 @@ impl Submitter {
     }
 
     /// Submits tasks that go to one server.
-    async fn submit_to(&self, slot: u16, tasks: Vec<Prepared>) -> Vec<Result<SubmitOutcome>> {
+    async fn submit_to(&self, slot: u16, tasks: Vec<Prepared>) -> Vec<Result<Landing>> {
         let count = tasks.len();
         let deadline = Instant::now() + self.scope.options.call_timeout;
         let mut answers = Vec::with_capacity(count.div_ceil(MAX_FLIGHT));
@@ -139,7 +143,7 @@ impl Submitter {
         }
         let mut outcomes = Vec::with_capacity(count);
         for (answer, count) in answers {
-            let closed = || vec![Err(Error::Closed("the Redis store")); count];
+            let closed = || failed(&Error::Closed("the Redis store"), count);
             outcomes.extend(answer.await.unwrap_or_else(|_| closed()));
         }
         outcomes
@@ -298,7 +302,7 @@ impl Passengers {
         }
     }
 
-    fn land(&mut self, outcomes: Vec<Result<SubmitOutcome>>) {
+    fn land(&mut self, outcomes: Vec<Result<Landing>>) {
         let mut outcomes = outcomes.into_iter();
         for passenger in &mut self.all {
             let own = outcomes.by_ref().take(passenger.tasks).collect();
@@ -332,9 +336,10 @@ async fn fly(jobs: Vec<Job>, road: Road, scope: Arc<Scope>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::SubmitOutcome;
     use crate::time::Timestamp;
 
-    type Answer = oneshot::Receiver<Vec<Result<SubmitOutcome>>>;
+    type Answer = oneshot::Receiver<Vec<Result<Landing>>>;
 
     fn passenger(tasks: usize) -> (Passenger, Answer) {
         let (reply, answer) = oneshot::channel();
@@ -346,11 +351,21 @@ mod tests {
         (passenger, answer)
     }
 
-    fn accepted(due: i64) -> SubmitOutcome {
-        SubmitOutcome::Accepted {
+    fn accepted(due: i64) -> Landing {
+        Landing::Here(SubmitOutcome::Accepted {
             due_at: Timestamp::from_millis(due),
             replaced: false,
-        }
+        })
+    }
+
+    /// When the tasks are due that were answered as accepted.
+    fn dues(answer: &mut Answer) -> Vec<Result<i64>> {
+        let outcomes = answer.try_recv().unwrap();
+        let due = outcomes.into_iter().map(|outcome| match outcome? {
+            Landing::Here(SubmitOutcome::Accepted { due_at, .. }) => Ok(due_at.as_millis()),
+            _ => panic!("accepted or failed"),
+        });
+        due.collect()
     }
 
     #[test]
@@ -360,9 +375,9 @@ mod tests {
         let mut passengers = Passengers { all, late: 0 };
         passengers.fail_next(&Error::Closed("a test"));
         passengers.land([1, 2, 3].map(|due| Ok(accepted(due))).into());
-        assert_eq!(to_second.try_recv(), Ok(vec![Ok(accepted(3))]));
-        let failed = vec![Err(Error::Closed("a test")); 2];
-        assert_eq!(to_first.try_recv(), Ok(failed));
+        assert_eq!(dues(&mut to_second), [Ok(3)]);
+        let failed = Err(Error::Closed("a test"));
+        assert_eq!(dues(&mut to_first), [failed.clone(), failed]);
         assert!(
             passengers.next_deadline().is_some(),
             "the second was not late"

@@ -198,6 +198,12 @@ impl Client {
             .await
     }
 
+    /// Waits for so long, with this client's clockwork: the caller's runtime may have none.
+    pub(super) async fn rest(&self, span: Duration) {
+        // Without the thread nothing is left to wait for.
+        let _ = self.runtime.spawn(tokio::time::sleep(span)).await;
+    }
+
     async fn run<T: Send + 'static>(
         &self,
         call: impl Future<Output = Result<T>> + Send + 'static,

@@ -130,6 +130,17 @@ impl Fields {
         String::from_utf8(self.bytes()?).map_err(|_| unexpected("text"))
     }
 
+    /// A text, if there is one.
+    pub(in super::super) fn optional_text(&mut self) -> Result<Option<String>> {
+        match self.0.as_slice() {
+            [Reply::Nil, ..] => {
+                self.0.next();
+                Ok(None)
+            }
+            _ => self.text().map(Some),
+        }
+    }
+
     pub(in super::super) fn id(&mut self) -> Result<TaskId> {
         let id = self.text()?;
         TaskId::new(&id).map_err(|_| Error::Corrupt {

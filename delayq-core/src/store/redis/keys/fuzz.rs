@@ -2,18 +2,36 @@
 
 use std::collections::HashSet;
 
-use delayq_fuzz::bolero::check;
+use delayq_fuzz::bolero::{check, produce};
 use delayq_fuzz::{Reach, spell, words};
 
-use super::Keyspace;
+use super::{Keyspace, Place};
 use crate::name::{Namespace, TaskType};
 
-/// Every name in Redis that belongs to a namespace and a type.
-fn keys(namespace: &Namespace, task_type: &TaskType) -> HashSet<String> {
+/// A partition: generation, number, suffix.
+type Numbers = (u8, u8, u8);
+
+/// Every name in Redis that belongs to a namespace and a partition of a type.
+fn keys(namespace: &Namespace, task_type: &TaskType, place: Numbers) -> HashSet<String> {
+    let (generation, number, suffix) = place;
+    let place = Place {
+        generation: generation.into(),
+        number: number.into(),
+        suffix: suffix.into(),
+        count: 256,
+    };
     Keyspace::new(namespace.clone())
-        .whole(task_type)
+        .partition(task_type, place)
         .keys
         .into()
+}
+
+/// Types that were never split have one partition.
+fn known((generation, number, suffix): Numbers) -> Numbers {
+    match generation {
+        0 => (0, 0, 0),
+        _ => (generation, number, suffix),
+    }
 }
 
 #[test]
@@ -26,8 +44,8 @@ fn two_names_never_share_a_key() {
     // Names are made of them; a single other character would have most inputs refused.
     let names = || (words(3), words(3));
     check!()
-        .with_generator((names(), names()))
-        .for_each(|(one, other)| {
+        .with_generator((names(), names(), produce::<[Numbers; 2]>()))
+        .for_each(|(one, other, places)| {
             let name = |(namespace, task_type): &Name| {
                 Some((
                     Namespace::new(spell(namespace, &WORDS)).ok()?,
@@ -39,11 +57,24 @@ fn two_names_never_share_a_key() {
             let (Some(one), Some(other)) = (one, other) else {
                 return;
             };
-            let (mine, theirs) = (keys(&one.0, &one.1), keys(&other.0, &other.1));
+            let places = places.map(known);
+            let mine = keys(&one.0, &one.1, places[0]);
+            let theirs = keys(&other.0, &other.1, places[1]);
             assert_eq!(mine.len(), 9);
-            assert_eq!(mine.is_disjoint(&theirs), one != other, "{one:?} {other:?}");
+            let differ = one != other || places[0] != places[1];
+            assert_eq!(
+                mine.is_disjoint(&theirs),
+                differ,
+                "{one:?} {other:?} {places:?}"
+            );
             let space = Keyspace::new(other.0);
-            for key in [space.types(), space.wake_channel(), space.probe()] {
+            let names = [
+                space.types(),
+                space.layouts(),
+                space.wake_channel(),
+                space.probe(),
+            ];
+            for key in names {
                 assert!(!mine.contains(&key), "{key}");
             }
         });

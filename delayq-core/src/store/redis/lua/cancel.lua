@@ -3,7 +3,7 @@
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 id · 2 retention, ms · 3 ends that one generation holds
 -- Returns: "ok" cancelled, "r" running and marked, the letter of its state (k dead, d done, c cancelled,
---   e expired), or "" for an id that is not known.
+--   e expired), or "" and split_of() for an id that is not known.
 local id, retention, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local now = clock()
@@ -11,7 +11,7 @@ check_all()
 local record = call('HGET', TASKS, id)
 if not record then
   local ended = remembered({ id }, retention, now)[id]
-  return ended and sub(ended, 1, 1) or ''
+  return ended and sub(ended, 1, 1) or { '', split_of() }
 end
 local place = place_of(id)
 if place == 'k' then

@@ -12,7 +12,8 @@
 --   the next time to call or -1 · the first fence, the others follow it · ids of the locked tasks · their
 --   records · those with a history {which of the locked ones, due or -1 for the record's, trail} · ended ones
 --   {id, letter: e expired, c cancelled, p poison, m missing record} · ids of records of a newer version, put
---   off by a second · the largest fence given before.
+--   off by a second · the largest fence given before · split, as split_of() tells, and "--" of one that is sealed
+--   and empty: it stays so.
 local limit, lock_for, caller_now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_expiries, retention, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local CLAIM, number, unanswered = KEYS[10], ARGV[7], ARGV[8]
@@ -27,10 +28,10 @@ local byte, VERSION_1 = string.byte, 49 -- '1'
 
 local now, _, past = clock()
 local guarded = math.min(now, caller_now)
-local meta = call('HMGET', META, 'pause', 'fence')
-local pause, high_water = tonumber(meta[1] or 0), tonumber(meta[2] or 0)
+local meta = call('HMGET', META, 'pause', 'fence', 'split')
+local pause, high_water, split = tonumber(meta[1] or 0), tonumber(meta[2] or 0), meta[3] or ''
 if pause > now then
-  return { now, past, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {}, {}, high_water }
+  return { now, past, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {}, {}, high_water, split }
 end
 
 -- Nobody has heard of these locks: their tasks are due as they were, and no attempt has begun. One that was
@@ -99,7 +100,9 @@ local function next_call()
 end
 
 if #ids == 0 then
-  return { now, past, guarded, next_call(), 0, {}, {}, {}, {}, {}, high_water }
+  local is_empty = split == '-' and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
+  split = is_empty and '--' or split
+  return { now, past, guarded, next_call(), 0, {}, {}, {}, {}, {}, high_water, split }
 end
 
 check_hash(LOCKS)
@@ -285,4 +288,5 @@ if #put_off_run > 0 then
   call('ZADD', RUNNING, unpack(put_off_run))
 end
 remember(ends, retention, most, now)
-return { now, past, guarded, next_call(), first_fence, taken_ids, taken_records, reply_trails, ended, newer, high_water }
+return { now, past, guarded, next_call(), first_fence, taken_ids, taken_records, reply_trails, ended, newer, high_water,
+  split }

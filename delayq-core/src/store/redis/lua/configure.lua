@@ -2,7 +2,7 @@
 -- Changes the settings of one type.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 most scheduled tasks; "-": no bound, "": stays as it is
--- Returns: nothing.
+-- Returns: split_of().
 local max_pending = ARGV[1]
 
 check_hash(META)
@@ -11,4 +11,4 @@ if max_pending == '-' then
 elseif max_pending ~= '' then
   call('HSET', META, 'max_pending', max_pending)
 end
-return {}
+return split_of()

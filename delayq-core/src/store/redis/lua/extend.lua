@@ -2,7 +2,7 @@
 -- Makes up to 128 locks of one type last longer, in one step. Only the present lock's fence counts.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 length of the locks from now, ms · then for each: id, fence
--- Returns: the new end of the locks, ms · then for each 0 lock lost, 1 extended, 2 extended, cancel asked for.
+-- Returns: the new end of the locks, ms · if one was lost, split_of() · then for each 0 lock lost, 1 extended, 2 extended, cancel asked for.
 local lock_for = tonumber(ARGV[1])
 local FIRST_LOCK = 2
 
@@ -14,7 +14,7 @@ end
 local locks = call('HMGET', LOCKS, unpack(ids))
 check_zset(RUNNING)
 
-local reply, run, until_text = { lock_until }, {}, text(lock_until)
+local reply, run, until_text = { lock_until, '' }, {}, text(lock_until)
 for i, id in ipairs(ids) do
   local fence, lock = ARGV[FIRST_LOCK + 2 * i - 1], locks[i] or ''
   local outcome = 0
@@ -22,6 +22,8 @@ for i, id in ipairs(ids) do
     outcome = sub(lock, -1) == '!' and 2 or 1
     run[#run + 1] = until_text
     run[#run + 1] = id
+  elseif reply[2] == '' then
+    reply[2] = split_of()
   end
   reply[#reply + 1] = outcome
 end

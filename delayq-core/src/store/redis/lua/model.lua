@@ -7,7 +7,8 @@
 --   6 trail     hash  id -> "1 <failures> <expiries> <releases> <requeues> <settled> <succeeded>\n<error>";
 --                           only for tasks with a history; error: "-" for none, else "+" and its text
 --   7 meta      hash  v (format), fence (the largest given), pause (its end, ms), gone (generation's begin, ms),
---                           tat and held_back (see limit.lua), max_pending (scheduled tasks), refused (by that)
+--                           tat and held_back (see limit.lua), max_pending (scheduled tasks), refused (by that),
+--                           split (see split_of)
 --   8 gone, 9 gone_old  hash  id -> "<d|c|e><ended, ms> <fence> <attempt> <crc>" (done, cancelled, expired)
 -- Record: 1{"s":<submitted ms>,"a":<delay ms> | "d":<due ms>[,"x":..|,"xa":..][,"h":{..}],"c":"<crc>"}\n<message>
 --
@@ -153,6 +154,12 @@ end
 
 local function first(zset)
   return tonumber(call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2])
+end
+
+-- What these keys are of their type: "" the only partition of one that was never split; else how many partitions
+-- were made with this one, once it has been made; "-" sealed: it takes no id that it does not know.
+local function split_of()
+  return call('HGET', META, 'split') or ''
 end
 
 -- "r" running, "k" dead, "s" scheduled, "?" in no index; and the time of it.

@@ -2,7 +2,7 @@
 -- Holds claims back until a time, or ends that.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 end of the pause, ms; 0: no pause · 2 wake channel · 3 wake message
--- Returns: whether a pause became shorter.
+-- Returns: whether a pause became shorter · split_of().
 local pause_until, channel, message = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 local now = clock()
@@ -17,4 +17,4 @@ if pause_until > now then
 else
   call('HDEL', META, 'pause')
 end
-return is_shorter and 1 or 0
+return { is_shorter and 1 or 0, split_of() }

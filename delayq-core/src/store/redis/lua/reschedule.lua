@@ -2,7 +2,8 @@
 -- Moves a scheduled task to another time.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 id · 2 "a" (a delay) or "d" (a time) · 3 its ms · 4 retention, ms · 5 wake channel · 6 wake message
--- Returns: whether the first due time became earlier · "ok", or the letter of its state, or "" · due, ms.
+-- Returns: whether the first due time became earlier · "ok", or the letter of its state, or "" · due, ms · with "":
+--   split_of().
 local id, kind, number, retention = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local channel, message = ARGV[5], ARGV[6]
 
@@ -11,7 +12,7 @@ check_all()
 local record = call('HGET', TASKS, id)
 if not record then
   local ended = remembered({ id }, retention, now)[id]
-  return { 0, ended and sub(ended, 1, 1) or '', 0 }
+  return { 0, ended and sub(ended, 1, 1) or '', 0, split_of() }
 end
 local place = place_of(id)
 if place == 'r' or place == 'k' then

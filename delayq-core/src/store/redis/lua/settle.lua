@@ -4,7 +4,8 @@
 -- ARGV: 1 retention, ms · 2 ends that one generation holds · 3 wake channel · 4 wake message · then for each:
 --   id, fence, end: D done, E expired, K succeeded<LF>error dead, C<LF>error dead as its record is damaged,
 --   R<ms> succeeded<LF>error retry, L<ms> succeeded<LF> release
--- Returns: whether handlers have to look earlier: for the first due time, or a place that became free · the places of those whose lock was lost, from 0.
+-- Returns: whether handlers have to look earlier: for the first due time, or a place that became free · if a lock was
+--   lost, split_of() · the places of those whose lock was lost, from 0.
 local retention, most, channel, message = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local FIRST_END = 5
 local byte, BLANK, EXCLAMATION_MARK = string.byte, 32, 33
@@ -30,7 +31,7 @@ local function was_settled(id, fence)
   return ended ~= nil and match(ended, '^%a%d+ (%d+) ') == fence
 end
 
-local reply, settled, freed, ends, deaths, dues, histories = { 0 }, {}, {}, {}, {}, {}, {}
+local reply, settled, freed, ends, deaths, dues, histories = { 0, '' }, {}, {}, {}, {}, {}, {}
 local stopped, finished = 0, 0
 local earliest
 
@@ -90,6 +91,9 @@ for i = 1, count do
   end
 end
 
+if #reply > 2 then
+  reply[2] = split_of()
+end
 if stopped == 0 then
   return reply
 end

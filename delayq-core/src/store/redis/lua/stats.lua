@@ -2,9 +2,9 @@
 -- Counts of one type.
 -- KEYS: the nine of model.lua. ARGV: none.
 -- Returns: now · scheduled · due · running · dead · first due, ms, or -1 · end of the pause, ms, or -1 ·
---   most scheduled tasks or -1 · tasks refused for that.
+--   most scheduled tasks, if new ones are taken, or -1 · tasks refused for that · split, as split_of() tells.
 local now = clock()
-local meta = call('HMGET', META, 'pause', 'max_pending', 'refused')
+local meta = call('HMGET', META, 'pause', 'max_pending', 'refused', 'split')
 local pause = tonumber(meta[1] or 0)
 return {
   now,
@@ -14,6 +14,7 @@ return {
   call('ZCARD', DEAD),
   first(DUE) or -1,
   pause > now and pause or -1,
-  tonumber(meta[2] or -1),
+  meta[4] ~= '-' and tonumber(meta[2]) or -1,
   tonumber(meta[3] or 0),
+  meta[4] or '',
 }

@@ -1,13 +1,16 @@
 #!lua
--- Accepts up to 128 tasks of one type, in one step; their ids differ. Refused when Redis is full.
+-- Accepts up to 128 tasks of one partition, in one step; their ids differ. Refused when Redis is full.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 one letter a task for a taken id (r reject, k keep, p replace) · 2 retention, ms · 3 wake channel ·
---   4 wake message · then for each task: its id, and its record behind the submit time, `"a":60000,..}\n..`
+--   4 wake message · 5 split while the partition takes ids that it does not know, see split_of() · 6 a fence that
+--   those of new tasks must exceed, or 0 · then for each task: its id, and its record behind the submit time, `"a":60000,..}\n..`
 -- Returns: whether the type was unknown · whether its first due time became earlier · outcomes, one word a
---   task: a accepted, p replaced, or x exists, y conflict and the state's letter, or f full, <scheduled>/<most> ·
---   then for each its due, ms, or 0.
+--   task: a accepted, p replaced, or x exists, y conflict and the state's letter, or f full, <scheduled>/<most>, or
+--   m to be sent to another partition, as this one is closed · then for each its due, ms, or 0; with m the largest
+--   fence given here.
 local policies, retention, channel, message = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local FIRST_TASK = 5
+local open, least_fence = ARGV[5], tonumber(ARGV[6])
+local FIRST_TASK = 7
 
 local now, rounded_up = clock()
 local ids, count = {}, (#ARGV - FIRST_TASK + 1) / 2
@@ -17,7 +20,8 @@ end
 local stored = call('HMGET', TASKS, unpack(ids))
 local ends = remembered(ids, retention, now)
 local head = first(DUE)
-local meta = call('HMGET', META, 'v', 'max_pending', 'refused')
+local meta = call('HMGET', META, 'v', 'max_pending', 'refused', 'split', 'fence')
+local is_closed, fence = (meta[4] or '') ~= open, tonumber(meta[5] or 0)
 -- How many more may be scheduled, if that is bounded.
 local most = meta[2] and tonumber(meta[2])
 local free = most and most - check_zset(DUE)
@@ -76,6 +80,8 @@ for i = 1, count do
   local outcome = 'a'
   if stored[i] or ends[id] then
     outcome = outcome_of(i, id, body)
+  elseif is_closed then
+    outcome = 'm'
   elseif free and free <= 0 then
     outcome = full()
   end
@@ -100,7 +106,7 @@ for i = 1, count do
     accepted = accepted + 1
     reply[i + 3] = due
   else
-    reply[i + 3] = 0
+    reply[i + 3] = outcome == 'm' and fence or 0
   end
 end
 reply[3] = table.concat(outcomes, ' ')
@@ -122,6 +128,9 @@ reply[2] = wake_if_earlier(earliest, head, channel, message)
 count_refused()
 if not meta[1] then
   reply[1] = call('HSETNX', META, 'v', 1)
+end
+if least_fence > fence then
+  call('HSET', META, 'fence', text(least_fence))
 end
 call('HSET', TASKS, unpack(records))
 call('ZADD', DUE, unpack(dues))

@@ -3,14 +3,15 @@
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 id · 2 the record's part between its time and its checksum · 3 the record from the new checksum on ·
 --   4 retention, ms
--- Returns: "ok", or the letter of its state, or "", or "changed" · due, ms · with "changed": the part to use.
+-- Returns: "ok", or the letter of its state, or "", or "changed" · due, ms · with "changed": the part to
+--   use, with "": split_of().
 local id, fixed, tail, retention = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 check_all()
 local record = call('HGET', TASKS, id)
 if not record then
   local ended = remembered({ id }, retention, clock())[id]
-  return { ended and sub(ended, 1, 1) or '', 0, '' }
+  return { ended and sub(ended, 1, 1) or '', 0, split_of() }
 end
 local place, due = place_of(id)
 if place == 'r' or place == 'k' then

@@ -1,0 +1,257 @@
+//! How types are split, as all instances know it: one hash for the namespace, changed by compare and set.
+//!
+//! Raising the number of partitions takes three steps, each of which anybody can do again:
+//!
+//! 1. the registry says that a new generation is being opened;
+//! 2. every partition of the older generations is sealed, then the new ones are made, with the pause of the type;
+//! 3. the registry says that it is open.
+//!
+//! Who reads a layout that is being opened does what is left of it first. A sealed partition tells whoever comes
+//! with an older layout, so nobody has to be told of a new one.
+
+use std::sync::Arc;
+
+use super::RedisStore;
+use super::client::{Command, Lane, Node, Reply};
+use super::divide;
+use super::keys::Partition;
+use super::layout::{self, Layout, MAX_GENERATIONS, MAX_PARTITIONS, Unread};
+use super::placing;
+use super::scripts::Script;
+use super::seek::MAX_LOOKS;
+use super::spread::Spread;
+use super::together::together;
+use crate::error::{Error, Result};
+use crate::name::TaskType;
+
+/// Types whose layouts are read in one step.
+const TYPES_AT_ONCE: usize = 1_000;
+
+/// A layout, and the text that it was read from: the hold for changing it.
+struct Stored {
+    text: String,
+    layout: Layout,
+}
+
+/// Settings of a type that its new partitions take over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    pause_ms: Option<u64>,
+    max_pending: Option<u64>,
+}
+
+impl Kept {
+    /// Adds those of a partition. The bound is that of the partitions which new tasks went to so far.
+    fn take_over(&mut self, other: Self, took_new: bool) {
+        self.pause_ms = self.pause_ms.max(other.pause_ms);
+        if let Some(most) = other.max_pending.filter(|_| took_new) {
+            self.max_pending = Some(self.max_pending.unwrap_or(0).saturating_add(most));
+        }
+    }
+}
+
+impl RedisStore {
+    /// How a type is split now.
+    pub(super) async fn look(&self, task_type: &TaskType) -> Result<Arc<Spread>> {
+        for _ in 0..MAX_LOOKS {
+            let stored = self.read_layout(task_type).await?;
+            if !stored.layout.is_opening {
+                return Ok(self.scope.learn(task_type, stored.layout));
+            }
+            self.finish_opening(task_type, stored).await?;
+        }
+        Err(self.unsettled(task_type))
+    }
+
+    /// Looks again after a partition has said that `known` is outdated. If it is not, a partition has been lost
+    /// with its server's data: then it is made again.
+    pub(super) async fn look_again(&self, task_type: &TaskType, known: &Spread) -> Result<()> {
+        let spread = self.look(task_type).await?;
+        if spread.layout != known.layout {
+            return Ok(());
+        }
+        tracing::error!(%task_type, layout = spread.layout.text(),
+            "a partition has lost its data or was changed by somebody else: making it again");
+        self.open_newest(&spread, Kept::default()).await
+    }
+
+    /// Raises the number of partitions of a type. Never lowers it: returns how many there are.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a number out of range, or while as many older generations as can be still drain.
+    pub(super) async fn raise(&self, task_type: &TaskType, partitions: u32) -> Result<usize> {
+        if !(1..=MAX_PARTITIONS).contains(&partitions) {
+            let reason = format!("{partitions} partitions: use 1 to {MAX_PARTITIONS}");
+            return Err(Error::InvalidInput(reason));
+        }
+        let wanted = usize::try_from(partitions).unwrap_or(1);
+        for _ in 0..MAX_LOOKS {
+            let stored = self.read_layout(task_type).await?;
+            if stored.layout.is_opening {
+                self.finish_opening(task_type, stored).await?;
+                continue;
+            }
+            let there_are = stored.layout.count();
+            if there_are >= wanted {
+                self.scope.learn(task_type, stored.layout);
+                return Ok(there_are);
+            }
+            if stored.layout.generations().len() == MAX_GENERATIONS {
+                let reason = format!(
+                    "{task_type} has been split {MAX_GENERATIONS} times, and the oldest partitions have \
+                     not drained: raise their number later"
+                );
+                return Err(Error::InvalidInput(reason));
+            }
+            let suffixes = self.suffixes(task_type, (stored.layout.next_number(), wanted));
+            let raised = stored.layout.raised(suffixes);
+            self.change_layout(task_type, &stored.text, &raised).await?;
+        }
+        Err(self.unsettled(task_type))
+    }
+
+    /// What the partitions of a new generation are named with. On one server it makes no difference.
+    fn suffixes(&self, task_type: &TaskType, (number, count): (u32, usize)) -> Vec<u32> {
+        let route = self.client.route();
+        if !route.is_cluster() {
+            return vec![0; count];
+        }
+        let nodes: Vec<usize> = self.client.servers().iter().map(address).collect();
+        let slot = |place| self.scope.keys.partition(task_type, place).slot;
+        let owner = |slot| route.node(slot).as_ref().map(address);
+        placing::suffixes(task_type, (number, count), &nodes, slot, owner)
+    }
+
+    /// Learns how these types are split, so far as that is settled: where to listen for their wake-ups.
+    pub(super) async fn learn_all(&self, types: &[TaskType]) -> Result<()> {
+        let key = self.scope.keys.layouts();
+        for types in types.chunks(TYPES_AT_ONCE) {
+            let names = types.iter().map(TaskType::as_str);
+            let ask: Vec<&str> = ["HMGET", &key].into_iter().chain(names).collect();
+            let ask = Command::read(&ask).at(self.scope.keys.slot());
+            let mut layouts = self.client.call(Lane::Main, ask).await?.fields();
+            for task_type in types {
+                let text = layouts.optional_text()?;
+                let layout = text.as_deref().map_or(Ok(Layout::default()), Layout::parse);
+                if let Ok(layout) = layout
+                    && !layout.is_opening
+                {
+                    self.scope.learn(task_type, layout);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes generations out of the layout whose partitions are all known to be sealed and empty.
+    pub(super) async fn drop_drained(&self, task_type: &TaskType, spread: &Spread) -> Result<()> {
+        let drained = spread.drained(|part| self.scope.visits.is_drained(part));
+        if drained.is_empty() {
+            return Ok(());
+        }
+        let stored = self.read_layout(task_type).await?;
+        let rest = stored.layout.without(&drained);
+        if rest != stored.layout {
+            self.change_layout(task_type, &stored.text, &rest).await?;
+        }
+        self.look(task_type).await?;
+        for part in spread
+            .all()
+            .filter(|part| self.scope.visits.is_drained(part))
+        {
+            self.scope.visits.forget(part);
+        }
+        Ok(())
+    }
+
+    async fn finish_opening(&self, task_type: &TaskType, stored: Stored) -> Result<()> {
+        let spread = Spread::new(&self.scope.keys, task_type, stored.layout);
+        let sealed = together(spread.older().map(|part| self.seal(part))).await;
+        let mut kept = Kept::default();
+        for (part, sealed) in spread.older().zip(sealed) {
+            kept.take_over(sealed?, spread.is_second_newest(part));
+        }
+        self.open_newest(&spread, kept).await?;
+        let opened = spread.layout.opened();
+        self.change_layout(task_type, &stored.text, &opened).await
+    }
+
+    async fn seal(&self, part: &Partition) -> Result<Kept> {
+        let command = part.script(Script::Seal, 0);
+        let mut fields = self.run(Lane::Main, part, command).await?;
+        let mut number = || Ok(fields.text()?.parse().ok());
+        Ok(Kept {
+            pause_ms: number()?,
+            max_pending: number()?,
+        })
+    }
+
+    /// Makes the newest partitions of a type that are not there.
+    async fn open_newest(&self, spread: &Spread, kept: Kept) -> Result<()> {
+        let text = |number: Option<u64>| number.map_or(String::new(), |number| number.to_string());
+        let open = async |(part, most): (&Arc<Partition>, Option<u64>)| {
+            let command = part
+                .script(Script::Open, 32)
+                .arg(&part.open)
+                .arg(text(kept.pause_ms))
+                .arg(text(most));
+            self.run(Lane::Main, part, command).await.map(drop)
+        };
+        let shares = divide::bounds(kept.max_pending, spread.newest().count());
+        let opened = together(spread.newest().zip(shares).map(open)).await;
+        opened.into_iter().collect()
+    }
+
+    async fn read_layout(&self, task_type: &TaskType) -> Result<Stored> {
+        let key = self.scope.keys.layouts();
+        let ask = Command::read(&["HGET", &key, task_type.as_str()]).at(self.scope.keys.slot());
+        let reply = self.client.call(Lane::Main, ask).await?;
+        if reply == Reply::Nil {
+            return Ok(Stored {
+                text: String::new(),
+                layout: Layout::default(),
+            });
+        }
+        let text = reply.fields().text()?;
+        let layout = Layout::parse(&text).map_err(|unread| {
+            let field = format!("{key}, field {task_type}");
+            match unread {
+                Unread::Damaged => Error::Corrupt {
+                    key: field,
+                    detail: format!("{text:?} does not say how the type is split"),
+                },
+                Unread::Newer(found) => Error::Incompatible {
+                    what: field,
+                    found,
+                    supported: layout::VERSION,
+                },
+            }
+        })?;
+        Ok(Stored { text, layout })
+    }
+
+    /// Changes the layout of a type if it is still what was read; else somebody else has changed it.
+    async fn change_layout(&self, task_type: &TaskType, read: &str, layout: &Layout) -> Result<()> {
+        let (key, slot) = (self.scope.keys.layouts(), self.scope.keys.slot());
+        let text = layout.text();
+        let command = Command::script(Script::Layout, slot, [key].iter(), 256)
+            .arg(task_type.as_str())
+            .arg(read)
+            .arg(&text);
+        if self
+            .client
+            .call(Lane::Main, command)
+            .await?
+            .fields()
+            .flag()?
+        {
+            tracing::info!(%task_type, layout = text, "the partitions of a type have changed");
+        }
+        Ok(())
+    }
+}
+
+/// A number of its own for each node that is there at the same time.
+fn address(node: &Arc<Node>) -> usize {
+    Arc::as_ptr(node).addr()
+}

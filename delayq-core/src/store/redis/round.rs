@@ -1,0 +1,214 @@
+//! The claim of a split type: a round over those of its partitions that are due.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::RedisStore;
+use super::claim::Visited;
+use super::divide;
+use super::keys::Partition;
+use super::merge::Merged;
+use super::seek::MAX_LOOKS;
+use super::spread::Spread;
+use super::together::together;
+use crate::error::{Error, Result};
+use crate::fleet::FleetLimits;
+use crate::name::TaskType;
+use crate::store::{ClaimRequest, Claimed, MAX_BATCH};
+
+/// What a sealed partition that is empty says of itself.
+const DRAINED: &str = "--";
+
+/// A visit of one partition.
+struct Visit {
+    part: Arc<Partition>,
+    /// How many tasks it might take.
+    share: usize,
+    fleet: FleetLimits,
+    known_fence: u64,
+    outcome: Result<Visited>,
+}
+
+/// What came of a claim, and whether it was made by an outdated layout.
+struct Found {
+    claimed: Claimed,
+    is_outdated: bool,
+}
+
+impl RedisStore {
+    pub(super) async fn claim_tasks(
+        &self,
+        task_type: &TaskType,
+        request: &ClaimRequest,
+    ) -> Result<Claimed> {
+        for _ in 0..MAX_LOOKS {
+            let spread = self.scope.spread(task_type);
+            let Found {
+                mut claimed,
+                is_outdated,
+            } = match spread.single() {
+                Some(part) => self.claim_single(part, request).await?,
+                None => self.claim_round(task_type, &spread, request).await?,
+            };
+            if !is_outdated {
+                return Ok(claimed);
+            }
+            let looked = self.look_again(task_type, &spread).await;
+            if !claimed.tasks.is_empty() || !claimed.ended.is_empty() {
+                // What was taken is handed out, whatever else there is.
+                claimed.next_due = Some(claimed.now);
+                return Ok(claimed);
+            }
+            looked?;
+        }
+        Err(self.unsettled(task_type))
+    }
+
+    async fn claim_single(&self, part: &Partition, request: &ClaimRequest) -> Result<Found> {
+        let visited = self.claim_part(part, request).await?;
+        let is_outdated = visited.split != part.open;
+        if is_outdated {
+            let given = visited.claimed.tasks.iter().map(|task| task.lock.fence);
+            let top = given.chain([visited.claimed.high_water]).max();
+            self.scope.visits.top(&part.task_type, top.unwrap_or(0));
+        }
+        Ok(Found {
+            claimed: visited.claimed,
+            is_outdated,
+        })
+    }
+
+    /// Visits the partitions that are due, at the same time: each may take its share of the limit, and those that
+    /// have more what the others leave. Nothing is found only where every partition has been looked at.
+    async fn claim_round(
+        &self,
+        task_type: &TaskType,
+        spread: &Spread,
+        request: &ClaimRequest,
+    ) -> Result<Found> {
+        let limit = request.limit.min(MAX_BATCH);
+        let fleet = divide::limits(request.fleet, task_type, spread.all().count())?;
+        let visits = &self.scope.visits;
+        let start = Instant::now();
+        let mut merged = Merged::new(start);
+        let all = spread.all().cloned().zip(fleet);
+        let (mut due, mut others) = visits.due(all.collect(), start);
+        let (mut sent, mut failed, mut is_outdated) = (start, None, false);
+        loop {
+            let left = limit.saturating_sub(merged.taken());
+            // One that may take nothing says at least when to come again.
+            let most = if left == 0 { due.len() } else { left };
+            let wave: Vec<_> = due.drain(..due.len().min(most)).collect();
+            for visit in self.visit(wave, left, sent, request).await {
+                match visit.outcome {
+                    Ok(Visited { claimed, split }) => {
+                        is_outdated |= split != visit.part.open && spread.is_newest(&visit.part);
+                        let is_full = claimed.tasks.len() + claimed.ended.len() >= visit.share;
+                        if left > 0 && is_full && claimed.next_in() == Some(Duration::ZERO) {
+                            due.push((visit.part, visit.fleet));
+                        }
+                        merged.add(claimed, visit.known_fence);
+                    }
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+            }
+            sent = Instant::now();
+            let is_late = sent.duration_since(start) > self.scope.options.call_timeout;
+            if due.is_empty() && merged.taken() == 0 {
+                due.append(&mut others);
+            }
+            if due.is_empty() || (limit > 0 && merged.taken() >= limit) || is_late {
+                break;
+            }
+        }
+        if let Err(error) = self.drop_drained(task_type, spread).await {
+            tracing::debug!(%task_type, %error, "cannot take drained partitions out of the layout yet");
+        }
+        let claimed = merged.finish(task_type, spread, visits);
+        let no_answer = || failed.unwrap_or_else(|| self.unsettled(task_type));
+        Ok(Found {
+            claimed: claimed.ok_or_else(no_answer)?,
+            is_outdated,
+        })
+    }
+
+    /// Visits partitions at the same time.
+    async fn visit(
+        &self,
+        parts: Vec<(Arc<Partition>, FleetLimits)>,
+        left: usize,
+        sent: Instant,
+        request: &ClaimRequest,
+    ) -> Vec<Visit> {
+        let (answered, _) = watch::channel(false);
+        let count = parts.len();
+        let visits = parts.into_iter().enumerate().map(|(at, (part, fleet))| {
+            let own = ClaimRequest {
+                // The first ones get what cannot be divided.
+                limit: left / count + usize::from(at < left % count),
+                fleet,
+                ..request.clone()
+            };
+            self.visit_one(part, own, sent, &answered)
+        });
+        together(visits).await
+    }
+
+    async fn visit_one(
+        &self,
+        part: Arc<Partition>,
+        request: ClaimRequest,
+        sent: Instant,
+        answered: &watch::Sender<bool>,
+    ) -> Visit {
+        let visits = &self.scope.visits;
+        let begun = visits.begin(&part);
+        let patience = async {
+            if !begun.is_in_trouble {
+                // The sender outlives this.
+                let _ = answered.subscribe().wait_for(|answered| *answered).await;
+            }
+            self.client.rest(begun.patience).await;
+        };
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.claim_part(&part, &request) => outcome,
+            () = patience => Err(self.slower(begun.patience)),
+        };
+        let task_type = &part.task_type;
+        match &outcome {
+            Ok(Visited { claimed, split }) => {
+                answered.send_replace(true);
+                if visits.answered(&part, (begun.known_fence, sent), claimed) {
+                    tracing::info!(%task_type, partition = part.name, "the partition answers again");
+                }
+                if split == DRAINED {
+                    visits.drained(&part);
+                }
+            }
+            Err(error) => {
+                if visits.failed(&part, self.scope.options.call_timeout) {
+                    tracing::warn!(%task_type, partition = part.name, %error,
+                        "claims from a partition fail; going on with the others");
+                }
+            }
+        }
+        Visit {
+            part,
+            share: request.limit,
+            fleet: request.fleet,
+            known_fence: begun.known_fence,
+            outcome,
+        }
+    }
+
+    /// The error of a claim that others have overtaken: what it took is given back by the next one.
+    fn slower(&self, patience: Duration) -> Error {
+        Error::Indeterminate {
+            store: self.client.place().to_string(),
+            detail: format!("no answer within {patience:?} of those of other partitions"),
+        }
+    }
+}
