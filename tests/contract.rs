@@ -4,6 +4,7 @@ mod memory {
     use delayq_tests::stores::Memory;
 
     delayq_tests::contract_suite!(Memory::default());
+    delayq_tests::limit_suite!(Memory::default());
     delayq_tests::clock_suite!(Memory::default());
 }
 
@@ -11,15 +12,32 @@ mod on_sqlite {
     use delayq_tests::stores::Sqlite;
 
     delayq_tests::contract_suite!(Sqlite::default());
+    delayq_tests::limit_suite!(Sqlite::default());
     delayq_tests::shared_suite!(Sqlite::default());
     delayq_tests::damage_suite!(Sqlite::default());
     delayq_tests::clock_suite!(Sqlite::default());
+}
+
+mod on_split_redis {
+    use delayq_tests::stores::{Redis, Split};
+
+    delayq_tests::contract_suite!(Split(Redis));
+    delayq_tests::shared_suite!(Split(Redis));
+    delayq_tests::damage_suite!(Split(Redis));
+}
+
+mod on_a_split_cluster {
+    use delayq_tests::stores::{RedisCluster, Split};
+
+    delayq_tests::contract_suite!(Split(RedisCluster));
+    delayq_tests::shared_suite!(Split(RedisCluster));
 }
 
 mod on_redis {
     use delayq_tests::stores::Redis;
 
     delayq_tests::contract_suite!(Redis);
+    delayq_tests::limit_suite!(Redis);
     delayq_tests::shared_suite!(Redis);
     delayq_tests::damage_suite!(Redis);
 }
@@ -28,6 +46,7 @@ mod on_a_cluster {
     use delayq_tests::stores::RedisCluster;
 
     delayq_tests::contract_suite!(RedisCluster);
+    delayq_tests::limit_suite!(RedisCluster);
     delayq_tests::shared_suite!(RedisCluster);
 }
 
@@ -35,6 +54,7 @@ mod on_replicated_redis {
     use delayq_tests::stores::ReplicatedRedis;
 
     delayq_tests::contract_suite!(ReplicatedRedis);
+    delayq_tests::limit_suite!(ReplicatedRedis);
     delayq_tests::shared_suite!(ReplicatedRedis);
 }
 

@@ -25,6 +25,10 @@ impl<H: Damageable> super::StoreUnderTest for Shared<H> {
     async fn advance(&self, span: Duration) {
         self.0.advance(span).await;
     }
+
+    fn is_split(&self) -> bool {
+        self.0.is_split()
+    }
 }
 
 /// The harness, also held by the test that damages its data.

@@ -160,6 +160,12 @@ pub async fn expired_tasks_do_not_hold_up_those_behind_them(rig: &Rig) {
     let mut request = rig.request().await;
     request.limit = 2;
     let first = rig.claim_as(&request).await;
+    if rig.is_split() {
+        let second = rig.claim_as(&request).await;
+        let ended = first.ended.len() + second.ended.len();
+        assert_eq!((ended, first.tasks.len() + second.tasks.len()), (3, 1));
+        return;
+    }
     assert_eq!((first.tasks.len(), first.ended.len()), (0, 2));
     assert!(first.next_due.is_some_and(|due_at| due_at <= first.now));
     let second = rig.claim_as(&request).await;

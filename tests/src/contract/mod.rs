@@ -24,7 +24,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! [`contract_suite!`](crate::contract_suite) is for every store; a store whose data other processes
+//! [`contract_suite!`](crate::contract_suite) is for every store; one that sees a whole type at once adds
+//! [`limit_suite!`](crate::limit_suite), a store whose data other processes
 //! can open adds [`shared_suite!`](crate::shared_suite), one whose data a test can damage
 //! [`damage_suite!`](crate::damage_suite), and one on a clock that can be set
 //! [`clock_suite!`](crate::clock_suite). Each test has a namespace of its own and ends with an audit.
@@ -78,6 +79,12 @@ pub trait StoreUnderTest: Send + Sync + 'static {
 
     /// Lets `span` pass on the stores' clock: moves a virtual one, or waits.
     async fn advance(&self, span: Duration);
+
+    /// Whether the types of these stores are split, so that a claim is a step for each partition: tasks are in order
+    /// within a partition, and bounds are divided among them.
+    fn is_split(&self) -> bool {
+        false
+    }
 }
 
 /// What can be done to the stored data of one task, behind the store's back.
@@ -153,18 +160,6 @@ sentences! {
         equal_ids_in_one_batch_are_judged_in_order,
         the_same_id_in_two_types_is_two_tasks,
     ]
-    bound: [
-        tasks_beyond_the_bound_are_refused_and_counted,
-        a_place_below_the_bound_is_free_for_the_next_task,
-        a_batch_is_accepted_up_to_the_bound,
-        an_id_that_is_taken_is_not_refused_by_the_bound,
-        an_ended_task_is_known_though_its_type_is_full,
-        what_comes_back_is_not_refused_by_the_bound,
-        a_bound_can_be_raised_and_lifted,
-        a_bound_of_nothing_closes_a_type_for_new_tasks,
-        a_bound_concerns_one_type_and_lists_none,
-        submits_at_the_same_time_keep_the_bound,
-    ]
     duplicate: [
         the_same_request_is_known_in_every_state,
         the_same_request_is_known_even_if_it_would_replace,
@@ -207,24 +202,6 @@ sentences! {
         a_caller_far_ahead_of_the_store_starts_nothing_early,
         locks_live_on_the_stores_clock_alone,
         an_expiry_is_not_judged_by_a_store_clock_far_ahead,
-    ]
-    fleet: [
-        no_more_tasks_run_than_the_fleets_limit,
-        every_way_to_end_an_attempt_frees_its_place,
-        a_lock_that_is_taken_over_keeps_its_place,
-        a_claim_without_a_free_place_waits_for_the_first_lock_to_end,
-        a_claim_without_a_free_place_still_names_what_is_due_later,
-        a_poison_task_leaves_its_place_to_another,
-        each_claimer_keeps_to_its_own_limits,
-        the_limits_of_one_type_leave_others_alone,
-        claims_at_the_same_time_keep_the_fleets_limit,
-        a_rate_starts_its_burst_and_then_nothing,
-        a_rate_starts_one_task_each_interval,
-        starts_that_nobody_used_gather_up_to_the_burst,
-        a_lock_that_is_taken_over_is_a_start,
-        a_task_that_is_ended_unstarted_is_no_start,
-        another_rate_is_kept_from_its_first_claim_on,
-        both_limits_hold_together,
     ]
     lock: [
         a_task_is_claimed_again_only_after_its_lock_has_expired,
@@ -369,7 +346,6 @@ sentences! {
         requeueing_wakes,
         resuming_wakes,
         shortening_a_pause_wakes,
-        freeing_a_place_that_a_claim_had_missed_wakes,
     ]
     data: [
         a_message_of_every_byte_comes_back_as_sent,
@@ -399,6 +375,46 @@ sentences! {
         a_settled_task_is_not_run_again,
         an_ended_task_leaves_nothing_behind_after_its_retention,
         a_busy_type_does_not_hide_another,
+    ]
+}
+
+sentences! {
+    ($)
+    /// Limits of a whole type, to the task: for stores whose types are not split, each of which a claim or a submit
+    /// sees at once.
+    limit_suite on Rig
+    bound: [
+        tasks_beyond_the_bound_are_refused_and_counted,
+        a_place_below_the_bound_is_free_for_the_next_task,
+        a_batch_is_accepted_up_to_the_bound,
+        an_id_that_is_taken_is_not_refused_by_the_bound,
+        an_ended_task_is_known_though_its_type_is_full,
+        what_comes_back_is_not_refused_by_the_bound,
+        a_bound_can_be_raised_and_lifted,
+        a_bound_of_nothing_closes_a_type_for_new_tasks,
+        a_bound_concerns_one_type_and_lists_none,
+        submits_at_the_same_time_keep_the_bound,
+    ]
+    fleet: [
+        no_more_tasks_run_than_the_fleets_limit,
+        every_way_to_end_an_attempt_frees_its_place,
+        a_lock_that_is_taken_over_keeps_its_place,
+        a_claim_without_a_free_place_waits_for_the_first_lock_to_end,
+        a_claim_without_a_free_place_still_names_what_is_due_later,
+        a_poison_task_leaves_its_place_to_another,
+        each_claimer_keeps_to_its_own_limits,
+        the_limits_of_one_type_leave_others_alone,
+        claims_at_the_same_time_keep_the_fleets_limit,
+        a_rate_starts_its_burst_and_then_nothing,
+        a_rate_starts_one_task_each_interval,
+        starts_that_nobody_used_gather_up_to_the_burst,
+        a_lock_that_is_taken_over_is_a_start,
+        a_task_that_is_ended_unstarted_is_no_start,
+        another_rate_is_kept_from_its_first_claim_on,
+        both_limits_hold_together,
+    ]
+    wakeup: [
+        freeing_a_place_that_a_claim_had_missed_wakes,
     ]
 }
 

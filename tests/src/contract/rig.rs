@@ -128,6 +128,11 @@ impl Rig {
         }
     }
 
+    /// Whether a claim is a step for each of several partitions.
+    pub(super) fn is_split(&self) -> bool {
+        self.harness.is_split()
+    }
+
     pub(super) fn options(&self) -> &StoreOptions {
         &self.options
     }

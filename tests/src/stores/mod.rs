@@ -9,9 +9,11 @@
 mod beyond;
 mod memory;
 mod redis;
+mod split;
 mod sqlite;
 
 pub use beyond::{RedisCluster, ReplicatedRedis};
 pub use memory::Memory;
 pub use redis::{Redis, RestrictedRedis};
+pub use split::Split;
 pub use sqlite::Sqlite;

@@ -37,7 +37,8 @@ impl Damageable for Redis {
         damage: Damage,
     ) {
         let url = RedisServer::shared().url();
-        do_damage(&url, options, (task_type, id), damage).await;
+        let tag = format!("{}/{task_type}", options.namespace);
+        do_damage(&url, [tag], id, damage).await;
     }
 }
 
@@ -78,20 +79,30 @@ impl Damageable for RestrictedRedis {
         damage: Damage,
     ) {
         let url = redis_user::url(Self::server(), "admin");
-        do_damage(&url, options, (task_type, id), damage).await;
+        let tag = format!("{}/{task_type}", options.namespace);
+        do_damage(&url, [tag], id, damage).await;
     }
 }
 
-async fn do_damage(
+/// Damages the task where it is among the partitions whose keys have these hash tags.
+pub(super) async fn do_damage(
     url: &str,
-    options: &StoreOptions,
-    (task_type, id): (&TaskType, &TaskId),
+    tags: impl IntoIterator<Item = String>,
+    id: &TaskId,
     damage: Damage,
 ) {
     let client = ::redis::Client::open(url).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-    let tag = format!("delayq:{{{}/{task_type}}}", options.namespace);
-    let (tasks, due) = (format!("{tag}:tasks"), format!("{tag}:due"));
+    let mut stem = None;
+    for tag in tags {
+        let mut ask = ::redis::cmd("HEXISTS");
+        ask.arg(format!("delayq:{{{tag}}}:tasks")).arg(id.as_str());
+        if ask.query_async(&mut connection).await.unwrap() {
+            stem = Some(format!("delayq:{{{tag}}}"));
+        }
+    }
+    let stem = stem.unwrap();
+    let (tasks, due) = (format!("{stem}:tasks"), format!("{stem}:due"));
     let (command, key) = match damage {
         Damage::Message => ("HGET", &tasks),
         Damage::Record => ("HDEL", &tasks),

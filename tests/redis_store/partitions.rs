@@ -1,0 +1,461 @@
+//! Types that are split: how their layout is stored, raised while others use it, and dropped when it has drained.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::store::{
+    AttemptEnd, CancelOutcome, ChangeOutcome, RedisStore, SettleOutcome, Settlement, StoreOptions,
+    SubmitOutcome, TypeSettings,
+};
+use delayq_core::{Error, FleetLimits, Rate, Store, TaskState, When};
+use delayq_tests::redis_server::{Persistence, RedisServer};
+use redis::aio::MultiplexedConnection;
+
+use super::{TYPE, accept, claim, id, job, open, options, raw, request, run, submit, task_type};
+
+const LATER: Duration = Duration::from_mins(9);
+
+async fn split(store: &RedisStore, partitions: u32) {
+    let settings = TypeSettings::default().partitions(partitions);
+    store.configure_type(&task_type(), &settings).await.unwrap();
+}
+
+async fn layout(redis: &mut MultiplexedConnection) -> String {
+    let layout: Option<String> =
+        run(redis, &format!("HGET delayq:{{default}}:layouts {TYPE}")).await;
+    layout.unwrap_or_default()
+}
+
+/// The key of a partition of the usual type that holds `part`.
+fn key(place: &str, part: &str) -> String {
+    format!("delayq:{{default/{TYPE}/{place}}}:{part}")
+}
+
+/// Stores that forget ended tasks at once.
+async fn forgetful(server: &RedisServer) -> Arc<RedisStore> {
+    let options = StoreOptions {
+        retention: Duration::ZERO,
+        ..options()
+    };
+    RedisStore::connect(&server.url(), options).await.unwrap()
+}
+
+async fn state(store: &RedisStore, name: &str) -> Option<TaskState> {
+    let found = store.find(&task_type(), &id(name)).await.unwrap();
+    found.map(|info| info.state)
+}
+
+/// Settles everything that is due as done; returns the ids.
+async fn work_off(store: &RedisStore) -> BTreeSet<String> {
+    let mut done = BTreeSet::new();
+    loop {
+        let claimed = claim(store).await.unwrap();
+        if claimed.tasks.is_empty() {
+            return done;
+        }
+        let ends = claimed.tasks.into_iter().map(|task| {
+            assert!(
+                done.insert(task.lock.id.to_string()),
+                "{} twice",
+                task.lock.id
+            );
+            let (lock, end) = (task.lock, AttemptEnd::Done);
+            Settlement { lock, end }
+        });
+        let outcomes = store.settle(&task_type(), ends.collect()).await.unwrap();
+        assert!(
+            outcomes
+                .iter()
+                .all(|outcome| *outcome == SettleOutcome::Settled)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_type_that_is_never_split_has_no_layout() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    split(&store, 1).await;
+    accept(&store, job("1")).await;
+    claim(&store).await.unwrap();
+    let mut redis = raw(&server).await;
+    assert_eq!(layout(&mut redis).await, "");
+    let split: Option<String> =
+        run(&mut redis, &format!("HGET {} split", super::key("meta"))).await;
+    assert_eq!(split, None);
+}
+
+#[tokio::test]
+async fn tasks_are_stored_in_the_partition_of_their_id() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    split(&store, 8).await;
+    for (name, number) in [("order-42", 6), ("order-43", 0), ("a", 3)] {
+        accept(&store, job(name).after(LATER)).await;
+        let tasks = key(&format!("1.{number}"), "tasks");
+        let found: bool = run(&mut raw(&server).await, &format!("HEXISTS {tasks} {name}")).await;
+        assert!(found, "{name} in {tasks}");
+    }
+    let meta: Vec<String> = run(
+        &mut raw(&server).await,
+        &format!("HMGET {} v split", key("1.7", "meta")),
+    )
+    .await;
+    assert_eq!(meta, ["1", "8"]);
+}
+
+#[tokio::test]
+async fn a_generation_is_dropped_once_nothing_of_it_is_left() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = forgetful(&server).await;
+    let mut redis = raw(&server).await;
+    accept(&store, job("old")).await;
+    split(&store, 2).await;
+    assert_eq!(layout(&mut redis).await, "1 0:1 1:2");
+    accept(&store, job("new")).await;
+    let expected = ["new", "old"].map(str::to_owned);
+    assert_eq!(work_off(&store).await, BTreeSet::from(expected));
+    claim(&store).await.unwrap();
+    assert_eq!(layout(&mut redis).await, "1 1:2");
+    // What stays of it turns away those who have not heard.
+    let mut keys: Vec<String> = run(&mut redis, &format!("KEYS delayq:{{default/{TYPE}}}:*")).await;
+    // What a claim took is known for as long as its locks would last.
+    keys.retain(|key| !key.contains(":claim:"));
+    assert_eq!(keys, [super::key("meta")]);
+    split(&store, 3).await;
+    assert_eq!(layout(&mut redis).await, "1 1:2 2:3");
+    claim(&store).await.unwrap();
+    claim(&store).await.unwrap();
+    assert_eq!(layout(&mut redis).await, "1 2:3");
+}
+
+#[tokio::test]
+async fn the_number_is_never_lowered() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    split(&store, 4).await;
+    split(&store, 2).await;
+    split(&store, 4).await;
+    assert_eq!(layout(&mut raw(&server).await).await, "1 0:1 1:4");
+    for bad in [0, 257] {
+        let settings = TypeSettings::default().partitions(bad);
+        let refused = store.configure_type(&task_type(), &settings).await;
+        assert!(
+            matches!(refused, Err(Error::InvalidInput(_))),
+            "{refused:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn who_knows_only_the_old_layout_loses_and_doubles_nothing() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let (here, sleeper) = (open(&server).await, open(&server).await);
+    accept(&sleeper, job("old").after(LATER)).await;
+    split(&here, 2).await;
+    split(&here, 8).await;
+    // It knows the first generation alone, in which the old task is, and which is closed for the new one.
+    let again = submit(&sleeper, job("old").after(LATER)).await;
+    let state_before = TaskState::Scheduled;
+    assert_eq!(
+        again,
+        Ok(SubmitOutcome::AlreadyExists {
+            state: state_before
+        })
+    );
+    accept(&here, job("new").after(LATER)).await;
+    assert_eq!(state(&sleeper, "new").await, Some(TaskState::Scheduled));
+    let again = submit(&sleeper, job("new").after(LATER)).await;
+    assert_eq!(
+        again,
+        Ok(SubmitOutcome::AlreadyExists {
+            state: state_before
+        })
+    );
+    accept(&sleeper, job("newer").after(LATER)).await;
+    for name in ["old", "new", "newer"] {
+        assert_eq!(
+            state(&here, name).await,
+            Some(TaskState::Scheduled),
+            "{name}"
+        );
+    }
+    let stats = sleeper.stats(&task_type()).await.unwrap();
+    assert_eq!(stats.scheduled, 3);
+    for name in ["old", "new"] {
+        let cancelled = here.cancel(&task_type(), &id(name)).await;
+        assert_eq!(cancelled, Ok(CancelOutcome::Cancelled), "{name}");
+    }
+    let moved = here
+        .reschedule(&task_type(), &id("newer"), When::After(Duration::ZERO))
+        .await;
+    assert!(
+        matches!(moved, Ok(ChangeOutcome::Changed { .. })),
+        "{moved:?}"
+    );
+    assert_eq!(
+        work_off(&sleeper).await,
+        BTreeSet::from(["newer".to_owned()])
+    );
+}
+
+/// One sleeper for each edge: the first thing it does after the raise is that edge.
+#[tokio::test]
+async fn every_edge_of_a_sleeper_finds_the_new_partitions() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let here = open(&server).await;
+    let sleeper = async || {
+        let sleeper = open(&server).await;
+        assert_eq!(state(&sleeper, "unknown").await, None);
+        sleeper
+    };
+    let mut sleepers = Vec::new();
+    for _ in 0..9 {
+        sleepers.push(sleeper().await);
+    }
+    let mut next = || sleepers.pop().unwrap();
+    split(&here, 3).await;
+    accept(&here, job("1").after(LATER)).await;
+    accept(&here, job("due")).await;
+    let task_type = task_type();
+    assert_eq!(next().stats(&task_type).await.unwrap().scheduled, 2);
+    let listed = next()
+        .list(&task_type, TaskState::Scheduled, None, 9)
+        .await
+        .unwrap();
+    assert_eq!(listed.tasks.len(), 2);
+    let updated = next().update(&task_type, &id("1"), b"new".to_vec()).await;
+    assert!(
+        matches!(updated, Ok(ChangeOutcome::Changed { .. })),
+        "{updated:?}"
+    );
+    let lock = claim(&next()).await.unwrap().tasks.pop().unwrap().lock;
+    let extended = next()
+        .extend(&task_type, vec![lock.clone()], LATER)
+        .await
+        .unwrap();
+    assert!(matches!(
+        extended[0],
+        delayq_core::store::ExtendOutcome::Extended(_)
+    ));
+    let end = AttemptEnd::Done;
+    let settled = next()
+        .settle(&task_type, vec![Settlement { lock, end }])
+        .await;
+    assert_eq!(settled, Ok(vec![SettleOutcome::Settled]));
+    let cancelled = next().cancel(&task_type, &id("1")).await;
+    assert_eq!(cancelled, Ok(CancelOutcome::Cancelled));
+    next().pause(&task_type, None).await.unwrap();
+    accept(&here, job("paused")).await;
+    assert_eq!(claim(&here).await.unwrap().tasks, []);
+    next().resume(&task_type).await.unwrap();
+    assert_eq!(claim(&here).await.unwrap().tasks.len(), 1);
+}
+
+#[tokio::test]
+async fn new_partitions_take_over_the_pause_and_the_bound() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    store.pause(&task_type(), None).await.unwrap();
+    let bound = TypeSettings::default().max_pending(Some(10)).partitions(2);
+    store.configure_type(&task_type(), &bound).await.unwrap();
+    split(&store, 4).await;
+    let stats = store.stats(&task_type()).await.unwrap();
+    assert!(stats.paused_until.is_some());
+    assert_eq!(stats.max_pending, Some(10));
+    for n in 0..40 {
+        let _ = submit(&store, job(&n.to_string())).await;
+    }
+    let stats = store.stats(&task_type()).await.unwrap();
+    assert_eq!((stats.scheduled, stats.refused), (10, 30));
+    assert_eq!(claim(&store).await.unwrap().tasks, []);
+    store.resume(&task_type()).await.unwrap();
+    assert_eq!(work_off(&store).await.len(), 10);
+}
+
+#[tokio::test]
+async fn the_fleets_limits_are_divided() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    split(&store, 2).await;
+    for n in 0..40 {
+        accept(&store, job(&n.to_string())).await;
+    }
+    let mut limited = request();
+    limited.fleet = FleetLimits {
+        concurrency: Some(6),
+        rate: Some(Rate::per_hour(1).with_burst(10)),
+    };
+    // The first partition of all is drained and dropped by this claim; it counts until then.
+    claim_none(&store).await;
+    let first = store.claim(&task_type(), &limited).await.unwrap().tasks;
+    assert_eq!(first.len(), 6);
+    let ends = first.into_iter().map(|task| Settlement {
+        lock: task.lock,
+        end: AttemptEnd::Done,
+    });
+    store.settle(&task_type(), ends.collect()).await.unwrap();
+    assert_eq!(
+        store
+            .claim(&task_type(), &limited)
+            .await
+            .unwrap()
+            .tasks
+            .len(),
+        4
+    );
+    limited.fleet.concurrency = Some(1);
+    let refused = store.claim(&task_type(), &limited).await.unwrap_err();
+    assert!(matches!(refused, Error::InvalidInput(_)), "{refused:?}");
+}
+
+async fn claim_none(store: &RedisStore) {
+    let mut none = request();
+    none.limit = 0;
+    store.claim(&task_type(), &none).await.unwrap();
+}
+
+/// What a process that crashed while it raised the number has left behind: after each step, before the next.
+#[tokio::test]
+async fn a_raise_that_a_crash_has_cut_short_is_finished_by_whoever_comes() {
+    let steps: [&[&str]; 4] = [
+        &[],
+        &["HSET delayq:{default/order.cancel/1.0}:meta v 1 split -"],
+        &[
+            "HSET delayq:{default/order.cancel/1.0}:meta v 1 split -",
+            "HSET delayq:{default/order.cancel/1.1}:meta v 1 split -",
+        ],
+        &[
+            "HSET delayq:{default/order.cancel/1.0}:meta v 1 split -",
+            "HSET delayq:{default/order.cancel/1.1}:meta v 1 split -",
+            "HSET delayq:{default/order.cancel/2.2}:meta v 1 split 4",
+        ],
+    ];
+    for (at, done) in steps.into_iter().enumerate() {
+        let server = RedisServer::start(Persistence::None, &[]);
+        let (here, sleeper) = (forgetful(&server).await, forgetful(&server).await);
+        split(&here, 2).await;
+        claim_none(&here).await;
+        for n in 0..20 {
+            accept(&sleeper, job(&n.to_string())).await;
+        }
+        let mut redis = raw(&server).await;
+        let begun = "1 1:2 2:4 +";
+        let mut write = redis::cmd("HSET");
+        write.arg("delayq:{default}:layouts").arg(TYPE).arg(begun);
+        write.exec_async(&mut redis).await.unwrap();
+        for step in done {
+            run::<i64>(&mut redis, step).await;
+        }
+        // The sleeper finds closed partitions, or goes on for as long as none is.
+        for n in 20..40 {
+            accept(&sleeper, job(&n.to_string())).await;
+        }
+        let fresh = forgetful(&server).await;
+        for n in 40..60 {
+            accept(&fresh, job(&n.to_string())).await;
+        }
+        for store in [&here, &sleeper, &fresh] {
+            for n in 0..60 {
+                assert_eq!(
+                    state(store, &n.to_string()).await,
+                    Some(TaskState::Scheduled),
+                    "{at}: {n}"
+                );
+            }
+        }
+        split(&fresh, 4).await;
+        assert_eq!(layout(&mut redis).await, "1 1:2 2:4", "step {at}");
+        let mut done = work_off(&fresh).await;
+        done.extend(work_off(&here).await);
+        assert_eq!(done.len(), 60, "step {at}");
+        assert_eq!(fresh.audit(&task_type(), false).await.unwrap().problems, []);
+        claim_none(&fresh).await;
+        claim_none(&fresh).await;
+        assert_eq!(layout(&mut redis).await, "1 2:4", "step {at}");
+    }
+}
+
+/// A node of a cluster that has lost its data takes nothing with it but what it held.
+#[tokio::test]
+async fn a_partition_that_has_lost_its_data_is_made_again() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    split(&store, 2).await;
+    accept(&store, job("a")).await;
+    let mut redis = raw(&server).await;
+    for number in 0..2 {
+        let part = key(&format!("1.{number}"), "meta");
+        run::<i64>(&mut redis, &format!("DEL {part}")).await;
+    }
+    for name in ["b", "c", "d"] {
+        accept(&store, job(name)).await;
+    }
+    assert_eq!(work_off(&store).await.len(), 4);
+    run::<String>(&mut redis, "FLUSHALL").await;
+    for name in ["e", "f", "g"] {
+        accept(&store, job(name)).await;
+    }
+    let other = open(&server).await;
+    assert_eq!(work_off(&other).await.len(), 3);
+    assert_eq!(layout(&mut redis).await, "");
+}
+
+#[tokio::test]
+async fn an_audit_finds_a_task_in_the_wrong_partition() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    split(&store, 8).await;
+    accept(&store, job("a").after(LATER)).await;
+    let mut redis = raw(&server).await;
+    for part in ["tasks", "due"] {
+        let (from, to) = (key("1.3", part), key("1.4", part));
+        run::<String>(&mut redis, &format!("RENAME {from} {to}")).await;
+    }
+    let report = store.audit(&task_type(), true).await.unwrap();
+    assert_eq!(report.problems.len(), 1, "{report:?}");
+    assert_eq!(report.problems[0].id, "a");
+    assert!(report.problems[0].what.contains("another partition"));
+    assert_eq!(state(&store, "a").await, None);
+}
+
+#[tokio::test]
+async fn a_layout_that_cannot_be_read_is_named() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let mut redis = raw(&server).await;
+    run::<i64>(
+        &mut redis,
+        &format!("HSET delayq:{{default}}:layouts {TYPE} nonsense"),
+    )
+    .await;
+    let settings = TypeSettings::default().partitions(2);
+    let refused = store
+        .configure_type(&task_type(), &settings)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&refused, Error::Corrupt { key, .. } if key.ends_with("layouts, field order.cancel")),
+        "{refused}"
+    );
+    run::<i64>(
+        &mut redis,
+        &format!("HSET delayq:{{default}}:layouts {TYPE} 2:x"),
+    )
+    .await;
+    let mut write = redis::cmd("HSET");
+    write
+        .arg("delayq:{default}:layouts")
+        .arg(TYPE)
+        .arg("2 of another release");
+    write.exec_async(&mut redis).await.unwrap();
+    let refused = store
+        .configure_type(&task_type(), &settings)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(refused, Error::Incompatible { found: 2, .. }),
+        "{refused}"
+    );
+}
