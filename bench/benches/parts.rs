@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use delayq_bench::{Keys, decode, encode};
+use delayq_bench::{decode, encode};
 use delayq_core::{job, name, task};
 use delayq_plugin::store::{MemoryStore, StoreOptions};
 use delayq_plugin::{
@@ -60,21 +60,6 @@ fn decode_a_record(bencher: Bencher, bytes: usize) {
         .counter(BytesCount::new(bytes))
         .with_inputs(|| stored.clone())
         .bench_local_values(|stored| decode(stored).expect("it was just encoded"));
-}
-
-#[divan::bench]
-fn build_the_keys_of_a_type(bencher: Bencher) {
-    let keys = Keys::of(name::Namespace::default());
-    let task_type = name::TaskType::new(TASK_TYPE).expect("it is a valid type");
-    bencher.bench_local(|| keys.of_type(black_box(&task_type)));
-}
-
-#[divan::bench]
-fn build_the_key_of_a_claim(bencher: Bencher) {
-    let keys = Keys::of(name::Namespace::default());
-    let task_type = name::TaskType::new(TASK_TYPE).expect("it is a valid type");
-    let instance = name::TaskId::generate();
-    bencher.bench_local(|| keys.claim(black_box(&task_type), instance.as_str()));
 }
 
 /// Claim, run and settle, all on one thread, so that every allocation of it is counted.

@@ -1,11 +1,8 @@
 //! The parts of the Redis store that `benches/parts.rs` times. They are private to the store, and stay so: their
 //! files are compiled into this library as they are, and find here what they call `crate::`.
 
-use delayq_core::{job, name, task, time};
+use delayq_core::{job, task, time};
 
-#[allow(dead_code, reason = "only a part of the module is timed")]
-#[path = "../../delayq-core/src/store/redis/keys.rs"]
-mod keys;
 #[allow(dead_code, reason = "only a part of the module is timed")]
 #[path = "../../delayq-core/src/store/redis/record.rs"]
 mod record;
@@ -20,28 +17,4 @@ pub fn encode(task: &job::NewTask) -> Vec<u8> {
 #[must_use]
 pub fn decode(stored: Vec<u8>) -> Option<Vec<u8>> {
     record::decode(stored).ok().map(|record| record.message)
-}
-
-/// The names of one namespace.
-#[derive(Clone, Debug)]
-pub struct Keys(keys::Keyspace);
-
-impl Keys {
-    /// Those of `namespace`.
-    #[must_use]
-    pub fn of(namespace: name::Namespace) -> Self {
-        Self(keys::Keyspace::new(namespace))
-    }
-
-    /// The keys that every script on a type takes.
-    #[must_use]
-    pub fn of_type(&self, task_type: &name::TaskType) -> [String; 9] {
-        self.0.of_type(task_type)
-    }
-
-    /// The key of the last claim of an instance.
-    #[must_use]
-    pub fn claim(&self, task_type: &name::TaskType, instance: &str) -> String {
-        self.0.claim(task_type, instance)
-    }
 }

@@ -223,9 +223,13 @@ async fn the_rights_of_the_guide_are_enough_behind_sentinels() {
     }
     let sentinel = &set.sentinels[0];
     let guide = include_str!("../../docs/guide/redis.md");
-    let line = "ACL SETUSER delayq on >PASSWORD +sentinel|master";
+    let line = "ACL SETUSER delayq on >PASSWORD +sentinel|master +sentinel|get-master-addr-by-name";
     assert!(guide.lines().any(|found| found == line), "{line}");
-    let _ = redis_user::add(sentinel, "watcher", "+sentinel|master");
+    let _ = redis_user::add(
+        sentinel,
+        "watcher",
+        "+sentinel|master +sentinel|get-master-addr-by-name",
+    );
     let _ = redis_user::add(sentinel, "default", "resetpass off");
     let url = set.url().replace("://", "://app:hunter2@");
     let replicated = || StoreOptions {
@@ -262,7 +266,7 @@ async fn a_user_of_sentinels_who_may_not_ask_for_the_master_is_told_what_to_gran
     let url = set.url() + "?sentinel_user=watcher&sentinel_password=hunter2";
     let refused = RedisStore::connect(&url, impatient()).await;
     let message = refused.unwrap_err().to_string();
-    let line = "ACL SETUSER delayq on >PASSWORD +sentinel|master on each sentinel";
+    let line = "ACL SETUSER delayq on >PASSWORD +sentinel|master +sentinel|get-master-addr-by-name on each sentinel";
     assert!(message.contains(line), "{message}");
     assert!(!message.contains("hunter2"), "{message}");
 }
