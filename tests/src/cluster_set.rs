@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 
 use redis::{FromRedisValue, RedisResult};
 
-use crate::question::{ask, command, connect, info, until_ok};
+use crate::question::{ask, command, connect, info, replicas_that_hear, until_ok};
 use crate::redis_server::{Persistence, RedisServer, Role};
 
 /// How many slots a cluster has; the specification of Redis Cluster says so.
@@ -438,6 +438,10 @@ impl ClusterSet {
             let is_up = replica.get("master_link_status").is_some_and(|s| s == "up");
             if !is_up || offset(replica.get("slave_repl_offset")) < written {
                 return Err(format!("{node}: {replica:?}, {master}: {leader:?}"));
+            }
+            let hearing = replicas_that_hear(&self.node_url(master), 1).await;
+            if hearing.map_err(|error| format!("node {master}: {error}"))? == 0 {
+                return Err(format!("no replica hears node {master}"));
             }
         }
         Ok(())

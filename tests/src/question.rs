@@ -46,6 +46,20 @@ pub async fn info(url: &str, section: &str) -> RedisResult<HashMap<String, Strin
     Ok(owned.collect())
 }
 
+/// How many replicas have all that a master has sent them. One whose first copy has just arrived may be up and
+/// hear nothing for a second more.
+///
+/// # Errors
+/// As with [`ask`].
+pub async fn replicas_that_hear(url: &str, wanted: usize) -> RedisResult<usize> {
+    let mut connection = connect(url).await?;
+    // A message changes nothing, and goes to the replicas like a write.
+    let message = command(&["PUBLISH", "are-you-there", ""]);
+    message.exec_async(&mut connection).await?;
+    let wait = command(&["WAIT", &wanted.to_string(), "100"]);
+    wait.query_async(&mut connection).await
+}
+
 /// A command of these words.
 #[must_use]
 pub fn command(words: &[&str]) -> Cmd {

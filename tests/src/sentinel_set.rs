@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use redis::{FromRedisValue, RedisResult};
 
 use crate::network::{Clients, Door, Host, Network};
-use crate::question::{ask, info, until_ok};
+use crate::question::{ask, info, replicas_that_hear, until_ok};
 use crate::redis_server::{Persistence, RedisServer, Role};
 
 /// What the sentinels call the master.
@@ -354,7 +354,15 @@ impl SentinelSet {
                 return Err(format!("{server}: {replica:?}, {master}: {leader:?}"));
             }
         }
-        Ok(())
+        let others = running(&self.servers).filter(|server| *server != master);
+        let (others, url) = (others.count(), self.server_url(master));
+        let hearing = replicas_that_hear(&url, others).await;
+        match hearing.map_err(|error| format!("server {master}: {error}"))? {
+            hearing if hearing >= others => Ok(()),
+            hearing => Err(format!(
+                "{hearing} of {others} replicas of {master} hear it"
+            )),
+        }
     }
 
     async fn replication(&self, server: usize) -> Result<HashMap<String, String>, String> {
