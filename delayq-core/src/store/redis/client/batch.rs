@@ -18,8 +18,8 @@ pub(super) struct Confirm {
 }
 
 impl Confirm {
-    /// Behind a command of the same connection, also one that wrote nothing, `WAIT` waits for everything that
-    /// the server had written by then. So a repeated submit, which only finds its task, is confirmed as well.
+    /// `WAIT` is for what the same connection has written, and since Redis 7.2 for nothing else. So a script
+    /// whose answer rests on the write of an earlier call, such as a repeated submit, writes something itself.
     fn command(self) -> redis::Cmd {
         let within = u64::try_from(self.within.as_millis()).unwrap_or(u64::MAX);
         let mut wait = redis::cmd("WAIT");

@@ -11,16 +11,20 @@ check_all()
 local record = call('HGET', TASKS, id)
 if not record then
   local ended = remembered({ id }, retention, now)[id]
+  if ended then
+    touch()
+  end
   return ended and sub(ended, 1, 1) or { '', split_of() }
 end
 local place = place_of(id)
 if place == 'k' then
+  touch()
   return 'k'
 end
 if place == 'r' then
   local lock = call('HGET', LOCKS, id)
-  if lock and sub(lock, -1) ~= '!' then
-    call('HSET', LOCKS, id, lock .. '!')
+  if lock then
+    call('HSET', LOCKS, id, sub(lock, -1) == '!' and lock or lock .. '!')
   end
   return 'r'
 end

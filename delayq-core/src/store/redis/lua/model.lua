@@ -138,6 +138,12 @@ local function remember(ends, retention, most, now, began)
   end
 end
 
+-- Writes what is there already, before an answer that rests on an earlier call: replicas may not have that one yet,
+-- and since Redis 7.2 a wait for them is only for what its own connection has written.
+local function touch()
+  call('HSET', META, 'fence', call('HGET', META, 'fence') or 0)
+end
+
 -- Tells the other instances. The channel of a partition has its slot, and is known to the node of it alone.
 local function publish(channel, message)
   call(find(channel, '/', 1, true) and 'SPUBLISH' or 'PUBLISH', channel, message)

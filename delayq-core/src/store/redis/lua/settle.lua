@@ -95,6 +95,9 @@ if #reply > 2 then
   reply[2] = split_of()
 end
 if stopped == 0 then
+  if #reply <= count + 1 then
+    touch()
+  end
   return reply
 end
 if #deaths > 0 then

@@ -119,6 +119,9 @@ end
 
 if accepted == 0 then
   count_refused()
+  if find(reply[3], 'x', 1, true) then
+    touch()
+  end
   return reply
 end
 if #replaced > 0 then

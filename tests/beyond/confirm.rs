@@ -1,0 +1,148 @@
+//! What no replica has confirmed: its outcome is not known, however often it is repeated.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::store::{
+    AttemptEnd, CancelOutcome, ClaimRequest, Durability, RedisStore, SettleOutcome, Settlement,
+    StoreOptions, SubmitOutcome,
+};
+use delayq_core::{
+    Clock, DelayQueueJob, Error, FleetLimits, Limits, NewTask, Result, Store, SystemClock, TaskId,
+    TaskType,
+};
+use delayq_tests::redis_server::Persistence;
+use delayq_tests::sentinel_set::{SentinelOptions, SentinelSet};
+
+fn task_type() -> TaskType {
+    TaskType::new("job").unwrap()
+}
+
+fn id(id: &str) -> TaskId {
+    TaskId::new(id).unwrap()
+}
+
+fn task(id: &str) -> NewTask {
+    let job = DelayQueueJob::raw("job", "message").id(id);
+    job.into_task(&Limits::default(), SystemClock.now())
+        .unwrap()
+}
+
+async fn submit(store: &RedisStore, id: &str) -> Result<SubmitOutcome> {
+    store.submit(vec![task(id)]).await.pop().unwrap()
+}
+
+/// A master and a replica that no sentinel takes for dead, so that the replica can be stopped.
+async fn start() -> SentinelSet {
+    SentinelSet::start(SentinelOptions {
+        servers: 2,
+        sentinels: 1,
+        down_after_ms: 60_000,
+        persistence: Persistence::None,
+        extra: vec!["--min-replicas-to-write".to_owned(), "1".to_owned()],
+        ..SentinelOptions::default()
+    })
+    .await
+}
+
+/// A store with connections of its own, which know nothing of what others wrote.
+async fn open(set: &SentinelSet) -> Arc<RedisStore> {
+    let options = StoreOptions {
+        durability: Durability::Replicated,
+        call_timeout: Duration::from_secs(2),
+        ..StoreOptions::default()
+    };
+    RedisStore::connect(&set.url(), options).await.unwrap()
+}
+
+fn unconfirmed<T: std::fmt::Debug>(answer: Result<T>) {
+    match answer {
+        Err(Error::Indeterminate { detail, .. }) => {
+            assert!(detail.contains("replicas confirmed it"), "{detail}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_submit_that_finds_its_task_is_confirmed_like_the_first() {
+    let mut set = start().await;
+    let store = open(&set).await;
+    submit(&store, "early").await.unwrap();
+    let other = open(&set).await;
+    set.servers[1].stop();
+    unconfirmed(submit(&store, "late").await);
+    unconfirmed(submit(&store, "late").await);
+    unconfirmed(submit(&other, "late").await);
+    set.servers[1].resume();
+    for store in [store, other] {
+        let again = submit(&store, "late").await;
+        assert!(
+            matches!(again, Ok(SubmitOutcome::AlreadyExists { .. })),
+            "{again:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_settlement_is_confirmed_like_the_first() {
+    let mut set = start().await;
+    let store = open(&set).await;
+    submit(&store, "1").await.unwrap();
+    let request = ClaimRequest {
+        limit: 1,
+        lock_for: Duration::from_mins(1),
+        caller_now: SystemClock.now(),
+        max_lock_expiries: 3,
+        fleet: FleetLimits::NONE,
+    };
+    let claimed = store.claim(&task_type(), &request).await.unwrap();
+    let settlement = || Settlement {
+        lock: claimed.tasks[0].lock.clone(),
+        end: AttemptEnd::Done,
+    };
+    let other = open(&set).await;
+    set.servers[1].stop();
+    unconfirmed(store.settle(&task_type(), vec![settlement()]).await);
+    unconfirmed(other.settle(&task_type(), vec![settlement()]).await);
+    set.servers[1].resume();
+    let settled = other.settle(&task_type(), vec![settlement()]).await;
+    assert_eq!(settled, Ok(vec![SettleOutcome::Settled]));
+}
+
+#[tokio::test]
+async fn a_repeated_cancel_is_confirmed_like_the_first() {
+    let mut set = start().await;
+    let store = open(&set).await;
+    submit(&store, "1").await.unwrap();
+    let other = open(&set).await;
+    set.servers[1].stop();
+    unconfirmed(store.cancel(&task_type(), &id("1")).await);
+    unconfirmed(other.cancel(&task_type(), &id("1")).await);
+    set.servers[1].resume();
+    let cancelled = other.cancel(&task_type(), &id("1")).await;
+    let finished = CancelOutcome::Finished(delayq_core::TaskState::Cancelled);
+    assert_eq!(cancelled, Ok(finished));
+}
+
+/// Its tasks are not handed out, and are as they were for whoever claims next: no attempt was burned.
+#[tokio::test]
+async fn tasks_of_a_claim_that_was_not_confirmed_are_claimed_again_unharmed() {
+    let mut set = start().await;
+    let store = open(&set).await;
+    submit(&store, "1").await.unwrap();
+    let request = ClaimRequest {
+        limit: 1,
+        lock_for: Duration::from_mins(1),
+        caller_now: SystemClock.now(),
+        max_lock_expiries: 3,
+        fleet: FleetLimits::NONE,
+    };
+    set.servers[1].stop();
+    unconfirmed(store.claim(&task_type(), &request).await);
+    unconfirmed(store.claim(&task_type(), &request).await);
+    set.servers[1].resume();
+    let claimed = store.claim(&task_type(), &request).await.unwrap();
+    assert_eq!(claimed.tasks.len(), 1);
+    assert_eq!(claimed.tasks[0].attempt, 1);
+}

@@ -1,0 +1,10 @@
+//! Beyond one server: fail-overs, cuts and moves of slots, under load and against the promises.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "what a test must not do in silence, it does by panicking; it prints what it measured"
+)]
+
+mod confirm;
