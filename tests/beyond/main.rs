@@ -7,4 +7,7 @@
     reason = "what a test must not do in silence, it does by panicking; it prints what it measured"
 )]
 
+mod application;
+mod cluster;
 mod confirm;
+mod sentinel;

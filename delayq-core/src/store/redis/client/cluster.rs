@@ -30,7 +30,7 @@ const ASKED: usize = 3;
 /// Looks after which an epoch is believed that is smaller than the known one: somebody has made the cluster anew.
 const DISBELIEF: u32 = 10;
 
-/// How long a node is kept that was asked for a slot which it does not have.
+/// How long a node is kept that another one has named, and that not all know as a master yet.
 const GUEST: Duration = Duration::from_secs(10);
 
 /// A cluster.
@@ -48,7 +48,7 @@ pub(super) struct Cluster {
 /// A node that has been needed.
 struct Known {
     node: Arc<Node>,
-    /// When it was last asked for a slot that it does not have yet.
+    /// When another node has last named it as the one for a slot.
     guest: Option<Instant>,
 }
 
@@ -136,8 +136,9 @@ impl Cluster {
         Arc::clone(&known.node)
     }
 
-    /// A node has told that another one has a slot.
+    /// A node has told that another one has a slot. Nodes that have not heard of it yet do not end its connections.
     pub(super) fn learn(&self, slot: u16, owner: &Address) {
+        self.guest(owner);
         self.map.send_if_modified(|map| {
             let is_news = map.owner(slot) != Some(owner);
             if is_news {

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::aio::MultiplexedConnection;
 use redis::{PushInfo, PushKind, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -12,12 +11,11 @@ use tokio::time::{sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::super::config::Address;
-use super::super::scripts::Script;
 use super::Listener;
-use super::batch::{Batch, Confirm};
-use super::command;
+use super::batch::Batch;
 use super::fault;
-use super::live::{Answer, Live, extract};
+use super::greet;
+use super::live::{Answer, Live};
 use super::sentinel::Sentinels;
 use super::settings::Settings;
 use crate::error::{Error, Result};
@@ -173,6 +171,15 @@ impl Link {
             Target::Fixed(address) => address.clone(),
             Target::Master(sentinels) => sentinels.master().await?,
         };
+        // A server that hangs takes connections and answers nothing.
+        tokio::select! {
+            opened = self.open_to(address.clone()) => opened,
+            () = self.target.left(&address) => Err(self.no_use(&address)),
+            () = self.closed.cancelled() => Err(self.no_use(&address)),
+        }
+    }
+
+    async fn open_to(&self, address: Address) -> std::result::Result<(Live, Address), Refusal> {
         let place = self.settings.place_of(&address);
         let refused = |error: &redis::RedisError| Refusal {
             is_busy: fault::is_busy(error),
@@ -181,16 +188,11 @@ impl Link {
         let ended = Arc::new(Notify::new());
         let mut connection = self.settings.open(&address, self.on_push(&ended)).await?;
         if let Target::Master(_) = &self.target {
-            check_role(&mut connection, &place).await?;
+            greet::check_role(&mut connection, &place).await?;
         }
-        if let Some(probe) = self.settings.confirm.and_then(Confirm::probe) {
-            let answer = connection.send_packed_command(&probe).await;
-            if let Err(error) = answer.and_then(extract) {
-                return Err(Refusal::of(fault::cannot_wait(&place, &error)));
-            }
-        }
+        greet::check_wait(&mut connection, self.settings.confirm, &place).await?;
         match &self.purpose {
-            Purpose::Calls => load_scripts(&mut connection).await,
+            Purpose::Calls => greet::load_scripts(&mut connection).await,
             Purpose::Listen { channel, listener } => {
                 let heard = match channel {
                     Some(channel) => connection.subscribe(channel).await,
@@ -251,6 +253,18 @@ impl Link {
         Error::Unavailable {
             detail: format!("no connection within {within:?}; {hint}"),
             store: place,
+        }
+    }
+
+    /// The server is not the one to connect to any more.
+    fn no_use(&self, address: &Address) -> Refusal {
+        let error = Error::Unavailable {
+            store: self.settings.place_of(address).to_string(),
+            detail: "it is not the master any more".to_owned(),
+        };
+        Refusal {
+            error,
+            is_busy: true,
         }
     }
 
@@ -340,45 +354,4 @@ impl Target {
             sentinels.look_again();
         }
     }
-}
-
-/// A server may be asked that has become a replica, or has not yet become the master.
-async fn check_role(
-    connection: &mut MultiplexedConnection,
-    place: &Arc<str>,
-) -> std::result::Result<(), Refusal> {
-    let role = connection.send_packed_command(&redis::cmd("ROLE")).await;
-    let role = role.and_then(extract).map_err(|error| Refusal {
-        is_busy: fault::is_busy(&error),
-        error: fault::refused(place, &error),
-    })?;
-    let is_master = match &role {
-        Value::Array(fields) => matches!(
-            fields.first(),
-            Some(Value::BulkString(role)) if role == b"master"
-        ),
-        _ => false,
-    };
-    if is_master {
-        return Ok(());
-    }
-    Err(Refusal {
-        error: Error::Unavailable {
-            store: place.to_string(),
-            detail: "the sentinels call it the master, and it is a replica still".to_owned(),
-        },
-        is_busy: true,
-    })
-}
-
-async fn load_scripts(connection: &mut MultiplexedConnection) -> redis::RedisResult<()> {
-    let mut pipeline = redis::Pipeline::with_capacity(Script::ALL.len());
-    for script in Script::ALL {
-        pipeline.add_command(command::load(script));
-    }
-    let loaded = connection.send_packed_commands(&pipeline, 0, pipeline.len());
-    loaded
-        .await?
-        .into_iter()
-        .try_for_each(|answer| extract(answer).map(drop))
 }

@@ -20,6 +20,7 @@ mod cluster;
 mod command;
 mod ears;
 mod fault;
+mod greet;
 mod link;
 mod live;
 mod node;

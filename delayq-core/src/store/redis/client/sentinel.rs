@@ -24,6 +24,10 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(500), Duration::from_m
 /// How long one of them may take; the others have been asked at the same time.
 const PATIENCE: Duration = Duration::from_millis(400);
 
+/// Looks after which an epoch is believed that is smaller than the known one, if every sentinel has told it each time:
+/// somebody has made them anew. One that was cut off, and knows nothing of an election, does not speak for all.
+const DISBELIEF: u32 = 10;
+
 /// The sentinels of one master.
 pub(super) struct Sentinels {
     settings: Arc<Settings>,
@@ -46,6 +50,15 @@ enum Seen {
         error: Error,
         is_busy: bool,
     },
+}
+
+impl Seen {
+    fn epoch(&self) -> Option<u64> {
+        match self {
+            Self::Master { epoch, .. } => Some(*epoch),
+            Self::Nothing | Self::Unknown { .. } => None,
+        }
+    }
 }
 
 /// What one of them says.
@@ -108,8 +121,9 @@ impl Sentinels {
 
     async fn watch(self: Arc<Self>) {
         let mut connections = HashMap::new();
+        let mut disbelieved = 0;
         loop {
-            self.look(&mut connections).await;
+            self.look(&mut connections, &mut disbelieved).await;
             sleep(LOOK.1).await;
             tokio::select! {
                 () = sleep(LOOK.0) => {}
@@ -120,7 +134,11 @@ impl Sentinels {
 
     /// Asks all of them. The one that knows of the latest election is right: the others may be cut off, or have
     /// been stopped for a while.
-    async fn look(&self, connections: &mut HashMap<Address, MultiplexedConnection>) {
+    async fn look(
+        &self,
+        connections: &mut HashMap<Address, MultiplexedConnection>,
+        disbelieved: &mut u32,
+    ) {
         let mut asked = JoinSet::new();
         for address in &self.addresses {
             let (settings, address) = (Arc::clone(&self.settings), address.clone());
@@ -132,13 +150,14 @@ impl Sentinels {
             });
         }
         let mut best: Option<(Address, u64)> = None;
-        let (mut strangers, mut failure) = (0, None);
+        let (mut masters, mut strangers, mut failure) = (0, 0, None);
         while let Some(Ok(((said, connection), from))) = asked.join_next().await {
             if let Some(connection) = connection {
                 connections.insert(from, connection);
             }
             match said {
                 Said::Master(address, epoch) => {
+                    masters += 1;
                     if best.as_ref().is_none_or(|(_, known)| epoch > *known) {
                         best = Some((address, epoch));
                     }
@@ -151,22 +170,28 @@ impl Sentinels {
             Some((address, epoch)) => Seen::Master { address, epoch },
             None => self.unknown(strangers, failure),
         };
-        self.note(now);
+        // A master that was seen stays it for as long as nobody names another.
+        let is_older = now.epoch() < self.seen.borrow().epoch();
+        let is_told_by_all = masters == self.addresses.len();
+        *disbelieved = if is_older && is_told_by_all {
+            *disbelieved + 1
+        } else {
+            0
+        };
+        if !is_older || *disbelieved >= DISBELIEF {
+            self.note(now);
+        }
     }
 
     fn note(&self, now: Seen) {
         let store = self.settings.place();
         self.seen.send_if_modified(|seen| match (&mut *seen, now) {
-            // One election has one master: who says otherwise has not heard of all of it.
-            (Seen::Master { epoch, .. }, Seen::Master { epoch: now, .. }) if now < *epoch => false,
             (Seen::Master { address: known, epoch }, Seen::Master { address, epoch: now })
                 if *known == address =>
             {
                 *epoch = now;
                 false
             }
-            // A master that was seen stays it for as long as nobody names another.
-            (Seen::Master { .. }, Seen::Unknown { .. } | Seen::Nothing) => false,
             (_, now) => {
                 if let Seen::Master { address, epoch } = &now {
                     tracing::info!(%store, master = %address, epoch, "the sentinels name the master");

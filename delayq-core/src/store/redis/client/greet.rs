@@ -1,0 +1,69 @@
+//! What is asked of a server, and told to it, before a connection is used.
+
+use std::sync::Arc;
+
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+
+use super::super::scripts::Script;
+use super::batch::Confirm;
+use super::command;
+use super::fault;
+use super::link::Refusal;
+use super::live::extract;
+use crate::error::Error;
+
+/// A server that cannot wait for replicas as it is asked to says so.
+pub(super) async fn check_wait(
+    connection: &mut MultiplexedConnection,
+    confirm: Option<Confirm>,
+    place: &Arc<str>,
+) -> Result<(), Refusal> {
+    let Some(probe) = confirm.and_then(Confirm::probe) else {
+        return Ok(());
+    };
+    let answer = connection.send_packed_command(&probe).await;
+    let refused = |error| Refusal::of(fault::cannot_wait(place, &error));
+    answer.and_then(extract).map(drop).map_err(refused)
+}
+
+/// A server may be asked that has become a replica, or has not yet become the master.
+pub(super) async fn check_role(
+    connection: &mut MultiplexedConnection,
+    place: &Arc<str>,
+) -> Result<(), Refusal> {
+    let role = connection.send_packed_command(&redis::cmd("ROLE")).await;
+    let role = role.and_then(extract).map_err(|error| Refusal {
+        is_busy: fault::is_busy(&error),
+        error: fault::refused(place, &error),
+    })?;
+    let is_master = match &role {
+        Value::Array(fields) => matches!(
+            fields.first(),
+            Some(Value::BulkString(role)) if role == b"master"
+        ),
+        _ => false,
+    };
+    if is_master {
+        return Ok(());
+    }
+    Err(Refusal {
+        error: Error::Unavailable {
+            store: place.to_string(),
+            detail: "the sentinels call it the master, and it is a replica still".to_owned(),
+        },
+        is_busy: true,
+    })
+}
+
+pub(super) async fn load_scripts(connection: &mut MultiplexedConnection) -> redis::RedisResult<()> {
+    let mut pipeline = redis::Pipeline::with_capacity(Script::ALL.len());
+    for script in Script::ALL {
+        pipeline.add_command(command::load(script));
+    }
+    let loaded = connection.send_packed_commands(&pipeline, 0, pipeline.len());
+    loaded
+        .await?
+        .into_iter()
+        .try_for_each(|answer| extract(answer).map(drop))
+}
