@@ -11,3 +11,4 @@ mod application;
 mod cluster;
 mod confirm;
 mod sentinel;
+mod slots;

@@ -20,6 +20,7 @@ mod claim;
 mod client;
 mod config;
 mod dead;
+mod desk;
 mod divide;
 mod every;
 mod flight;

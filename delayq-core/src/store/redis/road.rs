@@ -1,9 +1,9 @@
 //! The way of a flight: over one connection to one server, and from there to wherever else it turns out to lead.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::client::{Command, Lane, Live, Node, Reply, Route};
+use super::client::{Command, Lane, Live, Node, Reply, Route, Seat};
 use crate::error::Result;
 
 /// A connection for submits, and how to go on from its server.
@@ -11,6 +11,8 @@ pub(super) struct Road {
     route: Route,
     node: Arc<Node>,
     pub(super) live: Live,
+    /// Where the first commands travel together with those of others.
+    seat: Mutex<Option<Seat>>,
 }
 
 impl Road {
@@ -22,7 +24,18 @@ impl Road {
             route: route.clone(),
             node,
             live,
+            seat: Mutex::default(),
         })
+    }
+
+    /// The same way, whose first commands take this seat.
+    pub(super) fn with(&self, seat: Option<Seat>) -> Self {
+        Self {
+            route: self.route.clone(),
+            node: Arc::clone(&self.node),
+            live: self.live.clone(),
+            seat: Mutex::new(seat),
+        }
     }
 
     /// A number of its own for each server that is there at the same time.
@@ -36,7 +49,12 @@ impl Road {
         commands: Vec<Command>,
         deadline: Instant,
     ) -> Vec<Result<Reply>> {
+        let seat = self
+            .seat
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         let here = (&self.node, &self.live);
-        self.route.exchange(here, commands, deadline).await
+        self.route.exchange(here, seat, commands, deadline).await
     }
 }

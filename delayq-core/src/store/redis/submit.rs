@@ -1,18 +1,19 @@
 //! The way in: submits made at the same time share round trips, without waiting for one another.
 //!
-//! A task on the store's own thread takes whatever is queued, groups it by type into script calls of up to
-//! [`MAX_BATCH`] tasks, and sends them in one go: a flight. While [`MAX_FLIGHTS`] to a server are in the air, more
-//! gather. Each node of a cluster has flights of its own.
+//! A task on the store's own thread, the [`Desk`], takes whatever is queued, groups it by type into script calls of
+//! up to [`MAX_BATCH`] tasks, and sends them in one go: a flight. While a few to a server are in the air, more gather.
+//! Each node of a cluster has flights of its own.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, sleep_until};
+use tokio::time::sleep_until;
 
-use super::client::{Client, Route};
+use super::client::Client;
+use super::desk::Desk;
 use super::flight::{Flight, Landing, Prepared};
 use super::road::Road;
 use super::scope::Scope;
@@ -20,15 +21,9 @@ use crate::error::{Error, Result};
 use crate::store::MAX_BATCH;
 
 /// Submits that wait to be sent; beyond it their callers wait.
-const QUEUE: usize = 1_024;
-/// Flights in the air: enough to keep the server busy while one is built and one is on its way back, and few
-/// enough that tasks gather. Between 2 and 6 it makes no difference on one machine.
-const MAX_FLIGHTS: usize = 4;
+pub(super) const QUEUE: usize = 1_024;
 /// Tasks of one flight: enough to keep the server busy while the next one is built.
 pub(super) const MAX_FLIGHT: usize = 8 * MAX_BATCH;
-
-/// How often those that wait for a node of a cluster look whether another one has their slot by now.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Tasks submitted by one call that go to one server.
 pub(super) struct Job {
@@ -41,7 +36,7 @@ pub(super) struct Job {
 /// Who waits for the outcome, and how long.
 pub(super) struct Passenger {
     reply: Option<oneshot::Sender<Vec<Result<Landing>>>>,
-    deadline: Instant,
+    pub(super) deadline: Instant,
     pub(super) tasks: usize,
 }
 
@@ -53,7 +48,7 @@ impl Passenger {
         }
     }
 
-    fn fail(&mut self, error: &Error) {
+    pub(super) fn fail(&mut self, error: &Error) {
         self.answer(failed(error, self.tasks));
     }
 }
@@ -74,13 +69,7 @@ impl Submitter {
     /// Starts the task that sends; it ends with the client.
     pub(super) fn start(client: &Client, scope: &Arc<Scope>) -> Self {
         let (queue, jobs) = mpsc::channel(QUEUE);
-        let desk = Desk {
-            waiting: VecDeque::new(),
-            flights: JoinSet::new(),
-            in_the_air: HashMap::new(),
-            route: client.route().clone(),
-            scope: Arc::clone(scope),
-        };
+        let desk = Desk::new(client.route(), scope);
         client.spawn(desk.run(jobs));
         Self {
             queue,
@@ -150,138 +139,6 @@ impl Submitter {
     }
 }
 
-/// Where submits wait for their flight.
-struct Desk {
-    waiting: VecDeque<Job>,
-    /// Each ends with the number of its server.
-    flights: JoinSet<usize>,
-    in_the_air: HashMap<usize, usize>,
-    route: Route,
-    scope: Arc<Scope>,
-}
-
-impl Desk {
-    async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
-        loop {
-            let has_room = self.waiting.len() < QUEUE;
-            let oldest = self.waiting.front().map(|job| job.passenger.deadline);
-            let down = self
-                .waiting
-                .front()
-                .and_then(|job| self.route.down(job.slot));
-            let may_move = self.route.is_cluster() && oldest.is_some();
-            tokio::select! {
-                job = jobs.recv(), if has_room => match job {
-                    Some(job) => self.waiting.push_back(job),
-                    // The store is gone, and with it everybody who waits.
-                    None => return,
-                },
-                Some(landed) = self.flights.join_next() => self.landed(landed.ok()),
-                () = async { if let Some(link) = &down { link.up().await } }, if down.is_some() => {}
-                () = sleep(LOOK), if may_move => {}
-                () = sleep_until(oldest.unwrap_or_else(Instant::now).into()), if oldest.is_some() => {}
-            }
-            while self.waiting.len() < QUEUE
-                && let Ok(job) = jobs.try_recv()
-            {
-                self.waiting.push_back(job);
-            }
-            self.give_up_late();
-            self.send_off();
-        }
-    }
-
-    fn landed(&mut self, server: Option<usize>) {
-        match server {
-            Some(server) => {
-                if let Some(flights) = self.in_the_air.get_mut(&server) {
-                    *flights = flights.saturating_sub(1);
-                }
-                self.in_the_air.retain(|_, flights| *flights > 0);
-            }
-            // It panicked: nobody knows where it went, and too many at once do less harm than none.
-            None => self.in_the_air.clear(),
-        }
-    }
-
-    /// Answers those whose time is over before they were sent. Deadlines come in the order of the queue.
-    fn give_up_late(&mut self) {
-        let now = Instant::now();
-        while self
-            .waiting
-            .front()
-            .is_some_and(|job| job.passenger.deadline <= now)
-        {
-            if let Some(mut job) = self.waiting.pop_front() {
-                job.passenger.fail(&self.route.why_not_sent(job.slot));
-            }
-        }
-    }
-
-    fn has_room(&self, server: usize) -> bool {
-        self.in_the_air.get(&server).copied().unwrap_or(0) < MAX_FLIGHTS
-    }
-
-    /// Sends what can be sent. Those whose server is down or busy stay, in their order.
-    fn send_off(&mut self) {
-        let mut loading: HashMap<usize, Loading> = HashMap::new();
-        let mut staying = VecDeque::new();
-        while let Some(job) = self.waiting.pop_front() {
-            let Some(road) = Road::to(&self.route, job.slot) else {
-                staying.push_back(job);
-                continue;
-            };
-            let server = road.server();
-            if !self.has_room(server) {
-                staying.push_back(job);
-                if self.route.is_cluster() {
-                    continue;
-                }
-                break;
-            }
-            let flight = loading.entry(server).or_insert_with(|| Loading::new(road));
-            flight.tasks += job.tasks.len();
-            flight.jobs.push(job);
-            if flight.tasks >= MAX_FLIGHT
-                && let Some(flight) = loading.remove(&server)
-            {
-                self.take_off(server, flight);
-            }
-        }
-        for (server, flight) in loading {
-            self.take_off(server, flight);
-        }
-        staying.append(&mut self.waiting);
-        self.waiting = staying;
-    }
-
-    fn take_off(&mut self, server: usize, flight: Loading) {
-        *self.in_the_air.entry(server).or_default() += 1;
-        let scope = Arc::clone(&self.scope);
-        self.flights.spawn(async move {
-            fly(flight.jobs, flight.road, scope).await;
-            server
-        });
-    }
-}
-
-/// A flight before it takes off.
-struct Loading {
-    road: Road,
-    jobs: Vec<Job>,
-    tasks: usize,
-}
-
-impl Loading {
-    fn new(road: Road) -> Self {
-        Self {
-            road,
-            jobs: Vec::new(),
-            tasks: 0,
-        }
-    }
-}
-
 /// Those on one flight, in the order of their tasks and of their deadlines. One that was answered early keeps
 /// its seat, so that the others get their own outcomes.
 struct Passengers {
@@ -312,7 +169,7 @@ impl Passengers {
 }
 
 /// Sends the tasks of `jobs` and answers each one by its deadline at the latest.
-async fn fly(jobs: Vec<Job>, road: Road, scope: Arc<Scope>) {
+pub(super) async fn fly(jobs: Vec<Job>, road: Road, scope: Arc<Scope>) {
     let started = Instant::now();
     let seated = jobs.into_iter().map(|job| (job.tasks, job.passenger));
     let (tasks, all) = seated.unzip();

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::batch::{Batch, Confirm};
 use super::command::Command;
 use super::fault::{self, Loss};
+use super::joint::{self, Sent};
 use super::redirect::Redirect;
 use super::reply::Reply;
 use crate::error::{Error, Result};
@@ -57,6 +58,16 @@ impl Live {
         let batch = Batch::new(commands, self.confirm);
         let answers = self.answers(&batch, false).await.into_iter();
         answers.map(|answer| answer.finally(&self.place)).collect()
+    }
+
+    /// Sends commands in one go; each that was not run here comes back with its answer.
+    pub(super) async fn travel(&self, commands: Vec<Command>) -> Vec<Sent> {
+        if commands.is_empty() {
+            return Vec::new();
+        }
+        let batch = Batch::new(commands, self.confirm);
+        let answers = self.answers(&batch, false).await;
+        joint::sent(&batch, answers).collect()
     }
 
     /// Sends a batch. A script that the server does not know (it was restarted, or somebody flushed its
@@ -165,6 +176,11 @@ impl Live {
         }
         let answers = self.send(&pipeline).await;
         answers.into_iter().map(|answer| answer.is_ok()).collect()
+    }
+
+    /// The error of a call that writes and whose answer was lost on its way.
+    pub(super) fn lost(&self) -> Error {
+        Loss::Outcome.error(&self.place, "its answer was lost")
     }
 
     /// The error of a call that writes and was not answered in time.

@@ -10,6 +10,7 @@ use super::Lane;
 use super::batch::{Batch, Confirm};
 use super::cluster::Cluster;
 use super::command::Command;
+use super::joint::Seat;
 use super::link::{Link, Sent};
 use super::live::{Answer, Live};
 use super::node::Node;
@@ -193,11 +194,12 @@ impl Route {
         }
     }
 
-    /// Sends commands over `live`, a connection to `node`, in one go; those that are another node's by now, or
-    /// were from the beginning, one after the other to that one.
+    /// Sends commands over `live`, a connection to `node`, in one go, and with those of others if there is a `seat`
+    /// for them; those that are another node's by now, or were from the beginning, one after the other to that one.
     pub(in super::super) async fn exchange(
         &self,
         (node, live): (&Arc<Node>, &Live),
+        seat: Option<Seat>,
         commands: Vec<Command>,
         deadline: Instant,
     ) -> Vec<Result<Reply>> {
@@ -213,33 +215,31 @@ impl Route {
             .into_iter()
             .zip(places.iter().copied())
             .partition(|(_, here)| *here);
-        let batch = Batch::new(
-            here.into_iter().map(|(command, _)| command).collect(),
-            live.confirm,
-        );
-        let mut answers = Vec::with_capacity(places.len());
-        let mut own = live.answers(&batch, false).await.into_iter().enumerate();
+        let here = here.into_iter().map(|(command, _)| command).collect();
+        let mut own = match seat {
+            Some(seat) => seat.send(here).await.unwrap_or_default(),
+            None => live.travel(here).await,
+        }
+        .into_iter();
         let mut others = elsewhere.into_iter().map(|(command, _)| command);
+        let mut answers = Vec::with_capacity(places.len());
         for here in places {
-            let again = if here {
-                match own.next() {
-                    Some((_, Answer::Reply(reply))) => {
-                        answers.push(Ok(reply));
-                        continue;
-                    }
-                    Some((_, Answer::Failed(error))) => {
-                        answers.push(Err(error));
-                        continue;
-                    }
-                    Some((at, Answer::Redirect(_))) => batch.command(at),
-                    None => None,
+            let again = match here.then(|| own.next()) {
+                None => others.next(),
+                Some(Some((Answer::Reply(reply), _))) => {
+                    answers.push(Ok(reply));
+                    continue;
                 }
-            } else {
-                others.next()
+                Some(Some((Answer::Failed(error), _))) => {
+                    answers.push(Err(error));
+                    continue;
+                }
+                Some(Some((Answer::Redirect(_), command))) => command,
+                Some(None) => None,
             };
             answers.push(match again {
                 Some(command) => self.call(Lane::Submit, command, deadline).await,
-                None => Err(Error::Closed("the Redis store")),
+                None => Err(live.lost()),
             });
         }
         answers
