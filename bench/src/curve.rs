@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::Serialize;
 
+mod beyond;
 mod chart;
 mod counted;
 mod crew;
@@ -18,6 +19,7 @@ mod page;
 mod persistence;
 mod processes;
 mod processor;
+mod several;
 mod sheet;
 mod waiting;
 
@@ -42,6 +44,8 @@ pub(crate) enum Curve {
     MessageSize,
     /// What an acknowledgement survives.
     Persistence,
+    /// Servers: encrypted, replicated, a cluster.
+    Beyond,
 }
 
 impl Curve {
@@ -53,6 +57,7 @@ impl Curve {
             Self::Processes => "processes",
             Self::MessageSize => "message-size",
             Self::Persistence => "persistence",
+            Self::Beyond => "beyond",
         }
     }
 
@@ -63,6 +68,7 @@ impl Curve {
             Self::Processes => processes::measure(extent).await,
             Self::MessageSize => message_size::measure(extent).await,
             Self::Persistence => persistence::measure(extent).await,
+            Self::Beyond => beyond::measure(extent).await,
         }
     }
 }

@@ -1,0 +1,184 @@
+//! The same work on more than one server: what encryption, a replica and a cluster cost and give.
+
+use std::time::{Duration, Instant};
+
+use delayq_plugin::store::{StoreOptions, TypeSettings};
+use delayq_plugin::{DelayQueuePlugin, TaskType, WorkerOptions, open_store};
+
+use super::several::{Servers, Setup};
+use crate::Failure;
+use crate::bare_redis::{BareRedis, cpu_us_each};
+use crate::curve::Extent;
+use crate::curve::pace;
+use crate::curve::sheet::{Line, Panel, Scale, Sheet};
+use crate::figure::{short, spread};
+use crate::latency::Latency;
+use crate::load::{self, BULK, TASK_TYPE};
+use crate::stage::end;
+use crate::worker::Counter;
+
+const SETUPS: [Setup; 6] = [
+    Setup::One,
+    Setup::Encrypted,
+    Setup::Replica,
+    Setup::Confirmed,
+    Setup::Cluster(1),
+    Setup::Cluster(6),
+];
+
+const HEAD: [&str; 7] = [
+    "servers",
+    "one after the other, µs",
+    "singly, 64 in flight, tasks/s",
+    "in bulk, tasks/s",
+    "drained, tasks/s",
+    "processor time of each server, µs a task",
+    "largest share of it / smallest",
+];
+
+/// What was measured of one setup, in all rounds.
+#[derive(Debug, Default)]
+struct Samples {
+    latency: Vec<f64>,
+    singly: Vec<f64>,
+    bulk: Vec<f64>,
+    drain: Vec<f64>,
+    /// Of each server.
+    cpu: Vec<Vec<f64>>,
+}
+
+/// Measures each setup.
+pub(crate) async fn measure(extent: &Extent) -> Result<Sheet, Failure> {
+    let mut all = SETUPS.map(|_| Samples::default());
+    for _ in 0..extent.rounds {
+        for (setup, samples) in SETUPS.into_iter().zip(&mut all) {
+            round(setup, extent, samples).await?;
+        }
+    }
+    let medians: Vec<[f64; 4]> = all.iter().map(Samples::medians).collect();
+    let row = |((setup, samples), rates): ((Setup, &Samples), &[f64; 4])| {
+        let cpu = samples.cpu();
+        let (most, least) = cpu.iter().fold((0.0_f64, f64::MAX), |(most, least), &us| {
+            (most.max(us), least.min(us))
+        });
+        let each: Vec<_> = cpu.iter().map(|us| format!("{us:.1}")).collect();
+        let mut row = vec![setup.name()];
+        row.extend(rates.map(short));
+        row.extend([each.join(" + "), format!("{:.2}", most / least)]);
+        row
+    };
+    Ok(Sheet {
+        head: &HEAD,
+        rows: SETUPS
+            .into_iter()
+            .zip(&all)
+            .zip(&medians)
+            .map(row)
+            .collect(),
+        panels: vec![panel(&medians)],
+    })
+}
+
+impl Samples {
+    fn medians(&self) -> [f64; 4] {
+        [&self.latency, &self.singly, &self.bulk, &self.drain].map(|samples| spread(samples)[1])
+    }
+
+    /// The median of each server.
+    fn cpu(&self) -> Vec<f64> {
+        self.cpu.iter().map(|samples| spread(samples)[1]).collect()
+    }
+}
+
+async fn round(setup: Setup, extent: &Extent, samples: &mut Samples) -> Result<(), Failure> {
+    let servers = split(setup).await?;
+    samples
+        .latency
+        .push(one_by_one(&servers.url, extent.calls).await?);
+    let servers = split(setup).await?;
+    samples
+        .singly
+        .push(pace::singly(&servers.url, extent.single).await?);
+    let servers = split(setup).await?;
+    let before = busy(&servers).await?;
+    let pace = pace::in_bulk(&servers.url, extent.tasks, BULK, pace::now).await?;
+    let after = busy(&servers).await?;
+    samples.bulk.push(pace.submit);
+    samples.drain.push(pace.drain);
+    samples.cpu.resize_with(after.len(), Vec::new);
+    for (samples, (before, after)) in samples.cpu.iter_mut().zip(before.into_iter().zip(after)) {
+        samples.push(cpu_us_each(before, after, extent.tasks));
+    }
+    println!("  {}: {pace:?}", setup.name());
+    Ok(())
+}
+
+/// Fresh servers, on which the type has its partitions.
+async fn split(setup: Setup) -> Result<Servers, Failure> {
+    let servers = setup.start().await?;
+    if setup.partitions() > 1 {
+        let store = open_store(&servers.url, StoreOptions::default()).await?;
+        let settings = TypeSettings::default().partitions(setup.partitions());
+        store
+            .configure_type(&TaskType::new(TASK_TYPE)?, &settings)
+            .await?;
+    }
+    Ok(servers)
+}
+
+/// Microseconds of one `send` at the median, one after the other.
+async fn one_by_one(url: &str, calls: usize) -> Result<f64, Failure> {
+    let plugin = DelayQueuePlugin::builder()
+        .url(url)
+        .without_registered_workers();
+    let worker = (TASK_TYPE, WorkerOptions::default(), Counter::up_to(0));
+    let plugin = plugin.worker(worker.0, worker.1, worker.2).start().await?;
+    let tasks = plugin.submit_service();
+    let mut latency = Latency::new()?;
+    for number in 0..calls {
+        let job = load::later(number)?;
+        let started = Instant::now();
+        tasks.send(job).await?;
+        latency.record(started);
+    }
+    end(plugin).await;
+    Ok(latency.median_us())
+}
+
+async fn busy(servers: &Servers) -> Result<Vec<Duration>, Failure> {
+    let mut times = Vec::new();
+    for master in &servers.masters {
+        times.push(BareRedis::connect(&master.url()).await?.cpu_time().await?);
+    }
+    Ok(times)
+}
+
+fn panel(medians: &[[f64; 4]]) -> Panel {
+    let line = |(at, name): (usize, &str)| {
+        let values = medians
+            .iter()
+            .filter_map(|rates| rates.get(at + 1).copied());
+        Line::new(name, values)
+    };
+    Panel {
+        title: "More than one server",
+        unit: "tasks/s",
+        along: "servers",
+        places: [
+            "one",
+            "TLS",
+            "replica",
+            "replicated",
+            "cluster, 1",
+            "cluster, 6",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        scale: Scale::Linear,
+        lines: ["singly", "in bulk", "drained"]
+            .into_iter()
+            .enumerate()
+            .map(line)
+            .collect(),
+    }
+}
