@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
+use tokio_util::task::AbortOnDropHandle;
 
 mod batch;
 mod cluster;
@@ -204,7 +205,11 @@ impl Client {
     /// Waits for so long, with this client's clockwork: the caller's runtime may have none.
     pub(super) async fn rest(&self, span: Duration) {
         // Without the thread nothing is left to wait for.
-        let _ = self.runtime.spawn(tokio::time::sleep(span)).await;
+        // Made where it is polled: the runtime of the caller may end before it does, and take its timer along.
+        let pause = self
+            .runtime
+            .spawn(async move { tokio::time::sleep(span).await });
+        let _ = AbortOnDropHandle::new(pause).await;
     }
 
     async fn run<T: Send + 'static>(
