@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use delayq_core::store::{
     AuditReport, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Cursor, DeadFilter,
-    Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, SubmitOutcome, TypeSettings,
-    TypeStats, Wakeup, Wakeups,
+    Durability, ExtendOutcome, InstanceId, InstanceInfo, Page, SettleOutcome, Settlement, Store,
+    SubmitOutcome, TypeSettings, TypeStats, Wakeup, Wakeups,
 };
 use delayq_core::time::Sleep;
 use delayq_core::{
@@ -337,6 +337,19 @@ impl Store for FaultyStore {
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
         self.call("audit", self.inner.audit(task_type, repair))
             .await
+    }
+
+    async fn announce(&self, instance: &InstanceInfo, holds: Duration) -> Result<()> {
+        self.call("announce", self.inner.announce(instance, holds))
+            .await
+    }
+
+    async fn withdraw(&self, id: &InstanceId) -> Result<()> {
+        self.call("withdraw", self.inner.withdraw(id)).await
+    }
+
+    async fn instances(&self) -> Result<Vec<InstanceInfo>> {
+        self.call("instances", self.inner.instances()).await
     }
 
     async fn close(&self) {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use delayq_core::NewTask;
 use delayq_plugin::store::{
-    ClaimRequest, Claimed, ExtendOutcome, SettleOutcome, Settlement, TypeSettings, Wakeups,
+    ClaimRequest, Claimed, ExtendOutcome, InstanceId, InstanceInfo, SettleOutcome, Settlement,
+    TypeSettings, Wakeups,
 };
 use delayq_plugin::{
     AuditReport, CancelOutcome, ChangeOutcome, Cursor, DeadFilter, Durability, Lock, Page, Result,
@@ -177,6 +178,18 @@ impl Store for CountedStore {
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
         self.inner.audit(task_type, repair).await
+    }
+
+    async fn announce(&self, instance: &InstanceInfo, holds: Duration) -> Result<()> {
+        self.inner.announce(instance, holds).await
+    }
+
+    async fn withdraw(&self, id: &InstanceId) -> Result<()> {
+        self.inner.withdraw(id).await
+    }
+
+    async fn instances(&self) -> Result<Vec<InstanceInfo>> {
+        self.inner.instances().await
     }
 
     async fn close(&self) {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use delayq_core::store::{
     AuditReport, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Cursor, DeadFilter,
-    Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, SubmitOutcome, TypeSettings,
-    TypeStats, Wakeups,
+    Durability, ExtendOutcome, InstanceId, InstanceInfo, Page, SettleOutcome, Settlement, Store,
+    SubmitOutcome, TypeSettings, TypeStats, Wakeups,
 };
 use delayq_core::{
     Error, Lock, NewTask, Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
@@ -325,6 +325,18 @@ impl Store for RecordedStore {
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
         self.inner.audit(task_type, repair).await
+    }
+
+    async fn announce(&self, instance: &InstanceInfo, holds: Duration) -> Result<()> {
+        self.inner.announce(instance, holds).await
+    }
+
+    async fn withdraw(&self, id: &InstanceId) -> Result<()> {
+        self.inner.withdraw(id).await
+    }
+
+    async fn instances(&self) -> Result<Vec<InstanceInfo>> {
+        self.inner.instances().await
     }
 
     async fn close(&self) {

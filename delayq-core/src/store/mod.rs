@@ -26,6 +26,7 @@ use tokio::sync::broadcast;
 
 mod claimed;
 mod edge;
+mod instance;
 mod memory;
 mod pace;
 #[cfg(feature = "redis")]
@@ -43,6 +44,9 @@ use crate::time::Timestamp;
 
 pub use claimed::*;
 pub use edge::*;
+pub use instance::{
+    ANNOUNCE_INTERVAL, INSTANCE_EXPIRY, InstanceId, InstanceInfo, MAX_INSTANCE_TYPES, MAX_INSTANCES,
+};
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use redis::{
@@ -230,6 +234,18 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// checksums right, locks only on running tasks. With `repair` it mends what it can so that no task
     /// is lost: what cannot run goes to dead, what has lost its place is scheduled. In batches.
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport>;
+
+    /// Lists an instance, for people, until it has been silent for `holds`; a repeated announcement takes the
+    /// place of the one before. `seen_at` is the store's now, whatever the announcement says. Forgets others
+    /// that have been silent for too long.
+    async fn announce(&self, instance: &InstanceInfo, holds: Duration) -> Result<()>;
+
+    /// Lists an instance no more.
+    async fn withdraw(&self, id: &InstanceId) -> Result<()>;
+
+    /// The instances that are there, by their identities, so in the order of their starts; at most
+    /// [`MAX_INSTANCES`].
+    async fn instances(&self) -> Result<Vec<InstanceInfo>>;
 
     /// Takes no more calls, finishes those under way and leaves everything tidy; later calls answer
     /// `Closed`. A store that has nothing to tidy does nothing. Not needed for safety: a store that is

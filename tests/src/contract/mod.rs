@@ -50,6 +50,7 @@ mod defects;
 mod duplicate;
 mod expiry;
 mod fleet;
+mod instances;
 mod list;
 mod lock;
 mod pause;
@@ -347,6 +348,14 @@ sentences! {
         resuming_wakes,
         shortening_a_pause_wakes,
     ]
+    instances: [
+        an_announced_instance_is_listed_as_it_said,
+        an_announcement_takes_the_place_of_the_one_before,
+        instances_are_told_apart_by_their_identity_alone,
+        a_silent_instance_is_forgotten,
+        a_withdrawn_instance_is_forgotten_at_once,
+        an_instance_is_listed_in_its_namespace_and_lists_no_type,
+    ]
     data: [
         a_message_of_every_byte_comes_back_as_sent,
         an_empty_message_comes_back_empty,
@@ -430,6 +439,7 @@ sentences! {
         two_namespaces_never_see_each_other,
         two_stores_on_the_same_data_share_the_limits_of_the_fleet,
         a_bound_set_by_one_store_is_kept_by_another,
+        two_stores_on_the_same_data_see_each_others_instances,
     ]
 }
 

@@ -3,6 +3,7 @@
 use delayq_core::store::{AttemptEnd, ClaimRequest, SettleOutcome, SubmitOutcome};
 use delayq_core::{DelayQueueJob, FleetLimits, Rate, TaskState};
 
+use super::instances::{announce, hosts, instance};
 use super::rig::{LONG, Rig, SHORT, TYPE, id, job, retry, usual_type};
 
 pub async fn two_stores_on_the_same_data_see_each_others_tasks(rig: &Rig) {
@@ -114,4 +115,14 @@ pub async fn a_bound_set_by_one_store_is_kept_by_another(rig: &Rig) {
     let refused = super::bound::try_submit(&other, job("2")).await;
     assert_eq!(refused, Err(super::bound::full(1, 1)));
     assert_eq!(rig.store().stats(&usual_type()).await.unwrap().refused, 1);
+}
+
+pub async fn two_stores_on_the_same_data_see_each_others_instances(rig: &Rig) {
+    let other = rig.open_again().await;
+    let (one, two) = (instance("one"), instance("two"));
+    announce(rig, &one).await;
+    announce(&other, &two).await;
+    assert_eq!(hosts(rig).await.len(), 2);
+    other.store().withdraw(&one.id).await.unwrap();
+    assert_eq!(hosts(rig).await, ["two"]);
 }

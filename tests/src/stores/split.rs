@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use delayq_core::store::{
     AuditReport, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Cursor, DeadFilter,
-    Durability, ExtendOutcome, Page, SettleOutcome, Settlement, StoreOptions, SubmitOutcome,
-    TypeSettings, TypeStats, Wakeups,
+    Durability, ExtendOutcome, InstanceId, InstanceInfo, Page, SettleOutcome, Settlement,
+    StoreOptions, SubmitOutcome, TypeSettings, TypeStats, Wakeups,
 };
 use delayq_core::{
     Lock, NewTask, Result, Store, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
@@ -237,6 +237,18 @@ impl Store for SplitStore {
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
         self.of(task_type).await?.audit(task_type, repair).await
+    }
+
+    async fn announce(&self, instance: &InstanceInfo, holds: Duration) -> Result<()> {
+        self.inner.announce(instance, holds).await
+    }
+
+    async fn withdraw(&self, id: &InstanceId) -> Result<()> {
+        self.inner.withdraw(id).await
+    }
+
+    async fn instances(&self) -> Result<Vec<InstanceInfo>> {
+        self.inner.instances().await
     }
 
     async fn close(&self) {

@@ -22,8 +22,9 @@ mod entry;
 use self::bucket::Bucket;
 use super::{
     AuditReport, CLOCK_GUARD, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Cursor,
-    DeadFilter, Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, StoreOptions,
-    SubmitOutcome, TypeSettings, TypeStats, Wakeup, Wakeups,
+    DeadFilter, Durability, ExtendOutcome, InstanceId, InstanceInfo, MAX_INSTANCES, Page,
+    SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome, TypeSettings, TypeStats, Wakeup,
+    Wakeups,
 };
 use crate::error::{Error, Result};
 use crate::job::{NewTask, When};
@@ -43,8 +44,12 @@ pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     options: StoreOptions,
     types: Mutex<Types>,
+    instances: Mutex<Instances>,
     wakeups: broadcast::Sender<Wakeup>,
 }
+
+/// Who is there, and until when.
+type Instances = BTreeMap<InstanceId, (InstanceInfo, Timestamp)>;
 
 /// All types: their buckets, and which of them are listed.
 ///
@@ -68,6 +73,7 @@ impl MemoryStore {
                 ..options
             },
             types: Mutex::default(),
+            instances: Mutex::default(),
             wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
         }
     }
@@ -75,6 +81,15 @@ impl MemoryStore {
     /// A panic cannot leave a bucket half changed: edges decide first and allocate little.
     fn lock(&self) -> MutexGuard<'_, Types> {
         self.types.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who is there now.
+    fn present(&self) -> (MutexGuard<'_, Instances>, Timestamp) {
+        let instances = self.instances.lock();
+        let mut instances = instances.unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        instances.retain(|_, (_, until)| *until > now);
+        (instances, now)
     }
 
     /// Looks at one type; an unknown one is looked at as an empty bucket.
@@ -318,6 +333,27 @@ impl Store for MemoryStore {
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
         Ok(self.edit(task_type, |bucket, _| bucket.audit(repair)))
+    }
+
+    async fn announce(&self, instance: &InstanceInfo, holds: Duration) -> Result<()> {
+        let (mut instances, now) = self.present();
+        let seen = InstanceInfo {
+            seen_at: now,
+            ..instance.clone()
+        };
+        instances.insert(instance.id.clone(), (seen, now.plus(holds)));
+        Ok(())
+    }
+
+    async fn withdraw(&self, id: &InstanceId) -> Result<()> {
+        self.present().0.remove(id);
+        Ok(())
+    }
+
+    async fn instances(&self) -> Result<Vec<InstanceInfo>> {
+        let (instances, _) = self.present();
+        let present = instances.values().take(MAX_INSTANCES);
+        Ok(present.map(|(instance, _)| instance.clone()).collect())
     }
 
     fn wakeups(&self) -> Wakeups {

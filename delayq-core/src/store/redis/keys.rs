@@ -66,6 +66,11 @@ impl Keyspace {
         format!("delayq:{{{}}}:types", self.namespace)
     }
 
+    /// The keys of the instances that are there, in the order in which their scripts take them.
+    pub(super) fn instances(&self) -> [String; 2] {
+        ["instances", "seen"].map(|name| format!("delayq:{{{}}}:{name}", self.namespace))
+    }
+
     /// The slot of what belongs to the namespace, and to no type.
     pub(super) fn slot(&self) -> u16 {
         slot_of_tag(self.namespace.as_str())
@@ -220,6 +225,8 @@ mod tests {
         assert_eq!(tasks[1], "delayq:{shop/order.cancel/2.5.3}:tasks");
         assert_eq!(keyspace("shop").layouts(), "delayq:{shop}:layouts");
         assert_eq!(keyspace("shop").types(), "delayq:{shop}:types");
+        let instances = ["delayq:{shop}:instances", "delayq:{shop}:seen"];
+        assert_eq!(keyspace("shop").instances(), instances);
         assert_eq!(keyspace("shop").wake_channel(), "delayq:{shop}:wake");
     }
 
@@ -234,6 +241,9 @@ mod tests {
             let keys = part.keys.iter().cloned().chain([part.claim("instance")]);
             let slots: HashSet<u16> = keys.map(|key| slot(&key)).collect();
             prop_assert_eq!(slots, HashSet::from([part.slot]));
+            let keyspace = keyspace(&namespace);
+            let own = keyspace.instances().map(|key| slot(&key));
+            prop_assert_eq!(own, [keyspace.slot(); 2]);
         }
 
         #[test]
@@ -244,6 +254,9 @@ mod tests {
             let mut seen = HashSet::new();
             let namespaces: HashSet<_> = names.iter().map(|(namespace, ..)| namespace).collect();
             for namespace in namespaces {
+                for key in keyspace(namespace).instances() {
+                    prop_assert!(seen.insert(key));
+                }
                 prop_assert!(seen.insert(keyspace(namespace).types()));
                 prop_assert!(seen.insert(keyspace(namespace).layouts()));
                 prop_assert!(seen.insert(keyspace(namespace).wake_channel()));

@@ -26,6 +26,7 @@ mod every;
 mod flight;
 #[cfg(test)]
 mod fuzz;
+mod instances;
 mod keys;
 mod layout;
 mod meant;
@@ -57,8 +58,8 @@ use self::submit::Submitter;
 use self::unanswered::Unanswered;
 use super::{
     AuditReport, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Cursor, DeadFilter,
-    Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome,
-    TypeSettings, TypeStats, Wakeups,
+    Durability, ExtendOutcome, InstanceId, InstanceInfo, Page, SettleOutcome, Settlement, Store,
+    StoreOptions, SubmitOutcome, TypeSettings, TypeStats, Wakeups,
 };
 use crate::error::{Error, Result};
 use crate::job::{NewTask, When};
@@ -366,6 +367,18 @@ impl Store for RedisStore {
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
         self.audit_type(task_type, repair).await
+    }
+
+    async fn announce(&self, instance: &InstanceInfo, holds: Duration) -> Result<()> {
+        self.announce_instance(instance, holds).await
+    }
+
+    async fn withdraw(&self, id: &InstanceId) -> Result<()> {
+        self.withdraw_instance(id).await
+    }
+
+    async fn instances(&self) -> Result<Vec<InstanceInfo>> {
+        self.list_instances().await
     }
 
     fn wakeups(&self) -> Wakeups {

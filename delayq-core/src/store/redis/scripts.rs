@@ -25,6 +25,9 @@ pub(super) enum Script {
     AuditTasks,
     AuditIndex,
     Bury,
+    Announce,
+    Instances,
+    Withdraw,
     Preflight,
     Seal,
     Open,
@@ -38,7 +41,7 @@ const DEAD: &str = include_str!("lua/dead.lua");
 
 impl Script {
     /// Every script, so that a new connection can load them all at once.
-    pub(super) const ALL: [Self; 24] = [
+    pub(super) const ALL: [Self; 27] = [
         Self::Submit,
         Self::Claim,
         Self::Settle,
@@ -59,6 +62,9 @@ impl Script {
         Self::AuditTasks,
         Self::AuditIndex,
         Self::Bury,
+        Self::Announce,
+        Self::Instances,
+        Self::Withdraw,
         Self::Preflight,
         Self::Seal,
         Self::Open,
@@ -88,6 +94,9 @@ impl Script {
             Self::AuditTasks => include_str!("lua/audit_tasks.lua"),
             Self::AuditIndex => include_str!("lua/audit_index.lua"),
             Self::Bury => include_str!("lua/bury.lua"),
+            Self::Announce => include_str!("lua/announce.lua"),
+            Self::Instances => include_str!("lua/instances.lua"),
+            Self::Withdraw => include_str!("lua/withdraw.lua"),
             Self::Preflight => include_str!("lua/preflight.lua"),
             Self::Seal => include_str!("lua/seal.lua"),
             Self::Open => include_str!("lua/open.lua"),

@@ -18,8 +18,8 @@ use crate::name::{TaskId, TaskType};
 use crate::state::TaskState;
 use crate::store::{
     AuditReport, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Cursor, DeadFilter,
-    Durability, ExtendOutcome, Page, SettleOutcome, Settlement, Store, SubmitOutcome, TypeSettings,
-    TypeStats, Wakeups,
+    Durability, ExtendOutcome, InstanceId, InstanceInfo, Page, SettleOutcome, Settlement, Store,
+    SubmitOutcome, TypeSettings, TypeStats, Wakeups,
 };
 use crate::task::{Lock, TaskInfo};
 use crate::time::Timestamp;
@@ -341,6 +341,22 @@ impl Store for SqliteStore {
         }
         let repaired = self.walk_audit(task_type, found.to_repair()).await?;
         Ok(found.repaired_by(repaired))
+    }
+
+    async fn announce(&self, instance: &InstanceInfo, holds: Duration) -> Result<()> {
+        let instance = instance.clone();
+        let announce = move |tx: &mut Tx<'_>| tx.announce(&instance, holds);
+        self.engine.write(Lane::Edges, Size::ONE, announce).await
+    }
+
+    async fn withdraw(&self, id: &InstanceId) -> Result<()> {
+        let id = id.clone();
+        let withdraw = move |tx: &mut Tx<'_>| tx.withdraw(&id);
+        self.engine.write(Lane::Edges, Size::ONE, withdraw).await
+    }
+
+    async fn instances(&self) -> Result<Vec<InstanceInfo>> {
+        self.engine.read(|tx| tx.instances()).await
     }
 
     /// Leaves one tidy file. Dropping the store does the same in the background.

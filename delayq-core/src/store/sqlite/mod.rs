@@ -26,6 +26,7 @@ mod engine;
 mod error;
 mod file;
 mod housekeeping;
+mod instances;
 mod open;
 mod query;
 mod queue;

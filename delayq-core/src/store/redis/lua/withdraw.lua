@@ -1,0 +1,11 @@
+#!lua flags=allow-oom
+-- Forgets an instance that is about to end.
+-- KEYS: as of announce.lua
+-- ARGV: 1 id
+-- Returns: nothing.
+local INSTANCES, EXPIRY = KEYS[1], KEYS[2]
+
+check_hash(INSTANCES)
+call('ZREM', EXPIRY, ARGV[1])
+call('HDEL', INSTANCES, ARGV[1])
+return {}
