@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use delayq_core::store::TypeSettings;
-use delayq_core::{Error, Result, Store, TaskType};
+use delayq_core::store::{InstanceId, InstanceInfo, TypeSettings};
+use delayq_core::{Error, Result, Store, TaskType, Timestamp};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -13,10 +13,13 @@ use tracing::{error, info, warn};
 
 mod router;
 
+use self::router::Router;
+
 use crate::claim::Bucket;
 use crate::error::StartError;
 use crate::handler::{DelayBucketHandler, Phase, Wiring};
 use crate::health::{HandlerHealth, Status};
+use crate::host;
 use crate::plugin::Settings;
 use crate::roster::Roster;
 use crate::scheduler::SchedulerThread;
@@ -36,6 +39,8 @@ struct Shared {
     roster: Roster,
     settings: Settings,
     app: Handle,
+    /// Who this is; the types that it serves are told by its router.
+    instance: InstanceInfo,
     phase: watch::Sender<Phase>,
     store_lost_data: Arc<Notify>,
     members: Mutex<Members>,
@@ -66,7 +71,18 @@ impl Fleet {
         settings: Settings,
         app: Handle,
     ) -> Result<Self, StartError> {
+        let instance = InstanceInfo {
+            id: InstanceId::generate(),
+            host: host::name(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            types: Vec::new(),
+            type_count: 0,
+            started_at: settings.clock.now(),
+            seen_at: Timestamp::ZERO,
+        };
         let shared = Arc::new(Shared {
+            instance,
             store,
             roster,
             settings,
@@ -90,12 +106,16 @@ impl Fleet {
         shared.serve_listed().await?;
         shared.declare().await?;
         let thread = shared.start_thread(ROUTER_THREAD)?;
-        thread.spawn(router::route(Arc::clone(shared), wakeups));
+        thread.spawn(Router::new(Arc::clone(shared), wakeups).run());
         Ok(fleet)
     }
 
     pub(crate) fn types(&self) -> Vec<TaskType> {
         self.shared.served()
+    }
+
+    pub(crate) fn instance_id(&self) -> &InstanceId {
+        &self.shared.instance.id
     }
 
     pub(crate) fn health(&self) -> Vec<HandlerHealth> {

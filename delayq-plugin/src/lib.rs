@@ -17,6 +17,7 @@ mod fleet;
 mod handler;
 mod health;
 mod held;
+mod host;
 mod plugin;
 mod roster;
 mod run;
@@ -28,8 +29,8 @@ mod url;
 pub use delayq_core::registry::{self, MissingComponent, registered_workers};
 pub use delayq_core::store;
 pub use delayq_core::store::{
-    AuditReport, CancelOutcome, ChangeOutcome, Cursor, DeadFilter, Durability, Page, SubmitOutcome,
-    TypeSettings, TypeStats,
+    AuditReport, CancelOutcome, ChangeOutcome, Cursor, DeadFilter, Durability, InstanceId,
+    InstanceInfo, Page, SubmitOutcome, TypeSettings, TypeStats,
 };
 pub use delayq_core::{
     Backoff, Clock, Component, Components, DelayQueueJob, Delivery, Error, Expiry, FleetLimits,

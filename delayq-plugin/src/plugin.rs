@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::store::{Durability, StoreOptions};
+use delayq_core::store::{Durability, InstanceId, InstanceInfo, StoreOptions};
 use delayq_core::{
     Clock, Components, Limits, Namespace, Result, Store, SystemClock, TaskType, TaskWorker,
     WorkerOptions,
@@ -53,6 +53,22 @@ impl DelayQueuePlugin {
     #[must_use]
     pub fn served_types(&self) -> Vec<TaskType> {
         self.fleet.types()
+    }
+
+    /// The instances that are there now, this one among them, in the order of their starts: every plugin on the
+    /// same store and namespace. One that crashed is listed for up to 15 s; one that was started, or began to
+    /// serve another type, is known as such a moment later.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn instances(&self) -> Result<Vec<InstanceInfo>> {
+        self.service.store().instances().await
+    }
+
+    /// The identity of this instance in that list.
+    #[must_use]
+    pub fn instance_id(&self) -> &InstanceId {
+        self.fleet.instance_id()
     }
 
     /// How the store and the handlers are doing. Asks the store; never fails.

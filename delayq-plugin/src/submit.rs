@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use delayq_core::job::{check_delay, check_message};
 use delayq_core::store::{
-    AuditReport, CancelOutcome, ChangeOutcome, Cursor, DeadFilter, Durability, Page, StoreOptions,
-    SubmitOutcome, TypeSettings, TypeStats,
+    AuditReport, CancelOutcome, ChangeOutcome, Cursor, DeadFilter, Durability, InstanceInfo, Page,
+    StoreOptions, SubmitOutcome, TypeSettings, TypeStats,
 };
 use delayq_core::{
     Clock, DelayQueueJob, Error, Limits, Result, Store, SystemClock, TaskId, TaskInfo, TaskState,
@@ -266,6 +266,14 @@ impl TaskSubmitService {
     pub async fn configure_type(&self, task_type: &str, settings: &TypeSettings) -> Result<()> {
         let task_type = TaskType::new(task_type)?;
         self.store.configure_type(&task_type, settings).await
+    }
+
+    /// The plugins that work on this store and namespace now, in the order of their starts.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn instances(&self) -> Result<Vec<InstanceInfo>> {
+        self.store.instances().await
     }
 
     /// How many tasks are due in each of `steps` equal parts of `from..to`: the forecast.

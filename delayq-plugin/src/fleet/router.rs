@@ -1,10 +1,13 @@
-//! The router: takes the store's wake-ups to the handlers, and goes on its rounds through the list of types.
+//! The router: takes the store's wake-ups to the handlers, goes on its rounds through the list of types, and tells
+//! the store that this instance is there.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use delayq_core::store::{Wakeup, Wakeups};
+use delayq_core::store::{ANNOUNCE_INTERVAL, INSTANCE_EXPIRY, InstanceInfo, Wakeup, Wakeups};
 use delayq_core::{Error, TaskType};
-use tracing::{error, info, warn};
+use tokio::sync::watch;
+use tracing::{debug, error, info, warn};
 
 use super::Shared;
 use crate::handler::Phase;
@@ -15,6 +18,148 @@ const POLLS_PER_LISTING: u32 = 5;
 /// How often the store is asked whether it can still keep its promises, in polls, and the list of types is
 /// read for served ones that are gone. Seldom, as an idle type costs the store one call a poll, and no more.
 const POLLS_PER_CHECK: u32 = 600;
+/// How long an instance that ends waits for the store to take it off the list. It expires by itself, too.
+const WITHDRAW_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Wakes handlers and makes rounds until the fleet stops.
+pub(super) struct Router {
+    shared: Arc<Shared>,
+    wakeups: Wakeups,
+    phase: watch::Receiver<Phase>,
+    /// This instance, serving what it announced last.
+    instance: InstanceInfo,
+    trouble: Option<Error>,
+    /// Whether the last announcement failed.
+    is_unheard: bool,
+    next_announcement: Duration,
+    next_check: Duration,
+    next_listing: Duration,
+}
+
+/// Why the router stopped waiting.
+enum Event {
+    /// Something is due.
+    Timer,
+    /// A new type is served, or the store has lost data.
+    Look,
+    End,
+}
+
+impl Router {
+    pub(super) fn new(shared: Arc<Shared>, wakeups: Wakeups) -> Self {
+        let now = shared.settings.clock.elapsed();
+        let mut router = Self {
+            phase: shared.phase.subscribe(),
+            instance: shared.instance.clone(),
+            shared,
+            wakeups,
+            trouble: None,
+            is_unheard: false,
+            next_announcement: now,
+            next_check: Duration::ZERO,
+            next_listing: Duration::MAX,
+        };
+        router.next_check = router.in_polls(POLLS_PER_CHECK);
+        router.plan_listing();
+        router
+    }
+
+    fn now(&self) -> Duration {
+        self.shared.settings.clock.elapsed()
+    }
+
+    fn in_polls(&self, polls: u32) -> Duration {
+        let span = self.shared.settings.poll.saturating_mul(polls);
+        self.now().saturating_add(span)
+    }
+
+    fn plan_listing(&mut self) {
+        if self.shared.roster.has_patterns() {
+            self.next_listing = self.in_polls(POLLS_PER_LISTING);
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        let mut phase = self.phase.clone();
+        loop {
+            let has_to_look = match self.next_event().await {
+                Event::Timer => false,
+                Event::Look => true,
+                Event::End => break,
+            };
+            let rounds = self.make_rounds(has_to_look);
+            tokio::select! {
+                () = rounds => {}
+                _ = phase.wait_for(|phase| *phase != Phase::Running) => break,
+            }
+        }
+        self.withdraw().await;
+    }
+
+    async fn next_event(&mut self) -> Event {
+        let next = self.next_announcement.min(self.next_check);
+        let mut timer = (self.shared.settings.clock).sleep_until(next.min(self.next_listing));
+        loop {
+            tokio::select! {
+                wakeup = self.wakeups.next() => match wakeup {
+                    Some(wakeup) if self.shared.wake(&wakeup) => return Event::Look,
+                    Some(_) => {}
+                    None => return Event::End,
+                },
+                () = &mut timer => return Event::Timer,
+                () = self.shared.store_lost_data.notified() => return Event::Look,
+                _ = self.phase.wait_for(|phase| *phase != Phase::Running) => return Event::End,
+            }
+        }
+    }
+
+    /// Does what is due.
+    async fn make_rounds(&mut self, has_to_look: bool) {
+        let now = self.now();
+        if self.next_check <= now {
+            self.shared.check_store(&mut self.trouble).await;
+            // The end of a trouble is news, too.
+            let polls = if self.trouble.is_some() {
+                POLLS_PER_LISTING
+            } else {
+                POLLS_PER_CHECK
+            };
+            self.next_check = self.in_polls(polls);
+            self.shared.look_at_types().await;
+        } else if has_to_look || self.next_listing <= now {
+            self.shared.look_at_types().await;
+        }
+        self.plan_listing();
+        let instance = self.instance.clone().serving(&self.shared.served());
+        if instance != self.instance || self.next_announcement <= now {
+            self.announce(instance).await;
+        }
+    }
+
+    /// For people only: if it fails, everything else goes on.
+    async fn announce(&mut self, instance: InstanceInfo) {
+        self.next_announcement = self.now().saturating_add(ANNOUNCE_INTERVAL);
+        let announced = self.shared.store.announce(&instance, INSTANCE_EXPIRY).await;
+        match &announced {
+            Ok(()) => self.instance = instance,
+            Err(error) if !self.is_unheard => {
+                warn!(%error, "cannot list this instance in the store; trying again");
+            }
+            Err(error) => debug!(%error, "still cannot list this instance in the store"),
+        }
+        self.is_unheard = announced.is_err();
+    }
+
+    async fn withdraw(&self) {
+        let patience = self.now().saturating_add(WITHDRAW_PATIENCE);
+        tokio::select! {
+            withdrawn = self.shared.store.withdraw(&self.instance.id) => if let Err(error) = withdrawn {
+                debug!(%error, "this instance stays in the store's list until it expires");
+            },
+            () = self.shared.settings.clock.sleep_until(patience) => {}
+        }
+    }
+}
 
 impl Shared {
     /// Wakes whom it concerns; whether a handler has been started for it.
@@ -93,49 +238,4 @@ impl Shared {
 /// Two errors of one kind are one trouble, though their words may differ.
 fn kind_of(error: &Error) -> std::mem::Discriminant<Error> {
     std::mem::discriminant(error)
-}
-
-/// Wakes the handlers that the store's wake-ups name, until the fleet stops.
-pub(super) async fn route(shared: Arc<Shared>, mut wakeups: Wakeups) {
-    let clock = Arc::clone(&shared.settings.clock);
-    let mut phase = shared.phase.subscribe();
-    let poll = shared.settings.poll;
-    let (listing, checking) = (
-        poll.saturating_mul(POLLS_PER_LISTING),
-        poll.saturating_mul(POLLS_PER_CHECK),
-    );
-    let mut trouble = None;
-    let mut next_check = clock.elapsed().saturating_add(checking);
-    loop {
-        let mut next_look = next_check;
-        if shared.roster.has_patterns() {
-            next_look = next_look.min(clock.elapsed().saturating_add(listing));
-        }
-        let mut timer = clock.sleep_until(next_look);
-        loop {
-            tokio::select! {
-                wakeup = wakeups.next() => match wakeup {
-                    Some(wakeup) if shared.wake(&wakeup) => break,
-                    Some(_) => {}
-                    None => return,
-                },
-                () = &mut timer => break,
-                () = shared.store_lost_data.notified() => break,
-                _ = phase.wait_for(|phase| *phase != Phase::Running) => return,
-            }
-        }
-        let rounds = async {
-            if next_check <= clock.elapsed() {
-                shared.check_store(&mut trouble).await;
-                // The end of a trouble is news, too.
-                let pause = if trouble.is_some() { listing } else { checking };
-                next_check = clock.elapsed().saturating_add(pause);
-            }
-            shared.look_at_types().await;
-        };
-        tokio::select! {
-            () = rounds => {}
-            _ = phase.wait_for(|phase| *phase != Phase::Running) => return,
-        }
-    }
 }
