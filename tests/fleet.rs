@@ -1,5 +1,5 @@
-//! Limits of the fleet, over four processes on one store: never exceeded, and used. What ran when is told by the
-//! workers, each in the log of its process; the store is not asked.
+//! Four processes on one store: limits of the fleet are never exceeded, and used; the list of instances is right.
+//! What ran when is told by the workers, each in the log of its process; the store is not asked.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,6 +14,7 @@ use delayq_tests::instance::history::{Attempt, History};
 use delayq_tests::instance::plan::{Chore, Plan, Served};
 use delayq_tests::instance::scene::Scene;
 use delayq_tests::redis_server::{Persistence, RedisServer};
+use delayq_tests::rig::until;
 
 const INSTANCE: &str = env!("CARGO_BIN_EXE_instance");
 const PROCESSES: usize = 4;
@@ -167,4 +168,45 @@ async fn four_processes_keep_and_use_a_limit_of_rate_on_redis() {
 #[tokio::test]
 async fn four_processes_keep_and_use_a_limit_of_rate_on_sqlite() {
     rate(Scene::on_sqlite(INSTANCE)).await;
+}
+
+/// Awaits that so many instances are listed; returns their processes.
+async fn listed(service: &TaskSubmitService, count: usize) -> Vec<u32> {
+    until("the list of instances", || async {
+        let instances = service.instances().await.unwrap();
+        let pids = instances.iter().map(|instance| instance.pid);
+        (instances.len() == count).then(|| pids.collect())
+    })
+    .await
+}
+
+async fn presence(mut scene: Scene) {
+    let service = scene.service().await;
+    let mut instances = Vec::new();
+    for _ in 0..PROCESSES {
+        instances.push(scene.start(&scene.plan(["job"])).await);
+    }
+    let before = listed(&service, PROCESSES).await;
+    let mut leaver = instances.remove(0);
+    leaver.signal("TERM");
+    assert!(leaver.ended().await.success());
+    // It has taken itself off the list before it ended: nobody waits for its expiry.
+    let now = service.instances().await.unwrap();
+    assert_eq!(now.len(), PROCESSES - 1, "{now:?}");
+    for instance in now {
+        assert!(before.contains(&instance.pid));
+        assert_eq!(instance.types.len(), 1);
+        println!("{instance}");
+    }
+}
+
+#[tokio::test]
+async fn four_processes_are_listed_until_they_end_on_redis() {
+    let server = redis();
+    presence(Scene::on(INSTANCE, server.url())).await;
+}
+
+#[tokio::test]
+async fn four_processes_are_listed_until_they_end_on_sqlite() {
+    presence(Scene::on_sqlite(INSTANCE)).await;
 }
