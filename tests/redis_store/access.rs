@@ -17,6 +17,9 @@ fn url(server: &RedisServer, user: &str) -> String {
     format!("redis://{user}@127.0.0.1:{}", server.port())
 }
 
+/// What the guide grants a user of sentinels.
+const OF_SENTINELS: &str = "+sentinel|master +sentinel|get-master-addr-by-name";
+
 async fn refusal(url: &str) -> String {
     let error = RedisStore::connect(url, options()).await.unwrap_err();
     assert!(matches!(error, Error::Misconfigured { .. }), "{error}");
@@ -137,7 +140,7 @@ async fn a_user_who_may_not_do_what_an_edge_does_is_refused_before_anything_is_h
         assert!(message.contains(&line), "{missing}: {message}");
         let named = match missing {
             "~delayq:*" => "hset",
-            "&delayq:*" => "channels",
+            "&delayq:*" => "channel",
             command => command.trim_start_matches('+'),
         };
         assert!(message.contains(named), "{missing}: {message}");
@@ -223,13 +226,9 @@ async fn the_rights_of_the_guide_are_enough_behind_sentinels() {
     }
     let sentinel = &set.sentinels[0];
     let guide = include_str!("../../docs/guide/redis.md");
-    let line = "ACL SETUSER delayq on >PASSWORD +sentinel|master +sentinel|get-master-addr-by-name";
+    let line = format!("ACL SETUSER delayq on >PASSWORD {OF_SENTINELS}");
     assert!(guide.lines().any(|found| found == line), "{line}");
-    let _ = redis_user::add(
-        sentinel,
-        "watcher",
-        "+sentinel|master +sentinel|get-master-addr-by-name",
-    );
+    let _ = redis_user::add(sentinel, "watcher", OF_SENTINELS);
     let _ = redis_user::add(sentinel, "default", "resetpass off");
     let url = set.url().replace("://", "://app:hunter2@");
     let replicated = || StoreOptions {
@@ -266,7 +265,37 @@ async fn a_user_of_sentinels_who_may_not_ask_for_the_master_is_told_what_to_gran
     let url = set.url() + "?sentinel_user=watcher&sentinel_password=hunter2";
     let refused = RedisStore::connect(&url, impatient()).await;
     let message = refused.unwrap_err().to_string();
-    let line = "ACL SETUSER delayq on >PASSWORD +sentinel|master +sentinel|get-master-addr-by-name on each sentinel";
-    assert!(message.contains(line), "{message}");
+    let line = format!("ACL SETUSER delayq on >PASSWORD {OF_SENTINELS} on each sentinel");
+    assert!(message.contains(&line), "{message}");
     assert!(!message.contains("hunter2"), "{message}");
+    for missing in OF_SENTINELS.split(' ') {
+        let rest = OF_SENTINELS.replace(missing, "");
+        let _ = redis_user::add(&set.sentinels[0], "watcher", &rest);
+        let refused = RedisStore::connect(&url, impatient()).await;
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains(&line), "{missing}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn sentinels_that_refuse_the_password_are_no_lack_of_sentinels() {
+    let layout = SentinelOptions {
+        servers: 1,
+        sentinels: 2,
+        persistence: Persistence::None,
+        ..SentinelOptions::default()
+    };
+    let mut set = SentinelSet::start(layout).await;
+    for sentinel in &set.sentinels {
+        let _ = redis_user::add(sentinel, "watcher", OF_SENTINELS);
+    }
+    let url = set.url() + "?sentinel_user=watcher&sentinel_password=hunter";
+    let right = url.clone() + "2";
+    RedisStore::connect(&right, options()).await.unwrap();
+    let message = refusal(&(url.clone() + "3")).await;
+    assert!(message.contains("sentinel_password="), "{message}");
+    set.sentinels[1].kill();
+    let message = refusal(&(url + "3")).await;
+    assert!(message.contains("sentinel_password="), "{message}");
+    RedisStore::connect(&right, options()).await.unwrap();
 }

@@ -163,7 +163,9 @@ impl Sentinels {
                     }
                 }
                 Said::Stranger => strangers += 1,
-                Said::Failed(error) => failure = Some(error),
+                Said::Failed(error) => {
+                    failure = failure.filter(is_refusal).or(Some(error));
+                }
             }
         }
         let now = match best {
@@ -202,6 +204,7 @@ impl Sentinels {
         });
     }
 
+    /// What none of them knows is a matter of settings as soon as one is there and refuses to tell.
     fn unknown(&self, strangers: usize, failure: Option<Error>) -> Seen {
         let store = self.settings.place().to_string();
         if strangers > 0 {
@@ -216,6 +219,10 @@ impl Sentinels {
                 is_busy: false,
             };
         }
+        if let Some(error) = failure.clone().filter(is_refusal) {
+            let is_busy = false;
+            return Seen::Unknown { error, is_busy };
+        }
         let why = failure.map_or_else(String::new, |error| format!("; the last: {error}"));
         Seen::Unknown {
             error: Error::Unavailable {
@@ -225,6 +232,11 @@ impl Sentinels {
             is_busy: false,
         }
     }
+}
+
+/// Whether a sentinel is there and has to be, or to be asked, otherwise.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error, Error::Misconfigured { .. })
 }
 
 fn no_answer(settings: &Settings, address: &Address) -> Error {
