@@ -13,6 +13,7 @@ mod faults;
 mod partitions;
 mod preflight;
 mod refusals;
+mod room;
 mod secrets;
 mod silence;
 mod tls;

@@ -37,6 +37,7 @@ mod query;
 mod record;
 mod registry;
 mod road;
+mod room;
 mod round;
 mod scope;
 mod scripts;
@@ -53,6 +54,7 @@ pub use self::config::{Address, RedisConfig, RedisServers, ReplicaConfirm, Secre
 use self::client::{Client, Command, Fields, Lane};
 use self::keys::Partition;
 use self::preflight::Terms;
+use self::room::Watermark;
 use self::scope::Scope;
 use self::submit::Submitter;
 use self::unanswered::Unanswered;
@@ -120,7 +122,10 @@ impl RedisStore {
         let client = Client::connect(&config, timeout, replicas, channel, scope.listener()).await?;
         let found = preflight::check(&client, &scope.keys, &terms).await?;
         found.warn_of_unseen(client.place());
-        let submitter = Submitter::start(&client, &scope);
+        let watermark = config
+            .memory_watermark
+            .map(|share| Watermark::new(&client, share));
+        let submitter = Submitter::start(&client, &scope, watermark);
         let store = Arc::new(Self {
             scope,
             client,

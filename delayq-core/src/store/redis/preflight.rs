@@ -22,6 +22,8 @@ pub(super) struct Terms {
     assumed: Option<Durability>,
     /// How many replicas confirm a write, where that is wanted.
     replicas: u32,
+    /// The share of its memory up to which it is given new tasks.
+    watermark: f64,
     servers: Kind,
 }
 
@@ -60,6 +62,7 @@ impl Terms {
             wanted,
             assumed,
             replicas: config.replicas,
+            watermark: config.memory_watermark.unwrap_or(1.0),
             servers: match config.servers {
                 RedisServers::One(_) => Kind::One,
                 RedisServers::Sentinel { .. } => Kind::Sentinel,
@@ -135,7 +138,7 @@ fn judge(place: &str, answers: [Result<Reply>; 4], terms: &Terms) -> Result<Foun
     seen.check_disk()?;
     Ok(Found {
         durability,
-        room: seen.check_room(),
+        room: seen.check_room(terms),
         unseen: seen.unseen(terms),
     })
 }

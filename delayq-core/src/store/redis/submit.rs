@@ -16,6 +16,7 @@ use super::client::Client;
 use super::desk::Desk;
 use super::flight::{Flight, Landing, Prepared};
 use super::road::Road;
+use super::room::Watermark;
 use super::scope::Scope;
 use crate::error::{Error, Result};
 use crate::store::MAX_BATCH;
@@ -63,11 +64,12 @@ pub(super) struct Submitter {
     queue: mpsc::Sender<Job>,
     scope: Arc<Scope>,
     is_cluster: bool,
+    watermark: Option<Watermark>,
 }
 
 impl Submitter {
     /// Starts the task that sends; it ends with the client.
-    pub(super) fn start(client: &Client, scope: &Arc<Scope>) -> Self {
+    pub(super) fn start(client: &Client, scope: &Arc<Scope>, watermark: Option<Watermark>) -> Self {
         let (queue, jobs) = mpsc::channel(QUEUE);
         let desk = Desk::new(client.route(), scope);
         client.spawn(desk.run(jobs));
@@ -75,6 +77,7 @@ impl Submitter {
             queue,
             scope: Arc::clone(scope),
             is_cluster: client.route().is_cluster(),
+            watermark,
         }
     }
 
@@ -111,6 +114,11 @@ impl Submitter {
     async fn submit_to(&self, slot: u16, tasks: Vec<Prepared>) -> Vec<Result<Landing>> {
         let count = tasks.len();
         let deadline = Instant::now() + self.scope.options.call_timeout;
+        if let Some(watermark) = &self.watermark
+            && let Err(full) = watermark.check(slot, deadline).await
+        {
+            return failed(&full, count);
+        }
         let mut answers = Vec::with_capacity(count.div_ceil(MAX_FLIGHT));
         let mut tasks = tasks.into_iter();
         while tasks.len() > 0 {

@@ -149,6 +149,11 @@ impl Client {
         &self.route
     }
 
+    /// That of the thread.
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
     /// Takes no more calls; those under way are still answered.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);

@@ -6,6 +6,7 @@ use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::time::timeout_at;
 
+use super::super::room::Room;
 use super::Lane;
 use super::batch::Batch;
 use super::command::Command;
@@ -20,6 +21,7 @@ pub(in super::super) struct Node {
     main: Arc<Link>,
     submit: Arc<Link>,
     extend: Arc<Link>,
+    pub(in super::super) room: Room,
 }
 
 impl Node {
@@ -35,6 +37,7 @@ impl Node {
             main,
             submit,
             extend: link(),
+            room: Room::default(),
         })
     }
 
@@ -51,7 +54,7 @@ impl Node {
     }
 
     /// Runs a command here, whatever its slot.
-    pub(super) async fn ask(&self, command: Command, deadline: Instant) -> Result<Reply> {
+    pub(in super::super) async fn ask(&self, command: Command, deadline: Instant) -> Result<Reply> {
         let batch = Batch::new(vec![command], None);
         loop {
             match self.main.send(&batch, false, deadline).await {

@@ -96,6 +96,7 @@ mod tests {
             wanted: Durability::Replicated,
             assumed: None,
             replicas: 1,
+            watermark: 1.0,
             servers,
         });
         let further = terms.iter().flat_map(further);

@@ -6,6 +6,7 @@ use super::Terms;
 use crate::error::{Error, Result};
 use crate::store::Durability;
 use crate::store::redis::client::{Command, Reply};
+use crate::store::redis::room::Memory;
 
 /// The settings that are asked for by their names.
 const SETTINGS: [&str; 7] = [
@@ -302,18 +303,9 @@ impl Seen {
         Ok(())
     }
 
-    pub(super) fn check_room(&self) -> Result<()> {
-        let (used, limit) = (self.number("used_memory"), self.number("maxmemory"));
-        let (used, limit) = (used.unwrap_or(0), limit.unwrap_or(0));
-        if limit == 0 || used < limit {
-            return Ok(());
-        }
-        Err(Error::Full {
-            store: self.place.clone(),
-            detail: format!(
-                "its memory ({used} B) is at maxmemory ({limit} B): raise maxmemory, or let workers drain it"
-            ),
-        })
+    pub(super) fn check_room(&self, terms: &Terms) -> Result<()> {
+        let memory = Memory::of(|name| self.number(name));
+        memory.map_or(Ok(()), |memory| memory.check(&self.place, terms.watermark))
     }
 }
 
