@@ -16,6 +16,7 @@ mod refusals;
 mod room;
 mod secrets;
 mod silence;
+mod synced;
 mod tls;
 mod wake;
 

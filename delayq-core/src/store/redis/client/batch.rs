@@ -20,15 +20,31 @@ pub(super) struct Confirm {
 impl Confirm {
     /// `WAIT` is for what the same connection has written, and since Redis 7.2 for nothing else. So a script
     /// whose answer rests on the write of an earlier call, such as a repeated submit, writes something itself.
-    fn command(self) -> redis::Cmd {
-        let within = u64::try_from(self.within.as_millis()).unwrap_or(u64::MAX);
-        let mut wait = redis::cmd("WAIT");
+    ///
+    /// A replica is asked how far it is as soon as somebody waits. It answers before it syncs what came with
+    /// the question, and then only each second: without the `WAIT`, `WAITAOF` would take so long.
+    fn add_to(self, pipeline: &mut Pipeline) {
+        let within = if self.synced {
+            self.within / 2
+        } else {
+            self.within
+        };
+        let wait = pipeline.cmd("WAIT").arg(self.replicas);
+        wait.arg(milliseconds(within));
         if self.synced {
-            wait = redis::cmd("WAITAOF");
-            wait.arg(1);
+            let wait = pipeline.cmd("WAITAOF").arg(1).arg(self.replicas);
+            wait.arg(milliseconds(self.within));
         }
-        wait.arg(self.replicas).arg(within.max(1));
-        wait
+    }
+
+    /// Takes the answers to what was added off the others; what is missing, if not enough replicas confirmed.
+    pub(super) fn take_from(self, answers: &mut Vec<RedisResult<Value>>) -> Option<String> {
+        let last = answers.pop()?;
+        if self.synced {
+            // Only the last one counts.
+            let _ = answers.pop();
+        }
+        self.missing(last)
     }
 
     /// A wait for nothing, which fails where the server cannot wait so.
@@ -38,8 +54,7 @@ impl Confirm {
         self.synced.then_some(wait)
     }
 
-    /// What is missing, if not enough of them did.
-    pub(super) fn missing(self, answer: RedisResult<Value>) -> Option<String> {
+    fn missing(self, answer: RedisResult<Value>) -> Option<String> {
         let (wanted, within) = (i64::from(self.replicas), self.within);
         let (own, found) = match answer {
             Ok(Value::Int(found)) if !self.synced => (1, found),
@@ -60,6 +75,11 @@ impl Confirm {
     }
 }
 
+/// For an argument of which 0 means for ever.
+fn milliseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
 /// Commands that are sent in one go; each can be sent again.
 pub(super) struct Batch {
     pipeline: Pipeline,
@@ -78,7 +98,7 @@ struct Part {
 impl Batch {
     /// `confirm` is asked for if any of the commands writes.
     pub(super) fn new(commands: Vec<Command>, confirm: Option<Confirm>) -> Self {
-        let mut pipeline = Pipeline::with_capacity(commands.len() + 1);
+        let mut pipeline = Pipeline::with_capacity(commands.len() + 2);
         let mut parts = Vec::with_capacity(commands.len());
         for command in commands {
             parts.push(Part {
@@ -90,7 +110,7 @@ impl Batch {
         }
         let confirm = confirm.filter(|_| parts.iter().any(|part| !part.only_reads));
         if let Some(confirm) = confirm {
-            pipeline.add_command(confirm.command());
+            confirm.add_to(&mut pipeline);
         }
         Self {
             pipeline,
@@ -144,7 +164,7 @@ impl Batch {
             pipeline.add_command(cmd.clone());
         }
         if let Some(confirm) = self.confirm {
-            pipeline.add_command(confirm.command());
+            confirm.add_to(&mut pipeline);
         }
         pipeline
     }

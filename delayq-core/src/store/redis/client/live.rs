@@ -209,10 +209,9 @@ fn confirmed(
     mut answers: Vec<RedisResult<Value>>,
     unconfirmed: &mut Option<String>,
 ) -> Vec<RedisResult<Value>> {
-    if let Some(confirm) = batch.confirm
-        && let Some(answer) = answers.pop()
-    {
-        *unconfirmed = unconfirmed.take().or_else(|| confirm.missing(answer));
+    if let Some(confirm) = batch.confirm {
+        let missing = confirm.take_from(&mut answers);
+        *unconfirmed = unconfirmed.take().or(missing);
     }
     answers
 }
