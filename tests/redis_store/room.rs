@@ -147,6 +147,7 @@ async fn submits_are_refused_before_the_server_is_full_and_the_rest_goes_on() {
 async fn a_store_that_was_idle_looks_again_before_it_refuses() {
     let server = RedisServer::start(Persistence::None, &[]);
     let store = RedisStore::connect(&server.url(), options()).await.unwrap();
+    weigh_down(&server, "filler").await;
     fill(&server, 97).await;
     let hour = Duration::from_hours(1);
     let (_, refused) = until_refused(&store, |n| job(&n.to_string()).after(hour)).await;

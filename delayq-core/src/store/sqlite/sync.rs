@@ -35,7 +35,7 @@ impl SqliteSync {
         let fix = if asked == Durability::Disk {
             "sync fully (sync=full), or ask for durability `process`"
         } else {
-            "ask for durability `disk`: no store of this release waits for replicas"
+            "ask for durability `disk`: only Redis has replicas that could confirm a write"
         };
         let (asked, kept) = (asked.as_str(), kept.as_str());
         Err(Error::Misconfigured {
