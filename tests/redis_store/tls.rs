@@ -1,8 +1,9 @@
 //! Encrypted connections: whom each side trusts, and what a refusal says.
 
 use std::path::Path;
+use std::time::Duration;
 
-use delayq_core::store::RedisStore;
+use delayq_core::store::{RedisStore, StoreOptions};
 use delayq_core::{Error, Store};
 use delayq_tests::redis_server::{Persistence, RedisServer, Role};
 use delayq_tests::rig::PATIENCE;
@@ -355,7 +356,12 @@ async fn a_renewed_certificate_is_used_from_the_next_connection_on() {
     let folder = folder.path();
     let (mut server, port) = server(folder, "server", true);
     let url = url(folder, port, CLIENT);
-    let store = RedisStore::connect(&url, impatient()).await.unwrap();
+    // Long enough for a handshake on a busy machine.
+    let options = StoreOptions {
+        call_timeout: Duration::from_secs(2),
+        ..options()
+    };
+    let store = RedisStore::connect(&url, options).await.unwrap();
     let renew = |name: &str| {
         for kind in ["pem", "key"] {
             let of = |name| folder.join(format!("{name}.{kind}"));
