@@ -21,6 +21,10 @@ use crate::store::{ClaimRequest, Claimed, MAX_BATCH};
 /// What a sealed partition that is empty says of itself.
 const DRAINED: &str = "--";
 
+/// The least share of a visit to a partition that is known to have more: so many tasks cost a script, and the
+/// settlements that follow, little more each than a whole batch does.
+const WORTHWHILE: usize = MAX_BATCH / 2;
+
 /// A visit of one partition.
 struct Visit {
     part: Arc<Partition>,
@@ -98,9 +102,7 @@ impl RedisStore {
         let (mut sent, mut failed, mut is_outdated) = (start, None, false);
         loop {
             let left = limit.saturating_sub(merged.taken());
-            // One that may take nothing says at least when to come again.
-            let most = if left == 0 { due.len() } else { left };
-            let wave: Vec<_> = due.drain(..due.len().min(most)).collect();
+            let wave = self.wave(&mut due, left);
             for visit in self.visit(wave, left, sent, request).await {
                 match visit.outcome {
                     Ok(Visited { claimed, split }) => {
@@ -132,6 +134,32 @@ impl RedisStore {
             claimed: claimed.ok_or_else(no_answer)?,
             is_outdated,
         })
+    }
+
+    /// Takes those to visit next off `due`, in their order. Of those known to have more a few are enough, each for a
+    /// share worth the visit: the others have their turn with the next claim.
+    fn wave<T>(&self, due: &mut Vec<(Arc<Partition>, T)>, left: usize) -> Vec<(Arc<Partition>, T)> {
+        if left == 0 {
+            // One that may take nothing says at least when to come again.
+            return std::mem::take(due);
+        }
+        let has_more = |part: &Arc<Partition>| {
+            let known = self.scope.visits.look(part, |visit| visit.has_more);
+            known.unwrap_or(false)
+        };
+        let (mut wave, mut rich) = (Vec::new(), (left / WORTHWHILE).max(1));
+        let mut staying = Vec::new();
+        for (part, with) in due.drain(..) {
+            let is_rich = has_more(&part);
+            if wave.len() < left && (!is_rich || rich > 0) {
+                rich -= usize::from(is_rich);
+                wave.push((part, with));
+            } else {
+                staying.push((part, with));
+            }
+        }
+        *due = staying;
+        wave
     }
 
     /// Visits partitions at the same time.

@@ -33,6 +33,8 @@ pub(super) struct Visit {
     woken: Option<Instant>,
     /// The largest fence known to have been given in it.
     high_water: u64,
+    /// The last visit took tasks, and left others that are due.
+    pub(super) has_more: bool,
     /// Sealed and empty, which is for ever.
     is_drained: bool,
     trouble: Option<Trouble>,
@@ -203,6 +205,7 @@ impl Visits {
         let mut all = self.all();
         let visit = all.entry(part.stem.clone()).or_default();
         visit.seen = Some(Seen::new(claimed, sent));
+        visit.has_more = !claimed.tasks.is_empty() && claimed.next_in() == Some(Duration::ZERO);
         let given = claimed.tasks.iter().map(|task| task.lock.fence);
         let found = given.chain([claimed.high_water]).max().unwrap_or(0);
         visit.high_water = if claimed.high_water < known {
