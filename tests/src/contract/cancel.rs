@@ -6,7 +6,7 @@ use delayq_core::TaskState::{Cancelled, Dead, Done, Expired};
 use delayq_core::store::{
     AttemptEnd, CancelOutcome, ClaimEnd, EndCause, ExtendOutcome, SettleOutcome,
 };
-use delayq_core::{TaskState, TaskType, When};
+use delayq_core::{TaskState, TaskType};
 
 use super::rig::{LONG, Rig, dead, id, job, release, retry};
 
@@ -162,6 +162,6 @@ pub async fn a_cancel_request_does_not_outlive_its_task(rig: &Rig) {
     ));
     rig.settle(&task.lock, retry(LONG)).await;
     assert_eq!(rig.state("1").await, Some(TaskState::Scheduled));
-    rig.reschedule("1", When::After(Duration::ZERO)).await;
+    rig.run_now("1").await;
     rig.claim_one().await;
 }

@@ -27,7 +27,7 @@ pub async fn a_task_can_be_moved_earlier_and_later(rig: &Rig) {
 pub async fn a_task_can_be_run_now(rig: &Rig) {
     rig.accept(job("1").after(LONG)).await;
     rig.claims_nothing().await;
-    rig.reschedule("1", When::After(Duration::ZERO)).await;
+    rig.run_now("1").await;
     assert_eq!(rig.claim_one().await.message, b"message");
 }
 
@@ -61,12 +61,7 @@ pub async fn rescheduling_keeps_message_headers_and_attempts(rig: &Rig) {
 
 pub async fn a_repeat_after_a_lost_lock_was_due_when_the_reschedule_said(rig: &Rig) {
     rig.accept(job("1").after(LONG)).await;
-    let outcome = rig.reschedule("1", When::After(Duration::ZERO)).await;
-    let ChangeOutcome::Changed { due_at } = outcome else {
-        panic!("{outcome:?}");
-    };
-    // A delay counts from the end of the millisecond of its submit.
-    rig.reach(due_at).await;
+    let due_at = rig.run_now("1").await;
     let task = rig.claim_one().await;
     rig.expire(&task.lock).await;
     assert_eq!(rig.claim_one().await.due_at, due_at);
@@ -85,7 +80,7 @@ pub async fn an_update_replaces_the_message_alone(rig: &Rig) {
     assert_eq!(after.message.as_deref(), Some(&b"new"[..]));
     after.message.clone_from(&before.message);
     assert_eq!(after, before);
-    rig.reschedule("1", When::After(Duration::ZERO)).await;
+    rig.run_now("1").await;
     let task = rig.claim_one().await;
     assert_eq!(
         (task.message.as_slice(), task.headers.len()),

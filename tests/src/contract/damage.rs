@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use delayq_core::TaskState;
 use delayq_core::store::{AuditReport, EndCause, StoreOptions};
-use delayq_core::{TaskState, When};
 
 use super::rig::{LONG, Rig, claimed_ids, id, job, usual_type};
 use super::{Damage, Damageable};
@@ -72,7 +72,7 @@ impl<H: Damageable> Damaged<H> {
     /// The undamaged tasks run as if nothing had happened.
     async fn others_run(&self) {
         for id in ["1", "3"] {
-            self.rig.reschedule(id, When::After(Duration::ZERO)).await;
+            self.rig.run_now(id).await;
         }
         let claimed = self.rig.claim().await;
         assert_eq!(claimed_ids(&claimed), ["1", "3"]);
@@ -116,7 +116,7 @@ pub async fn the_audit_finds_a_flipped_bit<H: Damageable>(store: &Damaged<H>) {
 
 pub async fn a_corrupt_task_goes_to_dead_and_blocks_nothing<H: Damageable>(store: &Damaged<H>) {
     for id in ["1", "2", "3"] {
-        store.rig.reschedule(id, When::After(Duration::ZERO)).await;
+        store.rig.run_now(id).await;
     }
     store.damage(Damage::Message).await;
     let claimed = store.rig.claim().await;
@@ -133,7 +133,7 @@ pub async fn a_corrupt_task_goes_to_dead_and_blocks_nothing<H: Damageable>(store
 
 pub async fn a_place_without_a_task_blocks_no_claim<H: Damageable>(store: &Damaged<H>) {
     for id in ["1", "2", "3"] {
-        store.rig.reschedule(id, When::After(Duration::ZERO)).await;
+        store.rig.run_now(id).await;
     }
     store.damage(Damage::Record).await;
     let claimed = store.rig.claim().await;

@@ -1,7 +1,5 @@
 //! Expiry: a task that is not worth running any more is ended instead of started.
 
-use std::time::Duration;
-
 use delayq_core::store::{AttemptEnd, ClaimEnd, DeadFilter, EndCause, SettleOutcome};
 use delayq_core::{TaskState, When, hours, millis};
 
@@ -58,7 +56,7 @@ pub async fn an_expiry_after_due_moves_with_a_reschedule(rig: &Rig) {
     rig.reschedule("1", When::After(hours(3))).await;
     let info = rig.info("1").await;
     assert_eq!(info.expires_at, Some(info.at.plus(SHORT)));
-    rig.reschedule("1", When::After(Duration::ZERO)).await;
+    rig.run_now("1").await;
     rig.pass(SHORT).await;
     claim_expires(rig, &["1"]).await;
 }

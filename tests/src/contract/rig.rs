@@ -341,6 +341,17 @@ impl Rig {
             .unwrap()
     }
 
+    /// Moves a task to now, and returns once that has come: a delay counts from the end of the present
+    /// millisecond.
+    pub(super) async fn run_now(&self, id: &str) -> Timestamp {
+        let outcome = self.reschedule(id, When::After(Duration::ZERO)).await;
+        let ChangeOutcome::Changed { due_at } = outcome else {
+            panic!("{outcome:?}");
+        };
+        self.reach(due_at).await;
+        due_at
+    }
+
     pub(super) async fn reschedule(&self, id: &str, when: When) -> ChangeOutcome {
         let id = self::id(id);
         self.store
