@@ -63,6 +63,13 @@ mod on_restricted_redis {
     use delayq_tests::stores::RestrictedRedis;
 
     delayq_tests::contract_suite!(RestrictedRedis);
+    delayq_tests::limit_suite!(RestrictedRedis);
     delayq_tests::shared_suite!(RestrictedRedis);
     delayq_tests::damage_suite!(RestrictedRedis);
+}
+
+mod on_split_restricted_redis {
+    use delayq_tests::stores::{RestrictedRedis, Split};
+
+    delayq_tests::contract_suite!(Split(RestrictedRedis));
 }
