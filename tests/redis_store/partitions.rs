@@ -402,6 +402,36 @@ async fn a_partition_that_has_lost_its_data_is_made_again() {
     assert_eq!(layout(&mut redis).await, "");
 }
 
+/// The registry and the partitions can lie on different nodes: one that fails over may lose its last writes.
+#[tokio::test]
+async fn a_registry_that_has_lost_a_raise_is_restored_from_the_partitions() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    accept(&store, job("old").after(LATER)).await;
+    split(&store, 2).await;
+    accept(&store, job("new").after(LATER)).await;
+    split(&store, 4).await;
+    accept(&store, job("newer").after(LATER)).await;
+    let mut redis = raw(&server).await;
+    let lost: [&[&str]; 2] = [
+        &["HDEL", "delayq:{default}:layouts", TYPE],
+        &["HSET", "delayq:{default}:layouts", TYPE, "1 0:1 1:2"],
+    ];
+    for lost in lost {
+        let mut write = redis::cmd(lost[0]);
+        write.arg(&lost[1..]).exec_async(&mut redis).await.unwrap();
+        let fresh = open(&server).await;
+        for name in ["old", "new", "newer"] {
+            let exists = SubmitOutcome::AlreadyExists {
+                state: TaskState::Scheduled,
+            };
+            let again = submit(&fresh, job(name).after(LATER)).await;
+            assert_eq!(again, Ok(exists), "{name}");
+        }
+        assert_eq!(layout(&mut redis).await, "1 0:1 1:2 2:4");
+    }
+}
+
 #[tokio::test]
 async fn an_audit_finds_a_task_in_the_wrong_partition() {
     let server = RedisServer::start(Persistence::None, &[]);

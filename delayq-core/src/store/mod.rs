@@ -52,7 +52,7 @@ pub use memory::MemoryStore;
 pub use redis::{
     Address, RedisConfig, RedisServers, RedisStore, ReplicaConfirm, Secret, TlsConfig,
 };
-pub use settings::{Setting, TypeSettings};
+pub use settings::{MAX_PARTITIONS, Setting, TypeSettings};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteStore, SqliteSync};
 
@@ -82,8 +82,9 @@ impl Wakeups {
 /// Where tasks live. One instance serves one namespace.
 ///
 /// Each method is one atomic step (a batch: one step for up to [`MAX_BATCH`] tasks of a type); what its
-/// documentation says holds once it returns `Ok`. Every method returns within a bounded time of the
-/// store's own choosing, and may be called from any tokio runtime and dropped at any point.
+/// documentation says holds once it returns `Ok`. Of a type that is split ([`TypeSettings::partitions`]) each
+/// partition is a step of its own: order, fences and limits hold within each. Every method returns within a
+/// bounded time of the store's own choosing, and may be called from any tokio runtime and dropped at any point.
 ///
 /// # Errors
 /// Every method: `Unavailable`, `Full`, `ReadOnly`, `Closed` mean certainly not applied;

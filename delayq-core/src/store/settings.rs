@@ -1,5 +1,8 @@
 //! Settings of a type that are kept in the store, so that everybody obeys them.
 
+/// Most partitions of a type. Each instance asks each of them about once a second while nothing is due.
+pub const MAX_PARTITIONS: u32 = 256;
+
 /// What becomes of one setting of a type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Setting<T> {
@@ -58,7 +61,7 @@ impl TypeSettings {
         }
     }
 
-    /// Splits the type into at least so many partitions (1 to 256; 1 at first), each of which is a step of its own:
+    /// Splits the type into at least so many partitions (1 to [`MAX_PARTITIONS`]; 1 at first), each of which is a step of its own:
     /// on a Redis cluster they lie on different nodes. The number is never lowered: fewer than there are change
     /// nothing. A store that has one writer anyway does nothing.
     #[must_use]

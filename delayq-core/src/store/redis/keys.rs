@@ -113,6 +113,12 @@ impl Partition {
         format!("{}:tasks", self.stem)
     }
 
+    /// The command that reads a field of its META.
+    pub(super) fn setting(&self, field: &str) -> Command {
+        let meta = format!("{}:meta", self.stem);
+        Command::read(&["HGET", &meta, field]).at(self.slot)
+    }
+
     /// The channel of its wake-ups in a cluster.
     pub(super) fn wake_channel(&self) -> String {
         format!("{}:wake", self.stem)

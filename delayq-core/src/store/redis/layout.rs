@@ -14,10 +14,10 @@
 
 use std::fmt::Write;
 
+use crate::store::MAX_PARTITIONS;
+
 /// The version of the stored form.
 pub(super) const VERSION: u32 = 1;
-/// Most partitions of a type. Each instance asks each of them once a poll.
-pub(super) const MAX_PARTITIONS: u32 = 256;
 /// Most generations of a type at a time: a raise waits until an older one has drained.
 pub(super) const MAX_GENERATIONS: usize = 8;
 
@@ -128,6 +128,11 @@ impl Layout {
     pub(super) fn next_number(&self) -> u32 {
         let newest = self.generations.last().map_or(0, |newest| newest.number);
         newest.saturating_add(1)
+    }
+
+    /// Whether this one was made from `earlier`, with a generation that is new.
+    pub(super) fn is_after(&self, earlier: &Self) -> bool {
+        self.next_number() > earlier.next_number()
     }
 
     /// The layout that begins a generation with these suffixes, not yet open.

@@ -15,7 +15,7 @@ use super::RedisStore;
 use super::client::{Command, Lane, Node, Reply};
 use super::divide;
 use super::keys::Partition;
-use super::layout::{self, Layout, MAX_GENERATIONS, MAX_PARTITIONS, Unread};
+use super::layout::{self, Layout, MAX_GENERATIONS, Unread};
 use super::placing;
 use super::scripts::Script;
 use super::seek::MAX_LOOKS;
@@ -23,6 +23,7 @@ use super::spread::Spread;
 use super::together::together;
 use crate::error::{Error, Result};
 use crate::name::TaskType;
+use crate::store::MAX_PARTITIONS;
 
 /// Types whose layouts are read in one step.
 const TYPES_AT_ONCE: usize = 1_000;
@@ -63,16 +64,40 @@ impl RedisStore {
         Err(self.unsettled(task_type))
     }
 
-    /// Looks again after a partition has said that `known` is outdated. If it is not, a partition has been lost
-    /// with its server's data: then it is made again.
+    /// Looks again after a partition has said that `known` is outdated. If it is not, then either the registry has
+    /// lost its last change, which a sealed partition still knows, or a partition was lost with its server's data: it
+    /// is made again.
     pub(super) async fn look_again(&self, task_type: &TaskType, known: &Spread) -> Result<()> {
         let spread = self.look(task_type).await?;
         if spread.layout != known.layout {
             return Ok(());
         }
-        tracing::error!(%task_type, layout = spread.layout.text(),
-            "a partition has lost its data or was changed by somebody else: making it again");
+        let now = spread.layout.text();
+        if let Some(layout) = self.next_layout(&spread).await? {
+            let next = layout.text();
+            tracing::error!(%task_type, now, next, "the layout has lost a change: restoring it");
+            let stored = self.read_layout(task_type).await?;
+            self.change_layout(task_type, &stored.text, &layout).await?;
+            return self.look(task_type).await.map(drop);
+        }
+        tracing::error!(%task_type, layout = now, "a partition has lost its data: making it again");
         self.open_newest(&spread, Kept::default()).await
+    }
+
+    /// The layout that sealed one of the newest partitions, if any did.
+    async fn next_layout(&self, spread: &Spread) -> Result<Option<Layout>> {
+        for part in spread.newest() {
+            let ask = part.setting("next");
+            let reply = self.client.call(Lane::Main, ask).await?;
+            if reply == Reply::Nil {
+                continue;
+            }
+            let next = Layout::parse(&reply.fields().text()?).ok();
+            if let Some(next) = next.filter(|next| next.is_after(&spread.layout)) {
+                return Ok(Some(next));
+            }
+        }
+        Ok(None)
     }
 
     /// Raises the number of partitions of a type. Never lowers it: returns how many there are.
@@ -166,7 +191,7 @@ impl RedisStore {
 
     async fn finish_opening(&self, task_type: &TaskType, stored: Stored) -> Result<()> {
         let spread = Spread::new(&self.scope.keys, task_type, stored.layout);
-        let sealed = together(spread.older().map(|part| self.seal(part))).await;
+        let sealed = together(spread.older().map(|part| self.seal(part, &stored.text))).await;
         let mut kept = Kept::default();
         for (part, sealed) in spread.older().zip(sealed) {
             kept.take_over(sealed?, spread.is_second_newest(part));
@@ -176,8 +201,8 @@ impl RedisStore {
         self.change_layout(task_type, &stored.text, &opened).await
     }
 
-    async fn seal(&self, part: &Partition) -> Result<Kept> {
-        let command = part.script(Script::Seal, 0);
+    async fn seal(&self, part: &Partition, layout: &str) -> Result<Kept> {
+        let command = part.script(Script::Seal, layout.len()).arg(layout);
         let mut fields = self.run(Lane::Main, part, command).await?;
         let mut number = || Ok(fields.text()?.parse().ok());
         Ok(Kept {

@@ -8,7 +8,7 @@
 --                           only for tasks with a history; error: "-" for none, else "+" and its text
 --   7 meta      hash  v (format), fence (the largest given), pause (its end, ms), gone (generation's begin, ms),
 --                           tat and held_back (see limit.lua), max_pending (scheduled tasks), refused (by that),
---                           split (see split_of)
+--                           split (see split_of), next (the layout that sealed it)
 --   8 gone, 9 gone_old  hash  id -> "<d|c|e><ended, ms> <fence> <attempt> <crc>" (done, cancelled, expired)
 -- Record: 1{"s":<submitted ms>,"a":<delay ms> | "d":<due ms>[,"x":..|,"xa":..][,"h":{..}],"c":"<crc>"}\n<message>
 --

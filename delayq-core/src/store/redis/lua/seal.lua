@@ -1,7 +1,10 @@
 #!lua flags=allow-oom
 -- Seals a partition: from now on it takes no id that it does not know, and drains.
--- KEYS: the nine of model.lua. ARGV: none.
+-- KEYS: the nine of model.lua.
+-- ARGV: 1 the layout that seals it: a registry that has lost its last changes is restored from it
 -- Returns: end of the pause, ms, or "" · most scheduled tasks or "".
-call('HSET', META, 'v', 1, 'split', '-')
+local layout = ARGV[1]
+
+call('HSET', META, 'v', 1, 'split', '-', 'next', layout)
 local meta = call('HMGET', META, 'pause', 'max_pending')
 return { meta[1] or '', meta[2] or '' }
