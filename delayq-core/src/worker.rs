@@ -169,6 +169,9 @@ pub struct WorkerOptions {
     /// [`Error::QueueFull`](crate::Error::QueueFull), at least 1. Default `None`: the type keeps the bound that
     /// it has in the store, at first none.
     pub max_pending: Option<u64>,
+    /// Partitions that the type is split into on Redis, 1 to 256, each of which can lie on another node of a
+    /// cluster. Default `None`: it keeps those that it has, at first one. Their number is never lowered.
+    pub partitions: Option<u32>,
 }
 
 impl WorkerOptions {
@@ -186,6 +189,7 @@ impl WorkerOptions {
         },
         fleet: FleetLimits::NONE,
         max_pending: None,
+        partitions: None,
     };
 }
 

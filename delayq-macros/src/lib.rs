@@ -97,6 +97,7 @@ use proc_macro::TokenStream;
 /// | `fleet_concurrency = 10` | most tasks of the type at the same time in all instances together | no limit |
 /// | `fleet_rate = "100/s"` | most starts of the type in all instances together; per `s`, `min` or `h` | no limit |
 /// | `max_pending = 100_000` | scheduled tasks of the type above which submits are refused | no bound |
+/// | `partitions = 6` | partitions that the type is split into on Redis, up to 256; never lowered | as in the store, at first 1 |
 /// | `on_late = drop`, `late_after = "10m"` | what happens to a task that is later than this: `run`, `drop`, or `dead` | `run` |
 ///
 /// `retry(max = 5, backoff = exponential, base = "1s", cap = "10m", jitter = 0.1)`: attempts in all,

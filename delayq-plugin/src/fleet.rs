@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delayq_core::store::{InstanceId, InstanceInfo, TypeSettings};
-use delayq_core::{Error, Result, Store, TaskType, Timestamp};
+use delayq_core::{Error, Result, Store, TaskType, Timestamp, WorkerOptions};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -58,8 +58,8 @@ struct Member {
     status: Status,
     /// Taken by the shutdown that awaits it.
     ended: Option<JoinHandle<()>>,
-    /// The bound that its workers ask for, until it is in the store.
-    undeclared: Option<u64>,
+    /// The settings that its workers ask for, until they are in the store.
+    undeclared: Option<TypeSettings>,
     /// Its own thread, unless threads are shared.
     _thread: Option<SchedulerThread>,
 }
@@ -254,7 +254,7 @@ impl Shared {
             wake,
             status,
             ended: Some(ended),
-            undeclared: options.max_pending,
+            undeclared: settings_of(&options),
             _thread: thread,
         };
         members.by_type.insert(task_type.clone(), member);
@@ -271,11 +271,10 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts the bounds that workers ask for into the store.
+    /// Puts the settings that workers ask for into the store.
     async fn declare(&self) -> Result<()> {
-        for (task_type, most) in self.undeclared() {
-            let bound = TypeSettings::default().max_pending(Some(most));
-            self.store.configure_type(&task_type, &bound).await?;
+        for (task_type, settings) in self.undeclared() {
+            self.store.configure_type(&task_type, &settings).await?;
             if let Some(member) = self.members().by_type.get_mut(&task_type) {
                 member.undeclared = None;
             }
@@ -283,21 +282,33 @@ impl Shared {
         Ok(())
     }
 
-    fn undeclared(&self) -> Vec<(TaskType, u64)> {
+    fn undeclared(&self) -> Vec<(TaskType, TypeSettings)> {
         let members = self.members();
         let members = members.by_type.iter();
         members
-            .filter_map(|(task_type, member)| Some((task_type.clone(), member.undeclared?)))
+            .filter_map(|(task_type, member)| Some((task_type.clone(), member.undeclared.clone()?)))
             .collect()
     }
 
-    /// Has the bound of a type put into the store again.
+    /// Has the settings of a type put into the store again.
     fn forget_declared(&self, task_type: &TaskType) {
         if let Some(member) = self.members().by_type.get_mut(task_type) {
             let crew = self.roster.crew(task_type);
-            member.undeclared = crew.and_then(|crew| crew.combined().max_pending);
+            member.undeclared = crew.and_then(|crew| settings_of(&crew.combined()));
         }
     }
+}
+
+/// What the store keeps of the options of a type's workers; `None` when they ask for nothing.
+fn settings_of(options: &WorkerOptions) -> Option<TypeSettings> {
+    let mut settings = TypeSettings::default();
+    if let Some(most) = options.max_pending {
+        settings = settings.max_pending(Some(most));
+    }
+    if let Some(partitions) = options.partitions {
+        settings = settings.partitions(partitions);
+    }
+    (settings != TypeSettings::default()).then_some(settings)
 }
 
 /// Runs the handler of one type. Should it ever panic, which would be a defect of delayq, the type must

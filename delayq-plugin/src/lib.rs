@@ -23,6 +23,7 @@ mod roster;
 mod run;
 mod running;
 mod scheduler;
+mod split;
 mod submit;
 mod url;
 

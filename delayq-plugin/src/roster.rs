@@ -10,6 +10,7 @@ use delayq_core::{
 };
 
 use crate::error::StartError;
+use crate::split;
 
 /// One worker, built and ready.
 #[derive(Clone)]
@@ -213,7 +214,7 @@ fn invalid_option(options: &WorkerOptions) -> Option<&'static str> {
     if options.max_pending == Some(0) {
         return Some("max_pending must be at least 1: with 0 no task would ever be accepted");
     }
-    options.fleet.problem()
+    split::problem(options).or(options.fleet.problem())
 }
 
 /// The workers of one type; never empty. All of them run for each task.
@@ -243,6 +244,7 @@ impl Crew {
                 .into_iter()
                 .flatten()
                 .min(),
+            partitions: all.partitions.max(one.partitions),
             ..all
         })
     }

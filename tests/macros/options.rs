@@ -39,7 +39,8 @@ workers! {
         late_after = "7d",
         fleet_concurrency = 10,
         fleet_rate = "100/s",
-        max_pending = 100_000,);
+        max_pending = 100_000,
+        partitions = 6,);
     fleet_concurrency: ("option.fleet-concurrency", fleet_concurrency = 3);
     rate_a_minute: ("option.rate-a-minute", fleet_rate = "10/min");
     rate_an_hour: ("option.rate-an-hour", fleet_rate = "5 / h");
@@ -91,6 +92,7 @@ fn every_option_arrives_exactly() {
             rate: Some(Rate::per_second(100)),
         },
         max_pending: Some(100_000),
+        partitions: Some(6),
     };
     assert_options("option.every", every);
     assert_eq!(worker("option.every").name, "own-name");

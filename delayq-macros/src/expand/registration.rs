@@ -183,6 +183,10 @@ fn options(private: &TokenStream, args: &Args) -> TokenStream {
         let most = Literal::u32_unsuffixed(**most);
         quote! { ::core::option::Option::Some(#most) }
     });
+    let partitions = args.partitions.as_ref().map(|count| {
+        let count = Literal::u32_unsuffixed(**count);
+        quote! { ::core::option::Option::Some(#count) }
+    });
     let late = late(private, args);
     let fields = [
         ("retry", retry),
@@ -194,6 +198,7 @@ fn options(private: &TokenStream, args: &Args) -> TokenStream {
         ("late", late),
         ("fleet", fleet(private, args)),
         ("max_pending", max_pending),
+        ("partitions", partitions),
     ];
     given(&quote! { #private::WorkerOptions }, &fields)
 }

@@ -33,6 +33,7 @@ const OPTIONS: &[&str] = &[
     "fleet_concurrency",
     "fleet_rate",
     "max_pending",
+    "partitions",
 ];
 const RETRY_OPTIONS: &[&str] = &["max", "backoff", "base", "cap", "jitter"];
 
@@ -68,6 +69,8 @@ pub(crate) struct Args {
     pub(crate) fleet_rate: Option<SpannedValue<Rate>>,
     #[darling(default, with = value::count)]
     pub(crate) max_pending: Option<SpannedValue<u32>>,
+    #[darling(default, with = value::partitions)]
+    pub(crate) partitions: Option<SpannedValue<u32>>,
 }
 
 /// `retry = never` or `retry(..)`.

@@ -79,7 +79,7 @@ fn a_duration_is_understood_as_it_is_written_or_refused() {
         });
 }
 
-const WORDS: [&str; 68] = [
+const WORDS: [&str; 69] = [
     "type = ",
     "\"order.cancel\"",
     "\"report.*\"",
@@ -134,6 +134,7 @@ const WORDS: [&str; 68] = [
     "\"5/h\"",
     "\"0/s\"",
     "max_pending = ",
+    "partitions = ",
     "late",
     "=",
     "::",
@@ -151,7 +152,7 @@ const WORDS: [&str; 68] = [
 ];
 
 /// One valid option each, so that most attributes are nearly right.
-const OPTIONS: [&str; 20] = [
+const OPTIONS: [&str; 21] = [
     "name = \"cancel\"",
     "retry = never",
     "retry(max = 3)",
@@ -172,6 +173,7 @@ const OPTIONS: [&str; 20] = [
     "fleet_rate = \"100/s\"",
     "fleet_rate = \"10 / min\"",
     "max_pending = 1_000",
+    "partitions = 8",
 ];
 
 /// More options and words than an attribute has; each costs many times what an input does otherwise.
@@ -211,6 +213,7 @@ fn written(args: &Args) -> String {
     let counts = [
         ("fleet_concurrency", &args.fleet_concurrency),
         ("max_pending", &args.max_pending),
+        ("partitions", &args.partitions),
     ];
     for (name, count) in counts {
         options.extend(count.as_deref().map(|n| format!("{name} = {n}")));
