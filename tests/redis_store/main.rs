@@ -12,6 +12,7 @@ mod damage;
 mod faults;
 mod partitions;
 mod preflight;
+mod raise;
 mod refusals;
 mod room;
 mod secrets;
