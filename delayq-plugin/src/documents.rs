@@ -18,6 +18,9 @@ mod instances {}
 #[doc = include_str!("../../docs/guide/operate.md")]
 mod operate {}
 
+#[doc = include_str!("../../docs/guide/partitions.md")]
+mod partitions {}
+
 #[doc = include_str!("../../docs/guide/redis.md")]
 mod redis {}
 
