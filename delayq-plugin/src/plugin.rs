@@ -56,7 +56,7 @@ impl DelayQueuePlugin {
     }
 
     /// The instances that are there now, this one among them, in the order of their starts: every plugin on the
-    /// same store and namespace. One that crashed is listed for up to 15 s; one that was started, or began to
+    /// same store and namespace. One that crashed is listed for up to 60 s; one that was started, or began to
     /// serve another type, is known as such a moment later.
     ///
     /// # Errors

@@ -9,10 +9,10 @@ use crate::name::TaskType;
 use crate::time::Timestamp;
 
 /// How often a plugin announces itself; also at once when the types change that it serves.
-pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
+pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(20);
 
 /// How long an instance is listed after its last announcement, by default: two may get lost on the way.
-pub const INSTANCE_EXPIRY: Duration = Duration::from_secs(15);
+pub const INSTANCE_EXPIRY: Duration = Duration::from_secs(60);
 
 /// Most instances that a listing shows, those first that were started first. It bounds what one answer holds.
 pub const MAX_INSTANCES: usize = 1_000;
