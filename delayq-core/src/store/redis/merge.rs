@@ -105,7 +105,7 @@ fn taken(claimed: &Claimed) -> usize {
 /// When a partition has to be visited next, and the visit that said so.
 fn next_of(part: &Partition, visits: &Visits) -> Option<(Since, Option<Seen>)> {
     visits.look(part, |visit| {
-        let since = visit.due()?;
+        let since = visit.due_by_itself()?;
         let said_so = visit
             .seen
             .filter(|seen| seen.next_at().map(Since::Instant) == Some(since));

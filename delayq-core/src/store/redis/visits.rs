@@ -100,12 +100,17 @@ impl Seen {
 
 impl Visit {
     /// When it should be visited, and since when if that has come.
-    pub(super) fn due(&self) -> Option<Since> {
+    fn due(&self) -> Option<Since> {
+        let woken = self.woken.map(Since::Instant);
+        self.due_by_itself().into_iter().chain(woken).min()
+    }
+
+    /// The same, if nobody had woken it: who does also tells its handlers to come.
+    pub(super) fn due_by_itself(&self) -> Option<Since> {
         let Some(seen) = &self.seen else {
             return Some(self.after_trouble(Since::Ever));
         };
-        let next_at = seen.next_at().into_iter().chain(self.woken).min();
-        Some(self.after_trouble(Since::Instant(next_at?)))
+        Some(self.after_trouble(Since::Instant(seen.next_at()?)))
     }
 
     fn after_trouble(&self, since: Since) -> Since {
