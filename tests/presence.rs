@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use delayq_core::store::ANNOUNCE_INTERVAL;
 use delayq_plugin::{
     Clock, DelayQueueJob, DelayQueuePlugin, InstanceInfo, Store, TaskState, TaskSubmitService,
-    WorkerOptions, seconds,
+    WorkerOptions,
 };
 use delayq_tests::faulty::{Fault, FaultyStore};
 use delayq_tests::rig::{Rig, reaches, send, until};
@@ -74,17 +75,21 @@ async fn an_instance_that_lives_stays_listed_and_one_that_is_gone_does_not() {
     crashed.store(true, Ordering::Relaxed);
     for _ in 0..4 {
         let before = rig.clock.now();
-        rig.clock.advance(seconds(5));
+        rig.clock.advance(ANNOUNCE_INTERVAL);
         let id = there.instance_id();
         let is_seen = |found: &InstanceInfo| found.id == *id && found.seen_at > before;
         listed(&there, |instances| instances.iter().any(is_seen)).await;
     }
     let found = there.instances().await.unwrap();
-    assert_eq!(found.len(), 1, "silent for 20 s");
+    assert_eq!(
+        found.len(),
+        1,
+        "silent for longer than an instance is listed"
+    );
     assert_eq!(found[0].id, *there.instance_id());
     // It has not ended: once the store hears it again, it is listed.
     crashed.store(false, Ordering::Relaxed);
-    rig.clock.advance(seconds(5));
+    rig.clock.advance(ANNOUNCE_INTERVAL);
     listed(&there, |instances| instances.len() == 2).await;
     gone.shutdown(Duration::ZERO).await;
     there.shutdown(Duration::ZERO).await;
@@ -125,10 +130,10 @@ async fn a_store_that_cannot_list_instances_runs_tasks_all_the_same() {
     for n in 0..3 {
         send(&tasks, &n.to_string(), Duration::ZERO).await;
         reaches(&tasks, &n.to_string(), TaskState::Done).await;
-        rig.pass(&plugin, seconds(5)).await;
+        rig.pass(&plugin, ANNOUNCE_INTERVAL).await;
     }
     until("more than one try", || async {
-        rig.clock.advance(seconds(5));
+        rig.clock.advance(ANNOUNCE_INTERVAL);
         (tries.load(Ordering::Relaxed) > 1).then_some(())
     })
     .await;

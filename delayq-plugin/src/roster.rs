@@ -214,7 +214,7 @@ fn invalid_option(options: &WorkerOptions) -> Option<&'static str> {
     if options.max_pending == Some(0) {
         return Some("max_pending must be at least 1: with 0 no task would ever be accepted");
     }
-    split::problem(options).or(options.fleet.problem())
+    options.fleet.problem().or(split::problem(options))
 }
 
 /// The workers of one type; never empty. All of them run for each task.
