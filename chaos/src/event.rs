@@ -277,6 +277,9 @@ pub enum What {
         explains: Vec<Explains>,
     },
 
+    /// Another server is the master now, or serves slots, than when somebody looked last.
+    FailedOver,
+
     /// Nobody sends any more, and the tasks had time to end.
     Drained {
         /// How many have not.

@@ -53,6 +53,14 @@ fn faults_of_the_server_and_of_connections_break_no_promise_on_redis() {
     );
 }
 
+#[test]
+fn a_master_that_is_replaced_breaks_no_promise_behind_sentinels() {
+    survives(
+        "redis-sentinel",
+        &["stop-master", "cut-master", "kill-replica", "kill-worker"],
+    );
+}
+
 /// A run whose faults cannot be done is no clean run.
 #[test]
 fn a_fault_that_does_not_fit_the_store_is_refused() {

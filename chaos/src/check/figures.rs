@@ -43,12 +43,18 @@ pub struct Figures {
     pub faults: BTreeMap<String, u64>,
     /// From the end of a fault to the next start of a due task of each type, by kind.
     pub recovery: BTreeMap<String, Span>,
+    /// How often another server was the master than before.
+    pub fail_overs: u64,
+    /// From when a fault of the store struck until a task was accepted that was sent after that, by kind.
+    pub outage: BTreeMap<String, Span>,
     /// From a fault that cost a holder its lock to the next claim of the task, by kind.
     pub takeover: BTreeMap<String, Span>,
     /// Takeovers before the fault of the store that explains them was over: no time to measure.
     pub takeover_within: BTreeMap<String, u64>,
     /// The takeovers during which no other fault was under way.
     pub(super) takeover_alone: BTreeMap<String, Span>,
+    /// When accepted tasks were sent, and answered.
+    pub(super) acceptances: Vec<(u64, u64)>,
     pub(super) starts_of_type: BTreeMap<String, Vec<Began>>,
 }
 
@@ -102,6 +108,11 @@ impl Figures {
         for row in view.rows {
             if let Some(answer) = answer(row) {
                 *self.answers.entry(answer).or_default() += 1;
+            }
+            if let Step::Submit { result, .. } = row.step
+                && matches!(result, SubmitResult::Accepted { .. })
+            {
+                self.acceptances.push((row.from, row.to));
             }
         }
         let mut before = None;

@@ -3,9 +3,11 @@
 use super::figures::{Began, Figures};
 use super::view::Run;
 use super::{Findings, Promise};
+use crate::event::Target;
 use crate::history::FaultSpan;
 
 pub(super) fn check(run: &Run<'_>, figures: &mut Figures, findings: &mut Findings) {
+    figures.fail_overs = run.history.fail_overs;
     for fault in &run.history.faults {
         *figures.faults.entry(fault.kind.clone()).or_default() += 1;
     }
@@ -24,7 +26,7 @@ pub(super) fn check(run: &Run<'_>, figures: &mut Figures, findings: &mut Finding
                 .entry(fault.kind.clone())
                 .or_default()
                 .add_us(us);
-            if us > run.recovery_ms * 1_000 && is_alone(run, number, first.at) {
+            if us > run.recovery_ms * 1_000 && is_alone(run, number, (fault.ended_ns, first.at)) {
                 let detail = format!(
                     "type {task_type}: {} ms after the end of fault {} ({})",
                     us / 1_000,
@@ -36,6 +38,7 @@ pub(super) fn check(run: &Run<'_>, figures: &mut Figures, findings: &mut Finding
         }
     }
     takeovers(run, figures, findings);
+    outages(run, figures, findings);
 }
 
 /// A type does not stall while nothing is wrong: of what waits for long, others start meanwhile.
@@ -61,6 +64,32 @@ fn takeovers(run: &Run<'_>, figures: &Figures, findings: &mut Findings) {
                 span.count()
             );
             findings.run(Promise::ComesBack, "tasks are taken over late", detail);
+        }
+    }
+}
+
+/// After a fault has struck the store, something is accepted again in time, by the plan's word.
+fn outages(run: &Run<'_>, figures: &mut Figures, findings: &mut Findings) {
+    let limit_ms = run.history.plan.as_ref().map_or(0, |plan| plan.outage_ms);
+    let acceptances = std::mem::take(&mut figures.acceptances);
+    for (number, fault) in run.history.faults.iter().enumerate() {
+        let struck = fault.struck_ns;
+        // Without a word of when it struck, that is its end.
+        if fault.target != Target::Store || struck >= fault.ended_ns {
+            continue;
+        }
+        let later = acceptances.iter().filter(|(sent, _)| *sent >= struck);
+        let Some(accepted) = later.map(|(_, answered)| *answered).min() else {
+            continue;
+        };
+        let us = (accepted - struck) / 1_000;
+        let outage = figures.outage.entry(fault.kind.clone()).or_default();
+        outage.add_us(us);
+        if limit_ms > 0 && us > limit_ms * 1_000 && is_alone(run, number, (struck, accepted)) {
+            let (ms, id, kind) = (us / 1_000, fault.id, &fault.kind);
+            let detail = format!("{ms} ms after fault {id} ({kind}) struck");
+            let rule = "nothing was accepted for too long";
+            findings.run(Promise::ComesBack, rule, detail);
         }
     }
 }
@@ -92,16 +121,13 @@ fn first_of_waiting(starts: &[Began], waiting: &[u64], fault: &FaultSpan) -> Opt
         .copied()
 }
 
-/// Whether no other fault was under way between the end of fault `number` and `until`.
-fn is_alone(run: &Run<'_>, number: usize, until: u64) -> bool {
+/// Whether no fault but `number` was under way in the span.
+fn is_alone(run: &Run<'_>, number: usize, (from, until): (u64, u64)) -> bool {
     let faults = &run.history.faults;
-    let Some(fault) = faults.get(number) else {
-        return false;
-    };
     let others = faults
         .iter()
         .enumerate()
         .filter(|(other, _)| *other != number);
     let mut others = others.map(|(_, other)| other);
-    !others.any(|other| other.begun_ns <= until && other.ended_ns >= fault.ended_ns)
+    !others.any(|other| other.begun_ns <= until && other.ended_ns >= from)
 }

@@ -88,6 +88,9 @@ impl fmt::Display for Figures {
         counts(f, "answers", self.answers.iter())?;
         counts(f, "repeats by cause", self.repeats.iter())?;
         counts(f, "faults", self.faults.iter())?;
+        if self.fail_overs > 0 {
+            writeln!(f, "fail-overs {}", self.fail_overs)?;
+        }
         writeln!(
             f,
             "\n{:<40} {:>9} {:>9} {:>9} {:>9}",
@@ -105,6 +108,9 @@ impl fmt::Display for Figures {
         span(f, "lateness, of sleeping handlers", &self.lateness_idle)?;
         for (kind, waited) in &self.recovery {
             span(f, &format!("first start after {kind}"), waited)?;
+        }
+        for (kind, waited) in &self.outage {
+            span(f, &format!("accepted again after {kind}"), waited)?;
         }
         for (kind, waited) in &self.takeover {
             span(f, &format!("takeover after {kind}"), waited)?;

@@ -15,6 +15,8 @@ pub struct Plan {
     pub lock_ms: u64,
     /// How long after a fault due tasks may take to start, in milliseconds; 0: `lock_ms` + 1,000.
     pub recovery_ms: u64,
+    /// How long after a fault of the store has struck nothing may be accepted, in milliseconds; 0: not judged.
+    pub outage_ms: u64,
     /// How long ended tasks are remembered, in milliseconds; 0: not at all.
     pub retention_ms: u64,
     /// Whether the final dump has looked every task up, those that have ended too.

@@ -45,6 +45,16 @@ pub enum Kind {
     SyncError,
     /// Syncs of the store's files take long.
     SyncDelay,
+    /// SIGKILL of the master: sentinels make a replica the new one, and it comes back as a replica.
+    KillMaster,
+    /// The master stopped until it was replaced: it goes on as a master that nobody follows.
+    StopMaster,
+    /// The master and a sentinel cut off from the other servers until it was replaced.
+    CutMaster,
+    /// SIGKILL of a replica, and its restart.
+    KillReplica,
+    /// SIGKILL of a sentinel, and its restart.
+    KillSentinel,
     /// A worker's clock an hour ahead.
     WorkerClockAhead,
     /// A worker's clock an hour behind.
@@ -92,6 +102,15 @@ impl Kind {
             | Self::EvictionPolicy
             | Self::RedisClockAhead
             | Self::RedisClockBehind => store.is_redis(),
+            Self::KillMaster
+            | Self::StopMaster
+            | Self::CutMaster
+            | Self::KillReplica
+            | Self::KillSentinel => store == StoreKind::RedisSentinel,
+            // What becomes of the files of one of several servers, the others make good.
+            Self::DiskFull | Self::SyncError | Self::SyncDelay | Self::BitFlip => {
+                !store.is_replicated()
+            }
             _ => true,
         }
     }

@@ -9,6 +9,7 @@ mod disk;
 mod kind;
 mod process;
 mod server;
+mod watched;
 
 pub(crate) use clock::Clock;
 pub(crate) use disk::{UNSHARED, can_mount, mount, save, unshare};
@@ -69,6 +70,11 @@ pub(crate) async fn inflict(kind: Kind, stage: &mut Stage) -> Result<bool> {
         | Kind::WorkerHangs
         | Kind::WorkerAborts
         | Kind::RuntimeBlocked => code::misbehave(kind, stage).await,
+        Kind::KillMaster | Kind::StopMaster | Kind::CutMaster => {
+            watched::replace_master(kind, stage).await
+        }
+        Kind::KillReplica => watched::kill_replica(stage).await,
+        Kind::KillSentinel => watched::kill_sentinel(stage).await,
         Kind::BitFlip => disk::flip_bit(stage).await,
     }
 }

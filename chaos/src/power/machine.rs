@@ -48,7 +48,7 @@ impl Machine {
             let sync = match args.store {
                 _ if args.unsynced => "no",
                 StoreKind::Redis => "always",
-                StoreKind::Sqlite | StoreKind::RedisEverysec => "everysec",
+                _ => "everysec",
             };
             let mut server = Server::start(disk.store(), sync, Some(disk.preload())).await?;
             server.settings = if args.load_truncated {

@@ -88,6 +88,10 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn try_run(args: &Args) -> Result<Outcome> {
+    if args.store.is_replicated() {
+        println!("INVALID: the power of one machine is what this takes away");
+        return Ok(Outcome::Invalid);
+    }
     if let Some(why) = missing(args.store) {
         println!("INVALID: {why}");
         return Ok(Outcome::Invalid);

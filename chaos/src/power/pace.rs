@@ -47,7 +47,7 @@ impl Pace {
             StoreKind::RedisEverysec if dice.u32(0..10) < 3 => dice.u64(1_200..2_700),
             // Clients take a moment to find the server again.
             StoreKind::RedisEverysec | StoreKind::Redis => dice.u64(100..400),
-            StoreKind::Sqlite => dice.u64(60..300),
+            _ => dice.u64(60..300),
         };
         Self {
             is_early,

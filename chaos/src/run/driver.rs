@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use delayq_plugin::{millis, seconds};
 
-use super::Args;
 use super::application::{AnyError, Application};
 use super::failure::{Result, failure};
 use super::finish;
 use super::idle::{idle_types, wake_the_idle};
 use super::part::RETENTION;
 use super::stage::Stage;
+use super::watched::DOWN_AFTER_MS;
+use super::{Args, StoreKind};
 use crate::check::Outcome;
 use crate::event::{Plan, What};
 use crate::fault::{self, Kind, UNSHARED, save, unshare};
@@ -179,11 +180,21 @@ fn plan(args: &Args, kinds: &[Kind], done: Option<&Done>) -> Plan {
         kinds: names,
         expects_repeats: kinds.contains(&Kind::KillWorker),
         lock_ms: args.lock_ms,
+        outage_ms: outage_ms(args.store),
         retention_ms: u64::try_from(RETENTION.as_millis()).unwrap_or(u64::MAX),
         dumps_ended: true,
         idle_types: idle_types(args.workers),
         seed: args.seed,
         ..Plan::default()
+    }
+}
+
+/// How long after the loss of a master nothing may be accepted: until it is taken for dead, and 3 s for the rest.
+fn outage_ms(store: StoreKind) -> u64 {
+    if store.is_replicated() {
+        DOWN_AFTER_MS + 3_000
+    } else {
+        0
     }
 }
 

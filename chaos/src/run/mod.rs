@@ -29,6 +29,7 @@ mod server;
 mod sink;
 mod stage;
 mod submitter;
+mod watched;
 mod worker;
 
 pub use application::{AnyError, Application, Place, Sent};
@@ -51,13 +52,21 @@ pub enum StoreKind {
     Redis,
     /// redis-server that syncs every second; what a SIGKILL costs is a rollback.
     RedisEverysec,
+    /// A master with two replicas, one of which confirms each write, and three sentinels.
+    RedisSentinel,
 }
 
 impl StoreKind {
-    /// Whether it has a server.
+    /// Whether it is one redis-server.
     #[must_use]
     pub fn is_redis(self) -> bool {
-        self != Self::Sqlite
+        matches!(self, Self::Redis | Self::RedisEverysec)
+    }
+
+    /// Whether it is several, of which replicas confirm each write.
+    #[must_use]
+    pub fn is_replicated(self) -> bool {
+        self == Self::RedisSentinel
     }
 }
 

@@ -11,6 +11,7 @@ use super::failure::{Result, failure};
 use super::part::{Duty, NAMESPACE, Part, options};
 use super::process::Process;
 use super::server::Server;
+use super::watched::Watched;
 use super::{Args, StoreKind};
 use crate::event::{Explains, Phase, Target, What};
 use crate::fault::{Clock, Kind, mount};
@@ -27,6 +28,8 @@ pub(crate) struct Stage {
     pub(crate) submitters: Vec<Process>,
     pub(crate) sink: Process,
     pub(crate) server: Option<Server>,
+    /// Several servers with their sentinels.
+    pub(crate) watched: Option<Watched>,
     /// The driver's own service, which no fault but those of the store is done to.
     pub(crate) service: TaskSubmitService,
     pub(crate) recorder: Recorder,
@@ -54,7 +57,7 @@ impl Stage {
     pub(crate) async fn set(args: &Args, folder: &Path, kinds: &[Kind]) -> Result<Self> {
         let recorder = Recorder::open(folder, "driver", 1, NAMESPACE)?;
         // All calls of a server pass through this process.
-        if args.store.is_redis() {
+        if args.store != StoreKind::Sqlite {
             recorder.watch()?;
         }
         let clock = Clock::build(folder, kinds)?;
@@ -77,9 +80,14 @@ impl Stage {
         } else {
             None
         };
-        let url = match &server {
-            Some(server) => format!("redis://127.0.0.1:{}", server.port),
-            None => format!("sqlite:{}", data.join("tasks.sqlite").display()),
+        let watched = match args.store {
+            StoreKind::RedisSentinel => Some(Watched::start(recorder.clone()).await),
+            _ => None,
+        };
+        let url = match (&server, &watched) {
+            (Some(server), _) => format!("redis://127.0.0.1:{}", server.port),
+            (None, Some(watched)) => watched.url(),
+            (None, None) => format!("sqlite:{}", data.join("tasks.sqlite").display()),
         };
         let store = open_store(&url, options()).await?;
         let store = Arc::new(RecordedStore::new(store, recorder.clone()));
@@ -108,6 +116,7 @@ impl Stage {
             submitters,
             sink,
             server,
+            watched,
             service: TaskSubmitService::new(store),
             recorder,
             controls: cast.controls,
@@ -166,6 +175,14 @@ impl Stage {
         match self.server.as_mut() {
             Some(server) => Ok(server),
             None => failure("this store has no server"),
+        }
+    }
+
+    /// The servers of a store that has sentinels.
+    pub(crate) fn watched(&mut self) -> Result<&mut Watched> {
+        match self.watched.as_mut() {
+            Some(watched) => Ok(watched),
+            None => failure("this store has no sentinels"),
         }
     }
 

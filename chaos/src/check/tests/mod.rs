@@ -6,6 +6,7 @@ use super::{Outcome, Promise};
 mod due;
 mod ends;
 mod excuse;
+mod fail_over;
 mod held;
 mod idle;
 mod lock;

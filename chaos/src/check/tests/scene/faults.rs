@@ -24,6 +24,23 @@ impl Scene {
         }
     }
 
+    /// The master is lost, and all is well again later; another server is the master by then.
+    pub(in crate::check::tests) fn fail_over(&mut self, (struck, ended): (i64, i64)) {
+        self.faults += 1;
+        let phases = [Phase::Begun, Phase::Struck, Phase::Ended];
+        for (ms, phase) in [struck, struck, ended].into_iter().zip(phases) {
+            let fault = What::Fault {
+                id: self.faults,
+                kind: "kill-master".to_owned(),
+                target: Target::Store,
+                phase,
+                explains: vec![Explains::LostLock],
+            };
+            self.at(ms, "driver", fault);
+        }
+        self.at(ended, "driver", What::FailedOver);
+    }
+
     /// A process is not run for a time.
     pub(in crate::check::tests) fn stalls(&mut self, (from, to): (i64, i64), process: &str) {
         let since_ns = from.unsigned_abs() * 1_000_000;

@@ -1,0 +1,75 @@
+//! Another server takes the place of the master: nothing that was acknowledged is lost by it, and it does not take
+//! long.
+
+use super::planted;
+use super::scene::Scene;
+use crate::check::{Outcome, Promise};
+use crate::event::{End, SettleAnswer};
+
+#[test]
+fn what_was_accepted_just_before_the_master_died_is_there_after_it() {
+    planted(
+        Promise::NeverLost,
+        "lost before it started",
+        |scene, bug| {
+            scene.submit(990, "a", 0);
+            scene.fail_over((1_000, 4_000));
+            if !bug {
+                scene.works(4_100, "w1", "a", (2, 1));
+                scene.done(4_110, "w1", "a", 2);
+            }
+        },
+    );
+}
+
+#[test]
+fn what_was_settled_just_before_the_master_died_is_not_run_again() {
+    planted(Promise::OneEnd, "handed out after its end", |scene, bug| {
+        scene.submit(10, "a", 0);
+        scene.works(20, "w1", "a", (2, 1));
+        let answer = (!bug).then_some(SettleAnswer::Settled);
+        let end = if bug {
+            End::Done
+        } else {
+            End::Retry { after: 0 }
+        };
+        scene.settle(990, "w1", "a", (2, end));
+        scene.fail_over((1_000, 4_000));
+        scene.works(4_100, "w2", "a", (3, 2));
+        scene.settle_answered(4_110, "w2", "a", (3, End::Done, answer));
+    });
+}
+
+#[test]
+fn a_store_that_takes_too_long_to_follow_its_new_master_is_found() {
+    planted(
+        Promise::ComesBack,
+        "nothing was accepted for too long",
+        |scene, bug| {
+            scene.plan.outage_ms = 5_000;
+            scene.fail_over((1_000, 3_000));
+            let sent = if bug { 6_001 } else { 5_500 };
+            scene.submit(sent, "a", 0);
+            scene.works(sent + 10, "w1", "a", (2, 1));
+            scene.done(sent + 20, "w1", "a", 2);
+        },
+    );
+}
+
+#[test]
+fn fail_overs_are_counted_and_timed() {
+    let mut scene = Scene::new();
+    for n in 0..3 {
+        let struck = 10_000 * (n + 1);
+        scene.fail_over((struck, struck + 4_000));
+        let (id, fence) = (format!("after-{n}"), 2 + n.unsigned_abs());
+        scene.submit(struck + 2_500, &id, 0);
+        scene.works(struck + 2_510, "w1", &id, (fence, 1));
+        scene.done(struck + 2_520, "w1", &id, fence);
+    }
+    let verdict = scene.verdict();
+    assert_eq!(verdict.outcome(), Outcome::Held, "{verdict}");
+    assert_eq!(verdict.figures.fail_overs, 3);
+    let outage = &verdict.figures.outage["kill-master"];
+    assert_eq!((outage.count(), outage.max_us() / 100_000), (3, 25));
+}
