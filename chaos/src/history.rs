@@ -48,8 +48,8 @@ pub struct History {
     pub lost_operations: Vec<(String, u64, bool)>,
     /// The faults.
     pub faults: Vec<FaultSpan>,
-    /// How often another server was the master than before.
-    pub fail_overs: u64,
+    /// When another server was the master than before; monotonic.
+    pub fail_overs: Vec<u64>,
     /// From the monotonic clock to the time of day.
     pub clock: ClockMap,
     /// What audits found: type, id, what is wrong.

@@ -9,8 +9,11 @@ use clap::{Parser, Subcommand};
 use delayq_chaos::check::{Verdict, check};
 use delayq_chaos::history::History;
 use delayq_chaos::plot::draw;
-use delayq_chaos::run::{Args, Errands, run};
+use delayq_chaos::run::{Args, Errands, StoreKind, run};
 use delayq_chaos::sim::SimArgs;
+
+/// How many partitions one of the types has in a cluster.
+const PARTITIONS: u32 = 6;
 
 /// Breaks delayq on purpose, and checks its promises against what was recorded.
 #[derive(Debug, Parser)]
@@ -50,7 +53,14 @@ enum Command {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Run(args) => run(Errands::new(args.lock_ms), &args).into(),
+        Command::Run(args) => {
+            let partitions = match args.store {
+                StoreKind::RedisCluster => PARTITIONS,
+                _ => 1,
+            };
+            let errands = Errands::new(args.lock_ms).partitions(partitions);
+            run(errands, &args).into()
+        }
         Command::Power(args) => delayq_chaos::power::run(&args).into(),
         Command::Check { folder } => match History::read(&folder) {
             Ok(history) => report(&check(&history)),

@@ -172,6 +172,11 @@ impl Excuses {
         last.map(|window| window.fault)
     }
 
+    /// What cost the store, and so everybody, locks.
+    pub(super) fn of_store(&self) -> &[Window] {
+        &self.locks_of_store
+    }
+
     /// Whether a fault kept `process` from hearing an answer, or its holder from starting, in the span.
     pub(super) fn held_up(&self, process: &str, (from, to): (u64, u64)) -> bool {
         let of_process = self.locks_of_process.get(process).into_iter().flatten();

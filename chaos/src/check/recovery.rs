@@ -6,8 +6,11 @@ use super::{Findings, Promise};
 use crate::event::Target;
 use crate::history::FaultSpan;
 
+/// How long after a new master is known something may take to be accepted.
+const FOLLOW_MS: u64 = 3_000;
+
 pub(super) fn check(run: &Run<'_>, figures: &mut Figures, findings: &mut Findings) {
-    figures.fail_overs = run.history.fail_overs;
+    figures.fail_overs = run.history.fail_overs.len() as u64;
     for fault in &run.history.faults {
         *figures.faults.entry(fault.kind.clone()).or_default() += 1;
     }
@@ -68,7 +71,8 @@ fn takeovers(run: &Run<'_>, figures: &Figures, findings: &mut Findings) {
     }
 }
 
-/// After a fault has struck the store, something is accepted again in time, by the plan's word.
+/// After a fault has struck the store, something is accepted again in time, by the plan's word. Where sentinels
+/// took longer to agree on another master, those who use the store have a while from then.
 fn outages(run: &Run<'_>, figures: &mut Figures, findings: &mut Findings) {
     let limit_ms = run.history.plan.as_ref().map_or(0, |plan| plan.outage_ms);
     let acceptances = std::mem::take(&mut figures.acceptances);
@@ -83,9 +87,16 @@ fn outages(run: &Run<'_>, figures: &mut Figures, findings: &mut Findings) {
             continue;
         };
         let us = (accepted - struck) / 1_000;
+        let mut agreed = run.history.fail_overs.iter().filter(|at| **at >= struck);
+        let agreed = agreed.next().map_or(struck, |at| *at);
+        let is_late = accepted.saturating_sub(agreed) > FOLLOW_MS * 1_000_000;
         let outage = figures.outage.entry(fault.kind.clone()).or_default();
         outage.add_us(us);
-        if limit_ms > 0 && us > limit_ms * 1_000 && is_alone(run, number, (struck, accepted)) {
+        if limit_ms > 0
+            && us > limit_ms * 1_000
+            && is_late
+            && is_alone(run, number, (struck, accepted))
+        {
             let (ms, id, kind) = (us / 1_000, fault.id, &fault.kind);
             let detail = format!("{ms} ms after fault {id} ({kind}) struck");
             let rule = "nothing was accepted for too long";

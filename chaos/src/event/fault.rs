@@ -23,6 +23,8 @@ pub struct Plan {
     pub dumps_ended: bool,
     /// The types whose tasks are settled before they are started.
     pub at_most_once: Vec<String>,
+    /// Types in several partitions: of a claim that is answered, the part of one partition may be lost.
+    pub split_types: Vec<String>,
     /// Types that have no tasks but single ones, due at once: their handlers sleep, and are woken for each.
     pub idle_types: Vec<String>,
     /// What makes the run repeatable.

@@ -55,6 +55,12 @@ pub enum Kind {
     KillReplica,
     /// SIGKILL of a sentinel, and its restart.
     KillSentinel,
+    /// SIGKILL of a node of a cluster: its replica serves its slots, and it comes back as a replica.
+    KillNode,
+    /// A node of a cluster stopped until it was replaced.
+    StopNode,
+    /// The slot of a type moved to another node, with its tasks.
+    MoveSlot,
     /// A worker's clock an hour ahead.
     WorkerClockAhead,
     /// A worker's clock an hour behind.
@@ -107,6 +113,7 @@ impl Kind {
             | Self::CutMaster
             | Self::KillReplica
             | Self::KillSentinel => store == StoreKind::RedisSentinel,
+            Self::KillNode | Self::StopNode | Self::MoveSlot => store == StoreKind::RedisCluster,
             // What becomes of the files of one of several servers, the others make good.
             Self::DiskFull | Self::SyncError | Self::SyncDelay | Self::BitFlip => {
                 !store.is_replicated()

@@ -7,6 +7,7 @@ mod code;
 mod connection;
 mod disk;
 mod kind;
+mod nodes;
 mod process;
 mod server;
 mod watched;
@@ -75,6 +76,8 @@ pub(crate) async fn inflict(kind: Kind, stage: &mut Stage) -> Result<bool> {
         }
         Kind::KillReplica => watched::kill_replica(stage).await,
         Kind::KillSentinel => watched::kill_sentinel(stage).await,
+        Kind::KillNode | Kind::StopNode => nodes::replace(kind, stage).await,
+        Kind::MoveSlot => nodes::move_slot(stage).await,
         Kind::BitFlip => disk::flip_bit(stage).await,
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn replace_master(kind: Kind, stage: &mut Stage) -> Result<bool
     if kind != Kind::CutMaster || clients != Clients::Far {
         stage.strike(&open);
     }
-    stage.watched()?.set.failed_over(old).await;
+    stage.watched()?.failed_over(old).await;
     tokio::time::sleep(millis(absence)).await;
     match kind {
         Kind::KillMaster => stage.watched()?.server(old)?.restart(),

@@ -236,7 +236,7 @@ impl HistoryBuilder {
             }),
             What::Plan(plan) => self.history.plan = Some(plan),
             What::Fault { .. } => self.fault(at, what),
-            What::FailedOver => self.history.fail_overs += 1,
+            What::FailedOver => self.history.fail_overs.push(at),
             What::Stored(task) => self.stored(&task),
             What::Audited {
                 task_type,

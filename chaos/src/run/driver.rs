@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use delayq_plugin::{millis, seconds};
 
 use super::application::{AnyError, Application};
+use super::errands::SPLIT;
 use super::failure::{Result, failure};
 use super::finish;
 use super::idle::{idle_types, wake_the_idle};
@@ -183,19 +184,26 @@ fn plan(args: &Args, kinds: &[Kind], done: Option<&Done>) -> Plan {
         outage_ms: outage_ms(args.store),
         retention_ms: u64::try_from(RETENTION.as_millis()).unwrap_or(u64::MAX),
         dumps_ended: true,
+        split_types: split_types(args.store),
         idle_types: idle_types(args.workers),
         seed: args.seed,
         ..Plan::default()
     }
 }
 
-/// How long after the loss of a master nothing may be accepted: until it is taken for dead, and 3 s for the rest.
+/// How long after the loss of the only master nothing may be accepted: until it is taken for dead, and 3 s for the rest.
 fn outage_ms(store: StoreKind) -> u64 {
-    if store.is_replicated() {
+    if store == StoreKind::RedisSentinel {
         DOWN_AFTER_MS + 3_000
     } else {
         0
     }
+}
+
+/// Those that this package's own application splits.
+fn split_types(store: StoreKind) -> Vec<String> {
+    let is_split = store == StoreKind::RedisCluster;
+    is_split.then(|| SPLIT.to_owned()).into_iter().collect()
 }
 
 /// Round after round of all kinds, each round in another order.

@@ -1,6 +1,7 @@
 //! The application that this package attacks: tasks whose messages say what the worker is to do.
 
 use async_trait::async_trait;
+use delayq_core::store::TypeSettings;
 use delayq_plugin::{
     Backoff, DelayQueueJob, DelayQueuePlugin, DelayQueuePluginBuilder, Result, RetryPolicy,
     TaskContext, TaskResult, TaskSubmitService, TaskWorker, When, WorkerOptions, millis, seconds,
@@ -11,6 +12,8 @@ use super::chore::{Chore, Message};
 
 /// The types that every worker process serves.
 const TYPES: [&str; 2] = ["alpha", "beta"];
+/// The one that may have several partitions.
+pub(super) const SPLIT: &str = TYPES[1];
 /// As many attempts and expired locks as faults may need.
 const MANY: u32 = 100_000;
 /// Longer than any errand.
@@ -22,6 +25,8 @@ pub struct Errands {
     mix: Mix,
     /// Longest delay of a task.
     max_delay_ms: u64,
+    /// How many partitions one of the types has.
+    partitions: u32,
 }
 
 /// What the tasks are like.
@@ -40,6 +45,7 @@ impl Errands {
         Self {
             mix: Mix::Varied(lock_ms),
             max_delay_ms: 1_500,
+            partitions: 1,
         }
     }
 
@@ -48,7 +54,14 @@ impl Errands {
         Self {
             mix: Mix::Brief,
             max_delay_ms: 300,
+            partitions: 1,
         }
+    }
+
+    /// Splits one of the types into so many partitions.
+    #[must_use]
+    pub fn partitions(self, partitions: u32) -> Self {
+        Self { partitions, ..self }
     }
 }
 
@@ -79,7 +92,12 @@ pub(crate) fn options(timeout: std::time::Duration) -> WorkerOptions {
 }
 
 impl Application for Errands {
-    async fn plugin(&self, _place: &Place) -> Result<DelayQueuePluginBuilder, AnyError> {
+    async fn plugin(&self, place: &Place) -> Result<DelayQueuePluginBuilder, AnyError> {
+        if self.partitions > 1 {
+            let split = TypeSettings::default().partitions(self.partitions);
+            let store = &place.store;
+            store.configure_type(&SPLIT.parse()?, &split).await?;
+        }
         let builder = DelayQueuePlugin::builder().max_lock_expiries(MANY);
         Ok(TYPES.into_iter().fold(builder, |builder, task_type| {
             builder.worker(task_type, options(TIMEOUT), Diligent)

@@ -22,6 +22,7 @@ mod errands;
 mod failure;
 mod finish;
 mod idle;
+mod nodes;
 mod part;
 mod preload;
 mod process;
@@ -54,6 +55,8 @@ pub enum StoreKind {
     RedisEverysec,
     /// A master with two replicas, one of which confirms each write, and three sentinels.
     RedisSentinel,
+    /// A cluster of three masters, each with a replica that confirms each write.
+    RedisCluster,
 }
 
 impl StoreKind {
@@ -66,7 +69,7 @@ impl StoreKind {
     /// Whether it is several, of which replicas confirm each write.
     #[must_use]
     pub fn is_replicated(self) -> bool {
-        self == Self::RedisSentinel
+        matches!(self, Self::RedisSentinel | Self::RedisCluster)
     }
 }
 

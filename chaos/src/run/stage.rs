@@ -8,6 +8,7 @@ use delayq_plugin::{DelayQueueJob, Error, TaskInfo, TaskSubmitService, millis, o
 
 use super::application::Place;
 use super::failure::{Result, failure};
+use super::nodes::Nodes;
 use super::part::{Duty, NAMESPACE, Part, options};
 use super::process::Process;
 use super::server::Server;
@@ -30,6 +31,8 @@ pub(crate) struct Stage {
     pub(crate) server: Option<Server>,
     /// Several servers with their sentinels.
     pub(crate) watched: Option<Watched>,
+    /// The nodes of a cluster.
+    pub(crate) nodes: Option<Nodes>,
     /// The driver's own service, which no fault but those of the store is done to.
     pub(crate) service: TaskSubmitService,
     pub(crate) recorder: Recorder,
@@ -66,29 +69,12 @@ impl Stage {
         if kinds.contains(&Kind::DiskFull) {
             mount(&data)?;
         }
-        let sync = if args.store == StoreKind::Redis {
-            "always"
-        } else {
-            "everysec"
-        };
-        let server = if args.store.is_redis() {
-            let preload = clock
-                .as_ref()
-                .map(|clock| clock.preload("redis"))
-                .transpose()?;
-            Some(Server::start(data.clone(), sync, preload).await?)
-        } else {
-            None
-        };
-        let watched = match args.store {
-            StoreKind::RedisSentinel => Some(Watched::start(recorder.clone()).await),
-            _ => None,
-        };
-        let url = match (&server, &watched) {
-            (Some(server), _) => format!("redis://127.0.0.1:{}", server.port),
-            (None, Some(watched)) => watched.url(),
-            (None, None) => format!("sqlite:{}", data.join("tasks.sqlite").display()),
-        };
+        let Backing {
+            server,
+            watched,
+            nodes,
+            url,
+        } = Backing::start(args.store, &data, clock.as_ref(), &recorder).await?;
         let store = open_store(&url, options()).await?;
         let store = Arc::new(RecordedStore::new(store, recorder.clone()));
         let mut cast = Cast {
@@ -117,6 +103,7 @@ impl Stage {
             sink,
             server,
             watched,
+            nodes,
             service: TaskSubmitService::new(store),
             recorder,
             controls: cast.controls,
@@ -186,6 +173,14 @@ impl Stage {
         }
     }
 
+    /// The nodes of a store that is a cluster.
+    pub(crate) fn nodes(&mut self) -> Result<&mut Nodes> {
+        match self.nodes.as_mut() {
+            Some(nodes) => Ok(nodes),
+            None => failure("this store is no cluster"),
+        }
+    }
+
     /// Sends a task of the driver's own, again and again while the store is not back from a fault.
     pub(crate) async fn send(&self, job: DelayQueueJob) -> Result<()> {
         loop {
@@ -210,6 +205,48 @@ impl Stage {
     /// All processes that faults may be done to.
     pub(crate) fn processes(&mut self) -> impl Iterator<Item = &mut Process> {
         self.workers.iter_mut().chain(self.submitters.iter_mut())
+    }
+}
+
+/// What keeps the tasks.
+struct Backing {
+    server: Option<Server>,
+    watched: Option<Watched>,
+    nodes: Option<Nodes>,
+    url: String,
+}
+
+impl Backing {
+    /// Starts the servers of a store that has any.
+    async fn start(
+        store: StoreKind,
+        data: &Path,
+        clock: Option<&Clock>,
+        recorder: &Recorder,
+    ) -> Result<Self> {
+        let (mut server, mut watched, mut nodes) = (None, None, None);
+        let url = match store {
+            StoreKind::Sqlite => format!("sqlite:{}", data.join("tasks.sqlite").display()),
+            StoreKind::Redis | StoreKind::RedisEverysec => {
+                let is_always = store == StoreKind::Redis;
+                let sync = if is_always { "always" } else { "everysec" };
+                let preload = clock.map(|clock| clock.preload("redis")).transpose()?;
+                let started = Server::start(data.to_owned(), sync, preload).await?;
+                let url = format!("redis://127.0.0.1:{}", started.port);
+                server = Some(started);
+                url
+            }
+            StoreKind::RedisSentinel => {
+                watched.insert(Watched::start(recorder.clone()).await).url()
+            }
+            StoreKind::RedisCluster => nodes.insert(Nodes::start(recorder.clone()).await).url(),
+        };
+        Ok(Self {
+            server,
+            watched,
+            nodes,
+            url,
+        })
     }
 }
 

@@ -1,5 +1,8 @@
 //! A master, its replicas and their sentinels, as a run uses them.
 
+use std::time::{Duration, Instant};
+
+use delayq_plugin::seconds;
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::sentinel_set::{SentinelOptions, SentinelSet};
 
@@ -10,6 +13,9 @@ use crate::record::Recorder;
 /// How long a server is silent until a sentinel takes it for dead. Half of that, with many processes beside
 /// each other on two cores, is silence enough on its own now and then.
 pub(crate) const DOWN_AFTER_MS: u64 = 2_000;
+
+/// After so long a fail-over is worth a look at.
+const SLOW: Duration = seconds(8);
 
 /// The running servers, each behind a door where it can be cut off, and who the master was last.
 #[derive(Debug)]
@@ -52,6 +58,18 @@ impl Watched {
             self.master = master;
         }
         master
+    }
+
+    /// Awaits that sentinels agree on another master than `old`, and records when. Shows what they say when they
+    /// take longer than anybody should.
+    pub(crate) async fn failed_over(&mut self, old: usize) {
+        let began = Instant::now();
+        self.master = self.set.failed_over(old).await;
+        self.recorder.record(What::FailedOver);
+        let log = self.set.sentinel_logs();
+        if began.elapsed() > SLOW {
+            println!("sentinels took {:?}:\n{log}", began.elapsed());
+        }
     }
 
     pub(crate) fn server(&mut self, server: usize) -> Result<&mut RedisServer> {

@@ -2,7 +2,7 @@
 //! long.
 
 use super::planted;
-use super::scene::Scene;
+use super::scene::{LOCK, Scene};
 use crate::check::{Outcome, Promise};
 use crate::event::{End, SettleAnswer};
 
@@ -13,7 +13,7 @@ fn what_was_accepted_just_before_the_master_died_is_there_after_it() {
         "lost before it started",
         |scene, bug| {
             scene.submit(990, "a", 0);
-            scene.fail_over((1_000, 4_000));
+            scene.fail_over((1_000, 2_500, 4_000));
             if !bug {
                 scene.works(4_100, "w1", "a", (2, 1));
                 scene.done(4_110, "w1", "a", 2);
@@ -34,7 +34,7 @@ fn what_was_settled_just_before_the_master_died_is_not_run_again() {
             End::Retry { after: 0 }
         };
         scene.settle(990, "w1", "a", (2, end));
-        scene.fail_over((1_000, 4_000));
+        scene.fail_over((1_000, 2_500, 4_000));
         scene.works(4_100, "w2", "a", (3, 2));
         scene.settle_answered(4_110, "w2", "a", (3, End::Done, answer));
     });
@@ -47,7 +47,7 @@ fn a_store_that_takes_too_long_to_follow_its_new_master_is_found() {
         "nothing was accepted for too long",
         |scene, bug| {
             scene.plan.outage_ms = 5_000;
-            scene.fail_over((1_000, 3_000));
+            scene.fail_over((1_000, 2_500, 3_000));
             let sent = if bug { 6_001 } else { 5_500 };
             scene.submit(sent, "a", 0);
             scene.works(sent + 10, "w1", "a", (2, 1));
@@ -57,11 +57,45 @@ fn a_store_that_takes_too_long_to_follow_its_new_master_is_found() {
 }
 
 #[test]
+fn nobody_is_blamed_for_sentinels_that_take_long_to_agree() {
+    planted(
+        Promise::ComesBack,
+        "nothing was accepted for too long",
+        |scene, bug| {
+            scene.plan.outage_ms = 5_000;
+            let agreed = if bug { 5_000 } else { 8_000 };
+            scene.fail_over((1_000, agreed, 8_500));
+            scene.submit(8_510, "a", 0);
+            scene.works(8_520, "w1", "a", (2, 1));
+            scene.done(8_530, "w1", "a", 2);
+        },
+    );
+}
+
+/// The claim of a split type whose other partitions answer, and whose answer is lost together with a node.
+#[test]
+fn an_attempt_that_nobody_saw_is_one_of_a_split_type_and_of_a_fault() {
+    planted(
+        Promise::ExplainedRepeats,
+        "attempts counted wrong",
+        |scene, bug| {
+            if !bug {
+                scene.plan.split_types = vec!["mail".to_owned()];
+            }
+            scene.fail_over((1_000, 2_500, 4_000));
+            scene.submit(1_100, "a", 0);
+            scene.works(1_200 + LOCK, "w1", "a", (2, 2));
+            scene.done(1_210 + LOCK, "w1", "a", 2);
+        },
+    );
+}
+
+#[test]
 fn fail_overs_are_counted_and_timed() {
     let mut scene = Scene::new();
     for n in 0..3 {
         let struck = 10_000 * (n + 1);
-        scene.fail_over((struck, struck + 4_000));
+        scene.fail_over((struck, struck + 1_500, struck + 4_000));
         let (id, fence) = (format!("after-{n}"), 2 + n.unsigned_abs());
         scene.submit(struck + 2_500, &id, 0);
         scene.works(struck + 2_510, "w1", &id, (fence, 1));

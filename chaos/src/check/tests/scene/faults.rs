@@ -24,8 +24,8 @@ impl Scene {
         }
     }
 
-    /// The master is lost, and all is well again later; another server is the master by then.
-    pub(in crate::check::tests) fn fail_over(&mut self, (struck, ended): (i64, i64)) {
+    /// The master is lost, sentinels agree on another one, and all is well again.
+    pub(in crate::check::tests) fn fail_over(&mut self, (struck, agreed, ended): (i64, i64, i64)) {
         self.faults += 1;
         let phases = [Phase::Begun, Phase::Struck, Phase::Ended];
         for (ms, phase) in [struck, struck, ended].into_iter().zip(phases) {
@@ -38,7 +38,7 @@ impl Scene {
             };
             self.at(ms, "driver", fault);
         }
-        self.at(ended, "driver", What::FailedOver);
+        self.at(agreed, "driver", What::FailedOver);
     }
 
     /// A process is not run for a time.
