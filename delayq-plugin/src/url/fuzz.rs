@@ -55,8 +55,15 @@ fn url_of(place: &Place<'_>, durability: Durability) -> String {
             let sync = if *relaxed { "normal" } else { "full" };
             format!("sqlite://{path}{query}&sync={sync}")
         }
-        Place::Redis(url) if url.contains('?') => url.replacen('?', &format!("{query}&"), 1),
-        Place::Redis(url) => format!("{url}{query}"),
+        Place::Redis(url) => {
+            // What stands behind the first `#` is no option.
+            let (url, fragment) = url.split_at(url.find('#').unwrap_or(url.len()));
+            let query = match url.contains('?') {
+                true => query.replacen('?', "&", 1),
+                false => query,
+            };
+            format!("{url}{query}{fragment}")
+        }
     }
 }
 
