@@ -8,8 +8,9 @@ use delayq_tests::redis_server::{Persistence, RedisServer};
 use tokio::io::{copy, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
-use super::{accept, claim, impatient, job, options, submit, task_type};
+use super::{accept, claim, impatient, job, open, options, request, submit, task_type};
 
 /// Passes connections on to a server, until it is told to silence those that it has. Later ones pass.
 struct Gate {
@@ -176,4 +177,22 @@ async fn what_a_claim_took_whose_answer_was_lost_is_claimed_again_at_once_with_n
     settle(&other, &theirs.tasks[0].lock, AttemptEnd::Done).await;
     let audit = other.audit(&task_type(), false).await.unwrap();
     assert_eq!(audit.problems, []);
+}
+
+#[tokio::test]
+async fn a_claim_that_was_given_up_takes_nothing_when_the_server_is_back() {
+    let mut server = RedisServer::start(Persistence::Always, &[]);
+    let store = open(&server).await;
+    accept(&store, job("1")).await;
+    server.kill();
+    // It waits for the server to come back, and nobody waits for it any more.
+    let (request, task_type) = (request(), task_type());
+    let claim = store.claim(&task_type, &request);
+    assert!(timeout(Duration::from_millis(100), claim).await.is_err());
+    server.restart();
+    // Behind it on the same connection.
+    for _ in 0..2 {
+        let stats = store.stats(&task_type).await.unwrap();
+        assert_eq!((stats.due, stats.running), (1, 0));
+    }
 }

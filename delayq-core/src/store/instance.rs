@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(20);
 
 /// How long an instance is listed after its last announcement, by default: two may get lost on the way.
-pub const INSTANCE_EXPIRY: Duration = Duration::from_secs(60);
+pub const INSTANCE_EXPIRY: Duration = Duration::from_mins(1);
 
 /// Most instances that a listing shows, those first that were started first. It bounds what one answer holds.
 pub const MAX_INSTANCES: usize = 1_000;

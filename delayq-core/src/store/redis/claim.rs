@@ -53,7 +53,8 @@ impl RedisStore {
             .arg(claim.number.to_string())
             .arg(&claim.lost);
         let command = with_limits(command, request.fleet);
-        let answer = self.run(Lane::Main, part, command).await;
+        let answer = self.client.call_while_awaited(Lane::Main, command).await;
+        let answer = self.fields(part, answer).await;
         if !answer.as_ref().is_err_and(Error::is_indeterminate) {
             claim.answered();
         }

@@ -51,7 +51,7 @@ mod visits;
 
 pub use self::config::{Address, RedisConfig, RedisServers, ReplicaConfirm, Secret, TlsConfig};
 
-use self::client::{Client, Command, Fields, Lane};
+use self::client::{Client, Command, Fields, Lane, Reply};
 use self::keys::Partition;
 use self::preflight::Terms;
 use self::room::Watermark;
@@ -141,9 +141,14 @@ impl RedisStore {
         Ok(store)
     }
 
-    /// Runs a command on a type; one that fails as somebody else uses a key of the type names that key.
+    /// Runs a command on a type.
     async fn run(&self, lane: Lane, part: &Partition, command: Command) -> Result<Fields> {
-        let answer = self.client.call(lane, command).await;
+        self.fields(part, self.client.call(lane, command).await)
+            .await
+    }
+
+    /// The fields of an answer. One that fails as somebody else uses a key of the type names that key.
+    async fn fields(&self, part: &Partition, answer: Result<Reply>) -> Result<Fields> {
         match answer {
             Ok(reply) => Ok(reply.fields()),
             Err(error @ Error::Corrupt { .. }) => Err(self.name_key(part, error).await),

@@ -194,6 +194,17 @@ impl Client {
             .await
     }
 
+    /// Runs a command as [`call`](Self::call) does, but not for a caller that has gone away: what has not been sent
+    /// by then never is. So a claim that was given up takes no locks later.
+    pub(super) async fn call_while_awaited(&self, lane: Lane, command: Command) -> Result<Reply> {
+        self.check_open()?;
+        let route = self.route.clone();
+        let deadline = Instant::now() + self.timeout;
+        let call = async move { route.call(lane, command, deadline).await };
+        let call = AbortOnDropHandle::new(self.runtime.spawn(call));
+        call.await.unwrap_or(Err(Error::Closed("the Redis store")))
+    }
+
     /// The servers that hold data now: one, or the masters of a cluster.
     pub(super) fn servers(&self) -> Vec<Arc<Node>> {
         self.route.servers()
