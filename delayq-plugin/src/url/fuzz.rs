@@ -58,9 +58,10 @@ fn url_of(place: &Place<'_>, durability: Durability) -> String {
         Place::Redis(url) => {
             // What stands behind the first `#` is no option.
             let (url, fragment) = url.split_at(url.find('#').unwrap_or(url.len()));
-            let query = match url.contains('?') {
-                true => query.replacen('?', "&", 1),
-                false => query,
+            let query = if url.contains('?') {
+                query.replacen('?', "&", 1)
+            } else {
+                query
             };
             format!("{url}{query}{fragment}")
         }

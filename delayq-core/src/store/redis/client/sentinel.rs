@@ -67,6 +67,8 @@ enum Said {
     /// It watches no master of this name.
     Stranger,
     Failed(Error),
+    /// Nothing, so far.
+    Late(Error),
 }
 
 impl Sentinels {
@@ -145,12 +147,12 @@ impl Sentinels {
             let (name, open) = (self.name.clone(), connections.remove(&address));
             asked.spawn(async move {
                 let answer = timeout(PATIENCE, ask(&settings, &address, &name, open)).await;
-                let late = || (Said::Failed(no_answer(&settings, &address)), None);
+                let late = || (Said::Late(no_answer(&settings, &address)), None);
                 (answer.unwrap_or_else(|_| late()), address)
             });
         }
         let mut best: Option<(Address, u64)> = None;
-        let (mut masters, mut strangers, mut failure) = (0, 0, None);
+        let (mut masters, mut strangers, mut failure, mut is_late) = (0, 0, None, false);
         while let Some(Ok(((said, connection), from))) = asked.join_next().await {
             if let Some(connection) = connection {
                 connections.insert(from, connection);
@@ -166,11 +168,15 @@ impl Sentinels {
                 Said::Failed(error) => {
                     failure = failure.filter(is_refusal).or(Some(error));
                 }
+                Said::Late(error) => {
+                    is_late = true;
+                    failure = failure.or(Some(error));
+                }
             }
         }
         let now = match best {
             Some((address, epoch)) => Seen::Master { address, epoch },
-            None => self.unknown(strangers, failure),
+            None => self.unknown(strangers, failure, is_late),
         };
         // A master that was seen stays it for as long as nobody names another.
         let is_older = now.epoch() < self.seen.borrow().epoch();
@@ -205,7 +211,7 @@ impl Sentinels {
     }
 
     /// What none of them knows is a matter of settings as soon as one is there and refuses to tell.
-    fn unknown(&self, strangers: usize, failure: Option<Error>) -> Seen {
+    fn unknown(&self, strangers: usize, failure: Option<Error>, is_late: bool) -> Seen {
         let store = self.settings.place().to_string();
         if strangers > 0 {
             let name = &self.name;
@@ -229,7 +235,8 @@ impl Sentinels {
                 store,
                 detail: format!("none of its sentinels answers{why}"),
             },
-            is_busy: false,
+            // One that is only slow is worth asking again.
+            is_busy: is_late,
         }
     }
 }
