@@ -10,12 +10,12 @@ use delayq_core::store::{
 };
 use delayq_plugin::{
     Clock, DeadFilter, DelayQueueJob, DelayQueuePlugin, Delivery, Error, FleetLimits, LatePolicy,
-    OnLate, RetryPolicy, StartError, TaskError, TaskState, TaskSubmitService, TaskType, TaskWorker,
-    VirtualClock, When, WorkerOptions, hours, millis, minutes, seconds,
+    OnLate, RetryPolicy, StartError, TaskError, TaskId, TaskState, TaskSubmitService, TaskType,
+    TaskWorker, VirtualClock, When, WorkerOptions, hours, millis, minutes, seconds,
 };
 use delayq_tests::faulty::{Fault, FaultyStore};
 use delayq_tests::rig::{Rig, info, reaches, send, soon, until};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 const EXACT: RetryPolicy = RetryPolicy {
     jitter_percent: 0,
@@ -308,6 +308,73 @@ async fn a_lock_is_extended_for_as_long_as_its_worker_runs() {
     assert!(!first.cx.is_cancelled() && !rig.has_started());
     go.notify_one();
     reaches(&tasks, "a", TaskState::Done).await;
+}
+
+/// A part of the store that hangs: what it holds is asked for again until it answers, and what the others hold does
+/// not wait for that, however long such a call takes.
+#[tokio::test]
+async fn locks_of_which_nobody_knows_are_asked_for_again_beside_the_others() {
+    let mut rig = Rig::default();
+    let is_silent = Arc::new(AtomicBool::new(false));
+    let silence = Arc::clone(&is_silent);
+    let hears = move |id: &TaskId| silence.load(Ordering::Relaxed) && id.as_str() == "silent";
+    let faulty = FaultyStore::new(rig.store.clone(), |_| Fault::None).with_silence(hears);
+    rig.store = Arc::new(faulty.with_delay(Arc::new(rig.clock.clone()), seconds(15)));
+    let tasks = TaskSubmitService::new(Arc::clone(&rig.store));
+    for id in ["silent", "heard"] {
+        send(&tasks, id, Duration::ZERO).await;
+    }
+    let go = Arc::new(Semaphore::new(0));
+    let gate = Arc::clone(&go);
+    let plugin = rig
+        .start(WorkerOptions::DEFAULT, move |_| {
+            let gate = Arc::clone(&gate);
+            async move {
+                gate.acquire().await.unwrap().forget();
+                Ok(())
+            }
+        })
+        .await;
+    let starts = [rig.next().await, rig.next().await];
+    let begin = rig.clock.now();
+    let extended = async |id, after| {
+        until("an extension", async || {
+            (info(&tasks, id).await.at >= begin.plus(after)).then_some(())
+        })
+        .await;
+    };
+    is_silent.store(true, Ordering::Relaxed);
+    rig.pass(&plugin, seconds(10)).await;
+    extended("heard", seconds(40)).await;
+    // From now on the other one is asked for alone, and that takes 15 s.
+    rig.pass(&plugin, seconds(1)).await;
+    rig.pass(&plugin, seconds(9)).await;
+    extended("heard", seconds(50)).await;
+    assert_eq!(info(&tasks, "silent").await.at, begin.plus(seconds(30)));
+    is_silent.store(false, Ordering::Relaxed);
+    for span in [6, 1, 1] {
+        rig.pass(&plugin, seconds(span)).await;
+    }
+    extended("silent", seconds(50)).await;
+    assert!(starts.iter().all(|start| !start.cx.is_cancelled()));
+    is_silent.store(true, Ordering::Relaxed);
+    go.add_permits(2);
+    let done = async |id| {
+        until("a settlement", async || {
+            rig.pass(&plugin, seconds(1)).await;
+            let state = info(&tasks, id).await.state;
+            (state == TaskState::Done).then_some(())
+        })
+        .await;
+    };
+    done("heard").await;
+    assert_eq!(info(&tasks, "silent").await.state, TaskState::Running);
+    is_silent.store(false, Ordering::Relaxed);
+    done("silent").await;
+    let health = plugin.health().await;
+    let handler = &health.handlers[0];
+    assert_eq!((handler.settled, handler.locks_lost), (2, 0));
+    assert!(!rig.has_started());
 }
 
 #[tokio::test]

@@ -139,44 +139,63 @@ impl Bucket {
     /// A lost answer is asked for again while the locks last: a settlement can be repeated, and a task
     /// that was settled and not started would never run.
     async fn settle_before_start(&self, batch: &mut Batch) -> Result<()> {
-        let done = |task: &ClaimedTask| Settlement {
-            lock: task.lock.clone(),
-            end: AttemptEnd::Done,
+        let done = |task: ClaimedTask| {
+            let (lock, end) = (task.lock.clone(), AttemptEnd::Done);
+            (Settlement { lock, end }, Some(task))
         };
-        let mut settlements: Vec<_> = batch.start.iter().map(done).collect();
-        settlements.append(&mut batch.settle);
+        let mut open: Vec<_> = batch.start.drain(..).map(done).collect();
+        open.extend(batch.settle.drain(..).map(|settlement| (settlement, None)));
         let give_up_at = self.clock.elapsed().saturating_add(self.options.lock);
         let mut backoff = Backoff::default();
         loop {
-            let settled = self.store.settle(&self.task_type, settlements.clone());
+            let settlements = open.iter().map(|(settlement, _)| settlement.clone());
+            let settled = self.store.settle(&self.task_type, settlements.collect());
             let settled = settled.await;
             let retry_at = self.clock.elapsed().saturating_add(backoff.next());
-            match settled {
+            let failed = match settled {
                 Ok(outcomes) => {
-                    let mut outcomes = outcomes.into_iter();
-                    batch.start.retain(|task| {
-                        let is_settled = outcomes.next() == Some(SettleOutcome::Settled);
-                        if !is_settled {
-                            warn!(task_type = %self.task_type, id = %task.lock.id,
-                                "not started: the lock of this at-most-once task was lost");
-                        }
-                        is_settled
-                    });
-                    return Ok(());
+                    open = self.take_settled(open, outcomes, &mut batch.start);
+                    None
                 }
-                Err(error) if matches!(error, Error::Closed(_)) || retry_at >= give_up_at => {
-                    let ids: Vec<_> = batch
-                        .start
-                        .iter()
-                        .map(|task| task.lock.id.as_str())
-                        .collect();
-                    warn!(task_type = %self.task_type, ?ids, %error,
-                        "not started: nobody knows whether these at-most-once tasks are settled");
-                    return Err(error);
+                Err(error) => Some(error),
+            };
+            if open.is_empty() {
+                return Ok(());
+            }
+            if matches!(failed, Some(Error::Closed(_))) || retry_at >= give_up_at {
+                let ids = open.iter().filter(|(_, task)| task.is_some());
+                let ids: Vec<_> = ids.map(|(one, _)| one.lock.id.as_str()).collect();
+                warn!(task_type = %self.task_type, ?ids, error = ?failed,
+                    "not started: nobody knows whether these at-most-once tasks are settled");
+                return match failed {
+                    Some(error) if batch.start.is_empty() => Err(error),
+                    _ => Ok(()),
+                };
+            }
+            self.clock.sleep_until(retry_at).await;
+        }
+    }
+
+    /// Sorts out what was settled, into `start` if it was a task to start. Returns those of which nobody knows.
+    fn take_settled(
+        &self,
+        asked: Vec<(Settlement, Option<ClaimedTask>)>,
+        outcomes: Vec<SettleOutcome>,
+        start: &mut Vec<ClaimedTask>,
+    ) -> Vec<(Settlement, Option<ClaimedTask>)> {
+        let mut open = Vec::new();
+        for ((settlement, task), outcome) in asked.into_iter().zip(outcomes) {
+            match (outcome, task) {
+                (SettleOutcome::Unknown, task) => open.push((settlement, task)),
+                (SettleOutcome::Settled, task) => start.extend(task),
+                (SettleOutcome::LockLost, Some(task)) => {
+                    warn!(task_type = %self.task_type, id = %task.lock.id,
+                        "not started: the lock of this at-most-once task was lost");
                 }
-                Err(_) => self.clock.sleep_until(retry_at).await,
+                (SettleOutcome::LockLost, None) => {}
             }
         }
+        open
     }
 
     fn report_ended(&self, ended: &[delayq_core::store::ClaimEnd]) {

@@ -38,6 +38,8 @@ pub(crate) struct Held {
     extend_at: Duration,
     limit_at: Duration,
     hold: Hold,
+    /// The last extension had no answer.
+    is_unsure: bool,
 }
 
 /// What [`HeldLocks::add`] needs to know of a new attempt.
@@ -59,6 +61,8 @@ pub(crate) struct NewHold {
 pub(crate) struct Due {
     /// To extend now.
     pub(crate) extend: Vec<(Seq, Lock)>,
+    /// To extend again, as the last answer was none.
+    pub(crate) again: Vec<(Seq, Lock)>,
     /// Attempts whose time is up, concluded by this call.
     pub(crate) timed_out: Vec<Seq>,
     /// Locks that have run out, lost by this call.
@@ -115,6 +119,7 @@ impl HeldLocks {
             extend_at: new.claimed_at.saturating_add(self.lock_for / 3),
             limit_at: new.started_at.saturating_add(self.time_limit),
             hold: Hold::Good,
+            is_unsure: false,
         };
         self.timers.extend(held.timer().map(|at| (at, seq)));
         self.held.insert(seq, held);
@@ -149,7 +154,12 @@ impl HeldLocks {
                     due.run_out.push(seq);
                 } else {
                     held.hold = Hold::Extending;
-                    due.extend.push((seq, held.lock.clone()));
+                    let extend = if held.is_unsure {
+                        &mut due.again
+                    } else {
+                        &mut due.extend
+                    };
+                    extend.push((seq, held.lock.clone()));
                 }
             });
         }
@@ -164,17 +174,19 @@ impl HeldLocks {
         self.change(seq, |held| {
             if held.hold == Hold::Extending {
                 held.hold = Hold::Good;
+                held.is_unsure = false;
                 held.run_out_at = sent_at.saturating_add(lock_for);
                 held.extend_at = sent_at.saturating_add(lock_for / 3);
             }
         });
     }
 
-    /// An extension failed; the next try is at `retry_at`.
+    /// An extension failed, or nobody knows; the next try is at `retry_at`, beside those of other locks.
     pub(crate) fn extend_failed(&mut self, seq: Seq, retry_at: Duration) {
         self.change(seq, |held| {
             if held.hold == Hold::Extending {
                 held.hold = Hold::Good;
+                held.is_unsure = true;
                 held.extend_at = retry_at;
             }
         });
@@ -303,6 +315,12 @@ mod tests {
         !due.extend.is_empty()
     }
 
+    fn extends_again(held: &mut HeldLocks, now: u64) -> bool {
+        let due = held.take_due(seconds(now));
+        assert!(due.extend.is_empty() && due.run_out.is_empty());
+        !due.again.is_empty()
+    }
+
     #[tokio::test]
     async fn a_lock_is_extended_by_thirds_tried_again_after_a_failure_and_given_up_at_its_end() {
         let (mut held, _) = one();
@@ -314,7 +332,7 @@ mod tests {
         assert!(extends(&mut held, 21));
         held.extend_failed(0, seconds(22));
         assert_eq!(held.next_timer(), Some(seconds(22)));
-        assert!(extends(&mut held, 22));
+        assert!(extends_again(&mut held, 22), "beside the others");
         assert_eq!(held.take_due(seconds(41)).run_out, [0]);
         held.extend_failed(0, seconds(42));
         assert_eq!(held.next_timer(), Some(seconds(102)), "its time limit");

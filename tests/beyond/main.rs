@@ -10,5 +10,6 @@
 mod application;
 mod cluster;
 mod confirm;
+mod partitions;
 mod sentinel;
 mod slots;

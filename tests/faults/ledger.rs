@@ -72,7 +72,7 @@ impl Log {
 
     fn on_settled(&mut self, settlement: &Settlement, outcome: SettleOutcome) {
         let what = match settlement.end {
-            _ if outcome == SettleOutcome::LockLost => return,
+            _ if outcome != SettleOutcome::Settled => return,
             AttemptEnd::Done => "done",
             AttemptEnd::Dead { .. } => "dead",
             AttemptEnd::Expired => "expired",

@@ -63,7 +63,11 @@ pub struct FaultyStore {
     witness: Witness,
     crashed: CancellationToken,
     delay: Delay,
+    silence: Silence,
 }
+
+/// Says of which tasks nobody can tell what becomes of their locks.
+type Silence = Box<dyn Fn(&TaskId) -> bool + Send + Sync>;
 
 /// Makes the wait of a late call.
 type Delay = Box<dyn Fn() -> Sleep + Send + Sync>;
@@ -87,7 +91,19 @@ impl FaultyStore {
             witness: Box::new(|_| ()),
             crashed: CancellationToken::new(),
             delay: Box::new(|| Box::pin(std::future::ready(()))),
+            silence: Box::new(|_| false),
         }
+    }
+
+    /// The same, and the outcome of settling or extending locks of these tasks is unknown, with nothing applied. A
+    /// call that asks for no others fails after the [delay](Self::with_delay).
+    #[must_use]
+    pub fn with_silence(
+        mut self,
+        is_silent: impl Fn(&TaskId) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.silence = Box::new(is_silent);
+        self
     }
 
     /// The same, and late calls and answers are late by `delay`, on `clock`.
@@ -134,6 +150,32 @@ impl FaultyStore {
         answer
     }
 
+    /// Asks for the locks that are heard; `unknown` for the others.
+    async fn heard<Q: Send, T: Copy + Send, A: Future<Output = Result<Vec<T>>> + Send>(
+        &self,
+        asked: Vec<Q>,
+        (id, unknown): (fn(&Q) -> &TaskId, T),
+        ask: impl FnOnce(Vec<Q>) -> A + Send,
+    ) -> Result<Vec<T>> {
+        let silent: Vec<bool> = asked.iter().map(|one| (self.silence)(id(one))).collect();
+        if !silent.is_empty() && silent.iter().all(|is_silent| *is_silent) {
+            (self.delay)().await;
+            let (store, detail) = (self.inner.name(), "silent".to_owned());
+            return Err(Error::Indeterminate { store, detail });
+        }
+        let heard = asked.into_iter().zip(&silent);
+        let heard = heard.filter_map(|(one, is_silent)| (!is_silent).then_some(one));
+        let mut outcomes = ask(heard.collect()).await?.into_iter();
+        let outcome = |is_silent: bool| {
+            if is_silent {
+                Some(unknown)
+            } else {
+                outcomes.next()
+            }
+        };
+        Ok(silent.into_iter().map_while(outcome).collect())
+    }
+
     async fn suffer<T: Send>(
         &self,
         edge: &'static str,
@@ -169,6 +211,14 @@ impl FaultyStore {
             }
         }
     }
+}
+
+fn settled_id(settlement: &Settlement) -> &TaskId {
+    &settlement.lock.id
+}
+
+fn lock_id(lock: &Lock) -> &TaskId {
+    &lock.id
 }
 
 #[async_trait]
@@ -211,9 +261,20 @@ impl Store for FaultyStore {
         settlements: Vec<Settlement>,
     ) -> Result<Vec<SettleOutcome>> {
         self.call("settle", async {
-            let outcomes = self.inner.settle(task_type, settlements.clone()).await?;
-            (self.witness)(Seen::Settled(&settlements, &outcomes));
-            Ok(outcomes)
+            let how = (
+                settled_id as fn(&Settlement) -> &TaskId,
+                SettleOutcome::Unknown,
+            );
+            self.heard(
+                settlements,
+                how,
+                |settlements: Vec<Settlement>| async move {
+                    let outcomes = self.inner.settle(task_type, settlements.clone()).await?;
+                    (self.witness)(Seen::Settled(&settlements, &outcomes));
+                    Ok(outcomes)
+                },
+            )
+            .await
         })
         .await
     }
@@ -224,8 +285,9 @@ impl Store for FaultyStore {
         locks: Vec<Lock>,
         lock_for: Duration,
     ) -> Result<Vec<ExtendOutcome>> {
-        self.call("extend", self.inner.extend(task_type, locks, lock_for))
-            .await
+        let how = (lock_id as fn(&Lock) -> &TaskId, ExtendOutcome::Unknown);
+        let extend = |locks| self.inner.extend(task_type, locks, lock_for);
+        self.call("extend", self.heard(locks, how, extend)).await
     }
 
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {

@@ -211,6 +211,8 @@ pub enum SettleAnswer {
     Settled,
     /// It does not: the lock is somebody else's, or the task has ended.
     LockLost,
+    /// The part of the store that has the task gave no answer.
+    Unknown,
 }
 
 /// A lock to extend.
@@ -232,4 +234,6 @@ pub enum ExtendAnswer {
     CancelRequested(Timestamp),
     /// The lock is somebody else's, or the task has ended.
     LockLost,
+    /// The part of the store that has the task gave no answer.
+    Unknown,
 }

@@ -39,6 +39,14 @@ struct Frame {
     over: u64,
 }
 
+impl Frame {
+    /// What has no known outcome may still take effect at any time.
+    fn open_if(self, unsure: bool) -> Self {
+        let to = if unsure { NEVER } else { self.to };
+        Self { to, ..self }
+    }
+}
+
 impl HistoryBuilder {
     /// Takes in the next event of `source`.
     pub fn add(&mut self, source: &str, event: Event) {

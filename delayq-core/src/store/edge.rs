@@ -195,6 +195,9 @@ pub enum SettleOutcome {
     Settled,
     /// Somebody else holds or held the task since, or it has ended: nothing changed.
     LockLost,
+    /// Nobody knows: the part of the store that has the task gave no answer, while others did. It may be applied,
+    /// also later. Ask again.
+    Unknown,
 }
 
 /// The outcome of extending one lock.
@@ -206,6 +209,8 @@ pub enum ExtendOutcome {
     CancelRequested(Timestamp),
     /// Somebody else holds or held the task since, or it has ended: nothing changed.
     LockLost,
+    /// Nobody knows, as for [`SettleOutcome::Unknown`]: the lock lasts at least as long as before. Ask again.
+    Unknown,
 }
 
 /// The outcome of a cancel.

@@ -129,6 +129,9 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// Ends attempts; one outcome each, in order. Only the fence of the present lock counts: an expired
     /// lock that nobody has taken over still settles, a stale one changes nothing. Repeating a
     /// settlement answers `Settled` again (a done task: within the retention).
+    ///
+    /// A store of several parts, some of which give no answer, answers `Unknown` for what is there, so that the
+    /// others need not wait; it fails when no outcome is known.
     async fn settle(
         &self,
         task_type: &TaskType,
@@ -136,7 +139,7 @@ pub trait Store: Send + Sync + Debug + 'static {
     ) -> Result<Vec<SettleOutcome>>;
 
     /// Makes locks last `lock_for` from the store's now; one outcome each, in order. Only the fence of
-    /// the present lock counts, as for [`settle`](Self::settle).
+    /// the present lock counts, and an outcome may be `Unknown`, as for [`settle`](Self::settle).
     async fn extend(
         &self,
         task_type: &TaskType,

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::field::display;
 use tracing::{debug, error, info, trace, warn};
 
-use super::{DelayBucketHandler, Event};
+use super::{DelayBucketHandler, Event, Extended};
 use crate::claim::{Batch, give_back};
 use crate::held::{Held, NewHold, Seq};
 use crate::run::{self, HandResult};
@@ -27,18 +27,20 @@ impl DelayBucketHandler {
                 self.claim_at = self.elapsed() + self.claim_backoff.next();
                 self.on_error("claim", error);
             }
-            Event::Settled(batch, sent_at, Ok(outcomes)) => {
-                self.on_settled(&batch, sent_at, &outcomes);
+            Event::Settled((batch, sent_at, Ok(outcomes))) => {
+                self.settle_backoff.reset();
+                let open = self.take_settled(batch, sent_at, &outcomes);
+                self.unsure.add(open, self.elapsed());
             }
-            Event::Settled(batch, _, Err(error)) => {
-                batch
-                    .into_iter()
-                    .rev()
-                    .for_each(|one| self.unsettled.push_front(one));
-                self.settle_at = self.elapsed() + self.settle_backoff.next();
+            Event::Settled((batch, _, Err(error))) => {
+                // Whatever comes meanwhile does not wait for these: others may be answered.
+                let now = self.elapsed();
+                self.settle_at = now + self.settle_backoff.next();
+                self.unsure.add(batch, now);
                 self.on_error("settle", error);
             }
-            Event::Extended(seqs, sent_at, outcomes) => self.on_extended(seqs, sent_at, outcomes),
+            Event::SettledAgain(settled) => self.on_settled_again(settled),
+            Event::Extended(extended) => self.on_extended(extended),
             Event::Finished(result) => self.on_finished(result),
             Event::Woken => {
                 self.woken = true;
@@ -48,7 +50,7 @@ impl DelayBucketHandler {
         }
     }
 
-    fn on_error(&self, call: &str, error: Error) {
+    pub(super) fn on_error(&self, call: &str, error: Error) {
         let task_type = &self.bucket.task_type;
         self.wiring.status.update(|counters| {
             counters.failures_in_a_row = counters.failures_in_a_row.saturating_add(1);
@@ -225,16 +227,28 @@ impl DelayBucketHandler {
         }
     }
 
-    fn on_settled(&mut self, batch: &[Settlement], sent_at: Duration, outcomes: &[SettleOutcome]) {
-        self.settle_backoff.reset();
+    /// Returns those of which nobody knows whether they are settled.
+    pub(super) fn take_settled(
+        &mut self,
+        batch: Vec<Settlement>,
+        sent_at: Duration,
+        outcomes: &[SettleOutcome],
+    ) -> Vec<Settlement> {
         let back = batch
             .iter()
             .filter_map(|settlement| settlement.end.due_again_in());
         if let Some(soonest) = back.min() {
             self.claim_at = self.claim_at.min(sent_at.saturating_add(soonest));
         }
-        let (mut refused, mut lost) = (0, 0);
-        for (Settlement { lock, .. }, outcome) in batch.iter().zip(outcomes) {
+        let (mut answered, mut refused, mut lost) = (0, 0, 0);
+        let mut open = Vec::new();
+        for (settlement, outcome) in batch.into_iter().zip(outcomes) {
+            if *outcome == SettleOutcome::Unknown {
+                open.push(settlement);
+                continue;
+            }
+            answered += 1;
+            let lock = &settlement.lock;
             let known = self.held.settled(lock);
             if *outcome == SettleOutcome::LockLost {
                 let (task_type, id) = (&self.bucket.task_type, &lock.id);
@@ -244,17 +258,13 @@ impl DelayBucketHandler {
             }
         }
         self.wiring.status.update(|counters| {
-            counters.settled += batch.len() as u64 - refused;
+            counters.settled += answered - refused;
             counters.locks_lost += lost;
         });
+        open
     }
 
-    fn on_extended(
-        &mut self,
-        seqs: Vec<Seq>,
-        sent_at: Duration,
-        outcomes: Result<Vec<ExtendOutcome>>,
-    ) {
+    fn on_extended(&mut self, (seqs, sent_at, outcomes): Extended) {
         match outcomes {
             Ok(outcomes) => {
                 for (seq, outcome) in seqs.into_iter().zip(outcomes) {
@@ -262,18 +272,23 @@ impl DelayBucketHandler {
                 }
             }
             Err(error) => {
-                let retry_at = self.elapsed() + EXTEND_RETRY;
                 for seq in seqs {
-                    self.held.extend_failed(seq, retry_at);
+                    self.extend_again(seq);
                 }
                 self.on_error("extend", error);
             }
         }
     }
 
+    fn extend_again(&mut self, seq: Seq) {
+        let retry_at = self.elapsed() + EXTEND_RETRY;
+        self.held.extend_failed(seq, retry_at);
+    }
+
     fn on_lock_extended(&mut self, seq: Seq, sent_at: Duration, outcome: ExtendOutcome) {
         match outcome {
             ExtendOutcome::Extended(_) => self.held.extended(seq, sent_at),
+            ExtendOutcome::Unknown => self.extend_again(seq),
             ExtendOutcome::CancelRequested(_) => {
                 self.held.extended(seq, sent_at);
                 self.held.request_cancel(seq);

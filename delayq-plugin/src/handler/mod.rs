@@ -13,12 +13,14 @@ use tracing::field::display;
 use tracing::{info, warn};
 
 mod answers;
+mod unsure;
 
 use crate::call::{Backoff, Call};
 use crate::claim::{Batch, Bucket, give_back};
 use crate::health::Status;
 use crate::held::{Due, HeldLocks, Seq};
 use crate::run::{self, HandResult};
+use unsure::Unsure;
 
 /// A handler stops claiming while so many settlements wait for the store.
 const MAX_UNSETTLED: usize = 16 * MAX_BATCH;
@@ -62,8 +64,9 @@ pub struct DelayBucketHandler {
     unsettled: VecDeque<Settlement>,
     to_extend: Vec<(Seq, Lock)>,
     claiming: Call<Result<Batch>>,
-    settling: Call<(Vec<Settlement>, Duration, Result<Vec<SettleOutcome>>)>,
-    extending: Call<(Vec<Seq>, Duration, Result<Vec<ExtendOutcome>>)>,
+    settling: Call<Settled>,
+    extending: Call<Extended>,
+    unsure: Unsure,
     claim_at: Duration,
     settle_at: Duration,
     /// Woken while a claim was under way, which may have looked too early to see why.
@@ -78,11 +81,17 @@ pub struct DelayBucketHandler {
     last_fence: u64,
 }
 
+/// What was to be settled, when that was sent, and what the store says.
+type Settled = (Vec<Settlement>, Duration, Result<Vec<SettleOutcome>>);
+/// The same of locks to extend.
+type Extended = (Vec<Seq>, Duration, Result<Vec<ExtendOutcome>>);
+
 #[derive(Debug)]
 enum Event {
     Claimed(Result<Batch>),
-    Settled(Vec<Settlement>, Duration, Result<Vec<SettleOutcome>>),
-    Extended(Vec<Seq>, Duration, Result<Vec<ExtendOutcome>>),
+    Settled(Settled),
+    SettledAgain(Settled),
+    Extended(Extended),
     Finished(Result<(Id, Vec<HandResult>), JoinError>),
     Woken,
     Timer,
@@ -106,6 +115,7 @@ impl DelayBucketHandler {
             claiming: Call::none(),
             settling: Call::none(),
             extending: Call::none(),
+            unsure: Unsure::default(),
             claim_at: Duration::ZERO,
             settle_at: Duration::ZERO,
             woken: false,
@@ -132,7 +142,7 @@ impl DelayBucketHandler {
             self.apply(event);
         }
         let task_type = &self.bucket.task_type;
-        match self.unsettled.len() {
+        match self.count_unsettled() {
             0 => info!(%task_type, "handler stopped"),
             unsettled => {
                 warn!(%task_type, unsettled, "handler stopped; these locks expire by themselves");
@@ -156,11 +166,14 @@ impl DelayBucketHandler {
         self.take_due(due);
         self.stop_what_is_due(now);
         if !self.extending.is_under_way() && !self.to_extend.is_empty() {
-            self.start_extend(now);
+            let locks = std::mem::take(&mut self.to_extend);
+            self.extending.start(self.extend(locks, now));
         }
         if !self.settling.is_under_way() && !self.unsettled.is_empty() && self.settle_at <= now {
-            self.start_settle(now);
+            let batch = next_batch(&mut self.unsettled);
+            self.settling.start(self.settle(batch, now));
         }
+        self.ask_again(now);
         if self.may_claim() && self.claim_at <= now {
             self.start_claim();
         }
@@ -192,6 +205,7 @@ impl DelayBucketHandler {
             }
         }
         self.to_extend.extend(due.extend);
+        self.unsure.locks.extend(due.again);
     }
 
     /// When stopping: tells the workers at the end of the grace time, and gives back what is left soon
@@ -228,8 +242,9 @@ impl DelayBucketHandler {
         };
         let stopped = stop_at.saturating_add(STOP_NOTICE);
         let workers_gone = self.held.is_empty() || stopped <= now;
-        let all_told = self.unsettled.is_empty()
+        let all_told = self.count_unsettled() == 0
             && !self.settling.is_under_way()
+            && !self.unsure.settling.is_under_way()
             && !self.claiming.is_under_way();
         workers_gone && (all_told || stopped.saturating_add(LAST_SETTLE) <= now)
     }
@@ -244,7 +259,7 @@ impl DelayBucketHandler {
     fn may_claim(&self) -> bool {
         !self.claiming.is_under_way()
             && self.free_places() > 0
-            && self.unsettled.len() < MAX_UNSETTLED
+            && self.count_unsettled() < MAX_UNSETTLED
             && self.stop_at().is_none()
     }
 
@@ -256,32 +271,30 @@ impl DelayBucketHandler {
         self.claiming.start(bucket.claim(limit, is_stopping));
     }
 
-    fn start_settle(&mut self, now: Duration) {
-        let batch: Vec<_> = self
-            .unsettled
-            .drain(..self.unsettled.len().min(MAX_BATCH))
-            .collect();
+    fn settle(
+        &self,
+        batch: Vec<Settlement>,
+        now: Duration,
+    ) -> impl Future<Output = Settled> + Send + 'static {
         let bucket = Arc::clone(&self.bucket);
-        self.settling.start(async move {
+        async move {
             let outcomes = bucket.store.settle(&bucket.task_type, batch.clone()).await;
             (batch, now, outcomes)
-        });
+        }
     }
 
-    fn start_extend(&mut self, now: Duration) {
-        let (seqs, locks) = std::mem::take(&mut self.to_extend).into_iter().unzip();
+    fn extend(
+        &self,
+        locks: Vec<(Seq, Lock)>,
+        now: Duration,
+    ) -> impl Future<Output = Extended> + Send + 'static {
+        let (seqs, locks) = locks.into_iter().unzip();
         let bucket = Arc::clone(&self.bucket);
-        self.extending.start(async move {
-            let lock_for = bucket.options.lock;
-            (
-                seqs,
-                now,
-                bucket
-                    .store
-                    .extend(&bucket.task_type, locks, lock_for)
-                    .await,
-            )
-        });
+        async move {
+            let (task_type, lock_for) = (&bucket.task_type, bucket.options.lock);
+            let outcomes = bucket.store.extend(task_type, locks, lock_for).await;
+            (seqs, now, outcomes)
+        }
     }
 
     /// When to look again if nothing happens.
@@ -294,7 +307,8 @@ impl DelayBucketHandler {
             let last = at.saturating_add(STOP_NOTICE + LAST_SETTLE);
             ends.into_iter().find(|end| now < *end).unwrap_or(last)
         });
-        [claim, settle, stop, self.held.next_timer()]
+        let again = self.unsure.next_wake();
+        [claim, settle, again, stop, self.held.next_timer()]
             .into_iter()
             .flatten()
             .min()
@@ -312,10 +326,10 @@ impl DelayBucketHandler {
             // In this order calls are sent: a claim must not take over a lock that has just run out while
             // the settlement or the extension that would have saved it waits behind.
             biased;
-            (batch, sent_at, outcomes) = self.settling.answer() =>
-                Event::Settled(batch, sent_at, outcomes),
-            (seqs, sent_at, outcomes) = self.extending.answer() =>
-                Event::Extended(seqs, sent_at, outcomes),
+            settled = self.settling.answer() => Event::Settled(settled),
+            extended = self.extending.answer() => Event::Extended(extended),
+            settled = self.unsure.settling.answer() => Event::SettledAgain(settled),
+            extended = self.unsure.extending.answer() => Event::Extended(extended),
             claimed = self.claiming.answer() => Event::Claimed(claimed),
             Some(result) = self.results.join_next_with_id() => Event::Finished(result),
             () = self.wiring.wake.notified() => Event::Woken,
@@ -325,4 +339,10 @@ impl DelayBucketHandler {
             Ok(()) = self.wiring.phase.changed() => Event::Timer,
         }
     }
+}
+
+/// Takes what one call settles.
+fn next_batch(unsettled: &mut VecDeque<Settlement>) -> Vec<Settlement> {
+    let count = unsettled.len().min(MAX_BATCH);
+    unsettled.drain(..count).collect()
 }

@@ -2,9 +2,10 @@
 
 use super::{Frame, HistoryBuilder, short};
 use crate::event::{
-    Asked, Change, HeldLock, SettledLock, SubmitAnswer, Submitted, TypeChange, What,
+    Asked, Change, ExtendAnswer, HeldLock, SettleAnswer, SettledLock, SubmitAnswer, Submitted,
+    TypeChange, What,
 };
-use crate::history::{ClaimCall, LostClaim, NEVER, Step, SubmitResult, TypeCall};
+use crate::history::{ClaimCall, LostClaim, Step, SubmitResult, TypeCall};
 
 impl HistoryBuilder {
     /// A call, from its invocation to its answer.
@@ -59,7 +60,6 @@ impl HistoryBuilder {
                 (None, _) => SubmitResult::Unknown,
             };
             let unsure = result == SubmitResult::Unknown;
-            let to = if unsure { NEVER } else { frame.to };
             let step = Step::Submit {
                 digest: sent.digest,
                 headers: short(sent.headers),
@@ -68,7 +68,7 @@ impl HistoryBuilder {
                 on_conflict: sent.on_conflict,
                 result,
             };
-            self.row(Frame { to, ..frame }, &sent.task, step);
+            self.row(frame.open_if(unsure), &sent.task, step);
         }
     }
 
@@ -171,12 +171,18 @@ impl HistoryBuilder {
             _ => &[],
         };
         for (index, lock) in locks.iter().enumerate() {
+            let answer = answers.get(index).copied();
+            let unsure = answer == Some(SettleAnswer::Unknown);
             let step = Step::Settle {
                 fence: lock.fence,
                 end: lock.end,
-                answer: answers.get(index).copied(),
+                answer: answer.filter(|_| !unsure),
             };
-            self.row(frame, &format!("{task_type}/{}", lock.id), step);
+            self.row(
+                frame.open_if(unsure),
+                &format!("{task_type}/{}", lock.id),
+                step,
+            );
         }
     }
 
@@ -186,11 +192,17 @@ impl HistoryBuilder {
             _ => &[],
         };
         for (index, lock) in locks.iter().enumerate() {
+            let answer = answers.get(index).copied();
+            let unsure = answer == Some(ExtendAnswer::Unknown);
             let step = Step::Extend {
                 fence: lock.fence,
-                answer: answers.get(index).copied(),
+                answer: answer.filter(|_| !unsure),
             };
-            self.row(frame, &format!("{task_type}/{}", lock.id), step);
+            self.row(
+                frame.open_if(unsure),
+                &format!("{task_type}/{}", lock.id),
+                step,
+            );
         }
     }
 }

@@ -107,6 +107,7 @@ pub(super) fn settle_answer(outcome: SettleOutcome) -> SettleAnswer {
     match outcome {
         SettleOutcome::Settled => SettleAnswer::Settled,
         SettleOutcome::LockLost => SettleAnswer::LockLost,
+        SettleOutcome::Unknown => SettleAnswer::Unknown,
     }
 }
 
@@ -122,6 +123,7 @@ pub(super) fn extend_answer(outcome: &ExtendOutcome) -> ExtendAnswer {
         ExtendOutcome::Extended(until) => ExtendAnswer::Extended(*until),
         ExtendOutcome::CancelRequested(until) => ExtendAnswer::CancelRequested(*until),
         ExtendOutcome::LockLost => ExtendAnswer::LockLost,
+        ExtendOutcome::Unknown => ExtendAnswer::Unknown,
     }
 }
 

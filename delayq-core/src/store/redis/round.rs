@@ -232,8 +232,8 @@ impl RedisStore {
         }
     }
 
-    /// The error of a claim that others have overtaken: what it took is given back by the next one.
-    fn slower(&self, patience: Duration) -> Error {
+    /// The error of a call that others have overtaken. What a claim took is given back by the next one.
+    pub(super) fn slower(&self, patience: Duration) -> Error {
         Error::Indeterminate {
             store: self.client.place().to_string(),
             detail: format!("no answer within {patience:?} of those of other partitions"),

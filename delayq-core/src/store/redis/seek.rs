@@ -1,13 +1,17 @@
 //! Edges of tasks that are known by their ids: each is asked for in the one partition of each generation that may
 //! have it, at the same time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::future::pending;
 use std::sync::Arc;
+
+use tokio::sync::watch;
 
 use super::RedisStore;
 use super::keys::Partition;
 use super::spread::Spread;
 use super::together::together;
+use super::visits::FIRST_PATIENCE;
 use crate::error::{Error, Result};
 use crate::name::{TaskId, TaskType};
 
@@ -40,6 +44,14 @@ pub(super) struct Locks<T> {
     pub(super) split: String,
 }
 
+/// The outcomes of locks of which no partition says that they hold.
+pub(super) struct Otherwise<T> {
+    /// All that may have it have answered.
+    pub(super) lost: T,
+    /// One that may have it has not.
+    pub(super) unknown: T,
+}
+
 /// Locks of one partition, by their places among all.
 type Group = (Arc<Partition>, Vec<usize>);
 
@@ -67,14 +79,16 @@ impl RedisStore {
         Err(self.unsettled(task_type))
     }
 
-    /// Asks for locks, by the ids of their tasks; `None` for those that hold nowhere.
+    /// Asks for locks, by the ids of their tasks. Fails when nothing is known of any.
     pub(super) async fn seek_locks<T, F, A>(
         &self,
         task_type: &TaskType,
         ids: &[&[u8]],
+        otherwise: Otherwise<T>,
         ask: F,
-    ) -> Result<Vec<Option<T>>>
+    ) -> Result<Vec<T>>
     where
+        T: Copy,
         F: Fn(Arc<Partition>, Vec<usize>) -> A,
         A: Future<Output = Result<Locks<T>>>,
     {
@@ -83,12 +97,22 @@ impl RedisStore {
         for _ in 0..MAX_LOOKS {
             let spread = self.scope.spread(task_type);
             let groups = groups(&spread, ids, &open);
-            let calls = groups
-                .iter()
-                .map(|(part, places)| ask(Arc::clone(part), places.clone()));
-            let mut is_outdated = false;
+            let (answered, _) = watch::channel(false);
+            let calls = groups.iter().map(|(part, places)| {
+                let call = ask(Arc::clone(part), places.clone());
+                self.in_time(part, call, &answered)
+            });
+            let (mut is_outdated, mut failed) = (false, None);
+            let mut unheard = HashSet::new();
             for ((part, places), found) in groups.iter().zip(together(calls).await) {
-                let found = found?;
+                let found = match found {
+                    Ok(found) => found,
+                    Err(error) => {
+                        unheard.extend(places.iter().copied());
+                        failed = failed.or(Some(error));
+                        continue;
+                    }
+                };
                 let is_lost = found.outcomes.iter().any(Option::is_none);
                 is_outdated |= is_lost && spread.is_newest(part) && found.split != part.open;
                 for (place, outcome) in places.iter().zip(found.outcomes) {
@@ -98,12 +122,60 @@ impl RedisStore {
                 }
             }
             open.retain(|place| outcomes.get(*place).is_some_and(Option::is_none));
-            if !is_outdated || open.is_empty() {
-                return Ok(outcomes);
+            if is_outdated && !open.is_empty() {
+                match self.look_again(task_type, &spread).await {
+                    Ok(()) => continue,
+                    Err(error) => {
+                        unheard.extend(open.iter().copied());
+                        failed = failed.or(Some(error));
+                    }
+                }
             }
-            self.look_again(task_type, &spread).await?;
+            unheard.retain(|place| outcomes.get(*place).is_some_and(Option::is_none));
+            return match failed {
+                Some(error) if unheard.len() == ids.len() => Err(error),
+                _ => Ok(conclude(outcomes, &unheard, &otherwise)),
+            };
         }
         Err(self.unsettled(task_type))
+    }
+
+    /// An answer of one of several partitions that are asked at the same time. It is waited for only a little longer
+    /// than those of others, so that they arrive; where no other one answers, as long as a claim waits.
+    async fn in_time<T>(
+        &self,
+        part: &Partition,
+        call: impl Future<Output = Result<T>>,
+        answered: &watch::Sender<bool>,
+    ) -> Result<T> {
+        let trouble = self.scope.visits.patience_in_trouble(part);
+        let after_others = async {
+            // The sender outlives this.
+            let _ = answered.subscribe().wait_for(|answered| *answered).await;
+            self.client.rest(FIRST_PATIENCE).await;
+        };
+        let alone = async {
+            match trouble {
+                Some(patience) => self.client.rest(patience).await,
+                None => pending().await,
+            }
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = call => answer,
+            () = after_others => Err(self.slower(FIRST_PATIENCE)),
+            () = alone => Err(self.slower(trouble.unwrap_or_default())),
+        };
+        match &answer {
+            Ok(_) => {
+                answered.send_replace(true);
+            }
+            Err(error) => {
+                tracing::debug!(task_type = %part.task_type, partition = part.name, %error,
+                    "locks of a partition are unknown");
+            }
+        }
+        answer
     }
 
     /// The error of a type that is split again and again, or that says so.
@@ -154,6 +226,20 @@ fn best_of<T>(heard: Vec<Result<Heard<T>>>) -> Result<Heard<T>> {
         (_, Some(error)) => Err(error),
         (None, None) => Err(Error::Closed("a type without a partition")),
     }
+}
+
+fn conclude<T: Copy>(
+    outcomes: Vec<Option<T>>,
+    unheard: &HashSet<usize>,
+    otherwise: &Otherwise<T>,
+) -> Vec<T> {
+    let outcomes = outcomes.into_iter().enumerate();
+    let known = outcomes.map(|(place, outcome)| match outcome {
+        Some(outcome) => outcome,
+        None if unheard.contains(&place) => otherwise.unknown,
+        None => otherwise.lost,
+    });
+    known.collect()
 }
 
 /// Which partitions to ask for which locks. Those of one id keep their order.

@@ -9,7 +9,7 @@ use super::keys::Partition;
 use super::record;
 use super::scope::Scope;
 use super::scripts::Script;
-use super::seek::Locks;
+use super::seek::{Locks, Otherwise};
 use crate::error::Result;
 use crate::name::TaskType;
 use crate::store::{AttemptEnd, ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement, cut_error};
@@ -63,18 +63,16 @@ impl RedisStore {
     ) -> Result<Vec<SettleOutcome>> {
         let endings: Vec<Ending> = settlements.iter().map(Ending::new).collect();
         let ids: Vec<&[u8]> = endings.iter().map(|ending| &*ending.id).collect();
-        let settled = self
-            .seek_locks(task_type, &ids, |part, places| {
-                let own = places.iter().filter_map(|place| endings.get(*place));
-                let own: Vec<&Ending> = own.collect();
-                async move { self.settle_part(&part, &own).await }
-            })
-            .await?;
-        let lost = SettleOutcome::LockLost;
-        Ok(settled
-            .into_iter()
-            .map(|outcome| outcome.unwrap_or(lost))
-            .collect())
+        let otherwise = Otherwise {
+            lost: SettleOutcome::LockLost,
+            unknown: SettleOutcome::Unknown,
+        };
+        self.seek_locks(task_type, &ids, otherwise, |part, places| {
+            let own = places.iter().filter_map(|place| endings.get(*place));
+            let own: Vec<&Ending> = own.collect();
+            async move { self.settle_part(&part, &own).await }
+        })
+        .await
     }
 
     /// Settles tasks of one partition.
@@ -140,18 +138,16 @@ impl RedisStore {
             .iter()
             .map(|lock| lock.id.as_str().as_bytes())
             .collect();
-        let extended = self
-            .seek_locks(task_type, &ids, |part, places| {
-                let own = places.iter().filter_map(|place| locks.get(*place));
-                let own: Vec<&Lock> = own.collect();
-                async move { self.extend_part(&part, &own, lock_for).await }
-            })
-            .await?;
-        let lost = ExtendOutcome::LockLost;
-        Ok(extended
-            .into_iter()
-            .map(|outcome| outcome.unwrap_or(lost))
-            .collect())
+        let otherwise = Otherwise {
+            lost: ExtendOutcome::LockLost,
+            unknown: ExtendOutcome::Unknown,
+        };
+        self.seek_locks(task_type, &ids, otherwise, |part, places| {
+            let own = places.iter().filter_map(|place| locks.get(*place));
+            let own: Vec<&Lock> = own.collect();
+            async move { self.extend_part(&part, &own, lock_for).await }
+        })
+        .await
     }
 
     async fn extend_part(

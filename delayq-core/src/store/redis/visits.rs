@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 const REVISIT: Duration = Duration::from_secs(1);
 /// How long an answer is waited for once another partition has given one, and how long a partition that gave none
 /// is left alone. Both double with each failure in a row, so that a slow one is heard in the end.
-const FIRST_PATIENCE: Duration = Duration::from_millis(250);
+pub(super) const FIRST_PATIENCE: Duration = Duration::from_millis(250);
 const PAUSE: u32 = 2;
 
 /// The visits of one store. Types of one partition have none.
@@ -219,6 +219,12 @@ impl Visits {
             visit.high_water.max(found)
         };
         visit.trouble.take().is_some()
+    }
+
+    /// How long a partition in trouble is waited for, even if no other one answers.
+    pub(super) fn patience_in_trouble(&self, part: &Partition) -> Option<Duration> {
+        let patience = |visit: &Visit| Some(visit.trouble?.patience);
+        self.look(part, patience).flatten()
     }
 
     /// A visit failed. Returns whether it is the first one in a row.
