@@ -18,8 +18,9 @@ use super::world::{Ground, Planned};
 
 /// Cases at a time: they mostly wait, for locks to expire and for waits to be over.
 const AT_ONCE: usize = 64;
-/// Far more than any case needs on a machine that has other things to do.
-const PATIENCE: Duration = seconds(60);
+/// Far more than any case needs on a machine that has other things to do. The first attempt of `shut down` takes a
+/// minute, and on such a machine it may begin only after the shutdown.
+const PATIENCE: Duration = seconds(120);
 
 const SCENARIOS: [Scenario; 3] = [
     in_a_hurry(&RETRY),
