@@ -48,6 +48,8 @@ pub(crate) struct Report {
     pub(crate) took: Duration,
     pub(crate) starts: usize,
     pub(crate) lock_expiries: u32,
+    /// Whether all planned faults happened: in real time, a process may be shut down before its call.
+    pub(crate) all_fired: bool,
 }
 
 /// Plays a scenario on a new memory store in simulated time.
@@ -100,6 +102,7 @@ pub(crate) async fn play(scenario: &Scenario, ground: Ground, planned: &[Planned
         took,
         starts: log.starts.len(),
         lock_expiries,
+        all_fired: (0..planned.len()).all(|process| world.has_fired(process)),
     }
 }
 

@@ -48,6 +48,7 @@ fn run(scenario: &Scenario, planned: &[Planned], faultless: Option<&Report>) -> 
 
 /// A fault costs what it has to, and no more.
 fn compare(scenario: &Scenario, planned: &[Planned], report: &Report, faultless: &Report) {
+    assert!(report.all_fired, "every planned fault happens: {report:?}");
     let limit = bound(faultless, planned.len());
     assert!(
         report.took <= limit,

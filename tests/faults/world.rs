@@ -157,15 +157,20 @@ impl World {
         }
     }
 
-    /// Whether every planned fault has happened.
+    /// Whether every planned fault has happened, of processes that may still make their calls.
     pub(crate) fn all_fired(&self) -> bool {
-        let made = |n: usize| {
-            self.calls
-                .get(n)
-                .map_or(0, |calls| calls.load(Ordering::SeqCst))
-        };
-        let mut planned = self.planned.iter().enumerate();
-        planned.all(|(n, (call, _))| made(n) >= *call)
+        let last = self.number.saturating_sub(1);
+        let mut pending = (0..self.planned.len()).filter(|n| !self.has_fired(*n));
+        pending.all(|n| n < last)
+    }
+
+    /// Whether the planned fault of this process has happened. One that was shut down may have made fewer calls.
+    pub(crate) fn has_fired(&self, process: usize) -> bool {
+        let made = self.calls.get(process);
+        let made = made.map_or(0, |calls| calls.load(Ordering::SeqCst));
+        self.planned
+            .get(process)
+            .is_none_or(|(call, _)| made >= *call)
     }
 
     pub(crate) async fn sleep(&self, span: Duration) {
