@@ -77,21 +77,28 @@ async fn ended(stage: &Stage, task_type: &str, id: &str) -> Result<Option<TaskIn
 
 /// Gives one worker process a task that lasts, and awaits that it holds it, but not for ever: whoever is killed or stopped
 /// while it holds nothing loses nothing.
-pub(super) async fn occupy(stage: &mut Stage, victim: usize) -> Result<()> {
+pub(super) async fn occupy(stage: &mut Stage, victim: usize, chore: Chore) -> Result<()> {
     let Some(worker) = stage.workers.get(victim) else {
         return Ok(());
     };
     let task_type = own_type(worker.name());
-    let id = format!("held-{}", stage.dice.u32(..));
-    let chore = Chore::Work(stage.lock_ms / 2);
-    let job = chore.job(&task_type, &mut stage.dice)?.id(id.clone());
-    stage.send(job).await?;
+    let mut id = held(stage, &task_type, chore).await?;
     for _ in 0..PATIENCE {
-        let found = stage.find(&task_type, &id).await?;
-        if found.is_some_and(|info| info.state != TaskState::Scheduled) {
-            return Ok(());
+        match stage.find(&task_type, &id).await?.map(|info| info.state) {
+            Some(TaskState::Running) => return Ok(()),
+            Some(TaskState::Scheduled) => {}
+            // It was over before it was seen.
+            _ => id = held(stage, &task_type, chore).await?,
         }
         tokio::time::sleep(millis(5)).await;
     }
     Ok(())
+}
+
+/// Sends the task that is to be held, and tells its id.
+async fn held(stage: &mut Stage, task_type: &str, chore: Chore) -> Result<String> {
+    let id = format!("held-{}", stage.dice.u32(..));
+    let job = chore.job(task_type, &mut stage.dice)?.id(id.clone());
+    stage.send(job).await?;
+    Ok(id)
 }

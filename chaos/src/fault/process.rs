@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use super::Kind;
 use super::code::occupy;
 use crate::event::{Explains, Target};
-use crate::run::{Process, Result, Stage, StoreKind, failure};
+use crate::run::{Chore, Process, Result, Stage, StoreKind, failure};
 
 /// How long nobody takes the place of a killed process, at most.
 const ABSENCE_MS: u64 = 1_000;
@@ -17,7 +17,8 @@ const TRIES: usize = 2_000;
 pub(super) async fn kill_worker(stage: &mut Stage) -> Result<bool> {
     let victim = stage.dice.usize(..stage.workers.len());
     let absence = stage.dice.u64(..ABSENCE_MS);
-    occupy(stage, victim).await?;
+    // It holds the task until it is killed, however late that is.
+    occupy(stage, victim, Chore::Hang).await?;
     let Some(name) = stage.workers.get(victim).map(|w| w.name().to_owned()) else {
         return Ok(false);
     };
@@ -87,14 +88,19 @@ pub(super) async fn kill_all_workers(stage: &mut Stage) -> Result<bool> {
 pub(super) async fn pause(kind: Kind, stage: &mut Stage) -> Result<bool> {
     let lock = stage.lock_ms;
     let victim = stage.dice.usize(..stage.workers.len());
-    let (span, explains) = match kind {
-        Kind::PauseShort => (stage.dice.u64(lock / 8..lock / 4), Vec::new()),
+    let (span, chore, explains) = match kind {
+        Kind::PauseShort => (
+            stage.dice.u64(lock / 8..lock / 4),
+            Chore::Work(lock / 2),
+            Vec::new(),
+        ),
         _ => (
             stage.dice.u64(lock + 200..lock * 2),
+            Chore::Hang,
             vec![Explains::LostLock],
         ),
     };
-    occupy(stage, victim).await?;
+    occupy(stage, victim, chore).await?;
     let Some(worker) = stage.workers.get(victim) else {
         return Ok(false);
     };
