@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use delayq_plugin::{Clock, SystemClock, seconds};
+use delayq_core::store::{RedisStore, Store, StoreOptions};
+use delayq_plugin::{Clock, DelayQueueJob, SystemClock, TaskSubmitService, seconds};
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 
@@ -48,4 +49,57 @@ async fn a_killed_node_loses_nothing_that_was_acknowledged() {
 #[tokio::test]
 async fn a_node_that_hangs_loses_nothing_that_was_acknowledged() {
     replaced(RedisServer::stop, RedisServer::resume).await;
+}
+
+/// The tasks of a node that is away wait; those of the others need not wait for it, not even at a start.
+#[tokio::test]
+async fn an_instance_starts_while_a_node_is_away() {
+    let mut set = ClusterSet::start(ClusterOptions {
+        node_timeout_ms: 60_000,
+        extra: ["--cluster-require-full-coverage", "no"]
+            .map(String::from)
+            .to_vec(),
+        ..ClusterOptions::default()
+    })
+    .await;
+    let of = async |tag: &str| set.node_of(set.slot_of(tag).await).await;
+    let list = of("{default}").await;
+    let mut others = Vec::new();
+    for name in (0..).map(|n| format!("type-{n}")).take(40) {
+        others.push((of(&format!("{{default/{name}}}")).await, name));
+    }
+    let there = others.iter().find(|(node, _)| *node == list).unwrap();
+    let gone = others.iter().find(|(node, _)| *node != list).unwrap();
+    let (there, away, gone) = (there.1.clone(), gone.1.clone(), gone.0);
+    set.nodes[gone].kill();
+    let options = StoreOptions {
+        call_timeout: seconds(1),
+        ..StoreOptions::default()
+    };
+    let store = RedisStore::connect(&set.url(), options).await.unwrap();
+    let service = TaskSubmitService::new(store.clone());
+    service.send(DelayQueueJob::raw(&there, "")).await.unwrap();
+    let refused = service.send(DelayQueueJob::raw(&away, "")).await;
+    assert!(refused.unwrap_err().is_transient());
+    let health = store.check().await.unwrap_err();
+    let port = set.nodes[gone].port().to_string();
+    assert!(health.to_string().contains(&port), "{health}");
+    set.nodes[gone].restart();
+    set.whole().await;
+    service.send(DelayQueueJob::raw(&away, "")).await.unwrap();
+    store.check().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_instance_does_not_start_while_no_node_is_there() {
+    let mut set = start().await;
+    for node in &mut set.nodes {
+        node.kill();
+    }
+    let options = StoreOptions {
+        call_timeout: seconds(1),
+        ..StoreOptions::default()
+    };
+    let refused = RedisStore::connect(&set.url(), options).await.unwrap_err();
+    assert!(refused.is_transient(), "{refused}");
 }

@@ -120,7 +120,7 @@ impl RedisStore {
         let is_replicated = scope.options.durability == Durability::Replicated;
         let replicas = is_replicated.then_some(config.replicas);
         let client = Client::connect(&config, timeout, replicas, channel, scope.listener()).await?;
-        let found = preflight::check(&client, &scope.keys, &terms).await?;
+        let found = preflight::first_check(&client, &scope.keys, &terms).await?;
         found.warn_of_unseen(client.place());
         let watermark = config
             .memory_watermark

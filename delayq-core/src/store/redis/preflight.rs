@@ -2,7 +2,9 @@
 //! which line to change if it does not. [`rights`] is what its user may do, [`seen`] what it shows of its
 //! settings.
 
-use super::client::{Client, Command, Reply};
+use std::sync::Arc;
+
+use super::client::{Client, Command, Node, Reply};
 use super::config::{RedisConfig, RedisServers};
 use super::keys::Keyspace;
 use crate::error::{Error, Result};
@@ -101,25 +103,81 @@ impl Found {
 
 /// Checks everything, on every server that holds data.
 pub(super) async fn check(client: &Client, keys: &Keyspace, terms: &Terms) -> Result<Found> {
-    let mut found: Option<Found> = None;
-    for node in client.servers() {
-        let [hello, info, config, rights] = questions(keys, terms);
-        let answers = [
-            client.ask(&node, hello).await,
-            client.ask(&node, info).await,
-            client.ask(&node, config).await,
-            client.ask(&node, rights).await,
-        ];
-        let one = judge(&node.place(), answers, terms)?;
-        found = Some(match found {
-            None => one,
-            Some(found) => found.and(one),
-        });
+    let look = look(client, keys, terms).await?;
+    match look.silent {
+        None => look.found(client),
+        Some(error) => Err(error),
     }
-    found.ok_or_else(|| Error::Unavailable {
-        store: client.place().to_string(),
-        detail: "it has no node that holds data".to_owned(),
-    })
+}
+
+/// The same at the start, when a master of a cluster may be away: a replica takes its place later, or it comes back.
+pub(super) async fn first_check(client: &Client, keys: &Keyspace, terms: &Terms) -> Result<Found> {
+    let look = look(client, keys, terms).await?;
+    if let (Some(_), Some(error)) = (&look.found, &look.silent) {
+        let store = client.place();
+        tracing::warn!(%store, %error,
+            "a node does not answer: starting without a look at it; its part of the tasks waits until it, or a replica of it, does");
+    }
+    look.found(client)
+}
+
+/// What the servers show.
+struct Look {
+    /// Those that answer, together.
+    found: Option<Found>,
+    /// Why another one does not.
+    silent: Option<Error>,
+}
+
+impl Look {
+    fn found(self, client: &Client) -> Result<Found> {
+        let nobody = || Error::Unavailable {
+            store: client.place().to_string(),
+            detail: "it has no node that holds data".to_owned(),
+        };
+        let silent = self.silent;
+        self.found.ok_or_else(|| silent.unwrap_or_else(nobody))
+    }
+}
+
+async fn look(client: &Client, keys: &Keyspace, terms: &Terms) -> Result<Look> {
+    let (mut found, mut silent) = (None::<Found>, None);
+    for node in client.servers() {
+        match look_at(client, &node, keys, terms).await {
+            Ok(one) => {
+                found = Some(match found {
+                    None => one,
+                    Some(found) => found.and(one),
+                });
+            }
+            Err(error) if error.is_transient() => silent = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Look { found, silent })
+}
+
+async fn look_at(
+    client: &Client,
+    node: &Arc<Node>,
+    keys: &Keyspace,
+    terms: &Terms,
+) -> Result<Found> {
+    let [hello, info, config, rights] = questions(keys, terms);
+    let hello = client.ask(node, hello).await;
+    if let Err(error) = &hello
+        && error.is_transient()
+    {
+        // It would not answer the others either, and each takes as long.
+        return Err(error.clone());
+    }
+    let answers = [
+        hello,
+        client.ask(node, info).await,
+        client.ask(node, config).await,
+        client.ask(node, rights).await,
+    ];
+    judge(&node.place(), answers, terms)
 }
 
 /// What to ask a server, in the order in which [`judge`] takes the answers.

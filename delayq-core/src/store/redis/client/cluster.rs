@@ -103,6 +103,31 @@ impl Cluster {
         }
     }
 
+    /// Waits until every master is reached. One that is not in time is left for later: a replica may be about to take
+    /// its place, and those who need no slot of it need not wait. Somebody has to be reached, though.
+    ///
+    /// # Errors
+    /// Why none is; at once when one refuses for a reason that lasts.
+    pub(super) async fn reach_masters(&self, deadline: Instant) -> Result<()> {
+        loop {
+            let (mut is_any_reached, mut missing) = (false, None);
+            for node in self.masters() {
+                match node.reach(deadline.min(Instant::now() + PATIENCE)).await {
+                    Ok(()) => is_any_reached = true,
+                    Err(error) if error.is_transient() => missing = Some(error),
+                    Err(error) => return Err(error),
+                }
+            }
+            let Some(error) = missing else { return Ok(()) };
+            if Instant::now() >= deadline {
+                // Who looks at the servers says who is missing.
+                return if is_any_reached { Ok(()) } else { Err(error) };
+            }
+            self.look_again();
+            sleep(LOOK.1).await;
+        }
+    }
+
     /// The master that has `slot`.
     pub(super) fn owner(&self, slot: u16) -> Option<Arc<Node>> {
         let map = self.map();

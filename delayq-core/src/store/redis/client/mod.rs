@@ -247,11 +247,7 @@ async fn wait_for_first(servers: Servers, links: Vec<Arc<Link>>, deadline: Insta
     }
     if let Servers::Cluster(cluster) = servers {
         cluster.wait_for_first(deadline).await?;
-        for node in cluster.masters() {
-            for link in node.links() {
-                link.wait_for_first(deadline).await?;
-            }
-        }
+        cluster.reach_masters(deadline).await?;
     }
     Ok(())
 }

@@ -67,6 +67,14 @@ impl Node {
         }
     }
 
+    /// Waits for the first connections, see [`Link::wait_for_first`].
+    pub(super) async fn reach(&self, deadline: Instant) -> Result<()> {
+        for link in self.links() {
+            link.wait_for_first(deadline).await?;
+        }
+        Ok(())
+    }
+
     /// Where it is, as a URL without secrets.
     pub(in super::super) fn place(&self) -> Arc<str> {
         self.main.place()
