@@ -152,6 +152,9 @@ pub enum What {
         /// Tasks ended instead.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ended: Vec<EndedByClaim>,
+        /// How often a partition was asked and not heard: what it may have locked, nobody knows.
+        #[serde(default)]
+        unheard: u32,
     },
     /// Attempts are settled.
     SettleInvoked {

@@ -161,6 +161,7 @@ impl Model {
             high_water: self.locks.len() as u64,
             tasks: Vec::new(),
             ended: Vec::new(),
+            unheard: 0,
             next_due: None,
         };
         if self.paused_until > store_now {

@@ -8,8 +8,7 @@ use crate::history::History;
 /// A lock is counted from a time in whole milliseconds, rounded down: it lasts for up to so much less.
 const ROUNDING_NS: u64 = 1_000_000;
 
-/// The lost claims of a run, by type, that a fault explains: without one, answers are not lost. Of a split type, the
-/// part of one partition may be lost though the others answer, which no call tells.
+/// The lost claims of a run, by type, that a fault explains: without one, answers are not lost.
 #[derive(Debug)]
 pub(super) struct Hidden<'a>(HashMap<&'a str, Vec<(u64, u64)>>);
 
@@ -26,14 +25,6 @@ impl<'a> Hidden<'a> {
                 let until = excuses.store_answers(span);
                 let claims = by_type.entry(claim.task_type.as_str()).or_default();
                 claims.push((claim.from, until));
-            }
-        }
-        let split = history.plan.iter().flat_map(|plan| &plan.split_types);
-        for task_type in split {
-            let claims = by_type.entry(task_type.as_str()).or_default();
-            for window in excuses.of_store() {
-                // The server that is lost may have taken some, and so may the one that replaced it.
-                claims.extend([(window.from, window.to); 2]);
             }
         }
         for claims in by_type.values_mut() {

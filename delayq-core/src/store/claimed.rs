@@ -39,6 +39,9 @@ pub struct Claimed {
     pub tasks: Vec<ClaimedTask>,
     /// Tasks that the claim ended instead of handing them out.
     pub ended: Vec<ClaimEnd>,
+    /// How often a partition was asked and gave no answer that was heard. Each time it may have locked tasks that
+    /// nobody has, until a later claim gives them back or their locks expire. Other partitions have answered.
+    pub unheard: u32,
     /// The earliest time at which another claim can find something: the next due time, the next expiry
     /// of a lock (of anybody), or the end of a pause with an end. At or before `now` when more is due
     /// already; `None` when nothing is scheduled or running, or the pause has no end. What the limits of
@@ -136,6 +139,7 @@ mod tests {
             high_water: 0,
             tasks: Vec::new(),
             ended: Vec::new(),
+            unheard: 0,
             next_due: Some(at(12)),
         };
         assert_eq!(claimed.next_in(), Some(Duration::from_micros(1_300)));

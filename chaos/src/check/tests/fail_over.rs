@@ -72,18 +72,17 @@ fn nobody_is_blamed_for_sentinels_that_take_long_to_agree() {
     );
 }
 
-/// The claim of a split type whose other partitions answer, and whose answer is lost together with a node.
+/// A claim of a split type of which a partition is not heard, as its node is lost, while others answer.
 #[test]
-fn an_attempt_that_nobody_saw_is_one_of_a_split_type_and_of_a_fault() {
+fn an_attempt_that_nobody_saw_is_one_of_a_partition_that_was_not_heard() {
     planted(
         Promise::ExplainedRepeats,
         "attempts counted wrong",
         |scene, bug| {
-            if !bug {
-                scene.plan.split_types = vec!["mail".to_owned()];
-            }
             scene.fail_over((1_000, 2_500, 4_000));
             scene.submit(1_100, "a", 0);
+            scene.unheard = u32::from(!bug);
+            scene.claim_of_nothing(1_150, "w1");
             scene.works(1_200 + LOCK, "w1", "a", (2, 2));
             scene.done(1_210 + LOCK, "w1", "a", 2);
         },

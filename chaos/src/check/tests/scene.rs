@@ -34,6 +34,8 @@ pub(super) struct Scene {
     pub(super) store_ahead: i64,
     /// How far the clock of whoever claims is behind it, beyond the guard, in milliseconds.
     pub(super) claimer_behind: i64,
+    /// How many partitions the next claim does not hear of.
+    pub(super) unheard: u32,
     /// When each task is due: by its submit, and by the failure of its last attempt.
     set: HashMap<String, (i64, Option<i64>)>,
     /// Of each claim, by id and fence.
@@ -61,6 +63,7 @@ impl Scene {
             expiry: None,
             store_ahead: 0,
             claimer_behind: 0,
+            unheard: 0,
             set: HashMap::new(),
             dues: HashMap::new(),
             plan: Plan {
@@ -180,6 +183,11 @@ impl Scene {
         self.claimed(ms, "w1", Vec::new(), ended);
     }
 
+    /// A claim that finds nothing.
+    pub(super) fn claim_of_nothing(&mut self, ms: i64, who: &str) {
+        self.claimed(ms, who, Vec::new(), Vec::new());
+    }
+
     fn claimed(&mut self, ms: i64, who: &str, tasks: Vec<ClaimedLock>, ended: Vec<EndedByClaim>) {
         let call = self.next_call();
         let task_type = "mail".to_owned();
@@ -194,6 +202,7 @@ impl Scene {
             now: real(ms + self.store_ahead - self.claimer_behind),
             tasks,
             ended,
+            unheard: std::mem::take(&mut self.unheard),
         };
         self.call(ms, who, invoked, Some(answered));
     }

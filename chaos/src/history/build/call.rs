@@ -30,7 +30,7 @@ impl HistoryBuilder {
             What::TypeInvoked {
                 task_type, change, ..
             } => self.changed_type(frame, task_type, change, &answered),
-            What::ClaimInvoked { task_type, .. } => self.claimed(frame, task_type, answered),
+            What::ClaimInvoked { task_type, .. } => self.claimed(frame, &task_type, answered),
             What::SettleInvoked {
                 task_type, locks, ..
             } => self.settled(frame, &task_type, &locks, &answered),
@@ -125,23 +125,32 @@ impl HistoryBuilder {
         u32::try_from(self.history.expiries.len()).unwrap_or(u32::MAX)
     }
 
-    fn claimed(&mut self, frame: Frame, task_type: String, answered: What) {
+    /// Of so many claims, or of so many parts of one, nobody has heard.
+    fn lose_claims(&mut self, count: u32, task_type: &str, frame: Frame) {
+        for _ in 0..count {
+            self.history.lost_claims.push(LostClaim {
+                task_type: task_type.to_owned(),
+                process: frame.process,
+                from: frame.from,
+                to: frame.over,
+            });
+        }
+    }
+
+    fn claimed(&mut self, frame: Frame, task_type: &str, answered: What) {
         let What::ClaimAnswered {
             store_now,
             now,
             tasks,
             ended,
+            unheard,
             ..
         } = answered
         else {
-            self.history.lost_claims.push(LostClaim {
-                task_type,
-                process: frame.process,
-                from: frame.from,
-                to: frame.over,
-            });
+            self.lose_claims(1, task_type, frame);
             return;
         };
+        self.lose_claims(unheard, task_type, frame);
         let call = u32::try_from(self.history.claims.len()).unwrap_or(u32::MAX);
         if !tasks.is_empty() {
             self.history.claims.push(ClaimCall { store_now, now });

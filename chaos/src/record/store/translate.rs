@@ -76,6 +76,7 @@ pub(super) fn claimed(call: u64, task_type: &str, claimed: &Claimed) -> What {
         now: claimed.now,
         tasks: claimed.tasks.iter().map(claimed_lock).collect(),
         ended: ended.collect(),
+        unheard: claimed.unheard,
     }
 }
 

@@ -24,6 +24,7 @@ impl Bucket {
             high_water: self.high_water,
             tasks: Vec::new(),
             ended: Vec::new(),
+            unheard: 0,
             next_due: None,
         };
         if let Some(until) = self.pause_at(store_now) {

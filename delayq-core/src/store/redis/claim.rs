@@ -68,6 +68,7 @@ impl RedisStore {
             high_water: 0,
             tasks: Vec::new(),
             ended: Vec::new(),
+            unheard: 0,
         };
         let first_fence = fields.count()?;
         let mut taken = read_taken(fields.list()?, fields.list()?, first_fence)?;

@@ -99,7 +99,7 @@ impl RedisStore {
         let mut merged = Merged::new(start);
         let all = spread.all().cloned().zip(fleet);
         let (mut due, mut others) = visits.due(all.collect(), start);
-        let (mut sent, mut failed, mut is_outdated) = (start, None, false);
+        let (mut sent, mut failed, mut unheard, mut is_outdated) = (start, None, 0, false);
         loop {
             let left = limit.saturating_sub(merged.taken());
             let wave = self.wave(&mut due, left);
@@ -113,7 +113,10 @@ impl RedisStore {
                         }
                         merged.add(claimed, visit.known_fence);
                     }
-                    Err(error) => failed = failed.or(Some(error)),
+                    Err(error) => {
+                        unheard += u32::from(error.is_indeterminate());
+                        failed = failed.or(Some(error));
+                    }
                 }
             }
             sent = Instant::now();
@@ -130,8 +133,9 @@ impl RedisStore {
         }
         let claimed = merged.finish(task_type, spread, visits);
         let no_answer = || failed.unwrap_or_else(|| self.unsettled(task_type));
+        let claimed = claimed.ok_or_else(no_answer)?;
         Ok(Found {
-            claimed: claimed.ok_or_else(no_answer)?,
+            claimed: Claimed { unheard, ..claimed },
             is_outdated,
         })
     }

@@ -302,6 +302,7 @@ mod tests {
             high_water: 0,
             tasks: Vec::new(),
             ended: Vec::new(),
+            unheard: 0,
             next_due: next_in.map(|span| now.plus(span)),
         }
     }

@@ -31,6 +31,7 @@ fn nothing(request: &ClaimRequest, moment: Moment) -> Claimed {
         high_water: 0,
         tasks: Vec::new(),
         ended: Vec::new(),
+        unheard: 0,
         next_due: None,
     }
 }
