@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::store::{
-    AttemptEnd, CancelOutcome, ClaimRequest, Durability, RedisStore, SettleOutcome, Settlement,
-    StoreOptions, SubmitOutcome,
+    AttemptEnd, CancelOutcome, ClaimRequest, DeadFilter, Durability, RedisStore, SettleOutcome,
+    Settlement, StoreOptions, SubmitOutcome,
 };
 use delayq_core::{
     Clock, DelayQueueJob, Error, FleetLimits, Limits, NewTask, Result, Store, SystemClock, TaskId,
-    TaskType,
+    TaskState, TaskType,
 };
 use delayq_tests::redis_server::Persistence;
 use delayq_tests::sentinel_set::{SentinelOptions, SentinelSet};
@@ -123,6 +123,29 @@ async fn a_repeated_cancel_is_confirmed_like_the_first() {
     let cancelled = other.cancel(&task_type(), &id("1")).await;
     let finished = CancelOutcome::Finished(delayq_core::TaskState::Cancelled);
     assert_eq!(cancelled, Ok(finished));
+}
+
+/// What finds nothing left to do, because the first call did it, has not been confirmed either.
+#[tokio::test]
+async fn a_repeated_operation_on_a_type_is_confirmed_like_the_first() {
+    let mut set = start().await;
+    let store = open(&set).await;
+    submit(&store, "1").await.unwrap();
+    store.pause(&task_type(), None).await.unwrap();
+    let other = open(&set).await;
+    set.servers[1].stop();
+    let dead = DeadFilter::Ids(vec![id("1")]);
+    for store in [&store, &other] {
+        unconfirmed(store.purge(&task_type(), TaskState::Scheduled).await);
+        unconfirmed(store.resume(&task_type()).await);
+        unconfirmed(store.discard_dead(&task_type(), &dead).await);
+        let at_once = Duration::ZERO;
+        unconfirmed(store.requeue_dead(&task_type(), &dead, at_once).await);
+    }
+    set.servers[1].resume();
+    let purged = other.purge(&task_type(), TaskState::Scheduled).await;
+    assert_eq!(purged, Ok(0));
+    assert_eq!(other.resume(&task_type()).await, Ok(()));
 }
 
 /// Its tasks are not handed out, and are as they were for whoever claims next: no attempt was burned.

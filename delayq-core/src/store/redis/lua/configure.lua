@@ -7,7 +7,9 @@ local max_pending = ARGV[1]
 
 check_hash(META)
 if max_pending == '-' then
-  call('HDEL', META, 'max_pending')
+  if call('HDEL', META, 'max_pending') == 0 then
+    touch()
+  end
 elseif max_pending ~= '' then
   call('HSET', META, 'max_pending', max_pending)
 end

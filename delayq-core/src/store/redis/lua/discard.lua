@@ -9,5 +9,7 @@ if #ids > 0 then
   call('ZREM', DEAD, unpack(ids))
   call('HDEL', TASKS, unpack(ids))
   call('HDEL', TRAIL, unpack(ids))
+else
+  touch()
 end
 return { next_at, next_id, unpack(ids) }

@@ -14,7 +14,7 @@ if is_shorter then
 end
 if pause_until > now then
   call('HSET', META, 'pause', text(pause_until))
-else
-  call('HDEL', META, 'pause')
+elseif call('HDEL', META, 'pause') == 0 then
+  touch()
 end
 return { is_shorter and 1 or 0, split_of() }

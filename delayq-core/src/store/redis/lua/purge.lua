@@ -14,5 +14,7 @@ if #ids > 0 then
   call('ZREM', zset, unpack(ids))
   call('HDEL', TASKS, unpack(ids))
   call('HDEL', TRAIL, unpack(ids))
+else
+  touch()
 end
 return { before, #ids }

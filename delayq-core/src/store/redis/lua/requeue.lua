@@ -39,5 +39,7 @@ if #requeued > 0 then
   call('HSET', TRAIL, unpack(histories))
   call('ZREM', DEAD, unpack(requeued))
   call('ZADD', DUE, unpack(dues))
+else
+  touch()
 end
 return { woken, due, next_at, next_id, unpack(requeued) }
