@@ -10,6 +10,7 @@ mod access;
 mod bounds;
 mod damage;
 mod faults;
+mod papers;
 mod partitions;
 mod preflight;
 mod raise;

@@ -5,92 +5,13 @@ use std::time::Duration;
 
 use delayq_core::store::{RedisStore, StoreOptions};
 use delayq_core::{Error, Store};
-use delayq_tests::redis_server::{Persistence, RedisServer, Role};
+use delayq_tests::question::{ask, until_ok};
+use delayq_tests::redis_server::Role;
 use delayq_tests::rig::PATIENCE;
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
-};
 
 use super::access::use_every_edge;
+use super::papers::{server, start_as, url, write_papers};
 use super::{accept, impatient, job, options};
-
-type Issuer = CertifiedIssuer<'static, KeyPair>;
-
-/// A private authority: the files `NAME.pem` and `NAME.key` in `folder`.
-fn authority(folder: &Path, name: &str) -> Issuer {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(DnType::CommonName, name);
-    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    std::fs::write(folder.join(format!("{name}.pem")), authority.pem()).unwrap();
-    let key = authority.key().serialize_pem();
-    std::fs::write(folder.join(format!("{name}.key")), key).unwrap();
-    authority
-}
-
-/// Signs a certificate for `host`: the files `NAME.pem` and `NAME.key` in `folder`.
-fn issue(authority: &Issuer, folder: &Path, name: &str, host: &str, is_expired: bool) {
-    let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
-    params.distinguished_name.push(DnType::CommonName, name);
-    if is_expired {
-        params.not_after = date_time_ymd(2020, 1, 1);
-    }
-    let key = KeyPair::generate().unwrap();
-    let certificate = params.signed_by(&key, authority).unwrap();
-    std::fs::write(folder.join(format!("{name}.pem")), certificate.pem()).unwrap();
-    std::fs::write(folder.join(format!("{name}.key")), key.serialize_pem()).unwrap();
-}
-
-/// Everybody's papers: a good authority and another one, and what they have signed.
-fn write_papers() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path();
-    let (good, other) = (authority(path, "ca"), authority(path, "other-ca"));
-    issue(&good, path, "server", "127.0.0.1", false);
-    issue(&good, path, "server-expired", "127.0.0.1", true);
-    issue(&good, path, "client", "client", false);
-    issue(&good, path, "client-expired", "client", true);
-    issue(&other, path, "client-other", "client", false);
-    folder
-}
-
-/// A server that shows the certificate `name`, and asks for one of the good authority if it `is_strict`.
-fn server(folder: &Path, name: &str, is_strict: bool) -> (RedisServer, u16) {
-    start_as(Role::Alone, folder, name, is_strict)
-}
-
-/// A server, or a sentinel, and its port for TLS. The fixture looks after a plain port beside it.
-fn start_as(role: Role, folder: &Path, name: &str, is_strict: bool) -> (RedisServer, u16) {
-    let file = |name: String| folder.join(name).to_str().unwrap().to_owned();
-    let (certificate, key) = (file(format!("{name}.pem")), file(format!("{name}.key")));
-    let mut port = fastrand::u16(20_000..29_000);
-    while std::net::TcpListener::bind(("127.0.0.1", port)).is_err() {
-        port += 1;
-    }
-    let settings = [
-        ("--tls-port", port.to_string()),
-        ("--tls-cert-file", certificate),
-        ("--tls-key-file", key),
-        ("--tls-ca-cert-file", file("ca.pem".to_owned())),
-        (
-            "--tls-auth-clients",
-            if is_strict { "yes" } else { "no" }.to_owned(),
-        ),
-        ("--tls-replication", "yes".to_owned()),
-    ];
-    let words: Vec<_> = settings
-        .iter()
-        .flat_map(|(name, value)| [*name, value])
-        .collect();
-    (RedisServer::start_as(role, Persistence::None, &words), port)
-}
-
-/// `FOLDER/` stands for the folder.
-fn url(folder: &Path, port: u16, query: &str) -> String {
-    let folder = format!("{}/", folder.display());
-    let query = query.replace("FOLDER/", &folder);
-    format!("rediss://127.0.0.1:{port}/?{query}")
-}
 
 /// Set in a process that is to connect and do nothing else.
 const URL: &str = "DELAYQ_TEST_TLS_URL";
@@ -347,6 +268,57 @@ async fn sentinels_and_the_master_they_name_are_both_encrypted() {
         let refused = RedisStore::connect(&url, impatient()).await;
         let message = refused.unwrap_err().to_string();
         assert!(message.contains(fix), "{message}");
+    }
+}
+
+/// Where a slot is, one node tells of the other: its port for TLS, not the plain one.
+#[tokio::test]
+async fn all_nodes_of_a_cluster_are_encrypted() {
+    let folder = write_papers();
+    let folder = folder.path();
+    let node = || start_as(Role::Node, folder, "server", true);
+    let nodes = [node(), node()];
+    let tell = async |node: usize, words: &str| {
+        let words: Vec<_> = words.split(' ').collect();
+        ask::<()>(&nodes[node].0.url(), &words).await.unwrap();
+    };
+    tell(0, "CLUSTER ADDSLOTSRANGE 0 8191").await;
+    tell(1, "CLUSTER ADDSLOTSRANGE 8192 16383").await;
+    tell(1, "CLUSTER SET-CONFIG-EPOCH 2").await;
+    let (port, bus) = (nodes[1].1, nodes[1].0.bus_port());
+    tell(0, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}")).await;
+    let works = async || {
+        for (node, _) in &nodes {
+            let info: String = ask(&node.url(), &["CLUSTER", "INFO"]).await.unwrap();
+            if !info.contains("cluster_state:ok") {
+                return Err(info);
+            }
+        }
+        Ok(())
+    };
+    until_ok("a cluster that works", works).await;
+    // Only one of them is named.
+    let url = url(folder, nodes[0].1, CLIENT).replace("rediss:", "rediss-cluster:");
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    use_every_edge(&store).await;
+    for n in 0..20 {
+        let task_type = format!("type-{n}").parse().unwrap();
+        store.register_type(&task_type).await.unwrap();
+    }
+    for (node, tls) in &nodes {
+        let clients: String = ask(&node.url(), &["CLIENT", "LIST"]).await.unwrap();
+        let own = clients.lines().filter(|line| line.contains("cmd=client"));
+        let plain = format!("laddr=127.0.0.1:{} ", node.port());
+        let all = clients.lines().filter(|line| line.contains(&plain));
+        assert_eq!(
+            all.count(),
+            own.count(),
+            "only this look is plain: {clients}"
+        );
+        assert!(
+            clients.contains(&format!("laddr=127.0.0.1:{tls} ")),
+            "{clients}"
+        );
     }
 }
 
