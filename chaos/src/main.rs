@@ -9,11 +9,8 @@ use clap::{Parser, Subcommand};
 use delayq_chaos::check::{Verdict, check};
 use delayq_chaos::history::History;
 use delayq_chaos::plot::draw;
-use delayq_chaos::run::{Args, Errands, StoreKind, run};
+use delayq_chaos::run::{Args, Errands, PARTITIONS, StoreKind, run};
 use delayq_chaos::sim::SimArgs;
-
-/// How many partitions one of the types has in a cluster.
-const PARTITIONS: u32 = 6;
 
 /// Breaks delayq on purpose, and checks its promises against what was recorded.
 #[derive(Debug, Parser)]

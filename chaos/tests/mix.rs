@@ -61,6 +61,14 @@ fn a_master_that_is_replaced_breaks_no_promise_behind_sentinels() {
     );
 }
 
+#[test]
+fn a_cluster_that_changes_breaks_no_promise() {
+    survives(
+        "redis-cluster",
+        &["kill-node", "move-slot", "raise-partitions", "kill-worker"],
+    );
+}
+
 /// A run whose faults cannot be done is no clean run.
 #[test]
 fn a_fault_that_does_not_fit_the_store_is_refused() {

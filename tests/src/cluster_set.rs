@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use redis::{FromRedisValue, RedisResult};
 
 use crate::question::{ask, command, connect, info, replicas_that_hear, until_ok};
-use crate::redis_server::{Persistence, RedisServer, Role};
+use crate::redis_server::{Environment, Persistence, RedisServer, Role};
 
 /// How many slots a cluster has; the specification of Redis Cluster says so.
 pub const SLOTS: u16 = 16_384;
@@ -34,6 +34,8 @@ pub struct ClusterOptions {
     pub password: Option<String>,
     /// More arguments for the nodes.
     pub extra: Vec<String>,
+    /// What the nodes find in their environment, one after the other; those beyond find nothing more.
+    pub environments: Vec<Environment>,
 }
 
 impl Default for ClusterOptions {
@@ -46,6 +48,7 @@ impl Default for ClusterOptions {
             persistence: Persistence::EverySecond,
             password: None,
             extra: Vec::new(),
+            environments: Vec::new(),
         }
     }
 }
@@ -163,6 +166,20 @@ impl ClusterSet {
     /// When they do not agree in time.
     pub async fn node_of(&self, slot: u16) -> usize {
         until_ok("an owner that nodes agree on", || self.owner(slot)).await
+    }
+
+    /// The running masters, those without slots too.
+    ///
+    /// # Panics
+    /// When no node answers.
+    pub async fn masters(&self) -> Vec<usize> {
+        let node = self.running().next().expect("a node runs");
+        let seen = self.seen_by(node).await.expect("it answers");
+        let masters = seen.iter().filter(|seen| seen.is_master());
+        let masters = masters.map(|seen| seen.node);
+        masters
+            .filter(|node| self.nodes[*node].is_running())
+            .collect()
     }
 
     /// The running nodes that follow `master`, by its own view.
@@ -318,7 +335,10 @@ impl ClusterSet {
             words.extend(["--requirepass", password, "--masterauth", password]);
         }
         words.extend(self.options.extra.iter().map(String::as_str));
-        let node = RedisServer::start_as(Role::Node, self.options.persistence, &words);
+        let environment = self.options.environments.get(self.nodes.len());
+        let environment = environment.cloned().unwrap_or_default();
+        let persistence = self.options.persistence;
+        let node = RedisServer::start_in(environment, Role::Node, persistence, &words);
         self.nodes.push(node);
         let node = self.nodes.len() - 1;
         let id = self.ask(node, &["CLUSTER", "MYID"]).await;

@@ -70,8 +70,12 @@ pub struct RedisServer {
     role: Role,
     persistence: Persistence,
     extra: Vec<String>,
+    environment: Environment,
     process: Option<Process>,
 }
+
+/// Variables that a server finds in its environment.
+pub type Environment = Vec<(String, PathBuf)>;
 
 #[derive(Debug)]
 struct Process {
@@ -99,6 +103,20 @@ impl RedisServer {
     /// When there is no redis-server on the PATH, or it does not start.
     #[must_use]
     pub fn start_as(role: Role, persistence: Persistence, extra: &[&str]) -> Self {
+        Self::start_in(Environment::new(), role, persistence, extra)
+    }
+
+    /// The same, with these variables in its environment.
+    ///
+    /// # Panics
+    /// When there is no redis-server on the PATH, or it does not start.
+    #[must_use]
+    pub fn start_in(
+        environment: Environment,
+        role: Role,
+        persistence: Persistence,
+        extra: &[&str],
+    ) -> Self {
         let folder = tempfile::Builder::new().prefix("delayq-redis-").tempdir();
         let mut server = Self {
             port: 0,
@@ -107,6 +125,7 @@ impl RedisServer {
             role,
             persistence,
             extra: extra.iter().map(ToString::to_string).collect(),
+            environment,
             process: None,
         };
         let mut log = Vec::new();
@@ -281,6 +300,7 @@ impl RedisServer {
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
         command.args(["--logfile", "", "--dir"]).arg(&self.folder);
         command.args(&self.extra).env("FOLDER", &self.folder);
+        command.envs(self.environment.iter().cloned());
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

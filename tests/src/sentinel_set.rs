@@ -11,7 +11,7 @@ use redis::{FromRedisValue, RedisResult};
 
 use crate::network::{Clients, Door, Host, Network};
 use crate::question::{ask, info, replicas_that_hear, until_ok};
-use crate::redis_server::{Persistence, RedisServer, Role};
+use crate::redis_server::{Environment, Persistence, RedisServer, Role};
 
 /// What the sentinels call the master.
 pub const MASTER: &str = "delayq";
@@ -44,6 +44,8 @@ pub struct SentinelOptions {
     pub doors: bool,
     /// More arguments for the servers.
     pub extra: Vec<String>,
+    /// What the servers find in their environment, one after the other; those beyond find nothing more.
+    pub environments: Vec<Environment>,
 }
 
 impl Default for SentinelOptions {
@@ -61,6 +63,7 @@ impl Default for SentinelOptions {
             password: None,
             doors: false,
             extra: Vec::new(),
+            environments: Vec::new(),
         }
     }
 }
@@ -258,7 +261,10 @@ impl SentinelSet {
         words.extend(self.announcement("--replica-announce-"));
         words.extend(self.options.extra.clone());
         let words: Vec<_> = words.iter().map(String::as_str).collect();
-        let server = RedisServer::start_as(Role::Member, self.options.persistence, &words);
+        let environment = self.options.environments.get(self.servers.len());
+        let environment = environment.cloned().unwrap_or_default();
+        let persistence = self.options.persistence;
+        let server = RedisServer::start_in(environment, Role::Member, persistence, &words);
         self.open_last_door(&server);
         server
     }

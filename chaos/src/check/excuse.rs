@@ -19,6 +19,8 @@ pub(super) struct Excuses {
     /// When the store lost its last writes, by time.
     losses: Vec<u64>,
     clocks: Vec<Clock>,
+    /// How far some server's clock is ahead all the time. It explains no lock that is lost.
+    skew_ms: i64,
     /// The same, merged, by time: most of what is looked at is in none of them.
     rollback_spans: Vec<(u64, u64)>,
     clock_spans: Vec<(u64, u64)>,
@@ -85,7 +87,11 @@ impl Window {
 
 impl Excuses {
     pub(super) fn new(history: &History, recovery_ms: u64) -> Self {
-        let mut excuses = Self::default();
+        let skew_ms = history.plan.as_ref().map_or(0, |plan| plan.skew_ms);
+        let mut excuses = Self {
+            skew_ms: i64::try_from(skew_ms).unwrap_or(i64::MAX),
+            ..Self::default()
+        };
         let mut spans = Vec::new();
         for (number, fault) in history.faults.iter().enumerate() {
             let window = Window {
@@ -172,11 +178,6 @@ impl Excuses {
         last.map(|window| window.fault)
     }
 
-    /// What cost the store, and so everybody, locks.
-    pub(super) fn of_store(&self) -> &[Window] {
-        &self.locks_of_store
-    }
-
     /// Whether a fault kept `process` from hearing an answer, or its holder from starting, in the span.
     pub(super) fn held_up(&self, process: &str, (from, to): (u64, u64)) -> bool {
         let of_process = self.locks_of_process.get(process).into_iter().flatten();
@@ -216,7 +217,11 @@ impl Excuses {
 
     /// By how much the store's clock, as `process` has it, may have been wrong within the span.
     pub(super) fn clock_off(&self, process: &str, (from, to): (u64, u64)) -> Off {
-        let mut off = Off::default();
+        let mut off = Off {
+            ahead_ms: self.skew_ms,
+            behind_ms: 0,
+            early_ms: self.skew_ms.min(duration_ms(CLOCK_GUARD)),
+        };
         if !touch(&self.clock_spans, from, to) {
             return off;
         }
@@ -237,7 +242,7 @@ impl Excuses {
     /// How far ahead a clock was at most.
     pub(super) fn most_ahead_ms(&self) -> i64 {
         let ahead = self.clocks.iter().map(|clock| clock.ahead_ms);
-        ahead.fold(0, i64::max)
+        ahead.fold(self.skew_ms, i64::max)
     }
 
     /// Whether somebody has damaged the record of `task`.

@@ -259,15 +259,17 @@ impl Figures {
         if is_takeover || lock.attempt > 1 && before.is_none() {
             return;
         }
+        if is_quiet && before.is_none() && is_for_idle(view) {
+            // Due at once: how long it took needs no clock but the monotonic one.
+            self.lateness_idle
+                .add_us(start.from.saturating_sub(sent) / 1_000);
+        }
         if is_by_wrong_clock(view, lock) {
             self.due_by_wrong_clock += 1;
             return;
         }
         let late_us = clock.micros(start.from) - lock.due.as_millis() * 1_000;
         let late_us = u64::try_from(late_us).unwrap_or(0);
-        if is_quiet && is_for_idle(view) {
-            self.lateness_idle.add_us(late_us);
-        }
         let lateness = if is_quiet {
             &mut self.lateness_quiet
         } else {

@@ -15,6 +15,8 @@ pub struct Plan {
     pub lock_ms: u64,
     /// How long after a fault due tasks may take to start, in milliseconds; 0: `lock_ms` + 1,000.
     pub recovery_ms: u64,
+    /// How far the clocks of servers that take each other's place are apart, in milliseconds.
+    pub skew_ms: u64,
     /// How long after a fault of the store has struck nothing may be accepted, in milliseconds; 0: not judged.
     pub outage_ms: u64,
     /// How long ended tasks are remembered, in milliseconds; 0: not at all.
@@ -23,8 +25,6 @@ pub struct Plan {
     pub dumps_ended: bool,
     /// The types whose tasks are settled before they are started.
     pub at_most_once: Vec<String>,
-    /// Types in several partitions: of a claim that is answered, the part of one partition may be lost.
-    pub split_types: Vec<String>,
     /// Types that have no tasks but single ones, due at once: their handlers sleep, and are woken for each.
     pub idle_types: Vec<String>,
     /// What makes the run repeatable.

@@ -1,4 +1,4 @@
-/* Adds the seconds in the file that DELAYQ_CHAOS_CLOCK names to the time of day of a process.
+/* Adds the milliseconds in the file that DELAYQ_CHAOS_CLOCK names to the time of day of a process.
    Everything else, the monotonic clock above all, stays as it is. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -27,7 +27,17 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
     if (!real) real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
     int result = real(clock, time);
     int is_time_of_day = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
-    if (result == 0 && shift && is_time_of_day) time->tv_sec += *shift;
+    if (result != 0 || !shift || !is_time_of_day) return result;
+    int64_t ms = *shift;
+    time->tv_sec += ms / 1000;
+    time->tv_nsec += ms % 1000 * 1000000;
+    if (time->tv_nsec < 0) {
+        time->tv_nsec += 1000000000;
+        time->tv_sec -= 1;
+    } else if (time->tv_nsec >= 1000000000) {
+        time->tv_nsec -= 1000000000;
+        time->tv_sec += 1;
+    }
     return result;
 }
 

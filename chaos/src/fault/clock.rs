@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use delayq_plugin::millis;
+use delayq_tests::redis_server::Environment;
 
 use super::Kind;
 use crate::event::{Explains, Target};
@@ -21,8 +22,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Builds the library if one of `kinds` needs it.
-    pub(crate) fn build(folder: &Path, kinds: &[Kind]) -> Result<Option<Self>> {
+    /// Builds the library if one of `kinds` needs it, or servers whose clocks differ.
+    pub(crate) fn build(folder: &Path, kinds: &[Kind], skew_ms: u64) -> Result<Option<Self>> {
         let needs_it = |kind: &Kind| {
             matches!(
                 kind,
@@ -32,7 +33,7 @@ impl Clock {
                     | Kind::RedisClockBehind
             )
         };
-        if !kinds.iter().any(needs_it) {
+        if skew_ms == 0 && !kinds.iter().any(needs_it) {
             return Ok(None);
         }
         let library = build_library(folder, "clock", SOURCE)?;
@@ -40,19 +41,34 @@ impl Clock {
         Ok(Some(Self { folder, library }))
     }
 
-    /// The library, and the file with the shift of the process `name`, which is zero to begin with.
-    pub(crate) fn preload(&self, name: &str) -> Result<Preload> {
+    /// The library, and the file with the shift of the process `name` in milliseconds.
+    pub(crate) fn preload(&self, name: &str, ahead_ms: i64) -> Result<Preload> {
         let place = self.folder.join(format!("{name}.clock"));
-        std::fs::write(&place, 0_i64.to_ne_bytes())?;
+        std::fs::write(&place, ahead_ms.to_ne_bytes())?;
         Ok(Preload {
             library: self.library.clone(),
             variable: "DELAYQ_CHAOS_CLOCK",
             place,
         })
     }
+
+    /// What the servers of a set find in their environment: the clock of every other one is ahead.
+    pub(crate) fn skewed(&self, ahead_ms: u64) -> Result<Vec<Environment>> {
+        let ahead_ms = i64::try_from(ahead_ms).unwrap_or(i64::MAX);
+        let of = |server: usize| {
+            let ahead_ms = if server % 2 == 1 { ahead_ms } else { 0 };
+            Ok(self
+                .preload(&format!("server-{server}"), ahead_ms)?
+                .environment())
+        };
+        (0..SERVERS).map(of).collect()
+    }
 }
 
-/// How far a clock is set, in seconds.
+/// Servers of a set of several, and as many again that join it: more than there are.
+const SERVERS: usize = 16;
+
+/// How far a clock is set.
 const SHIFT_S: i64 = 3_600;
 
 /// Sets the clock of one worker process, or of the server, an hour ahead or behind, and back after a
@@ -63,11 +79,10 @@ pub(super) async fn shift(kind: Kind, stage: &mut Stage) -> Result<bool> {
     let victim = stage.dice.usize(..stage.workers.len());
     let of_server = matches!(kind, Kind::RedisClockAhead | Kind::RedisClockBehind);
     let ahead = matches!(kind, Kind::RedisClockAhead | Kind::WorkerClockAhead);
-    let shift_s = if ahead { SHIFT_S } else { -SHIFT_S };
+    let ahead_ms = if ahead { SHIFT_S } else { -SHIFT_S } * 1_000;
     // An embedded store has the clock of whoever calls it. To a server, that of a client is nothing.
     let mut explains = Vec::new();
     if of_server || stage.store == StoreKind::Sqlite {
-        let ahead_ms = shift_s * 1_000;
         explains.push(Explains::StoreClock { ahead_ms });
     }
     let (name, file) = match (of_server, stage.server.as_ref(), stage.workers.get(victim)) {
@@ -82,7 +97,7 @@ pub(super) async fn shift(kind: Kind, stage: &mut Stage) -> Result<bool> {
     };
     let before = stage.server.as_ref().map_or(Ok(0), server_time)?;
     let open = stage.begin(&kind.name(), target, explains);
-    set(&file, shift_s)?;
+    set(&file, ahead_ms)?;
     tokio::time::sleep(millis(span)).await;
     let during = stage.server.as_ref().map_or(Ok(0), server_time)?;
     set(&file, 0)?;
@@ -91,9 +106,9 @@ pub(super) async fn shift(kind: Kind, stage: &mut Stage) -> Result<bool> {
 }
 
 /// In place: the process has the file mapped.
-fn set(file: &Path, seconds: i64) -> Result<()> {
+fn set(file: &Path, ahead_ms: i64) -> Result<()> {
     let file = std::fs::OpenOptions::new().write(true).open(file)?;
-    file.write_all_at(&seconds.to_ne_bytes(), 0)?;
+    file.write_all_at(&ahead_ms.to_ne_bytes(), 0)?;
     Ok(())
 }
 

@@ -59,8 +59,12 @@ pub enum Kind {
     KillNode,
     /// A node of a cluster stopped until it was replaced.
     StopNode,
-    /// The slot of a type moved to another node, with its tasks.
+    /// A slot in use moved to another node, with its tasks.
     MoveSlot,
+    /// A master and its replica added to a cluster, and slots in use moved to it.
+    AddNode,
+    /// A type split into more partitions.
+    RaisePartitions,
     /// A worker's clock an hour ahead.
     WorkerClockAhead,
     /// A worker's clock an hour behind.
@@ -113,7 +117,11 @@ impl Kind {
             | Self::CutMaster
             | Self::KillReplica
             | Self::KillSentinel => store == StoreKind::RedisSentinel,
-            Self::KillNode | Self::StopNode | Self::MoveSlot => store == StoreKind::RedisCluster,
+            Self::KillNode
+            | Self::StopNode
+            | Self::MoveSlot
+            | Self::AddNode
+            | Self::RaisePartitions => store == StoreKind::RedisCluster,
             // What becomes of the files of one of several servers, the others make good.
             Self::DiskFull | Self::SyncError | Self::SyncDelay | Self::BitFlip => {
                 !store.is_replicated()

@@ -78,6 +78,8 @@ pub(crate) async fn inflict(kind: Kind, stage: &mut Stage) -> Result<bool> {
         Kind::KillSentinel => watched::kill_sentinel(stage).await,
         Kind::KillNode | Kind::StopNode => nodes::replace(kind, stage).await,
         Kind::MoveSlot => nodes::move_slot(stage).await,
+        Kind::AddNode => nodes::add(stage).await,
+        Kind::RaisePartitions => nodes::raise_partitions(stage).await,
         Kind::BitFlip => disk::flip_bit(stage).await,
     }
 }

@@ -1,17 +1,22 @@
 //! Faults of the nodes of a cluster, and slots that move.
 
+use delayq_core::store::TypeSettings;
 use delayq_plugin::millis;
 use delayq_tests::cluster_set::SLOTS;
 
 use super::Kind;
 use crate::event::{Explains, Target};
-use crate::run::{NAMESPACE, Result, Stage};
+use crate::run::{PARTITIONS, Result, Stage, failure};
 
 /// How long a node stays away after it was replaced, at most. Meanwhile its successor has no replica, and
 /// confirms nothing.
 const ABSENCE_MS: u64 = 1_000;
-/// The types of this package's own application: they have tasks at any time.
-const TYPES: [&str; 2] = ["alpha", "beta"];
+/// Masters and replicas, at most: they share one machine.
+const MOST_NODES: usize = 10;
+/// How many slots are moved to a new master: about its share of those in use.
+const SLOTS_OF_NEW: usize = 4;
+/// Partitions, at most: with each more, every claim has more to visit.
+const MOST_PARTITIONS: u32 = 8;
 
 /// Takes the master of a slot away until its replica serves the slot, and a while longer; then it comes back, killed or
 /// stopped. That another one serves the slot shows that it happened.
@@ -41,22 +46,16 @@ pub(super) async fn replace(kind: Kind, stage: &mut Stage) -> Result<bool> {
     Ok(new != old)
 }
 
-/// Moves the slot of a type, with the tasks in it, to another master. That this one serves it shows that it happened.
+/// Moves a slot that has keys, with the tasks in it, to another master. That this one serves it shows that it happened.
 pub(super) async fn move_slot(stage: &mut Stage) -> Result<bool> {
-    let task_type = stage.dice.choice(TYPES).unwrap_or_default();
-    let other = stage.dice.u16(..SLOTS);
+    stage.nodes()?.set.whole().await;
+    let slot = slot_in_use(stage).await?;
     let set = &stage.nodes()?.set;
-    set.whole().await;
-    let slot = set.slot_of(&format!("{{{NAMESPACE}/{task_type}}}")).await;
-    let from = set.node_of(slot).await;
-    // One that serves a third of all slots or so, but not this.
-    let mut to = set.node_of(other).await;
-    for step in 1..=3 {
-        if to != from {
-            break;
-        }
-        to = set.node_of((other + step * (SLOTS / 4)) % SLOTS).await;
-    }
+    let (from, mut others) = (set.node_of(slot).await, set.masters().await);
+    others.retain(|master| *master != from);
+    let Some(to) = stage.dice.choice(others) else {
+        return Ok(false);
+    };
     let explains = vec![Explains::LostLock];
     let open = stage.begin(&Kind::MoveSlot.name(), Target::Store, explains);
     let set = &stage.nodes()?.set;
@@ -64,5 +63,67 @@ pub(super) async fn move_slot(stage: &mut Stage) -> Result<bool> {
     set.whole().await;
     let is_there = set.node_of(slot).await == to;
     stage.end(&open);
-    Ok(is_there && to != from)
+    Ok(is_there)
+}
+
+/// Adds a master with its replica, and moves slots that have keys to it, while the cluster is small enough. That it
+/// serves them shows that it happened.
+pub(super) async fn add(stage: &mut Stage) -> Result<bool> {
+    stage.nodes()?.set.whole().await;
+    if stage.nodes()?.set.nodes.len() >= MOST_NODES {
+        return Ok(false);
+    }
+    let explains = vec![Explains::LostLock];
+    let open = stage.begin(&Kind::AddNode.name(), Target::Store, explains);
+    let set = &mut stage.nodes()?.set;
+    let (master, replica) = (set.add_node().await, set.add_node().await);
+    set.follow(replica, master).await;
+    set.whole().await;
+    let mut serves = 0;
+    for _ in 0..SLOTS_OF_NEW {
+        let slot = slot_in_use(stage).await?;
+        let set = &stage.nodes()?.set;
+        set.move_slots(slot..=slot, master).await;
+        serves += usize::from(set.node_of(slot).await == master);
+    }
+    stage.nodes()?.set.whole().await;
+    stage.end(&open);
+    Ok(serves == SLOTS_OF_NEW)
+}
+
+/// Splits a type into more partitions, while it has few. It explains nothing. That the store has been told so shows
+/// that it happened.
+pub(super) async fn raise_partitions(stage: &mut Stage) -> Result<bool> {
+    let more = stage.dice.u32(1..=3);
+    stage.nodes()?.set.whole().await;
+    let types = stage.service.store().types().await?;
+    let Some(task_type) = stage.dice.choice(types) else {
+        return Ok(false);
+    };
+    let known = stage.partitions.entry(task_type.to_string());
+    let partitions = known.or_insert(PARTITIONS);
+    if *partitions + more > MOST_PARTITIONS {
+        return Ok(false);
+    }
+    *partitions += more;
+    let settings = TypeSettings::default().partitions(*partitions);
+    let open = stage.begin(&Kind::RaisePartitions.name(), Target::Store, Vec::new());
+    let store = stage.service.store();
+    store.configure_type(&task_type, &settings).await?;
+    stage.end(&open);
+    Ok(true)
+}
+
+/// The slot of some key of some master that has any: types with many tasks have the most.
+async fn slot_in_use(stage: &mut Stage) -> Result<u16> {
+    let mut masters = stage.nodes()?.set.masters().await;
+    stage.dice.shuffle(&mut masters);
+    let set = &stage.nodes()?.set;
+    for node in masters {
+        let key: Option<String> = set.ask(node, &["RANDOMKEY"]).await?;
+        if let Some(key) = key {
+            return Ok(set.slot_of(&key).await);
+        }
+    }
+    failure("no node has a key")
 }

@@ -8,7 +8,6 @@ use clap::ValueEnum;
 use delayq_plugin::{millis, seconds};
 
 use super::application::{AnyError, Application};
-use super::errands::SPLIT;
 use super::failure::{Result, failure};
 use super::finish;
 use super::idle::{idle_types, wake_the_idle};
@@ -20,6 +19,8 @@ use crate::check::Outcome;
 use crate::event::{Plan, What};
 use crate::fault::{self, Kind, UNSHARED, save, unshare};
 
+/// What every promise adds to the time of a lock.
+const GRACE_MS: u64 = 1_000;
 /// How often the progress is shown.
 const PROGRESS: Duration = seconds(5);
 
@@ -127,6 +128,9 @@ fn again(args: &Args) -> String {
             args.workers, args.submitters
         ),
     ];
+    if args.skew_ms > 0 {
+        words.push(format!("--skew-ms {}", args.skew_ms));
+    }
     words.extend(
         args.faults
             .iter()
@@ -181,10 +185,12 @@ fn plan(args: &Args, kinds: &[Kind], done: Option<&Done>) -> Plan {
         kinds: names,
         expects_repeats: kinds.contains(&Kind::KillWorker),
         lock_ms: args.lock_ms,
+        // By another server's clock, tasks are due and locks end later by as much.
+        recovery_ms: args.lock_ms + GRACE_MS + args.skew_ms,
+        skew_ms: args.skew_ms,
         outage_ms: outage_ms(args.store),
         retention_ms: u64::try_from(RETENTION.as_millis()).unwrap_or(u64::MAX),
         dumps_ended: true,
-        split_types: split_types(args.store),
         idle_types: idle_types(args.workers),
         seed: args.seed,
         ..Plan::default()
@@ -198,12 +204,6 @@ fn outage_ms(store: StoreKind) -> u64 {
     } else {
         0
     }
-}
-
-/// Those that this package's own application splits.
-fn split_types(store: StoreKind) -> Vec<String> {
-    let is_split = store == StoreKind::RedisCluster;
-    is_split.then(|| SPLIT.to_owned()).into_iter().collect()
 }
 
 /// Round after round of all kinds, each round in another order.

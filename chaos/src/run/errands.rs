@@ -13,7 +13,7 @@ use super::chore::{Chore, Message};
 /// The types that every worker process serves.
 const TYPES: [&str; 2] = ["alpha", "beta"];
 /// The one that may have several partitions.
-pub(super) const SPLIT: &str = TYPES[1];
+const SPLIT: &str = TYPES[1];
 /// As many attempts and expired locks as faults may need.
 const MANY: u32 = 100_000;
 /// Longer than any errand.

@@ -38,6 +38,7 @@ pub(crate) use chore::{Chore, Message};
 pub use errands::Errands;
 pub(crate) use failure::{Failure, Result, failure};
 pub(crate) use finish::{Ending, judge};
+pub use nodes::PARTITIONS;
 pub(crate) use part::{Duty, NAMESPACE, Part, options, own_type};
 pub(crate) use preload::{Preload, build_library};
 pub(crate) use process::{Process, send};
@@ -73,6 +74,9 @@ impl StoreKind {
     }
 }
 
+/// Clocks that are further apart than [`CLOCK_GUARD`](delayq_core::store::CLOCK_GUARD) are a fault of their own.
+const MOST_SKEW_MS: u64 = 500;
+
 /// What to run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
@@ -100,6 +104,9 @@ pub struct Args {
     /// How long locks last, in milliseconds; a second at least.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1_000..))]
     pub lock_ms: u64,
+    /// How far the clock of every other server is ahead, in milliseconds: of a store that has several.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=MOST_SKEW_MS))]
+    pub skew_ms: u64,
     /// Where the record is written; without it, a new temporary folder, kept only when the run fails.
     #[arg(long)]
     pub folder: Option<PathBuf>,

@@ -1,7 +1,7 @@
 //! The nodes of a cluster, as a run uses them.
 
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
-use delayq_tests::redis_server::{Persistence, RedisServer};
+use delayq_tests::redis_server::{Environment, Persistence, RedisServer};
 
 use super::failure::{Result, failure};
 use crate::event::What;
@@ -9,6 +9,9 @@ use crate::record::Recorder;
 
 /// How long a node is silent until others take it for dead; for the same reason as with sentinels.
 const NODE_TIMEOUT_MS: u64 = super::watched::DOWN_AFTER_MS;
+
+/// How many partitions a type of a cluster may have to begin with.
+pub const PARTITIONS: u32 = 2;
 
 /// The running nodes: three masters with a replica each.
 #[derive(Debug)]
@@ -19,8 +22,9 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     /// Starts them. What is acknowledged has to survive without a disk.
-    pub(crate) async fn start(recorder: Recorder) -> Self {
+    pub(crate) async fn start(recorder: Recorder, environments: Vec<Environment>) -> Self {
         let set = ClusterSet::start(ClusterOptions {
+            environments,
             node_timeout_ms: NODE_TIMEOUT_MS,
             persistence: Persistence::None,
             extra: vec!["--min-replicas-to-write".to_owned(), "1".to_owned()],

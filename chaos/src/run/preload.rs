@@ -16,9 +16,13 @@ pub(crate) struct Preload {
 impl Preload {
     /// Has `command` start with it.
     pub(crate) fn add_to(&self, command: &mut Command) {
-        command
-            .env("LD_PRELOAD", &self.library)
-            .env(self.variable, &self.place);
+        command.envs(self.environment());
+    }
+
+    /// What a process finds in its environment that starts with it.
+    pub(crate) fn environment(&self) -> Vec<(String, PathBuf)> {
+        let library = ("LD_PRELOAD".to_owned(), self.library.clone());
+        vec![library, (self.variable.to_owned(), self.place.clone())]
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Stage {
     pub(crate) dice: fastrand::Rng,
     pub(crate) store: StoreKind,
     pub(crate) lock_ms: u64,
+    /// How many partitions types were given, of those that were given more.
+    pub(crate) partitions: HashMap<String, u32>,
     /// The folder of the store's files, a small disk of its own when there is one.
     pub(crate) data: PathBuf,
     faults: u64,
@@ -63,7 +65,7 @@ impl Stage {
         if args.store != StoreKind::Sqlite {
             recorder.watch()?;
         }
-        let clock = Clock::build(folder, kinds)?;
+        let clock = Clock::build(folder, kinds, args.skew_ms)?;
         let data = folder.join("store");
         std::fs::create_dir_all(&data)?;
         if kinds.contains(&Kind::DiskFull) {
@@ -74,7 +76,7 @@ impl Stage {
             watched,
             nodes,
             url,
-        } = Backing::start(args.store, &data, clock.as_ref(), &recorder).await?;
+        } = Backing::start(args, &data, clock.as_ref(), &recorder).await?;
         let store = open_store(&url, options()).await?;
         let store = Arc::new(RecordedStore::new(store, recorder.clone()));
         let mut cast = Cast {
@@ -110,6 +112,7 @@ impl Stage {
             dice: fastrand::Rng::with_seed(args.seed),
             store: args.store,
             lock_ms: args.lock_ms,
+            partitions: HashMap::new(),
             data,
             faults: 0,
             _proxies: cast.proxies,
@@ -219,27 +222,33 @@ struct Backing {
 impl Backing {
     /// Starts the servers of a store that has any.
     async fn start(
-        store: StoreKind,
+        args: &Args,
         data: &Path,
         clock: Option<&Clock>,
         recorder: &Recorder,
     ) -> Result<Self> {
         let (mut server, mut watched, mut nodes) = (None, None, None);
-        let url = match store {
+        let environments = clock.map(|clock| clock.skewed(args.skew_ms)).transpose()?;
+        let environments = environments.unwrap_or_default();
+        let url = match args.store {
             StoreKind::Sqlite => format!("sqlite:{}", data.join("tasks.sqlite").display()),
             StoreKind::Redis | StoreKind::RedisEverysec => {
-                let is_always = store == StoreKind::Redis;
+                let is_always = args.store == StoreKind::Redis;
                 let sync = if is_always { "always" } else { "everysec" };
-                let preload = clock.map(|clock| clock.preload("redis")).transpose()?;
+                let preload = clock.map(|clock| clock.preload("redis", 0)).transpose()?;
                 let started = Server::start(data.to_owned(), sync, preload).await?;
                 let url = format!("redis://127.0.0.1:{}", started.port);
                 server = Some(started);
                 url
             }
             StoreKind::RedisSentinel => {
-                watched.insert(Watched::start(recorder.clone()).await).url()
+                let started = Watched::start(recorder.clone(), environments).await;
+                watched.insert(started).url()
             }
-            StoreKind::RedisCluster => nodes.insert(Nodes::start(recorder.clone()).await).url(),
+            StoreKind::RedisCluster => {
+                let started = Nodes::start(recorder.clone(), environments).await;
+                nodes.insert(started).url()
+            }
         };
         Ok(Self {
             server,
@@ -271,7 +280,7 @@ impl Cast<'_> {
             self.controls.insert(name.clone(), controls);
         }
         let preload = match (&self.clock, &duty) {
-            (Some(clock), Duty::Work) => Some(clock.preload(&name)?),
+            (Some(clock), Duty::Work) => Some(clock.preload(&name, 0)?),
             _ => None,
         };
         let part = Part {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use delayq_plugin::seconds;
-use delayq_tests::redis_server::{Persistence, RedisServer};
+use delayq_tests::redis_server::{Environment, Persistence, RedisServer};
 use delayq_tests::sentinel_set::{SentinelOptions, SentinelSet};
 
 use super::failure::{Result, failure};
@@ -27,8 +27,9 @@ pub(crate) struct Watched {
 
 impl Watched {
     /// Starts them. What is acknowledged has to survive without a disk.
-    pub(crate) async fn start(recorder: Recorder) -> Self {
+    pub(crate) async fn start(recorder: Recorder, environments: Vec<Environment>) -> Self {
         let set = SentinelSet::start(SentinelOptions {
+            environments,
             down_after_ms: DOWN_AFTER_MS,
             persistence: Persistence::None,
             doors: true,
