@@ -141,7 +141,7 @@ end
 -- Writes what is there already, before an answer that rests on an earlier call: replicas may not have that one yet,
 -- and since Redis 7.2 a wait for them is only for what its own connection has written.
 local function touch()
-  if call('EXISTS', META) == 0 then
+  if check_hash(META) == 0 then
     return
   end
   call('HSET', META, 'fence', call('HGET', META, 'fence') or 0)
