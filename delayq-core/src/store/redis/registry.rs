@@ -4,11 +4,12 @@
 //!
 //! 1. the registry says that a new generation is being opened;
 //! 2. every partition of the older generations is sealed, then the new ones are made, with the pause of the type;
-//! 3. the registry says that it is open.
+//! 3. the registry says that it is open, and forgets generations that are empty, as they stay so.
 //!
 //! Who reads a layout that is being opened does what is left of it first. A sealed partition tells whoever comes
 //! with an older layout, so nobody has to be told of a new one.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::RedisStore;
@@ -192,23 +193,31 @@ impl RedisStore {
     async fn finish_opening(&self, task_type: &TaskType, stored: Stored) -> Result<()> {
         let spread = Spread::new(&self.scope.keys, task_type, stored.layout);
         let sealed = together(spread.older().map(|part| self.seal(part, &stored.text))).await;
-        let mut kept = Kept::default();
+        let (mut kept, mut empty) = (Kept::default(), HashSet::new());
         for (part, sealed) in spread.older().zip(sealed) {
-            kept.take_over(sealed?, spread.is_second_newest(part));
+            let (own, is_empty) = sealed?;
+            kept.take_over(own, spread.is_second_newest(part));
+            if is_empty {
+                empty.insert(&*part.stem);
+            }
         }
         self.open_newest(&spread, kept).await?;
-        let opened = spread.layout.opened();
+        // Those of a new type, above all: nobody needs to ask them first.
+        let drained = spread.drained(|part| empty.contains(&*part.stem));
+        let opened = spread.layout.opened().without(&drained);
         self.change_layout(task_type, &stored.text, &opened).await
     }
 
-    async fn seal(&self, part: &Partition, layout: &str) -> Result<Kept> {
+    /// What the partition says of the type, and whether it is empty for ever.
+    async fn seal(&self, part: &Partition, layout: &str) -> Result<(Kept, bool)> {
         let command = part.script(Script::Seal, layout.len()).arg(layout);
         let mut fields = self.run(Lane::Main, part, command).await?;
         let mut number = || Ok(fields.text()?.parse().ok());
-        Ok(Kept {
+        let kept = Kept {
             pause_ms: number()?,
             max_pending: number()?,
-        })
+        };
+        Ok((kept, fields.flag()?))
     }
 
     /// Makes the newest partitions of a type that are not there.
