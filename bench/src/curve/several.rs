@@ -88,11 +88,12 @@ fn encrypted() -> Result<Servers, Failure> {
     std::fs::write(&certificate, own.cert.pem())?;
     std::fs::write(&key, own.signing_key.serialize_pem())?;
     let [certificate, key] = [certificate, key].map(|file| file.display().to_string());
-    // TLS on the port that the fixture asks is not understood there, so it listens at the next one.
+    // TLS on the port that the fixture asks is not understood there, so it listens at another one too: below those that
+    // the fixture takes, as systems give the ones above to outgoing connections.
     let server = RedisServer::start(Persistence::None, &[]);
     let port = server
         .port()
-        .checked_add(10_000)
+        .checked_sub(10_000)
         .ok_or("a port")?
         .to_string();
     let settings = [
