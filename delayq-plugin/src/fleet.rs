@@ -104,7 +104,13 @@ impl Fleet {
             shared.serve(&task_type)?;
         }
         shared.serve_listed().await?;
-        shared.declare().await?;
+        match shared.declare().await {
+            // The router tries again: meanwhile those settings hold that the store has.
+            Err(error) if error.is_transient() => {
+                warn!(%error, "the settings of a type cannot be put into the store yet");
+            }
+            declared => declared?,
+        }
         let thread = shared.start_thread(ROUTER_THREAD)?;
         thread.spawn(Router::new(Arc::clone(shared), wakeups).run());
         Ok(fleet)
@@ -273,13 +279,20 @@ impl Shared {
 
     /// Puts the settings that workers ask for into the store.
     async fn declare(&self) -> Result<()> {
+        let mut failed = None;
         for (task_type, settings) in self.undeclared() {
-            self.store.configure_type(&task_type, &settings).await?;
-            if let Some(member) = self.members().by_type.get_mut(&task_type) {
-                member.undeclared = None;
+            match self.store.configure_type(&task_type, &settings).await {
+                Ok(()) => {
+                    if let Some(member) = self.members().by_type.get_mut(&task_type) {
+                        member.undeclared = None;
+                    }
+                }
+                // One whose node is away keeps no other one from its settings.
+                Err(error) if error.is_transient() => failed = failed.or(Some(error)),
+                Err(error) => return Err(error),
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     fn undeclared(&self) -> Vec<(TaskType, TypeSettings)> {

@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use delayq_core::store::{RedisStore, Store, StoreOptions};
-use delayq_plugin::{Clock, DelayQueueJob, SystemClock, TaskSubmitService, seconds};
+use async_trait::async_trait;
+use delayq_core::store::{RedisStore, Store, StoreOptions, TypeStats};
+use delayq_plugin::{
+    Clock, DelayQueueJob, DelayQueuePlugin, SystemClock, TaskContext, TaskResult,
+    TaskSubmitService, TaskWorker, WorkerOptions, seconds,
+};
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
 use delayq_tests::redis_server::{Persistence, RedisServer};
+use delayq_tests::rig::until;
 
 use super::application::Application;
 
@@ -81,6 +86,17 @@ async fn an_instance_starts_while_a_node_is_away() {
     service.send(DelayQueueJob::raw(&there, "")).await.unwrap();
     let refused = service.send(DelayQueueJob::raw(&away, "")).await;
     assert!(refused.unwrap_err().is_transient());
+    // The bound is put into the store when its node is back.
+    let options = WorkerOptions {
+        max_pending: Some(1_000),
+        ..WorkerOptions::default()
+    };
+    let plugin = DelayQueuePlugin::builder()
+        .without_registered_workers()
+        .store(store.clone())
+        .worker(&away, options, Diligent)
+        .worker(&there, WorkerOptions::default(), Diligent);
+    let plugin = plugin.start().await.unwrap();
     let health = store.check().await.unwrap_err();
     let port = set.nodes[gone].port().to_string();
     assert!(health.to_string().contains(&port), "{health}");
@@ -88,6 +104,26 @@ async fn an_instance_starts_while_a_node_is_away() {
     set.whole().await;
     service.send(DelayQueueJob::raw(&away, "")).await.unwrap();
     store.check().await.unwrap();
+    let (away, there) = (away.parse().unwrap(), there.parse().unwrap());
+    until("both types have no task left", async || {
+        let counts = [store.stats(&away).await, store.stats(&there).await];
+        let is_over = |stats: &TypeStats| stats.scheduled + stats.running == 0;
+        let mut counts = counts.iter();
+        counts
+            .all(|stats| stats.as_ref().is_ok_and(is_over))
+            .then_some(())
+    })
+    .await;
+    plugin.shutdown(seconds(1)).await;
+}
+
+struct Diligent;
+
+#[async_trait]
+impl TaskWorker for Diligent {
+    async fn invoke(&self, _message: &str, _cx: &TaskContext) -> TaskResult {
+        Ok(())
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::client::{Client, Command, Node, Reply};
 use super::config::{RedisConfig, RedisServers};
 use super::keys::Keyspace;
+use super::together::together;
 use crate::error::{Error, Result};
 use crate::store::{Durability, StoreOptions};
 
@@ -142,8 +143,10 @@ impl Look {
 
 async fn look(client: &Client, keys: &Keyspace, terms: &Terms) -> Result<Look> {
     let (mut found, mut silent) = (None::<Found>, None);
-    for node in client.servers() {
-        match look_at(client, &node, keys, terms).await {
+    let looks = client.servers().into_iter();
+    let looks = looks.map(|node| look_at(client, node, keys, terms));
+    for one in together(looks).await {
+        match one {
             Ok(one) => {
                 found = Some(match found {
                     None => one,
@@ -159,10 +162,11 @@ async fn look(client: &Client, keys: &Keyspace, terms: &Terms) -> Result<Look> {
 
 async fn look_at(
     client: &Client,
-    node: &Arc<Node>,
+    node: Arc<Node>,
     keys: &Keyspace,
     terms: &Terms,
 ) -> Result<Found> {
+    let node = &node;
     let [hello, info, config, rights] = questions(keys, terms);
     let hello = client.ask(node, hello).await;
     if let Err(error) = &hello
