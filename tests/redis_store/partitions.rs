@@ -123,9 +123,24 @@ async fn a_generation_is_dropped_once_nothing_of_it_is_left() {
     // What a claim took is known for as long as its locks would last.
     keys.retain(|key| !key.contains(":claim:"));
     assert_eq!(keys, [super::key("meta")]);
-    // Of empty ones nobody has to be asked first.
     split(&store, 3).await;
+    assert_eq!(layout(&mut redis).await, "1 1:2 2:3");
+    claim(&store).await.unwrap();
+    claim(&store).await.unwrap();
     assert_eq!(layout(&mut redis).await, "1 2:3");
+}
+
+/// Also while the type is paused: a claim that is held back sees that nothing is left.
+#[tokio::test]
+async fn a_drained_generation_is_dropped_in_a_pause() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = forgetful(&server).await;
+    accept(&store, job("old")).await;
+    work_off(&store).await;
+    store.pause(&task_type(), None).await.unwrap();
+    split(&store, 2).await;
+    claim(&store).await.unwrap();
+    assert_eq!(layout(&mut raw(&server).await).await, "1 1:2");
 }
 
 #[tokio::test]

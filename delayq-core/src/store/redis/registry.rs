@@ -24,7 +24,7 @@ use super::spread::Spread;
 use super::together::together;
 use crate::error::{Error, Result};
 use crate::name::TaskType;
-use crate::store::MAX_PARTITIONS;
+use crate::store::{Durability, MAX_PARTITIONS};
 
 /// Types whose layouts are read in one step.
 const TYPES_AT_ONCE: usize = 1_000;
@@ -197,15 +197,25 @@ impl RedisStore {
         for (part, sealed) in spread.older().zip(sealed) {
             let (own, is_empty) = sealed?;
             kept.take_over(own, spread.is_second_newest(part));
-            if is_empty {
+            if is_empty && self.keeps_order() {
                 empty.insert(&*part.stem);
             }
         }
         self.open_newest(&spread, kept).await?;
-        // Those of a new type, above all: nobody needs to ask them first.
+        // Those of a type without tasks so far: nobody needs to ask them first. One that has given a fence still tells it.
         let drained = spread.drained(|part| empty.contains(&*part.stem));
         let opened = spread.layout.opened().without(&drained);
-        self.change_layout(task_type, &stored.text, &opened).await
+        self.change_layout(task_type, &stored.text, &opened).await?;
+        for part in spread.older().filter(|part| empty.contains(&*part.stem)) {
+            self.scope.visits.forget(part);
+        }
+        Ok(())
+    }
+
+    /// Whether a fail-over that keeps what the registry says keeps every seal before it, too.
+    fn keeps_order(&self) -> bool {
+        let is_replicated = self.scope.options.durability == Durability::Replicated;
+        is_replicated || !self.client.route().is_cluster()
     }
 
     /// What the partition says of the type, and whether it is empty for ever.

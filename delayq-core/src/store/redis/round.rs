@@ -47,6 +47,7 @@ impl RedisStore {
         task_type: &TaskType,
         request: &ClaimRequest,
     ) -> Result<Claimed> {
+        let mut unheard = 0;
         for _ in 0..MAX_LOOKS {
             let spread = self.scope.spread(task_type);
             let Found {
@@ -56,11 +57,14 @@ impl RedisStore {
                 Some(part) => self.claim_single(part, request).await?,
                 None => self.claim_round(task_type, &spread, request).await?,
             };
+            unheard += claimed.unheard;
+            claimed.unheard = unheard;
             if !is_outdated {
                 return Ok(claimed);
             }
             let looked = self.look_again(task_type, &spread).await;
-            if !claimed.tasks.is_empty() || !claimed.ended.is_empty() {
+            let has_taken = !claimed.tasks.is_empty() || !claimed.ended.is_empty();
+            if has_taken || (unheard > 0 && looked.is_err()) {
                 // What was taken is handed out, whatever else there is.
                 claimed.next_due = Some(claimed.now);
                 return Ok(claimed);
@@ -115,7 +119,10 @@ impl RedisStore {
                     }
                     Err(error) => {
                         unheard += u32::from(error.is_indeterminate());
-                        failed = failed.or(Some(error));
+                        // One that may have been applied says more than one that was not.
+                        let is_known =
+                            |known: &Error| known.is_indeterminate() || !error.is_indeterminate();
+                        failed = failed.filter(is_known).or(Some(error));
                     }
                 }
             }

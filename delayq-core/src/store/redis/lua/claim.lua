@@ -30,8 +30,15 @@ local now, _, past = clock()
 local guarded = math.min(now, caller_now)
 local meta = call('HMGET', META, 'pause', 'fence', 'split')
 local pause, high_water, split = tonumber(meta[1] or 0), tonumber(meta[2] or 0), meta[3] or ''
+
+-- A sealed partition that is empty stays so.
+local function split_told()
+  local is_empty = split == '-' and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
+  return is_empty and '--' or split
+end
+
 if pause > now then
-  return { now, past, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {}, {}, high_water, split }
+  return { now, past, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {}, {}, high_water, split_told() }
 end
 
 -- Nobody has heard of these locks: their tasks are due as they were, and no attempt has begun. One that was
@@ -100,9 +107,7 @@ local function next_call()
 end
 
 if #ids == 0 then
-  local is_empty = split == '-' and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
-  split = is_empty and '--' or split
-  return { now, past, guarded, next_call(), 0, {}, {}, {}, {}, {}, high_water, split }
+  return { now, past, guarded, next_call(), 0, {}, {}, {}, {}, {}, high_water, split_told() }
 end
 
 check_hash(LOCKS)

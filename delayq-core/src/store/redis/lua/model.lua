@@ -139,7 +139,8 @@ local function remember(ends, retention, most, now, began)
 end
 
 -- Writes what is there already, before an answer that rests on an earlier call: replicas may not have that one yet,
--- and since Redis 7.2 a wait for them is only for what its own connection has written.
+-- and since Redis 7.2 a wait for them is only for what its own connection has written. Where nothing is written down of
+-- the type, nothing is: a resume that has emptied it, repeated, is confirmed without them.
 local function touch()
   if check_hash(META) == 0 then
     return

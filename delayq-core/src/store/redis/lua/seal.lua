@@ -2,10 +2,11 @@
 -- Seals a partition: from now on it takes no id that it does not know, and drains.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 the layout that seals it: a registry that has lost its last changes is restored from it
--- Returns: end of the pause, ms, or "" · most scheduled tasks or "" · whether it knows no id: then it never will.
+-- Returns: end of the pause, ms, or "" · most scheduled tasks or "" · whether it has never had a task, as far as it
+--   knows: then it never will.
 local layout = ARGV[1]
 
 call('HSET', META, 'v', 1, 'split', '-', 'next', layout)
-local meta = call('HMGET', META, 'pause', 'max_pending')
-local is_empty = call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
+local meta = call('HMGET', META, 'pause', 'max_pending', 'fence')
+local is_empty = not meta[3] and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
 return { meta[1] or '', meta[2] or '', is_empty and 1 or 0 }
