@@ -19,7 +19,7 @@ pub(super) struct Excuses {
     /// When the store lost its last writes, by time.
     losses: Vec<u64>,
     clocks: Vec<Clock>,
-    /// How far some server's clock is ahead all the time. It explains no lock that is lost.
+    /// How far some server's clock is ahead all the time. It explains no lock that is lost, and none that lasts.
     skew_ms: i64,
     /// The same, merged, by time: most of what is looked at is in none of them.
     rollback_spans: Vec<(u64, u64)>,
@@ -57,6 +57,8 @@ pub(super) struct Off {
     pub(super) behind_ms: i64,
     /// How much of it the guard does not hold back from starting tasks.
     pub(super) early_ms: i64,
+    /// Whether somebody has set a clock: not if servers only differ all the time.
+    pub(super) is_set: bool,
 }
 
 impl Off {
@@ -221,12 +223,14 @@ impl Excuses {
             ahead_ms: self.skew_ms,
             behind_ms: 0,
             early_ms: self.skew_ms.min(duration_ms(CLOCK_GUARD)),
+            is_set: false,
         };
         if !touch(&self.clock_spans, from, to) {
             return off;
         }
         let clocks = self.clocks.iter();
         for clock in clocks.filter(|clock| clock.is_of(process) && clock.window.touches(from, to)) {
+            off.is_set = true;
             off.ahead_ms = off.ahead_ms.max(clock.ahead_ms);
             off.behind_ms = off.behind_ms.max(clock.ahead_ms.saturating_neg());
             let guard = match clock.process {
@@ -237,6 +241,11 @@ impl Excuses {
             off.early_ms = off.early_ms.max(clock.ahead_ms.min(guard));
         }
         off
+    }
+
+    /// How much shorter than given a lock may have been, as the server of whoever took over was ahead.
+    pub(super) fn skew_ns(&self) -> u64 {
+        self.skew_ms.unsigned_abs() * 1_000_000
     }
 
     /// How far ahead a clock was at most.

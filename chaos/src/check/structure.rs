@@ -55,7 +55,8 @@ pub(super) fn is_locked_for_long(view: &TaskView<'_>) -> bool {
     last.is_some_and(|lock| {
         let ahead = |row: &&Row| match row.step {
             Step::Claim { fence, .. } | Step::Extend { fence, .. } => {
-                fence == lock.fence && view.run.clock_off(row, row.to).ahead_ms > 0
+                let off = view.run.clock_off(row, row.to);
+                fence == lock.fence && off.is_set && off.ahead_ms > 0
             }
             _ => false,
         };

@@ -187,8 +187,9 @@ impl<'a> TaskView<'a> {
     pub(super) fn hidden_between(&self, earlier: Option<u64>, later: &LockView<'_>) -> u32 {
         let first = self.rows.first().map_or(later.row.from, |row| row.from);
         let span = (earlier.unwrap_or(first), later.row.to);
-        let is_clock_right = self.run.clock_off(later.row, NEVER).is_none();
-        let length_ns = if is_clock_right { later.length_ns } else { 0 };
+        let is_set = self.run.clock_off(later.row, NEVER).is_set;
+        let length_ns = later.length_ns.saturating_sub(self.run.excuses.skew_ns());
+        let length_ns = if is_set { 0 } else { length_ns };
         self.run.hidden.locks(self.task_type, span, length_ns)
     }
 

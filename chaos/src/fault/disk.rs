@@ -274,3 +274,12 @@ pub(crate) fn save(data: &Path) -> Result<()> {
     Command::new("cp").arg("-r").arg(data).arg(kept).status()?;
     Ok(())
 }
+
+/// Takes the small disk off `folder` again, with whatever is on it. Whoever still has a file of it open keeps that.
+pub(crate) fn unmount(folder: &Path) -> Result<()> {
+    let unmounted = Command::new("umount").arg("--lazy").arg(folder).status()?;
+    if unmounted.success() {
+        return Ok(());
+    }
+    failure("the small disk cannot be taken off again")
+}

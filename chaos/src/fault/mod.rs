@@ -13,7 +13,7 @@ mod server;
 mod watched;
 
 pub(crate) use clock::Clock;
-pub(crate) use disk::{UNSHARED, can_mount, mount, save, unshare};
+pub(crate) use disk::{UNSHARED, can_mount, mount, save, unmount, unshare};
 pub use kind::Kind;
 
 use crate::run::{Result, Stage};

@@ -49,7 +49,7 @@ pub(super) async fn replace(kind: Kind, stage: &mut Stage) -> Result<bool> {
 /// Moves a slot that has keys, with the tasks in it, to another master. That this one serves it shows that it happened.
 pub(super) async fn move_slot(stage: &mut Stage) -> Result<bool> {
     stage.nodes()?.set.whole().await;
-    let slot = slot_in_use(stage).await?;
+    let slot = slot_in_use(stage, None).await?;
     let set = &stage.nodes()?.set;
     let (from, mut others) = (set.node_of(slot).await, set.masters().await);
     others.retain(|master| *master != from);
@@ -81,7 +81,7 @@ pub(super) async fn add(stage: &mut Stage) -> Result<bool> {
     set.whole().await;
     let mut serves = 0;
     for _ in 0..SLOTS_OF_NEW {
-        let slot = slot_in_use(stage).await?;
+        let slot = slot_in_use(stage, Some(master)).await?;
         let set = &stage.nodes()?.set;
         set.move_slots(slot..=slot, master).await;
         serves += usize::from(set.node_of(slot).await == master);
@@ -114,9 +114,10 @@ pub(super) async fn raise_partitions(stage: &mut Stage) -> Result<bool> {
     Ok(true)
 }
 
-/// The slot of some key of some master that has any: types with many tasks have the most.
-async fn slot_in_use(stage: &mut Stage) -> Result<u16> {
+/// The slot of some key of some master that has any, but not of `except`: types with many tasks have the most.
+async fn slot_in_use(stage: &mut Stage, except: Option<usize>) -> Result<u16> {
     let mut masters = stage.nodes()?.set.masters().await;
+    masters.retain(|master| Some(*master) != except);
     stage.dice.shuffle(&mut masters);
     let set = &stage.nodes()?.set;
     for node in masters {

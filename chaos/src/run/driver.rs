@@ -17,7 +17,7 @@ use super::watched::DOWN_AFTER_MS;
 use super::{Args, StoreKind};
 use crate::check::Outcome;
 use crate::event::{Plan, What};
-use crate::fault::{self, Kind, UNSHARED, save, unshare};
+use crate::fault::{self, Kind, UNSHARED, save, unmount, unshare};
 
 /// What every promise adds to the time of a lock.
 const GRACE_MS: u64 = 1_000;
@@ -88,6 +88,9 @@ fn kinds(args: &Args) -> Result<Vec<Kind>> {
     if let Some(odd) = args.faults.iter().find(|kind| !all.contains(kind)) {
         return failure(format!("{} cannot be done on {:?}", odd.name(), args.store));
     }
+    if args.skew_ms > 0 && !args.store.is_replicated() {
+        return failure("--skew-ms is for a store of several servers");
+    }
     let mut kinds = if args.faults.is_empty() {
         all
     } else {
@@ -150,6 +153,7 @@ async fn play(
     let own = attack(application, (args, kinds), folder, &mut stage).await;
     if kinds.contains(&Kind::DiskFull) {
         save(&stage.data)?;
+        unmount(&stage.data)?;
     }
     own
 }

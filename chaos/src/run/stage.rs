@@ -77,6 +77,7 @@ impl Stage {
             nodes,
             url,
         } = Backing::start(args, &data, clock.as_ref(), &recorder).await?;
+        check_skew(args.skew_ms, watched.as_ref(), nodes.as_ref()).await?;
         let store = open_store(&url, options()).await?;
         let store = Arc::new(RecordedStore::new(store, recorder.clone()));
         let mut cast = Cast {
@@ -209,6 +210,27 @@ impl Stage {
     pub(crate) fn processes(&mut self) -> impl Iterator<Item = &mut Process> {
         self.workers.iter_mut().chain(self.submitters.iter_mut())
     }
+}
+
+/// Whether the clocks of the first two servers differ as they should.
+async fn check_skew(skew_ms: u64, watched: Option<&Watched>, nodes: Option<&Nodes>) -> Result<()> {
+    if skew_ms == 0 {
+        return Ok(());
+    }
+    let mut times = Vec::new();
+    for server in 0..2 {
+        let (seconds, micros): (i64, i64) = match (watched, nodes) {
+            (Some(watched), _) => watched.set.ask(server, &["TIME"]).await?,
+            (_, Some(nodes)) => nodes.set.ask(server, &["TIME"]).await?,
+            _ => return failure("there is one clock"),
+        };
+        times.push(seconds * 1_000 + micros / 1_000);
+    }
+    let ahead_ms = times.last().unwrap_or(&0) - times.first().unwrap_or(&0);
+    if ahead_ms.unsigned_abs() < skew_ms / 2 {
+        return failure("the clocks of the servers do not differ");
+    }
+    Ok(())
 }
 
 /// What keeps the tasks.

@@ -1,10 +1,12 @@
 //! Another server takes the place of the master: nothing that was acknowledged is lost by it, and it does not take
 //! long.
 
+use delayq_core::TaskState;
+
 use super::planted;
 use super::scene::{LOCK, Scene};
 use crate::check::{Outcome, Promise};
-use crate::event::{End, SettleAnswer};
+use crate::event::{End, Explains, SettleAnswer, Target, What};
 
 #[test]
 fn what_was_accepted_just_before_the_master_died_is_there_after_it() {
@@ -87,6 +89,40 @@ fn an_attempt_that_nobody_saw_is_one_of_a_partition_that_was_not_heard() {
             scene.done(1_210 + LOCK, "w1", "a", 2);
         },
     );
+}
+
+/// Clocks that differ make no lock last for long.
+#[test]
+fn servers_whose_clocks_differ_explain_no_task_that_is_left() {
+    planted(Promise::ComesBack, "tasks are left", |scene, bug| {
+        scene.plan.skew_ms = 500;
+        scene.submit(10, "a", 0);
+        scene.works(11, "w1", "a", (2, 1));
+        scene.kill(12, "w1");
+        if bug {
+            scene.stored("a", TaskState::Running, (11 + LOCK, 1));
+            scene.at(1_100, "driver", What::Drained { left: 1 });
+        } else {
+            scene.works(50 + LOCK, "w2", "a", (3, 2));
+            scene.done(60 + LOCK, "w2", "a", 3);
+        }
+    });
+}
+
+/// A lock that nobody knows of may have been shorter by as much as the clocks differ, and no more.
+#[test]
+fn servers_whose_clocks_differ_explain_a_shorter_lock_but_no_short_one() {
+    let rule = "attempts counted wrong";
+    planted(Promise::ExplainedRepeats, rule, |scene, bug| {
+        scene.plan.skew_ms = 500;
+        scene.submit(10, "a", 0);
+        let target = Target::Process("w1".to_owned());
+        scene.fault((5, 20), "cut", &target, Explains::LostLock);
+        scene.claim_lost(11, "w1");
+        let at = LOCK - if bug { 501 } else { 480 };
+        scene.works(at, "w2", "a", (3, 2));
+        scene.done(at + 5, "w2", "a", 3);
+    });
 }
 
 #[test]
