@@ -212,9 +212,9 @@ async fn bury(rig: &Rig, count: usize) {
 }
 
 pub async fn hundreds_of_dead_tasks_are_requeued_at_one_interval(rig: &Rig) {
-    bury(rig, 300).await;
+    bury(rig, 600).await;
     let requeued = requeue(rig, DeadFilter::all(), minutes(1)).await;
-    assert_eq!(requeued.len(), 300);
+    assert_eq!(requeued.len(), 600);
     let base = rig.info(requeued[0].as_str()).await.at;
     let mut last = base;
     for id in &requeued[1..] {
@@ -222,14 +222,14 @@ pub async fn hundreds_of_dead_tasks_are_requeued_at_one_interval(rig: &Rig) {
         assert!(due_at > last && due_at <= last.plus(minutes(1) + minutes(1)));
         last = due_at;
     }
-    assert!(last >= base.plus(minutes(299)));
+    assert!(last >= base.plus(minutes(599)));
     let stats = rig.store().stats(&usual_type()).await.unwrap();
-    assert_eq!((stats.dead, stats.scheduled), (0, 300));
+    assert_eq!((stats.dead, stats.scheduled), (0, 600));
 }
 
 pub async fn hundreds_of_dead_tasks_are_discarded(rig: &Rig) {
-    bury(rig, 300).await;
-    assert_eq!(discard(rig, first(290)).await.len(), 290);
+    bury(rig, 600).await;
+    assert_eq!(discard(rig, first(590)).await.len(), 590);
     assert_eq!(discard(rig, DeadFilter::all()).await.len(), 10);
     assert_eq!(rig.store().stats(&usual_type()).await.unwrap().dead, 0);
 }

@@ -263,6 +263,7 @@ pub async fn a_task_that_is_ended_unstarted_is_no_start(rig: &Rig) {
         started.extend(claim_with(rig, fleet).await.tasks);
     }
     assert_eq!(started.len(), 1);
+    assert_eq!(rig.state("0").await, Some(TaskState::Expired));
 }
 
 pub async fn another_rate_is_kept_from_its_first_claim_on(rig: &Rig) {

@@ -424,6 +424,7 @@ sentences! {
     ]
     wakeup: [
         freeing_a_place_that_a_claim_had_missed_wakes,
+        freeing_a_place_wakes_for_a_task_that_came_later,
     ]
 }
 

@@ -29,13 +29,23 @@ async fn is_woken(wakeups: &mut Wakeups) -> bool {
 }
 
 /// Repeats `edge`, which must wake each time, until a wake-up is heard.
-async fn wakes(rig: &Rig, mut edge: impl AsyncFnMut(u64)) {
+async fn wakes(rig: &Rig, edge: impl AsyncFnMut(u64)) {
+    wakes_after(rig, async |n| n, edge).await;
+}
+
+/// Repeats `prepare` and `edge`, until a wake-up of the latter is heard.
+async fn wakes_after<T>(
+    rig: &Rig,
+    mut prepare: impl AsyncFnMut(u64) -> T,
+    mut edge: impl AsyncFnMut(T),
+) {
     let mut wakeups = rig.store().wakeups();
-    // Those of the preparation may still be on their way.
-    while is_woken(&mut wakeups).await {}
     let heard = async {
         for n in 0..TRIES {
-            edge(n).await;
+            let prepared = prepare(n).await;
+            // Those of the preparation may still be on their way.
+            while is_woken(&mut wakeups).await {}
+            edge(prepared).await;
             if is_woken(&mut wakeups).await {
                 return true;
             }
@@ -89,40 +99,74 @@ pub async fn requeueing_wakes(rig: &Rig) {
 
 pub async fn resuming_wakes(rig: &Rig) {
     rig.accept(job("1")).await;
-    wakes(rig, async |_| {
-        rig.store().pause(&usual_type(), None).await.unwrap();
-        rig.store().resume(&usual_type()).await.unwrap();
-    })
+    wakes_after(
+        rig,
+        async |_| rig.store().pause(&usual_type(), None).await.unwrap(),
+        async |()| rig.store().resume(&usual_type()).await.unwrap(),
+    )
     .await;
 }
 
 pub async fn shortening_a_pause_wakes(rig: &Rig) {
     rig.accept(job("1")).await;
-    let now = rig.now().await;
-    wakes(rig, async |_| {
-        rig.store().pause(&usual_type(), None).await.unwrap();
-        rig.store()
-            .pause(&usual_type(), Some(now.plus(LONG)))
-            .await
-            .unwrap();
-    })
+    let sooner = rig.now().await.plus(LONG);
+    wakes_after(
+        rig,
+        async |_| rig.store().pause(&usual_type(), None).await.unwrap(),
+        async |()| {
+            let task_type = usual_type();
+            let pause = rig.store().pause(&task_type, Some(sooner));
+            pause.await.unwrap();
+        },
+    )
     .await;
 }
 
-pub async fn freeing_a_place_that_a_claim_had_missed_wakes(rig: &Rig) {
-    let request = ClaimRequest {
+async fn one_at_a_time(rig: &Rig) -> ClaimRequest {
+    ClaimRequest {
         fleet: FleetLimits {
             concurrency: Some(1),
             rate: None,
         },
         ..rig.request().await
-    };
+    }
+}
+
+pub async fn freeing_a_place_that_a_claim_had_missed_wakes(rig: &Rig) {
+    let request = one_at_a_time(rig).await;
     for n in 0..=TRIES {
         rig.accept(job(&format!("{n:03}"))).await;
     }
-    wakes(rig, async |_| {
-        let claimed = rig.claim_as(&request).await;
-        rig.settled(&claimed.tasks[0].lock, AttemptEnd::Done).await;
-    })
+    wakes_after(
+        rig,
+        async |_| rig.claim_as(&request).await,
+        async |claimed| {
+            rig.settled(&claimed.tasks[0].lock, AttemptEnd::Done).await;
+        },
+    )
+    .await;
+}
+
+/// The claim that took the last place had left nothing behind.
+pub async fn freeing_a_place_wakes_for_a_task_that_came_later(rig: &Rig) {
+    let request = one_at_a_time(rig).await;
+    wakes_after(
+        rig,
+        async |n| {
+            if let Some(before) = n.checked_sub(1) {
+                rig.cancel(&format!("{before}-second")).await;
+            }
+            rig.accept(job(&format!("{n}-first"))).await;
+            let claimed = rig.claim_as(&request).await;
+            assert_eq!(claimed.tasks.len(), 1);
+            rig.accept(job(&format!("{n}-second"))).await;
+            let none = rig.claim_as(&request).await;
+            assert!(none.tasks.is_empty());
+            claimed
+        },
+        async |claimed| {
+            rig.settled(&claimed.tasks[0].lock, AttemptEnd::Done).await;
+        },
+    )
     .await;
 }
