@@ -94,7 +94,7 @@ impl SqliteStore {
 }
 
 /// The steps that a batch is split into: by number of tasks, and by their size.
-fn steps(tasks: Vec<NewTask>) -> Vec<Vec<NewTask>> {
+pub(super) fn steps(tasks: Vec<NewTask>) -> Vec<Vec<NewTask>> {
     let mut steps: Vec<Vec<NewTask>> = Vec::new();
     let mut bytes = 0;
     for task in tasks {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::fleet::Rate;
 use crate::state::TaskState;
 use crate::store::CancelOutcome;
 use crate::time::seconds;
@@ -66,6 +67,36 @@ async fn idle_claims_write_nothing_and_wait_for_no_lock() {
     let lock = place.lock();
     for _ in 0..10 {
         assert_eq!(claim(&store).await.unwrap().tasks, []);
+    }
+    assert_eq!(store.engine.commits(), before);
+    release(&lock);
+}
+
+/// A claim for no task, and one whose rate has no start left, find nothing to do in spite of a due task.
+#[tokio::test]
+async fn claims_that_may_start_nothing_write_nothing() {
+    let place = Place::new();
+    let store = place.open().await;
+    accept(&store, "1").await;
+    accept(&store, "2").await;
+    let paced = ClaimRequest {
+        fleet: FleetLimits {
+            concurrency: None,
+            rate: Some(Rate::per_hour(1)),
+        },
+        ..request()
+    };
+    let started = store.claim(&usual_type(), &paced).await.unwrap();
+    assert_eq!(ids(&started), ["1"]);
+    let none = ClaimRequest {
+        limit: 0,
+        ..request()
+    };
+    let before = store.engine.commits();
+    let lock = place.lock();
+    for request in [&paced, &none] {
+        let claimed = store.claim(&usual_type(), request).await.unwrap();
+        assert_eq!(claimed.tasks, []);
     }
     assert_eq!(store.engine.commits(), before);
     release(&lock);
@@ -200,23 +231,16 @@ async fn a_closed_store_answers_what_is_in_line_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn ended_tasks_are_forgotten_while_nothing_happens() {
+async fn a_store_that_is_dropped_leaves_one_tidy_file() {
     let place = Place::new();
-    let options = StoreOptions {
-        retention: Duration::from_millis(1),
-        ..StoreOptions::default()
-    };
-    let store = place.try_open(options).await.unwrap();
+    let store = place.open().await;
     accept(&store, "1").await;
-    let claimed = claim(&store).await.unwrap();
-    store.settle(&usual_type(), done(&claimed)).await.unwrap();
-    let rows = place.connect();
-    let rows = || rows.query_row("SELECT count(*) FROM tasks", [], |row| row.get::<_, i64>(0));
-    let forgotten = async {
-        while rows().unwrap() > 0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(place.beside("-wal").exists());
+    drop(store);
+    let tidy = async {
+        while place.beside("-wal").exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(seconds(30), forgotten).await.unwrap();
-    is_sound(&store).await;
+    tokio::time::timeout(seconds(30), tidy).await.unwrap();
 }

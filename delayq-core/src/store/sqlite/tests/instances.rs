@@ -66,6 +66,19 @@ async fn a_commit_of_another_store_wakes() {
     assert_eq!(woken, Some(Wakeup::All));
 }
 
+/// Else every handler would look every 100 ms, though nobody else uses the file.
+#[tokio::test]
+async fn a_store_alone_wakes_nobody() {
+    let place = Place::new();
+    let store = place.open().await;
+    accept(&store, "1").await;
+    store.check().await.unwrap();
+    let mut wakeups = store.wakeups();
+    let rounds = Duration::from_millis(500);
+    let woken = tokio::time::timeout(rounds, wakeups.next()).await;
+    assert!(woken.is_err(), "{woken:?}");
+}
+
 #[tokio::test]
 async fn fences_grow_across_stores_though_the_clock_is_set_back() {
     let place = Place::new();

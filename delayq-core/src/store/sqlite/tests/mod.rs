@@ -7,7 +7,10 @@ mod disks;
 mod failures;
 mod group;
 mod instances;
+mod retain;
+mod sizes;
 mod versions;
+mod wakeups;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -106,8 +109,12 @@ fn task(id: &str) -> NewTask {
 }
 
 fn large_task(id: &str, bytes: usize) -> NewTask {
+    let limits = Limits {
+        max_message_bytes: usize::MAX,
+        ..Limits::default()
+    };
     let job = DelayQueueJob::raw("order.cancel", vec![b'm'; bytes]).id(id);
-    job.into_task(&Limits::default(), Timestamp::ZERO).unwrap()
+    job.into_task(&limits, Timestamp::ZERO).unwrap()
 }
 
 async fn submit(store: &Arc<SqliteStore>, task: NewTask) -> Result<SubmitOutcome> {
@@ -126,15 +133,18 @@ async fn find(store: &Arc<SqliteStore>, task: &str) -> Option<TaskInfo> {
     store.find(&usual_type(), &id(task)).await.unwrap()
 }
 
-async fn claim(store: &Arc<SqliteStore>) -> Result<Claimed> {
-    let request = ClaimRequest {
+fn request() -> ClaimRequest {
+    ClaimRequest {
         limit: 10,
         lock_for: Duration::from_mins(1),
         caller_now: SystemClock.now(),
         max_lock_expiries: 3,
         fleet: FleetLimits::NONE,
-    };
-    store.claim(&usual_type(), &request).await
+    }
+}
+
+async fn claim(store: &Arc<SqliteStore>) -> Result<Claimed> {
+    store.claim(&usual_type(), &request()).await
 }
 
 fn ids(claimed: &Claimed) -> Vec<&str> {
