@@ -115,3 +115,58 @@ fn corrupt(store: String, said: &str) -> Error {
         detail: format!("{said}: {advice}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    fn fault(code: std::ffi::c_int) -> Fault {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()
+    }
+
+    fn kind(error: &Error) -> &'static str {
+        match error {
+            Error::Full { .. } => "full",
+            Error::ReadOnly { .. } => "read-only",
+            Error::Unavailable { .. } => "unavailable",
+            Error::Corrupt { .. } => "corrupt",
+            Error::Indeterminate { .. } => "indeterminate",
+            _ => "another",
+        }
+    }
+
+    #[test]
+    fn what_sqlite_says_is_told_with_what_to_do() {
+        for (code, told, advice) in [
+            (ffi::SQLITE_FULL, "full", "free space on the disk"),
+            (ffi::SQLITE_READONLY, "read-only", "able to write the file"),
+            (ffi::SQLITE_PERM, "read-only", "able to write the file"),
+            (ffi::SQLITE_BUSY, "unavailable", "another process"),
+            (ffi::SQLITE_LOCKED, "unavailable", "another process"),
+            (ffi::SQLITE_NOTADB, "corrupt", "restore the file"),
+            (ffi::SQLITE_CORRUPT, "corrupt", "restore a backup"),
+            (ffi::SQLITE_CONSTRAINT, "corrupt", "restore a backup"),
+            (ffi::SQLITE_MISMATCH, "corrupt", "restore a backup"),
+            (ffi::SQLITE_IOERR_FSYNC, "unavailable", "(SQLite code 1034)"),
+            (ffi::SQLITE_NOMEM, "unavailable", "memory"),
+        ] {
+            let error = fault(code).into_error("here");
+            assert_eq!(kind(&error), told, "{error}");
+            assert!(error.to_string().contains(advice), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_commit_is_undecided_only_when_the_disk_fails() {
+        for (code, told) in [
+            (ffi::SQLITE_IOERR_FSYNC, "indeterminate"),
+            (ffi::SQLITE_BUSY, "unavailable"),
+            (ffi::SQLITE_FULL, "full"),
+        ] {
+            let error = fault(code).into_commit_error("here");
+            assert_eq!(kind(&error), told, "{error}");
+        }
+    }
+}

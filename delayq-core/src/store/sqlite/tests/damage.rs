@@ -102,6 +102,15 @@ async fn an_impossible_time_becomes_now() {
     assert_eq!(state(&store, "2").await, Some(TaskState::Scheduled));
 }
 
+/// The checksum cannot tell: it has -1 for none.
+#[tokio::test]
+async fn an_expiry_before_1970_is_found() {
+    let damage = "UPDATE tasks SET expires_at = -1 WHERE id = '2'";
+    let problem = ("2", "corrupt: the expiry is before 1970");
+    let (_place, store) = is_mended(damage, problem).await;
+    assert_eq!(state(&store, "2").await, Some(TaskState::Dead));
+}
+
 #[tokio::test]
 async fn a_wrong_count_is_found() {
     let damage = "UPDATE types SET dead = 7";
@@ -177,4 +186,21 @@ async fn a_lost_place_and_a_damaged_record_at_once_are_mended() {
     assert_eq!(audit(&store, true).await, found);
     assert_eq!(audit(&store, false).await, []);
     assert_eq!(state(&store, "2").await, Some(TaskState::Dead));
+}
+
+/// Only a file that SQLite calls damaged has its indexes made again, which takes a second per million tasks.
+#[tokio::test]
+async fn a_call_that_fails_leaves_the_file_alone() {
+    let (place, store) = sound_file().await;
+    let other = place.connect();
+    let damage = "UPDATE tasks SET state = 9 WHERE id = '2'";
+    other.execute_batch(damage).unwrap();
+    let version = || -> i64 {
+        let sql = "PRAGMA data_version";
+        other.query_row(sql, [], |row| row.get(0)).unwrap()
+    };
+    let before = version();
+    let error = store.cancel(&usual_type(), &id("2")).await.unwrap_err();
+    assert!(matches!(&error, Error::Corrupt { .. }), "{error}");
+    assert_eq!(version(), before);
 }

@@ -168,6 +168,7 @@ async fn a_path_that_names_no_file_is_refused() {
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
     let error = open(file.join("below").to_str().unwrap()).await;
+    assert!(matches!(&error, Error::Misconfigured { .. }), "{error}");
     assert!(error.to_string().contains("cannot be made"), "{error}");
 }
 
@@ -333,4 +334,27 @@ async fn a_class_that_cannot_be_kept_is_refused_with_what_to_change() {
         assert_eq!(level, Ok(if kept == Durability::Disk { 2 } else { 1 }));
         store.close().await;
     }
+}
+
+/// A defect of this crate must not look like a store that is slow.
+#[tokio::test]
+async fn after_a_panic_of_the_writer_nobody_waits_for_it() {
+    let place = Place::new();
+    let store = place.open().await;
+    let panics = |_: &mut Tx<'_>| -> super::super::error::Outcome<()> { panic!("planted") };
+    let error = store.engine.write(Lane::Edges, Size::ONE, panics).await;
+    let error = error.unwrap_err();
+    assert!(matches!(&error, Error::Indeterminate { .. }), "{error}");
+    let closed = Err(Error::Closed("the store"));
+    assert_eq!(submit(&store, task("1")).await, closed);
+}
+
+#[test]
+fn a_file_in_another_journal_mode_is_told_with_what_to_do() {
+    let place = Place::new();
+    let settings = super::super::schema::check_settings(&place.connect(), "here");
+    let error = settings.unwrap_err().into_error("here");
+    assert!(matches!(&error, Error::Misconfigured { .. }), "{error}");
+    let told = error.to_string();
+    assert!(told.contains("PRAGMA journal_mode = WAL"), "{told}");
 }
