@@ -451,7 +451,8 @@ mod tests {
         assert_eq!(set.ask::<String>(new, &["GET", "a"]).await.unwrap(), "1");
         let began = Instant::now();
         set.servers[0].restart();
-        assert_ne!(set.in_sync().await, 0, "{}", set.sentinel_logs());
+        // On a busy machine the sentinels may have replaced the new master, too.
+        set.in_sync().await;
         println!("in sync again after {:?}", began.elapsed());
     }
 
@@ -471,7 +472,8 @@ mod tests {
         assert_eq!(value, None);
         set.heal();
         let began = Instant::now();
-        assert_ne!(set.in_sync().await, 0, "{}", set.sentinel_logs());
+        // On a busy machine the sentinels may have replaced the new master, too.
+        set.in_sync().await;
         println!("in sync again after {:?}", began.elapsed());
         let value: Option<String> = set.ask(0, &["GET", "a"]).await.unwrap();
         assert_eq!(value, None);
@@ -488,7 +490,8 @@ mod tests {
         set.servers[0].resume();
         set.restart_sentinel(0).await;
         let began = Instant::now();
-        assert_ne!(set.in_sync().await, 0, "{}", set.sentinel_logs());
+        // On a busy machine the sentinels may have replaced the new master, too.
+        set.in_sync().await;
         println!("in sync again after {:?}", began.elapsed());
     }
 }
