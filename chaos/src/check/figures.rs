@@ -37,6 +37,8 @@ pub struct Figures {
     pub lateness_in_faults: Span,
     /// Tasks that are in neither: a clock that was wrong said when they were due.
     pub due_by_wrong_clock: u64,
+    /// First attempts that were seen of tasks that had had others: their locks had expired unheard of.
+    pub unseen_expiries: u64,
     /// Due to start, of tasks sent to idle types while nothing was wrong: how soon a handler is woken.
     pub lateness_idle: Span,
     /// How often each kind of fault fired.
@@ -256,7 +258,9 @@ impl Figures {
                     .insert(view.task_type.to_owned(), vec![began]);
             }
         }
-        if is_takeover || lock.attempt > 1 && before.is_none() {
+        let is_unseen = lock.attempt > 1 && before.is_none();
+        self.unseen_expiries += u64::from(is_unseen);
+        if is_takeover || is_unseen {
             return;
         }
         if is_quiet && before.is_none() && is_for_idle(view) {
