@@ -11,8 +11,12 @@ use delayq_core::{
     Clock, DelayQueueJob, Error, FleetLimits, Limits, NewTask, Result, Store, SystemClock, TaskId,
     TaskState, TaskType,
 };
+use delayq_tests::question::until_ok;
 use delayq_tests::redis_server::Persistence;
+use delayq_tests::rig::until;
 use delayq_tests::sentinel_set::{SentinelOptions, SentinelSet};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 
 fn task_type() -> TaskType {
     TaskType::new("job").unwrap()
@@ -34,10 +38,14 @@ async fn submit(store: &RedisStore, id: &str) -> Result<SubmitOutcome> {
 
 /// A master and a replica that no sentinel takes for dead, so that the replica can be stopped.
 async fn start() -> SentinelSet {
+    start_with(1, 60_000).await
+}
+
+async fn start_with(replicas: usize, down_after_ms: u64) -> SentinelSet {
     SentinelSet::start(SentinelOptions {
-        servers: 2,
+        servers: 1 + replicas,
         sentinels: 1,
-        down_after_ms: 60_000,
+        down_after_ms,
         persistence: Persistence::None,
         extra: vec!["--min-replicas-to-write".to_owned(), "1".to_owned()],
         ..SentinelOptions::default()
@@ -47,12 +55,16 @@ async fn start() -> SentinelSet {
 
 /// A store with connections of its own, which know nothing of what others wrote.
 async fn open(set: &SentinelSet) -> Arc<RedisStore> {
+    open_at(&set.url()).await
+}
+
+async fn open_at(url: &str) -> Arc<RedisStore> {
     let options = StoreOptions {
         durability: Durability::Replicated,
         call_timeout: Duration::from_secs(2),
         ..StoreOptions::default()
     };
-    RedisStore::connect(&set.url(), options).await.unwrap()
+    RedisStore::connect(url, options).await.unwrap()
 }
 
 fn unconfirmed<T: std::fmt::Debug>(answer: Result<T>) {
@@ -168,4 +180,62 @@ async fn tasks_of_a_claim_that_was_not_confirmed_are_claimed_again_unharmed() {
     let claimed = store.claim(&task_type(), &request).await.unwrap();
     assert_eq!(claimed.tasks.len(), 1);
     assert_eq!(claimed.tasks[0].attempt, 1);
+}
+
+/// How many replicas the next write waits for.
+async fn waits_for(set: &SentinelSet, store: &RedisStore) -> u32 {
+    let server = TcpStream::connect(("127.0.0.1", set.server_port(0)));
+    let mut server = BufReader::new(server.await.unwrap());
+    server.write_all(b"MONITOR\r\n").await.unwrap();
+    let mut lines = server.lines();
+    assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("+OK"));
+    // Whether it is confirmed is not asked here.
+    let _ = submit(store, "again").await;
+    loop {
+        let line = lines.next_line().await.unwrap().unwrap();
+        if let Some((_, wait)) = line.split_once("\"WAIT\" \"") {
+            return wait.split('"').next().unwrap().parse().unwrap();
+        }
+    }
+}
+
+async fn until_it_waits_for(replicas: u32, set: &SentinelSet, store: &RedisStore) {
+    until(&format!("a wait for {replicas} replicas"), || async {
+        (waits_for(set, store).await == replicas).then_some(())
+    })
+    .await;
+}
+
+async fn until_accepted(store: &RedisStore, id: &str) {
+    let submitted = || async { submit(store, id).await.map_err(|error| error.to_string()) };
+    until_ok("a task", submitted).await;
+}
+
+/// The sentinels may make any of them the master, but for one that is gone, or silent for long, until it is back.
+#[tokio::test]
+async fn every_replica_that_may_become_the_master_confirms() {
+    let mut set = start_with(2, 1_000).await;
+    assert_eq!(set.in_sync().await, 0);
+    let store = open(&set).await;
+    until_it_waits_for(2, &set, &store).await;
+    set.servers[1].kill();
+    until_accepted(&store, "killed").await;
+    until_it_waits_for(1, &set, &store).await;
+    set.servers[1].restart();
+    until_it_waits_for(2, &set, &store).await;
+    set.servers[1].stop();
+    until_it_waits_for(1, &set, &store).await;
+    until_accepted(&store, "stopped").await;
+    set.servers[1].resume();
+    until_it_waits_for(2, &set, &store).await;
+}
+
+#[tokio::test]
+async fn a_number_that_is_given_is_that_number() {
+    let mut set = start_with(2, 60_000).await;
+    assert_eq!(set.in_sync().await, 0);
+    let store = open_at(&format!("{}?replicas=1", set.url())).await;
+    assert_eq!(waits_for(&set, &store).await, 1);
+    set.servers[1].stop();
+    submit(&store, "stopped").await.unwrap();
 }

@@ -14,32 +14,22 @@ use delayq_tests::sentinel_set::{MASTER, SentinelOptions, SentinelSet};
 use super::application::Application;
 
 const DOWN_AFTER: Duration = seconds(1);
-/// How long after its return a killed master may go on alone, and then take to copy everything.
-const RETURN: Duration = seconds(6);
-
 /// Three servers and three sentinels. What is acknowledged survives without a disk.
 async fn start(doors: bool) -> SentinelSet {
-    start_with(doors, 1).await
-}
-
-/// The same, for those that have so many replicas confirm each write.
-async fn start_with(doors: bool, replicas: u32) -> SentinelSet {
     SentinelSet::start(SentinelOptions {
         persistence: Persistence::None,
         doors,
-        extra: vec!["--min-replicas-to-write".to_owned(), replicas.to_string()],
+        extra: vec!["--min-replicas-to-write".to_owned(), "1".to_owned()],
         ..SentinelOptions::default()
     })
     .await
 }
 
-/// Both replicas confirm each write: whichever the sentinels make the master has everything. They go by what they heard of
-/// the replicas up to seconds before, so that with one confirmation it may be the one that lacks the last writes.
+/// Both replicas confirm each write while both are there: the sentinels may make either of them the master.
 #[tokio::test]
 async fn a_master_killed_again_and_again_loses_nothing_that_was_acknowledged() {
-    let mut set = start_with(false, 2).await;
-    let url = format!("{}?durability=replicated&replicas=2", set.url());
-    let mut application = Application::start_with(&url).await;
+    let mut set = start(false).await;
+    let mut application = Application::start(&set.url()).await;
     let began = SystemClock.now();
     for _ in 0..3 {
         let old = set.in_sync().await;
@@ -49,7 +39,7 @@ async fn a_master_killed_again_and_again_loses_nothing_that_was_acknowledged() {
         set.servers[old].restart();
         application.survives(from).await;
     }
-    application.end(began, DOWN_AFTER + RETURN).await;
+    application.end(began, DOWN_AFTER).await;
 }
 
 /// It goes on as a master when it is resumed, until a sentinel tells it otherwise.
@@ -93,6 +83,27 @@ async fn a_master_cut_off_with_its_clients_acknowledges_nothing_that_is_lost_whe
     set.heal();
     let healed = SystemClock.now();
     assert_ne!(set.in_sync().await, 0);
+    application.survives(from).await;
+    application.end(healed, DOWN_AFTER).await;
+}
+
+/// The same with a replica on its side, which goes on confirming. The one that becomes the master has to confirm, too.
+#[tokio::test]
+async fn a_master_cut_off_with_its_clients_and_a_replica_acknowledges_nothing_that_is_lost() {
+    let set = start(true).await;
+    assert_eq!(set.in_sync().await, 0);
+    let mut application = Application::start(&set.url()).await;
+    let from = SystemClock.now();
+    set.cut_off(&[0, 1], &[0], Clients::Far);
+    let refused = application.refused();
+    set.failed_over(0).await;
+    until("failures at the old master", || {
+        std::future::ready((application.refused() >= refused + 10).then_some(()))
+    })
+    .await;
+    set.heal();
+    let healed = SystemClock.now();
+    assert_eq!(set.in_sync().await, 2);
     application.survives(from).await;
     application.end(healed, DOWN_AFTER).await;
 }

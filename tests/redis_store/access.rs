@@ -18,7 +18,7 @@ fn url(server: &RedisServer, user: &str) -> String {
 }
 
 /// What the guide grants a user of sentinels.
-const OF_SENTINELS: &str = "+sentinel|master +sentinel|get-master-addr-by-name";
+const OF_SENTINELS: &str = "+sentinel|master +sentinel|get-master-addr-by-name +sentinel|replicas";
 
 async fn refusal(url: &str) -> String {
     let error = RedisStore::connect(url, options()).await.unwrap_err();
@@ -263,7 +263,11 @@ async fn a_user_of_sentinels_who_may_not_ask_for_the_master_is_told_what_to_gran
     let set = SentinelSet::start(layout).await;
     let _ = redis_user::add(&set.sentinels[0], "watcher", "+ping");
     let url = set.url() + "?sentinel_user=watcher&sentinel_password=hunter2";
-    let refused = RedisStore::connect(&url, impatient()).await;
+    let replicated = || StoreOptions {
+        durability: Durability::Replicated,
+        ..impatient()
+    };
+    let refused = RedisStore::connect(&url, replicated()).await;
     let message = refused.unwrap_err().to_string();
     let line = format!("ACL SETUSER delayq on >PASSWORD {OF_SENTINELS} on each sentinel");
     assert!(message.contains(&line), "{message}");
@@ -271,7 +275,7 @@ async fn a_user_of_sentinels_who_may_not_ask_for_the_master_is_told_what_to_gran
     for missing in OF_SENTINELS.split(' ') {
         let rest = OF_SENTINELS.replace(missing, "");
         let _ = redis_user::add(&set.sentinels[0], "watcher", &rest);
-        let refused = RedisStore::connect(&url, impatient()).await;
+        let refused = RedisStore::connect(&url, replicated()).await;
         let message = refused.unwrap_err().to_string();
         assert!(message.contains(&line), "{missing}: {message}");
     }

@@ -16,8 +16,8 @@ mod url;
 
 pub use self::secret::Secret;
 
-/// How many replicas confirm a write of class [`Durability::Replicated`] unless told otherwise.
-const DEFAULT_REPLICAS: u32 = 1;
+/// How many replicas confirm a write of class [`Durability::Replicated`] in any case.
+const LEAST_REPLICAS: u32 = 1;
 /// The share of `maxmemory` that submits may fill unless told otherwise: what is left is for the claims and
 /// settlements that drain the server, which also need memory for a while.
 const DEFAULT_WATERMARK: f64 = 0.95;
@@ -85,8 +85,9 @@ pub struct RedisConfig {
     /// What an acknowledgement survives, and that no task is thrown away, for a server that does not show its
     /// settings. It is not used for what the server shows; one that shows less is refused.
     pub assumed_durability: Option<Durability>,
-    /// How many replicas confirm a write of class [`Durability::Replicated`]; at least 1, the default.
-    pub replicas: u32,
+    /// How many replicas confirm a write of class [`Durability::Replicated`]; at least 1. `None`, the default:
+    /// behind sentinels every one that they may make the master, see the guide; otherwise one.
+    pub replicas: Option<u32>,
     /// When a replica confirms a write of class [`Durability::Replicated`]; default
     /// [`ReplicaConfirm::Received`].
     pub confirm: ReplicaConfirm,
@@ -164,7 +165,7 @@ impl RedisConfig {
             database: 0,
             tls: None,
             assumed_durability: None,
-            replicas: DEFAULT_REPLICAS,
+            replicas: None,
             confirm: ReplicaConfirm::Received,
             memory_watermark: Some(DEFAULT_WATERMARK),
         }
@@ -198,6 +199,11 @@ impl RedisConfig {
         secrets.any(|secret| !secret.is_empty() && text.contains(secret))
     }
 
+    /// How many replicas have to confirm a write in any case.
+    pub(super) fn least_replicas(&self) -> u32 {
+        self.replicas.unwrap_or(LEAST_REPLICAS)
+    }
+
     /// Whether the settings go together. What stands in files is not looked at.
     ///
     /// # Errors
@@ -226,7 +232,7 @@ impl RedisConfig {
                 "a user is given without a password: write USER:PASSWORD, or :PASSWORD without a user",
             );
         }
-        if self.replicas == 0 {
+        if self.replicas == Some(0) {
             return Some("replicas is 0: give at least 1, or ask for another durability");
         }
         let is_share = |share: f64| share > 0.0 && share <= 1.0;

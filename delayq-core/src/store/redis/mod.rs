@@ -118,8 +118,8 @@ impl RedisStore {
         let channel = scope.keys.wake_channel();
         let timeout = scope.options.call_timeout;
         let is_replicated = scope.options.durability == Durability::Replicated;
-        let replicas = is_replicated.then_some(config.replicas);
-        let client = Client::connect(&config, timeout, replicas, channel, scope.listener()).await?;
+        let client =
+            Client::connect(&config, timeout, is_replicated, channel, scope.listener()).await?;
         let found = preflight::first_check(&client, &scope.keys, &terms).await?;
         found.warn_of_unseen(client.place());
         let watermark = config

@@ -23,7 +23,7 @@ pub(super) struct Terms {
     wanted: Durability,
     /// What its operator says that it keeps, for what it does not show.
     assumed: Option<Durability>,
-    /// How many replicas confirm a write, where that is wanted.
+    /// How many replicas confirm a write at least, where that is wanted.
     replicas: u32,
     /// The share of its memory up to which it is given new tasks.
     watermark: f64,
@@ -64,7 +64,7 @@ impl Terms {
         Ok(Self {
             wanted,
             assumed,
-            replicas: config.replicas,
+            replicas: config.least_replicas(),
             watermark: config.memory_watermark.unwrap_or(1.0),
             servers: match config.servers {
                 RedisServers::One(_) => Kind::One,

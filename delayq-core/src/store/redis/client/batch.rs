@@ -9,7 +9,7 @@ use super::command::{self, Command};
 use super::fault::Loss;
 
 /// How many replicas have to confirm what is written, and how long they may take.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Confirm {
     pub(super) replicas: u32,
     pub(super) within: Duration,
@@ -38,7 +38,7 @@ impl Confirm {
     }
 
     /// Takes the answers to what was added off the others; what is missing, if not enough replicas confirmed.
-    pub(super) fn take_from(self, answers: &mut Vec<RedisResult<Value>>) -> Option<String> {
+    pub(super) fn take_from(self, answers: &mut Vec<RedisResult<Value>>) -> Option<Shortage> {
         let last = answers.pop()?;
         if self.synced {
             // Only the last one counts.
@@ -54,25 +54,41 @@ impl Confirm {
         self.synced.then_some(wait)
     }
 
-    fn missing(self, answer: RedisResult<Value>) -> Option<String> {
+    fn missing(self, answer: RedisResult<Value>) -> Option<Shortage> {
         let (wanted, within) = (i64::from(self.replicas), self.within);
+        let nothing = |detail: &str| {
+            let detail = detail.to_owned();
+            Some(Shortage {
+                confirmed: 0,
+                detail,
+            })
+        };
         let (own, found) = match answer {
             Ok(Value::Int(found)) if !self.synced => (1, found),
             Ok(Value::Array(counts)) => match counts.as_slice() {
                 [Value::Int(own), Value::Int(found)] if self.synced => (*own, *found),
-                _ => return Some("it sent an unknown answer to WAITAOF".to_owned()),
+                _ => return nothing("it sent an unknown answer to WAITAOF"),
             },
-            Ok(_) => return Some("it sent an unknown answer to WAIT".to_owned()),
-            Err(error) => return Some(format!("no replica confirmed it: {error}")),
+            Ok(_) => return nothing("it sent an unknown answer to WAIT"),
+            Err(error) => return nothing(&format!("no replica confirmed it: {error}")),
         };
-        if found < wanted {
-            return Some(format!(
-                "{found} of {wanted} replicas confirmed it within {within:?}"
+        if own < 1 {
+            return nothing(&format!(
+                "the server itself had not synced it within {within:?}"
             ));
         }
-        let unsynced = || format!("the server itself had not synced it within {within:?}");
-        (own < 1).then(unsynced)
+        (found < wanted).then(|| Shortage {
+            confirmed: found.try_into().unwrap_or(0),
+            detail: format!("{found} of {wanted} replicas confirmed it within {within:?}"),
+        })
     }
+}
+
+/// What is missing to a write that not enough replicas confirmed.
+pub(super) struct Shortage {
+    /// How many did; 0 where that is not all that is missing.
+    pub(super) confirmed: u32,
+    pub(super) detail: String,
 }
 
 /// For an argument of which 0 means for ever.
@@ -116,6 +132,14 @@ impl Batch {
             pipeline,
             parts,
             confirm,
+        }
+    }
+
+    /// Asks for other confirmations than before, where it asks for any.
+    pub(super) fn confirm_as(&mut self, confirm: Option<Confirm>) {
+        if self.confirm.is_some() && self.confirm != confirm {
+            let commands = (0..self.len()).filter_map(|at| self.command(at));
+            *self = Self::new(commands.collect(), confirm);
         }
     }
 

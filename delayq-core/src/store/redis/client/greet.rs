@@ -6,20 +6,20 @@ use redis::Value;
 use redis::aio::MultiplexedConnection;
 
 use super::super::scripts::Script;
-use super::batch::Confirm;
 use super::command;
 use super::fault;
 use super::link::Refusal;
 use super::live::extract;
+use super::quorum::Quorum;
 use crate::error::Error;
 
 /// A server that cannot wait for replicas as it is asked to says so.
 pub(super) async fn check_wait(
     connection: &mut MultiplexedConnection,
-    confirm: Option<Confirm>,
+    quorum: Option<&Quorum>,
     place: &Arc<str>,
 ) -> Result<(), Refusal> {
-    let Some(probe) = confirm.and_then(Confirm::probe) else {
+    let Some(probe) = quorum.and_then(|quorum| quorum.confirm().probe()) else {
         return Ok(());
     };
     let answer = connection.send_packed_command(&probe).await;

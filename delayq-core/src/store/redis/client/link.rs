@@ -190,7 +190,7 @@ impl Link {
         if let Target::Master(_) = &self.target {
             greet::check_role(&mut connection, &place).await?;
         }
-        greet::check_wait(&mut connection, self.settings.confirm, &place).await?;
+        greet::check_wait(&mut connection, self.settings.quorum.as_deref(), &place).await?;
         match &self.purpose {
             Purpose::Calls => greet::load_scripts(&mut connection).await,
             Purpose::Listen { channel, listener } => {
@@ -208,7 +208,7 @@ impl Link {
             ended,
             left: CancellationToken::new(),
             place,
-            confirm: self.settings.confirm,
+            quorum: self.settings.quorum.clone(),
         };
         Ok((live, address))
     }

@@ -8,10 +8,11 @@ use redis::{RedisError, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{Batch, Confirm};
+use super::batch::{Batch, Confirm, Shortage};
 use super::command::Command;
 use super::fault::{self, Loss};
 use super::joint::{self, Sent};
+use super::quorum::Quorum;
 use super::redirect::Redirect;
 use super::reply::Reply;
 use crate::error::{Error, Result};
@@ -30,7 +31,7 @@ pub(in super::super) struct Live {
     /// Ends what waits for an answer, once the server is the wrong one: it may be silent for long.
     pub(super) left: CancellationToken,
     pub(super) place: Arc<str>,
-    pub(super) confirm: Option<Confirm>,
+    pub(super) quorum: Option<Arc<Quorum>>,
 }
 
 /// What became of a command.
@@ -55,7 +56,7 @@ impl Answer {
 impl Live {
     /// Sends commands in one go and returns one answer each, however long that takes.
     pub(in super::super) async fn exchange(&self, commands: Vec<Command>) -> Vec<Result<Reply>> {
-        let batch = Batch::new(commands, self.confirm);
+        let batch = Batch::new(commands, self.confirm());
         let answers = self.answers(&batch, false).await.into_iter();
         answers.map(|answer| answer.finally(&self.place)).collect()
     }
@@ -65,9 +66,13 @@ impl Live {
         if commands.is_empty() {
             return Vec::new();
         }
-        let batch = Batch::new(commands, self.confirm);
+        let batch = Batch::new(commands, self.confirm());
         let answers = self.answers(&batch, false).await;
         joint::sent(&batch, answers).collect()
+    }
+
+    fn confirm(&self) -> Option<Confirm> {
+        self.quorum.as_ref().map(|quorum| quorum.confirm())
     }
 
     /// Sends a batch. A script that the server does not know (it was restarted, or somebody flushed its
@@ -98,9 +103,15 @@ impl Live {
                 }
             }
         }
+        let is_missing = |shortage: &Shortage| {
+            let quorum = self.quorum.as_ref();
+            quorum.is_none_or(|quorum| !quorum.suffices(shortage))
+        };
+        let unconfirmed = unconfirmed.filter(is_missing);
+        let unconfirmed = unconfirmed.as_ref().map(|shortage| &*shortage.detail);
         let answers = answers.into_iter().enumerate();
         answers
-            .map(|(at, answer)| self.understand(batch, at, answer, unconfirmed.as_deref()))
+            .map(|(at, answer)| self.understand(batch, at, answer, unconfirmed))
             .collect()
     }
 
@@ -109,7 +120,7 @@ impl Live {
         batch: &Batch,
         places: &[usize],
         (lacks_scripts, asking): (bool, bool),
-        unconfirmed: &mut Option<String>,
+        unconfirmed: &mut Option<Shortage>,
     ) -> Vec<RedisResult<Value>> {
         let pipeline = batch.again(places, lacks_scripts, asking);
         let before = usize::from(lacks_scripts) + usize::from(asking);
@@ -207,7 +218,7 @@ impl Live {
 fn confirmed(
     batch: &Batch,
     mut answers: Vec<RedisResult<Value>>,
-    unconfirmed: &mut Option<String>,
+    unconfirmed: &mut Option<Shortage>,
 ) -> Vec<RedisResult<Value>> {
     if let Some(confirm) = batch.confirm {
         let missing = confirm.take_from(&mut answers);

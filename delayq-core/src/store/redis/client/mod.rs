@@ -26,7 +26,9 @@ mod joint;
 mod link;
 mod live;
 mod node;
+mod quorum;
 mod redirect;
+mod replicas;
 mod reply;
 mod route;
 mod sentinel;
@@ -35,7 +37,6 @@ mod settings;
 mod slots;
 mod tls;
 
-use self::batch::Confirm;
 use self::cluster::Cluster;
 pub(super) use self::command::Command;
 pub(super) use self::ears::{Channel, Channels};
@@ -43,12 +44,13 @@ pub(super) use self::joint::{Joint, Seat};
 use self::link::{Link, Purpose, Target};
 pub(super) use self::live::Live;
 pub(super) use self::node::Node;
+use self::quorum::Quorum;
 pub(super) use self::reply::{Fields, Reply};
 pub(super) use self::route::Route;
 use self::route::Servers;
 use self::sentinel::Sentinels;
 use self::settings::Settings;
-use super::config::{RedisConfig, RedisServers, ReplicaConfirm};
+use super::config::{RedisConfig, RedisServers};
 use crate::error::{Error, Result};
 
 /// Told of each message of the wake channel, and of `None` when some may have been missed.
@@ -84,17 +86,12 @@ impl Client {
     pub(super) async fn connect(
         config: &RedisConfig,
         timeout: Duration,
-        replicas: Option<u32>,
+        is_replicated: bool,
         channel: String,
         listener: Listener,
     ) -> Result<Self> {
-        let within = timeout / CONFIRM_SHARE;
-        let confirm = replicas.map(|replicas| Confirm {
-            replicas,
-            within,
-            synced: config.confirm == ReplicaConfirm::Synced,
-        });
-        let settings = Settings::new(config, timeout, confirm)?;
+        let quorum = is_replicated.then(|| Arc::new(Quorum::new(config, timeout)));
+        let settings = Settings::new(config, timeout, quorum.clone())?;
         let place = settings.place();
         let (runtime, alive) = start_thread(&place)?;
         let channels = watch::Sender::default();
@@ -127,7 +124,7 @@ impl Client {
         };
         let client = Self {
             runtime,
-            route: Route { servers, confirm },
+            route: Route { servers, quorum },
             place,
             timeout,
             channels,
@@ -236,10 +233,6 @@ impl Client {
         answer.unwrap_or(Err(Error::Closed("the Redis store")))
     }
 }
-
-/// The share of the timeout, as a divisor, that replicas may take to confirm: what waits behind it on the same
-/// connection has to be answered, too.
-const CONFIRM_SHARE: u32 = 4;
 
 async fn wait_for_first(servers: Servers, links: Vec<Arc<Link>>, deadline: Instant) -> Result<()> {
     for link in links {

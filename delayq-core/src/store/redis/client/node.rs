@@ -29,7 +29,7 @@ impl Node {
         let link = || Link::start(runtime, settings, target.clone(), Purpose::Calls);
         let main = link();
         // The wait for replicas holds up whatever comes behind it on the same connection.
-        let submit = match settings.confirm {
+        let submit = match settings.quorum {
             Some(_) => link(),
             None => Arc::clone(&main),
         };

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout_at};
 
 use super::Lane;
-use super::batch::{Batch, Confirm};
+use super::batch::Batch;
 use super::cluster::Cluster;
 use super::command::Command;
 use super::joint::Seat;
 use super::link::{Link, Sent};
 use super::live::{Answer, Live};
 use super::node::Node;
+use super::quorum::Quorum;
 use super::redirect::Redirect;
 use super::reply::Reply;
 use crate::error::{Error, Result};
@@ -29,7 +30,7 @@ const AT_ONCE: u32 = 4;
 #[derive(Clone, Debug)]
 pub(in super::super) struct Route {
     pub(super) servers: Servers,
-    pub(super) confirm: Option<Confirm>,
+    pub(super) quorum: Option<Arc<Quorum>>,
 }
 
 /// The servers of a client.
@@ -81,10 +82,13 @@ impl Route {
         deadline: Instant,
     ) -> Result<Reply> {
         let slot = command.slot;
-        let batch = Batch::new(vec![command], self.confirm);
+        let confirm = || self.quorum.as_ref().map(|quorum| quorum.confirm());
+        let mut batch = Batch::new(vec![command], confirm());
         let mut guest = None;
         let (mut wait, mut followed) = (BACKOFF.0, 0);
         loop {
+            // It may have waited for another master, which has other replicas.
+            batch.confirm_as(confirm());
             let asking = guest.is_some();
             let Some(node) = guest.take().or_else(|| self.node(slot)) else {
                 self.changed(None, deadline).await;

@@ -1,7 +1,7 @@
 //! Which server is the master now, as the sentinels see it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -15,6 +15,8 @@ use super::super::config::Address;
 use super::fault;
 use super::link::Refusal;
 use super::live::extract;
+use super::quorum::Quorum;
+use super::replicas::Replicas;
 use super::settings::Settings;
 use crate::error::Error;
 
@@ -34,6 +36,8 @@ pub(super) struct Sentinels {
     addresses: Vec<Address>,
     name: String,
     seen: watch::Sender<Seen>,
+    /// What those that name the master saw of its replicas last.
+    replicas: Mutex<Replicas>,
     again: Notify,
 }
 
@@ -53,6 +57,13 @@ enum Seen {
 }
 
 impl Seen {
+    fn address(&self) -> Option<&Address> {
+        match self {
+            Self::Master { address, .. } => Some(address),
+            Self::Nothing | Self::Unknown { .. } => None,
+        }
+    }
+
     fn epoch(&self) -> Option<u64> {
         match self {
             Self::Master { epoch, .. } => Some(*epoch),
@@ -63,7 +74,7 @@ impl Seen {
 
 /// What one of them says.
 enum Said {
-    Master(Address, u64),
+    Master(Address, u64, Replicas),
     /// It watches no master of this name.
     Stranger,
     Failed(Error),
@@ -83,6 +94,7 @@ impl Sentinels {
             addresses: addresses.to_vec(),
             name: name.to_owned(),
             seen: watch::Sender::new(Seen::Nothing),
+            replicas: Mutex::default(),
             again: Notify::new(),
         });
         runtime.spawn(Arc::clone(&sentinels).watch());
@@ -152,14 +164,15 @@ impl Sentinels {
             });
         }
         let mut best: Option<(Address, u64)> = None;
-        let (mut masters, mut strangers, mut failure, mut is_late) = (0, 0, None, false);
+        let mut views = Vec::with_capacity(self.addresses.len());
+        let (mut strangers, mut failure, mut is_late) = (0, None, false);
         while let Some(Ok(((said, connection), from))) = asked.join_next().await {
             if let Some(connection) = connection {
                 connections.insert(from, connection);
             }
             match said {
-                Said::Master(address, epoch) => {
-                    masters += 1;
+                Said::Master(address, epoch, replicas) => {
+                    views.push((address.clone(), replicas));
                     if best.as_ref().is_none_or(|(_, known)| epoch > *known) {
                         best = Some((address, epoch));
                     }
@@ -180,15 +193,37 @@ impl Sentinels {
         };
         // A master that was seen stays it for as long as nobody names another.
         let is_older = now.epoch() < self.seen.borrow().epoch();
-        let is_told_by_all = masters == self.addresses.len();
+        let is_told_by_all = views.len() == self.addresses.len();
         *disbelieved = if is_older && is_told_by_all {
             *disbelieved + 1
         } else {
             0
         };
-        if !is_older || *disbelieved >= DISBELIEF {
+        let is_believed = !is_older || *disbelieved >= DISBELIEF;
+        let now = is_believed.then_some(now);
+        if let Some(quorum) = &self.settings.quorum
+            && let Some(master) = now.as_ref().unwrap_or(&self.seen.borrow()).address()
+        {
+            self.count(quorum, master, &views);
+        }
+        if let Some(now) = now {
             self.note(now);
         }
+    }
+
+    /// Which replicas have to confirm writes to `master`. One that has gone has to no more, if most sentinels say so: a few
+    /// may be cut off with the master, and the others make that one the master.
+    fn count(&self, quorum: &Quorum, master: &Address, views: &[(Address, Replicas)]) {
+        if !quorum.follows() {
+            return;
+        }
+        let of_it = views.iter().filter(|(address, _)| address == master);
+        let seen = of_it.clone().map(|(_, replicas)| *replicas);
+        let mut last = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = seen.reduce(Replicas::and).unwrap_or(*last);
+        let is_most = of_it.count() > self.addresses.len() / 2;
+        let replicas = if is_most { last.eligible } else { last.known };
+        quorum.follow(replicas, &self.settings.place());
     }
 
     fn note(&self, now: Seen) {
@@ -270,18 +305,23 @@ async fn ask(
     };
     // Until all replicas follow the new master, the sentinel that leads a fail-over shows its epoch with the
     // old address in MASTER; only the other command gives the new one.
-    let mut pipeline = redis::Pipeline::with_capacity(2);
+    let mut pipeline = redis::Pipeline::with_capacity(3);
     pipeline
         .cmd("SENTINEL")
         .arg("GET-MASTER-ADDR-BY-NAME")
         .arg(name);
     pipeline.cmd("SENTINEL").arg("MASTER").arg(name);
-    let answers = connection.send_packed_commands(&pipeline, 0, 2).await;
+    let quorum = settings.quorum.as_ref();
+    if quorum.is_some_and(|quorum| quorum.follows()) {
+        pipeline.cmd("SENTINEL").arg("REPLICAS").arg(name);
+    }
+    let answers = connection.send_packed_commands(&pipeline, 0, pipeline.len());
+    let answers = answers.await;
     let said = answers.and_then(|answers| {
         let mut answers = answers.into_iter().map(extract);
         let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
         let address = next()?;
-        read(&address, next())
+        read(&address, next(), next())
     });
     match said {
         Ok(said) => (said, Some(connection)),
@@ -292,8 +332,12 @@ async fn ask(
     }
 }
 
-/// `HOST PORT` and the fields of the master; nothing of a master that is not known.
-fn read(address: &Value, master: RedisResult<Value>) -> RedisResult<Said> {
+/// `HOST PORT`, the fields of the master and those of its replicas; nothing of a master that is not known.
+fn read(
+    address: &Value,
+    master: RedisResult<Value>,
+    replicas: RedisResult<Value>,
+) -> RedisResult<Said> {
     let address = match address {
         Value::Array(fields) => match fields.as_slice() {
             [host, port] => text(host).zip(text(port).and_then(|port| port.parse().ok())),
@@ -313,7 +357,9 @@ fn read(address: &Value, master: RedisResult<Value>) -> RedisResult<Said> {
         .find(is_epoch)
         .and_then(|(_, value)| text(value));
     let epoch = epoch.and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
-    Ok(Said::Master(Address::new(host, port), epoch))
+    let address = Address::new(host, port);
+    let replicas = Replicas::read(&replicas?, &address);
+    Ok(Said::Master(address, epoch, replicas))
 }
 
 pub(super) fn text(value: &Value) -> Option<&str> {

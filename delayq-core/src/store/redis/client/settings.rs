@@ -7,9 +7,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, PushInfo};
 
 use super::super::config::{Address, RedisConfig};
-use super::batch::Confirm;
 use super::fault;
 use super::link::Refusal;
+use super::quorum::Quorum;
 use crate::error::Result;
 
 /// Calls that wait to be written; the queue of submits and the callers hold more back.
@@ -22,7 +22,7 @@ pub(super) struct Settings {
     place: Arc<str>,
     /// How long a call, or the making of a connection, may take.
     pub(super) timeout: Duration,
-    pub(super) confirm: Option<Confirm>,
+    pub(super) quorum: Option<Arc<Quorum>>,
 }
 
 impl Settings {
@@ -31,7 +31,7 @@ impl Settings {
     pub(super) fn new(
         config: &RedisConfig,
         timeout: Duration,
-        confirm: Option<Confirm>,
+        quorum: Option<Arc<Quorum>>,
     ) -> Result<Arc<Self>> {
         if let Some(address) = config.servers.addresses().first() {
             config.client(address)?;
@@ -40,7 +40,7 @@ impl Settings {
             config: config.clone(),
             place: config.to_string().into(),
             timeout,
-            confirm,
+            quorum,
         }))
     }
 

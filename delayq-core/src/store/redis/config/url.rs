@@ -213,7 +213,9 @@ fn set_option(config: &mut RedisConfig, name: &str, value: String) -> Result<boo
         "confirm" => {
             config.confirm = read_as(&value, "confirm is neither received nor synced")?;
         }
-        "replicas" => config.replicas = read_as(&value, "replicas is no number from 1 on")?,
+        "replicas" => {
+            config.replicas = Some(read_as(&value, "replicas is no number from 1 on")?);
+        }
         "watermark" if value == "off" => config.memory_watermark = None,
         "watermark" => {
             let fault = "watermark is neither a number above 0 and up to 1 nor off";

@@ -19,7 +19,8 @@ pub(in super::super) const GRANT: &str = "let it do so with \
 
 /// Makes the user that the store needs on a sentinel.
 pub(in super::super) const SENTINEL_GRANT: &str = "let it do so with \
-    ACL SETUSER delayq on >PASSWORD +sentinel|master +sentinel|get-master-addr-by-name on each sentinel";
+    ACL SETUSER delayq on >PASSWORD +sentinel|master +sentinel|get-master-addr-by-name \
+    +sentinel|replicas on each sentinel";
 
 /// Asks for what the user may not do.
 pub(super) fn question(keys: &Keyspace, terms: &Terms) -> Command {

@@ -61,7 +61,7 @@ fn each_option_sets_its_field() {
             trust_any: false,
         }),
         assumed_durability: Some(Durability::Disk),
-        replicas: 2,
+        replicas: Some(2),
         memory_watermark: Some(0.5),
         sentinel_user: Some("u".to_owned()),
         sentinel_password: Some("p&".into()),
