@@ -11,8 +11,8 @@ use crate::run::{Result, Stage};
 const ABSENCE_MS: u64 = 2_000;
 
 /// Takes the master away until sentinels have made another server the master, and a while longer; then it
-/// comes back: killed, as it was started; stopped or cut off, as a master that nobody follows any more. That another
-/// one is the master shows that it happened.
+/// comes back: killed, as it was started; stopped or cut off, alone or with a replica that goes on confirming, as a master
+/// that nobody else follows any more. That another one is the master shows that it happened.
 pub(super) async fn replace_master(kind: Kind, stage: &mut Stage) -> Result<bool> {
     let absence = stage.dice.u64(..ABSENCE_MS);
     let clients = [Clients::Everywhere, Clients::Near, Clients::Far];
@@ -20,12 +20,14 @@ pub(super) async fn replace_master(kind: Kind, stage: &mut Stage) -> Result<bool
     let sentinels = stage.watched()?.set.sentinels.len();
     let sentinel = stage.dice.usize(..sentinels);
     let old = stage.watched()?.ready().await;
+    let mut cut = vec![old];
+    cut.extend(stage.replica_of(old)?.filter(|_| stage.dice.bool()));
     let explains = vec![Explains::LostLock];
     let open = stage.begin(&kind.name(), Target::Store, explains);
     match kind {
         Kind::KillMaster => stage.watched()?.server(old)?.kill(),
         Kind::StopMaster => stage.watched()?.server(old)?.stop(),
-        _ => (stage.watched()?.set).cut_off(&[old], &[sentinel], clients),
+        _ => (stage.watched()?.set).cut_off(&cut, &[sentinel], clients),
     }
     // Who is cut off together with the old master is not served before the network heals.
     if kind != Kind::CutMaster || clients != Clients::Far {
@@ -43,15 +45,21 @@ pub(super) async fn replace_master(kind: Kind, stage: &mut Stage) -> Result<bool
     Ok(new != old)
 }
 
+impl Stage {
+    /// One of the replicas, by chance.
+    fn replica_of(&mut self, master: usize) -> Result<Option<usize>> {
+        let servers = self.watched()?.set.servers.len();
+        let replicas = (0..servers).filter(|server| *server != master);
+        Ok(self.dice.choice(replicas.collect::<Vec<_>>()))
+    }
+}
+
 /// SIGKILL of a replica, which is started again and copies everything anew. The other one confirms meanwhile,
 /// so that it explains nothing. That it ran until then shows that it happened.
 pub(super) async fn kill_replica(stage: &mut Stage) -> Result<bool> {
     let absence = stage.dice.u64(..ABSENCE_MS);
     let master = stage.watched()?.ready().await;
-    let replicas: Vec<_> = (0..stage.watched()?.set.servers.len())
-        .filter(|server| *server != master)
-        .collect();
-    let victim = stage.dice.choice(replicas).unwrap_or_default();
+    let victim = stage.replica_of(master)?.unwrap_or_default();
     let open = stage.begin(&Kind::KillReplica.name(), Target::Store, Vec::new());
     let was_there = stage.watched()?.server(victim)?.is_running();
     stage.watched()?.server(victim)?.kill();
