@@ -6,6 +6,7 @@ use delayq_plugin::{Clock, SystemClock};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Cmd, IntoConnectionInfo, Pipeline};
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -148,16 +149,26 @@ impl BareRedis {
         Ok(rate(count, started))
     }
 
-    /// Microseconds that one task in a call of its own takes at the median, one after the other.
-    pub(crate) async fn submit_latency(&mut self, count: usize) -> Result<f64, Failure> {
+    /// Microseconds that one task in a call of its own takes at the median, one after the other. With `apart` the calls
+    /// are handed to that runtime, as those of delayq are.
+    pub(crate) async fn submit_latency(
+        &mut self,
+        count: usize,
+        apart: Option<Handle>,
+    ) -> Result<f64, Failure> {
         self.wipe().await?;
-        let mut caller = self.clone();
+        let caller = self.clone();
         let calls = tokio::spawn(async move {
             let mut latency = Latency::new()?;
             for number in 0..count {
                 let call = caller.submit_call(&[number], HOUR_MS, Ids::Generated)?;
+                let mut connection = caller.connection.clone();
                 let started = Instant::now();
-                call.query_async::<()>(&mut caller.connection).await?;
+                let call = async move { call.query_async::<()>(&mut connection).await };
+                match &apart {
+                    Some(apart) => apart.spawn(call).await??,
+                    None => call.await?,
+                }
                 latency.record(started);
             }
             Ok::<_, Failure>(latency.median_us())

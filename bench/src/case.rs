@@ -26,6 +26,8 @@ pub(crate) enum Case {
     SubmitSingly,
     /// By one caller, one after the other.
     SubmitAlone,
+    /// The bare script likewise, from another thread than that of its connection.
+    BareApart,
     /// Of so many types.
     Drain(usize),
     /// What a task's whole life costs the server.
@@ -45,7 +47,7 @@ pub(crate) fn of(place: Place) -> Vec<Case> {
     let mut cases = vec![Case::SubmitInBulk, Case::SubmitSingly, Case::Drain(1)];
     match place {
         Place::Redis => {
-            cases.insert(2, Case::SubmitAlone);
+            cases.splice(2..2, [Case::SubmitAlone, Case::BareApart]);
             cases.extend([Case::Drain(SEVERAL_TYPES), Case::LifeCpu]);
             cases.extend([5, 500, 2_000, 20_000].map(steady));
             cases.extend([
@@ -71,6 +73,7 @@ impl Case {
             Self::SubmitInBulk => "submit in bulk",
             Self::SubmitSingly => "submit singly, 64 in flight",
             Self::SubmitAlone => "submit singly, one after the other, p50",
+            Self::BareApart => "the bare call, across threads, p50",
             Self::Drain(1) => "drain of due tasks",
             Self::Drain(_) => "drain of due tasks, 16 types",
             Self::LifeCpu => "processor time of the server, whole life",
@@ -98,6 +101,7 @@ impl Case {
             Self::SubmitInBulk
             | Self::SubmitSingly
             | Self::SubmitAlone
+            | Self::BareApart
             | Self::Drain(_)
             | Self::LifeCpu => self.in_turns(stage, size).await?,
             Self::Memory(ids) => {
@@ -133,6 +137,7 @@ impl Case {
             Self::SubmitInBulk => throughput::submit_in_bulk(stage, size.bulk).await,
             Self::SubmitSingly => throughput::submit_singly(stage, size.single).await,
             Self::SubmitAlone => latency::of_send(stage, size.alone).await,
+            Self::BareApart => latency::of_bare_apart(stage, size.alone).await,
             Self::LifeCpu => backlog::life_cpu(stage, size.drain).await,
             Self::Drain(types) => throughput::drain(stage, types, size.drain).await,
             _ => Err(format!("{} has no rounds", self.name()).into()),
@@ -147,7 +152,9 @@ impl Case {
                 match case {
                     Self::SubmitInBulk => redis.submit_in_bulk(size.bulk).await?,
                     Self::SubmitSingly => redis.submit_singly(size.single).await?,
-                    Self::SubmitAlone => redis.submit_latency(size.alone).await?,
+                    Self::SubmitAlone | Self::BareApart => {
+                        redis.submit_latency(size.alone, None).await?
+                    }
                     Self::LifeCpu => redis.life_cpu(size.drain).await?,
                     _ => redis.drain(size.drain).await?,
                 }
@@ -166,7 +173,7 @@ impl Case {
 
     fn figure(self, store: Place, samples: Vec<f64>, bare: Vec<f64>) -> Figure {
         let unit = match self {
-            Self::SubmitAlone => "µs",
+            Self::SubmitAlone | Self::BareApart => "µs",
             Self::LifeCpu => "µs/task",
             Self::Memory(_) => "bytes/task",
             Self::Reopen => "ms",

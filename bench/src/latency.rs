@@ -3,8 +3,10 @@
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
+use tokio::runtime::Builder;
 
 use crate::Failure;
+use crate::bare_redis::BareRedis;
 use crate::lateness::thousandth;
 use crate::load;
 use crate::stage::{Stage, end};
@@ -50,6 +52,22 @@ pub(crate) async fn of_send(stage: &Stage, count: usize) -> Result<f64, Failure>
     let latency = caller.await??;
     end(plugin).await;
     Ok(latency)
+}
+
+/// Microseconds of a bare call at the median whose connection lives on a thread of its own: what it costs that a
+/// starved application cannot stall delayq's connections.
+pub(crate) async fn of_bare_apart(stage: &Stage, count: usize) -> Result<f64, Failure> {
+    let apart = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    let url = stage.redis_url()?;
+    let connecting = apart.spawn(async move { BareRedis::connect(&url).await });
+    let mut redis = connecting.await??;
+    let latency = redis.submit_latency(count, Some(apart.handle().clone()));
+    let latency = latency.await;
+    apart.shutdown_background();
+    latency
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ impl Stage {
             .ok_or_else(|| "this case is about Redis only".into())
     }
 
-    fn redis_url(&self) -> Result<String, Failure> {
+    pub(crate) fn redis_url(&self) -> Result<String, Failure> {
         Ok(self.redis()?.url())
     }
 

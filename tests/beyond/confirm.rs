@@ -160,6 +160,21 @@ async fn a_repeated_operation_on_a_type_is_confirmed_like_the_first() {
     assert_eq!(other.resume(&task_type()).await, Ok(()));
 }
 
+/// Of a type of which nothing is written down any more.
+#[tokio::test]
+async fn a_repeated_resume_that_finds_nothing_is_confirmed_like_the_first() {
+    let mut set = start().await;
+    let store = open(&set).await;
+    store.pause(&task_type(), None).await.unwrap();
+    let other = open(&set).await;
+    set.servers[1].stop();
+    unconfirmed(store.resume(&task_type()).await);
+    unconfirmed(other.resume(&task_type()).await);
+    set.servers[1].resume();
+    assert_eq!(other.resume(&task_type()).await, Ok(()));
+    assert_eq!(other.types().await, store.types().await);
+}
+
 /// Its tasks are not handed out, and are as they were for whoever claims next: no attempt was burned.
 #[tokio::test]
 async fn tasks_of_a_claim_that_was_not_confirmed_are_claimed_again_unharmed() {

@@ -29,8 +29,9 @@ pub(super) async fn replace_master(kind: Kind, stage: &mut Stage) -> Result<bool
         Kind::StopMaster => stage.watched()?.server(old)?.stop(),
         _ => (stage.watched()?.set).cut_off(&cut, &[sentinel], clients),
     }
-    // Who is cut off together with the old master is not served before the network heals.
-    if kind != Kind::CutMaster || clients != Clients::Far {
+    // Who is cut off together with the old master is not served before the network heals, and nobody is by a new one
+    // that has no replica left.
+    if kind != Kind::CutMaster || clients != Clients::Far && cut.len() == 1 {
         stage.strike(&open);
     }
     stage.watched()?.failed_over(old).await;

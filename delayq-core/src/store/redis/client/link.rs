@@ -207,6 +207,7 @@ impl Link {
             connection,
             ended,
             left: CancellationToken::new(),
+            address: address.clone(),
             place,
             quorum: self.settings.quorum.clone(),
         };

@@ -8,6 +8,7 @@ use redis::{RedisError, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::super::config::Address;
 use super::batch::{Batch, Confirm, Shortage};
 use super::command::Command;
 use super::fault::{self, Loss};
@@ -30,6 +31,7 @@ pub(in super::super) struct Live {
     pub(super) ended: Arc<Notify>,
     /// Ends what waits for an answer, once the server is the wrong one: it may be silent for long.
     pub(super) left: CancellationToken,
+    pub(super) address: Address,
     pub(super) place: Arc<str>,
     pub(super) quorum: Option<Arc<Quorum>>,
 }
@@ -103,11 +105,10 @@ impl Live {
                 }
             }
         }
-        let is_missing = |shortage: &Shortage| {
-            let quorum = self.quorum.as_ref();
-            quorum.is_none_or(|quorum| !quorum.suffices(shortage))
+        let unconfirmed = match &self.quorum {
+            Some(quorum) if batch.confirm.is_some() => quorum.missing(unconfirmed, &self.address),
+            _ => unconfirmed,
         };
-        let unconfirmed = unconfirmed.filter(is_missing);
         let unconfirmed = unconfirmed.as_ref().map(|shortage| &*shortage.detail);
         let answers = answers.into_iter().enumerate();
         answers

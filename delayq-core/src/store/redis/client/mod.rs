@@ -5,8 +5,8 @@
 //! work from any of them, and a starved one cannot stall the others. Answers come back through channels.
 //!
 //! Reading order: [`link`] (a connection that is made again), [`live`] (what is sent over it), [`node`]
-//! (the connections to one server), [`sentinel`] and [`cluster`] (which server that is), [`route`] (a
-//! command's way to it).
+//! (the connections to one server), [`sentinel`] and [`cluster`] (which server that is), [`quorum`] (how many of
+//! its replicas confirm a write), [`route`] (a command's way to it).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

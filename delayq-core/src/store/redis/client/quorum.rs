@@ -1,9 +1,9 @@
 //! How many replicas have to confirm what is written.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::super::config::{RedisConfig, RedisServers, ReplicaConfirm};
+use super::super::config::{Address, RedisConfig, RedisServers, ReplicaConfirm};
 use super::batch::{Confirm, Shortage};
 
 /// The share of the timeout, as a divisor, that replicas may take to confirm: what waits behind it on the same
@@ -19,7 +19,15 @@ pub(super) struct Quorum {
     within: Duration,
     synced: bool,
     follows: bool,
-    replicas: AtomicU32,
+    known: Mutex<Known>,
+}
+
+/// What is known of it.
+#[derive(Debug)]
+struct Known {
+    replicas: u32,
+    /// Whose they are, where the sentinels are asked.
+    master: Option<Address>,
 }
 
 impl Quorum {
@@ -29,14 +37,17 @@ impl Quorum {
             within: timeout / CONFIRM_SHARE,
             synced: config.confirm == ReplicaConfirm::Synced,
             follows: config.replicas.is_none() && has_sentinels,
-            replicas: AtomicU32::new(config.least_replicas()),
+            known: Mutex::new(Known {
+                replicas: config.least_replicas(),
+                master: None,
+            }),
         }
     }
 
     /// As many as have to confirm what is sent now.
     pub(super) fn confirm(&self) -> Confirm {
         Confirm {
-            replicas: self.replicas(),
+            replicas: self.known().replicas,
             within: self.within,
             synced: self.synced,
         }
@@ -47,11 +58,12 @@ impl Quorum {
         self.follows
     }
 
-    /// So many may become the master.
-    pub(super) fn follow(&self, replicas: u32, store: &str) {
+    /// So many may become the master after this one.
+    pub(super) fn follow(&self, master: &Address, replicas: u32, store: &str) {
+        let mut known = self.known();
         let replicas = replicas.max(1);
-        let before = self.replicas.swap(replicas, Ordering::Relaxed);
-        if before != replicas {
+        if known.replicas != replicas {
+            let before = known.replicas;
             tracing::info!(
                 store,
                 replicas,
@@ -59,14 +71,28 @@ impl Quorum {
                 "the number of replicas that have to confirm each write has changed"
             );
         }
+        known.replicas = replicas;
+        known.master = Some(master.clone());
     }
 
-    /// Whether that is no shortage any more: a replica may have gone while it was waited for.
-    pub(super) fn suffices(&self, shortage: &Shortage) -> bool {
-        self.follows && shortage.confirmed >= self.replicas()
+    /// What is missing to a write to this server, now that it has been answered. A replica may have gone while it was
+    /// waited for; and if another server is the master by now, as many as that one needs say nothing of this one.
+    pub(super) fn missing(&self, shortage: Option<Shortage>, server: &Address) -> Option<Shortage> {
+        if !self.follows {
+            return shortage;
+        }
+        let known = self.known();
+        if known.master.as_ref() != Some(server) {
+            let no_master = || Shortage {
+                confirmed: 0,
+                detail: "another server is the master by now".to_owned(),
+            };
+            return shortage.or_else(|| Some(no_master()));
+        }
+        shortage.filter(|shortage| shortage.confirmed < known.replicas)
     }
 
-    fn replicas(&self) -> u32 {
-        self.replicas.load(Ordering::Relaxed)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

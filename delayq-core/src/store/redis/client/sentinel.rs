@@ -223,7 +223,7 @@ impl Sentinels {
         *last = seen.reduce(Replicas::and).unwrap_or(*last);
         let is_most = of_it.count() > self.addresses.len() / 2;
         let replicas = if is_most { last.eligible } else { last.known };
-        quorum.follow(replicas, &self.settings.place());
+        quorum.follow(master, replicas, &self.settings.place());
     }
 
     fn note(&self, now: Seen) {

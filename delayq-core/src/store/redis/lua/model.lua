@@ -140,12 +140,13 @@ end
 
 -- Writes what is there already, before an answer that rests on an earlier call: replicas may not have that one yet,
 -- and since Redis 7.2 a wait for them is only for what its own connection has written. Where nothing is written down of
--- the type, nothing is: a resume that has emptied it, repeated, is confirmed without them.
+-- the type, nothing is afterwards.
 local function touch()
-  if check_hash(META) == 0 then
-    return
-  end
+  local is_empty = check_hash(META) == 0
   call('HSET', META, 'fence', call('HGET', META, 'fence') or 0)
+  if is_empty then
+    call('HDEL', META, 'fence')
+  end
 end
 
 -- Tells the other instances. The channel of a partition has its slot, and is known to the node of it alone.
