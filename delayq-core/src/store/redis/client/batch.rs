@@ -37,14 +37,14 @@ impl Confirm {
         }
     }
 
-    /// Takes the answers to what was added off the others; what is missing, if not enough replicas confirmed.
-    pub(super) fn take_from(self, answers: &mut Vec<RedisResult<Value>>) -> Option<Shortage> {
+    /// Takes the answers to what was added off the others.
+    pub(super) fn take_from(self, answers: &mut Vec<RedisResult<Value>>) -> Option<Confirmed> {
         let last = answers.pop()?;
         if self.synced {
             // Only the last one counts.
             let _ = answers.pop();
         }
-        self.missing(last)
+        Some(self.read(last))
     }
 
     /// A wait for nothing, which fails where the server cannot wait so.
@@ -54,41 +54,48 @@ impl Confirm {
         self.synced.then_some(wait)
     }
 
-    fn missing(self, answer: RedisResult<Value>) -> Option<Shortage> {
-        let (wanted, within) = (i64::from(self.replicas), self.within);
-        let nothing = |detail: &str| {
-            let detail = detail.to_owned();
-            Some(Shortage {
-                confirmed: 0,
-                detail,
-            })
-        };
+    fn read(self, answer: RedisResult<Value>) -> Confirmed {
+        let (wanted, within) = (self.replicas, self.within);
         let (own, found) = match answer {
             Ok(Value::Int(found)) if !self.synced => (1, found),
             Ok(Value::Array(counts)) => match counts.as_slice() {
                 [Value::Int(own), Value::Int(found)] if self.synced => (*own, *found),
-                _ => return nothing("it sent an unknown answer to WAITAOF"),
+                _ => {
+                    return Confirmed::by_nobody("it sent an unknown answer to WAITAOF".to_owned());
+                }
             },
-            Ok(_) => return nothing("it sent an unknown answer to WAIT"),
-            Err(error) => return nothing(&format!("no replica confirmed it: {error}")),
+            Ok(_) => return Confirmed::by_nobody("it sent an unknown answer to WAIT".to_owned()),
+            Err(error) => {
+                return Confirmed::by_nobody(format!("no replica confirmed it: {error}"));
+            }
         };
         if own < 1 {
-            return nothing(&format!(
-                "the server itself had not synced it within {within:?}"
-            ));
+            let detail = format!("the server itself had not synced it within {within:?}");
+            return Confirmed::by_nobody(detail);
         }
-        (found < wanted).then(|| Shortage {
-            confirmed: found.try_into().unwrap_or(0),
-            detail: format!("{found} of {wanted} replicas confirmed it within {within:?}"),
-        })
+        let replicas = found.try_into().unwrap_or(0);
+        let shortage = || format!("{found} of {wanted} replicas confirmed it within {within:?}");
+        Confirmed {
+            replicas,
+            shortage: (replicas < wanted).then(shortage),
+        }
     }
 }
 
-/// What is missing to a write that not enough replicas confirmed.
-pub(super) struct Shortage {
-    /// How many did; 0 where that is not all that is missing.
-    pub(super) confirmed: u32,
-    pub(super) detail: String,
+/// By how many replicas a write was confirmed.
+pub(super) struct Confirmed {
+    pub(super) replicas: u32,
+    /// What is missing, if they were fewer than asked for.
+    pub(super) shortage: Option<String>,
+}
+
+impl Confirmed {
+    fn by_nobody(detail: String) -> Self {
+        Self {
+            replicas: 0,
+            shortage: Some(detail),
+        }
+    }
 }
 
 /// For an argument of which 0 means for ever.

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 
+use super::super::config::Address;
 use super::super::scripts::Script;
 use super::command;
 use super::fault;
 use super::link::Refusal;
 use super::live::extract;
 use super::quorum::Quorum;
+use super::replicas;
 use crate::error::Error;
 
 /// A server that cannot wait for replicas as it is asked to says so.
@@ -25,6 +27,34 @@ pub(super) async fn check_wait(
     let answer = connection.send_packed_command(&probe).await;
     let refused = |error| Refusal::of(fault::cannot_wait(place, &error));
     answer.and_then(extract).map(drop).map_err(refused)
+}
+
+/// Asks the server who follows it. Where it may not be asked for `INFO`, all that are connected count, also those that
+/// hang.
+pub(super) async fn count_followers(
+    connection: &mut MultiplexedConnection,
+    quorum: &Quorum,
+    address: &Address,
+    place: &str,
+) {
+    let mut ask = redis::cmd("INFO");
+    ask.arg("replication");
+    let info = connection.send_packed_command(&ask).await.and_then(extract);
+    let followers = match &info {
+        Ok(Value::BulkString(info)) => replicas::followers(&String::from_utf8_lossy(info)),
+        Ok(Value::VerbatimString { text, .. }) => replicas::followers(text),
+        _ => {
+            let role = connection.send_packed_command(&redis::cmd("ROLE")).await;
+            match role.and_then(extract) {
+                Ok(role) => replicas::connected(&role),
+                Err(error) => {
+                    tracing::debug!(store = place, %error, "the server does not tell who follows it");
+                    return;
+                }
+            }
+        }
+    };
+    quorum.is_followed(address, followers, place);
 }
 
 /// A server may be asked that has become a replica, or has not yet become the master.

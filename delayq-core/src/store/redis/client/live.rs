@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::super::config::Address;
-use super::batch::{Batch, Confirm, Shortage};
+use super::batch::{Batch, Confirm, Confirmed};
 use super::command::Command;
 use super::fault::{self, Loss};
 use super::joint::{self, Sent};
@@ -82,13 +82,13 @@ impl Live {
     /// confirmed by enough replicas is `Indeterminate`, as the server may be lost before it has told them.
     pub(super) async fn answers(&self, batch: &Batch, asking: bool) -> Vec<Answer> {
         let all: Vec<usize> = (0..batch.len()).collect();
-        let mut unconfirmed = None;
+        let mut confirmed = None;
         let mut answers = if asking {
-            self.send_again(batch, &all, (false, true), &mut unconfirmed)
+            self.send_again(batch, &all, (false, true), &mut confirmed)
                 .await
         } else {
             let answers = self.send(batch.pipeline()).await;
-            confirmed(batch, answers, &mut unconfirmed)
+            take_confirmed(batch, answers, &mut confirmed)
         };
         for _ in 0..MAX_LOADS {
             let is_missing = |at: &usize| matches!(answers.get(*at), Some(Err(error)) if fault::is_no_script(error));
@@ -97,7 +97,7 @@ impl Live {
                 break;
             }
             let second = self
-                .send_again(batch, &missing, (true, asking), &mut unconfirmed)
+                .send_again(batch, &missing, (true, asking), &mut confirmed)
                 .await;
             for (at, answer) in missing.into_iter().zip(second) {
                 if let Some(first) = answers.get_mut(at) {
@@ -105,11 +105,12 @@ impl Live {
                 }
             }
         }
-        let unconfirmed = match &self.quorum {
-            Some(quorum) if batch.confirm.is_some() => quorum.missing(unconfirmed, &self.address),
-            _ => unconfirmed,
-        };
-        let unconfirmed = unconfirmed.as_ref().map(|shortage| &*shortage.detail);
+        // The last wait was for all that was written before it.
+        let unconfirmed = confirmed.and_then(|confirmed| match &self.quorum {
+            Some(quorum) => quorum.missing(confirmed, &self.address),
+            None => confirmed.shortage,
+        });
+        let unconfirmed = unconfirmed.as_deref();
         let answers = answers.into_iter().enumerate();
         answers
             .map(|(at, answer)| self.understand(batch, at, answer, unconfirmed))
@@ -121,11 +122,11 @@ impl Live {
         batch: &Batch,
         places: &[usize],
         (lacks_scripts, asking): (bool, bool),
-        unconfirmed: &mut Option<Shortage>,
+        confirmed: &mut Option<Confirmed>,
     ) -> Vec<RedisResult<Value>> {
         let pipeline = batch.again(places, lacks_scripts, asking);
         let before = usize::from(lacks_scripts) + usize::from(asking);
-        let answers = confirmed(batch, self.send(&pipeline).await, unconfirmed);
+        let answers = take_confirmed(batch, self.send(&pipeline).await, confirmed);
         answers
             .into_iter()
             .skip(before)
@@ -216,14 +217,13 @@ impl Live {
 }
 
 /// Takes the answer to the wait for the replicas off the others.
-fn confirmed(
+fn take_confirmed(
     batch: &Batch,
     mut answers: Vec<RedisResult<Value>>,
-    unconfirmed: &mut Option<Shortage>,
+    confirmed: &mut Option<Confirmed>,
 ) -> Vec<RedisResult<Value>> {
     if let Some(confirm) = batch.confirm {
-        let missing = confirm.take_from(&mut answers);
-        *unconfirmed = unconfirmed.take().or(missing);
+        *confirmed = confirm.take_from(&mut answers);
     }
     answers
 }

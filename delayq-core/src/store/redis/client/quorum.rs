@@ -1,10 +1,11 @@
 //! How many replicas have to confirm what is written.
 
+use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::super::config::{Address, RedisConfig, RedisServers, ReplicaConfirm};
-use super::batch::{Confirm, Shortage};
+use super::batch::{Confirm, Confirmed};
 
 /// The share of the timeout, as a divisor, that replicas may take to confirm: what waits behind it on the same
 /// connection has to be answered, too.
@@ -12,8 +13,10 @@ const CONFIRM_SHARE: u32 = 4;
 
 /// How many replicas have to confirm a write.
 ///
-/// A number that is given is that number. Otherwise it is one, and behind sentinels as many as they may make the
-/// master, see [`Replicas`](super::replicas::Replicas).
+/// A number that is given is that number. Otherwise it is one, and behind sentinels so many that all replicas are
+/// among them which may become the master: those that the sentinels may choose, see
+/// [`Replicas`](super::replicas::Replicas), and those that follow the master now. A confirmation does not say whose
+/// it is, so nobody else may give one.
 #[derive(Debug)]
 pub(super) struct Quorum {
     within: Duration,
@@ -25,9 +28,24 @@ pub(super) struct Quorum {
 /// What is known of it.
 #[derive(Debug)]
 struct Known {
-    replicas: u32,
-    /// Whose they are, where the sentinels are asked.
+    least: u32,
+    /// Whom the sentinels name, and whom they may choose in its place.
     master: Option<Address>,
+    eligible: HashSet<Address>,
+    /// A server, and who follows it.
+    server: Option<Address>,
+    followers: HashSet<Address>,
+}
+
+impl Known {
+    fn replicas(&self) -> u32 {
+        let all = if self.server == self.master {
+            self.eligible.union(&self.followers).count()
+        } else {
+            self.eligible.len()
+        };
+        u32::try_from(all).unwrap_or(u32::MAX).max(self.least)
+    }
 }
 
 impl Quorum {
@@ -38,8 +56,11 @@ impl Quorum {
             synced: config.confirm == ReplicaConfirm::Synced,
             follows: config.replicas.is_none() && has_sentinels,
             known: Mutex::new(Known {
-                replicas: config.least_replicas(),
+                least: config.least_replicas(),
                 master: None,
+                eligible: HashSet::new(),
+                server: None,
+                followers: HashSet::new(),
             }),
         }
     }
@@ -47,23 +68,42 @@ impl Quorum {
     /// As many as have to confirm what is sent now.
     pub(super) fn confirm(&self) -> Confirm {
         Confirm {
-            replicas: self.known().replicas,
+            replicas: self.known().replicas(),
             within: self.within,
             synced: self.synced,
         }
     }
 
-    /// Whether the sentinels have to be asked for the replicas.
+    /// Whether the sentinels and the master have to be asked for the replicas.
     pub(super) fn follows(&self) -> bool {
         self.follows
     }
 
-    /// So many may become the master after this one.
-    pub(super) fn follow(&self, master: &Address, replicas: u32, store: &str) {
+    /// The sentinels may choose these in place of `master`.
+    pub(super) fn may_choose(&self, master: &Address, eligible: HashSet<Address>, store: &str) {
+        self.change(store, |known| {
+            known.master = Some(master.clone());
+            known.eligible = eligible;
+        });
+    }
+
+    /// These follow a server that holds data.
+    pub(super) fn is_followed(&self, server: &Address, followers: HashSet<Address>, store: &str) {
+        self.change(store, |known| {
+            // One that was the master before may answer late.
+            if known.master.is_none() || known.master.as_ref() == Some(server) {
+                known.server = Some(server.clone());
+                known.followers = followers;
+            }
+        });
+    }
+
+    fn change(&self, store: &str, change: impl FnOnce(&mut Known)) {
         let mut known = self.known();
-        let replicas = replicas.max(1);
-        if known.replicas != replicas {
-            let before = known.replicas;
+        let before = known.replicas();
+        change(&mut known);
+        let replicas = known.replicas();
+        if replicas != before {
             tracing::info!(
                 store,
                 replicas,
@@ -71,28 +111,112 @@ impl Quorum {
                 "the number of replicas that have to confirm each write has changed"
             );
         }
-        known.replicas = replicas;
-        known.master = Some(master.clone());
     }
 
-    /// What is missing to a write to this server, now that it has been answered. A replica may have gone while it was
-    /// waited for; and if another server is the master by now, as many as that one needs say nothing of this one.
-    pub(super) fn missing(&self, shortage: Option<Shortage>, server: &Address) -> Option<Shortage> {
+    /// What is missing to a write to `server`, now that it has been answered. A replica may have gone, or come, while
+    /// it was waited for; and if another server is the master by now, as many as that one needs say nothing of this one.
+    pub(super) fn missing(&self, confirmed: Confirmed, server: &Address) -> Option<String> {
+        let Confirmed { replicas, shortage } = confirmed;
         if !self.follows {
             return shortage;
         }
         let known = self.known();
         if known.master.as_ref() != Some(server) {
-            let no_master = || Shortage {
-                confirmed: 0,
-                detail: "another server is the master by now".to_owned(),
-            };
-            return shortage.or_else(|| Some(no_master()));
+            return Some("another server is the master by now".to_owned());
         }
-        shortage.filter(|shortage| shortage.confirmed < known.replicas)
+        let wanted = known.replicas();
+        let too_few = || format!("{replicas} of {wanted} replicas confirmed it");
+        (replicas < wanted).then(|| shortage.unwrap_or_else(too_few))
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn servers(ports: &[u16]) -> HashSet<Address> {
+        ports.iter().map(|port| server(*port)).collect()
+    }
+
+    fn server(port: u16) -> Address {
+        Address::new("10.0.0.1", port)
+    }
+
+    fn confirmed(replicas: u32, wanted: u32) -> Confirmed {
+        let shortage = (replicas < wanted).then(|| "too few".to_owned());
+        Confirmed { replicas, shortage }
+    }
+
+    fn quorum(url: &str) -> Quorum {
+        let config = RedisConfig::parse(url).unwrap();
+        Quorum::new(&config, Duration::from_secs(5))
+    }
+
+    #[test]
+    fn whoever_may_be_chosen_has_to_confirm_and_nobody_else_may() {
+        let quorum = quorum("redis-sentinel://h/orders");
+        let needs = || quorum.confirm().replicas;
+        assert_eq!(needs(), 1);
+        quorum.may_choose(&server(1), servers(&[2, 3]), "");
+        quorum.is_followed(&server(1), servers(&[2, 3]), "");
+        assert_eq!(needs(), 2);
+        quorum.is_followed(&server(1), servers(&[2]), "");
+        assert_eq!(needs(), 2, "the other one may be chosen still");
+        quorum.may_choose(&server(1), servers(&[3]), "");
+        assert_eq!(
+            needs(),
+            2,
+            "the one that follows is not the one that may be chosen"
+        );
+        quorum.may_choose(&server(1), servers(&[2]), "");
+        assert_eq!(needs(), 1);
+        quorum.may_choose(&server(1), servers(&[]), "");
+        quorum.is_followed(&server(1), servers(&[]), "");
+        assert_eq!(needs(), 1);
+    }
+
+    #[test]
+    fn who_follows_one_master_says_nothing_of_the_next() {
+        let quorum = quorum("redis-sentinel://h/orders");
+        quorum.may_choose(&server(1), servers(&[2, 3]), "");
+        quorum.is_followed(&server(1), servers(&[2, 3]), "");
+        quorum.may_choose(&server(2), servers(&[3]), "");
+        assert_eq!(quorum.confirm().replicas, 1);
+        let missing = |replicas, wanted, port| {
+            let missing = quorum.missing(confirmed(replicas, wanted), &server(port));
+            missing.is_some()
+        };
+        assert!(missing(2, 2, 1) && missing(1, 2, 1));
+        assert!(!missing(1, 1, 2) && !missing(1, 2, 2) && missing(0, 1, 2));
+        quorum.may_choose(&server(2), servers(&[1, 3]), "");
+        assert!(missing(1, 1, 2), "one has come");
+        quorum.is_followed(&server(1), servers(&[2, 3, 4]), "");
+        assert_eq!(quorum.confirm().replicas, 2, "the old master answers late");
+    }
+
+    #[test]
+    fn a_number_that_is_given_and_one_server_need_nobody_else() {
+        for (url, replicas) in [
+            ("redis-sentinel://h/orders?replicas=1", 1),
+            ("redis-sentinel://h/orders?replicas=3", 3),
+            ("redis://h", 1),
+            ("redis-cluster://h", 1),
+        ] {
+            let quorum = quorum(url);
+            assert!(!quorum.follows(), "{url}");
+            assert_eq!(quorum.confirm().replicas, replicas, "{url}");
+            assert!(
+                quorum.missing(confirmed(1, 1), &server(1)).is_none(),
+                "{url}"
+            );
+            assert!(
+                quorum.missing(confirmed(1, 9), &server(1)).is_some(),
+                "{url}"
+            );
+        }
     }
 }

@@ -1,116 +1,146 @@
-//! Which replicas sentinels may make the next master, as each of them sees it.
-//!
-//! The rule is theirs (`sentinelSelectSlave`, the same in Redis 7.0 to 8.0 and in Valkey): of those that are up and
-//! connected, the one with the smallest priority that is not 0, then with the largest offset that they have heard of,
-//! which may be seconds ago. So a write is safe once all of them have it, but for those that another one beats.
+//! The replicas of a master: which of them sentinels may make the next one, and which follow it.
+
+use std::collections::HashSet;
 
 use redis::Value;
 
 use super::super::config::Address;
 use super::sentinel::text;
 
-/// What one sentinel, or several, see of a master's replicas.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Since how many seconds a replica that follows was heard of, at most. It says how far it is each second, and the
+/// server counts whole seconds.
+const MAX_LAG: u64 = 2;
+
+/// The replicas of a master, as sentinels see them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Replicas {
-    /// All that it knows, also those that have gone.
-    pub(super) known: u32,
-    /// Those that may be made the master and lack what they have not confirmed.
-    pub(super) eligible: u32,
+    /// All that they know, also those that have gone.
+    pub(super) known: HashSet<Address>,
+    /// Those that they may choose in the master's place. The rule is theirs (`sentinelSelectSlave`, the same in Redis
+    /// 7.0 to 8.0 and in Valkey): any that is up and connected and whose priority is not 0. They prefer the smallest
+    /// priority, then the largest offset that they have heard of; but that may be seconds old, and the better one
+    /// may be cut off with the master.
+    pub(super) eligible: HashSet<Address>,
 }
 
 impl Replicas {
-    /// Reads the answer to `SENTINEL REPLICAS` of the sentinel that names `master`; nothing in another answer.
-    pub(super) fn read(answer: &Value, master: &Address) -> Self {
+    /// Reads the answer to `SENTINEL REPLICAS` of a sentinel that names `master`, which is up as far as it knows; nothing
+    /// in another answer.
+    pub(super) fn read(answer: &Value, master: &Address, is_up: bool) -> Self {
         let entries = match answer {
             Value::Array(entries) => entries.as_slice(),
             _ => &[],
         };
-        let replicas: Vec<Replica> = entries.iter().filter_map(Replica::read).collect();
-        // While a fail-over goes on, its leader lists the new master among the replicas of the old one.
-        let others = replicas.iter().filter(|replica| !replica.is_at(master));
-        let linked: Vec<_> = others.clone().filter(|replica| replica.follows()).collect();
-        let is_beaten = |one: &Replica| linked.iter().any(|other| other.beats(one));
-        let eligible = others
-            .clone()
-            .filter(|replica| replica.is_candidate() && (replica.follows() || !is_beaten(replica)));
-        Self {
-            known: count(others.clone()),
-            eligible: count(eligible),
+        let mut replicas = Self::default();
+        let read = |entry| read_one(entry, is_up);
+        for (address, is_eligible) in entries.iter().filter_map(read) {
+            // While a fail-over goes on, its leader lists the new master among the replicas of the old one.
+            if address == *master {
+                continue;
+            }
+            if is_eligible {
+                replicas.eligible.insert(address.clone());
+            }
+            replicas.known.insert(address);
         }
+        replicas
     }
 
-    /// What two sentinels see.
-    pub(super) fn and(self, other: Self) -> Self {
-        Self {
-            known: self.known.max(other.known),
-            eligible: self.eligible.max(other.eligible),
+    /// What was known before is known still, but for the master itself.
+    pub(super) fn and_known(mut self, before: &Self, master: &Address) -> Self {
+        let others = before.known.iter().filter(|replica| *replica != master);
+        self.known.extend(others.cloned());
+        self
+    }
+
+    /// What two sentinels see. One that either may choose may be chosen.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.known.extend(other.known);
+        self.eligible.extend(other.eligible);
+        self
+    }
+}
+
+/// A field of what a sentinel tells of a server.
+pub(super) fn field<'a>(server: &'a Value, name: &str) -> Option<&'a str> {
+    let Value::Map(fields) = server else {
+        return None;
+    };
+    let (_, value) = fields.iter().find(|(key, _)| text(key) == Some(name))?;
+    text(value)
+}
+
+/// Whether it is gone, by its flags.
+pub(super) fn is_gone(server: &Value) -> bool {
+    let flags = field(server, "flags").unwrap_or_default();
+    let gone = ["s_down", "o_down", "disconnected"];
+    flags.split(',').any(|flag| gone.contains(&flag))
+}
+
+/// One replica, and whether it may be chosen.
+fn read_one(entry: &Value, is_master_up: bool) -> Option<(Address, bool)> {
+    let field = |name| field(entry, name);
+    let number = |name| field(name).and_then(|value| value.parse::<u64>().ok());
+    let address = Address::new(field("ip")?, field("port")?.parse().ok()?);
+    let is_replica = field("role-reported") == Some("slave");
+    let is_linked = is_replica && field("master-link-status") == Some("ok");
+    // It gets its first copy, or is a master of before that has come back: those that have something are preferred. A
+    // replica without a master says 1.
+    let has_nothing = !is_linked && number("slave-repl-offset").is_some_and(|offset| offset <= 1);
+    // They do not choose one that has lost its master for ten times the time after which they take a server for dead,
+    // and for as long again as the master is dead.
+    let is_stale = || {
+        let lost = number("master-link-down-time")?;
+        let patience = number("down-after-milliseconds")?.saturating_mul(10);
+        Some(is_master_up && is_replica && !is_linked && lost > patience)
+    };
+    let may_be_chosen = !is_gone(entry)
+        && number("slave-priority") != Some(0)
+        && !has_nothing
+        && !is_stale().unwrap_or(false);
+    Some((address, may_be_chosen))
+}
+
+/// The replicas that follow a master, as its answer to `ROLE` has them, also those that are silent.
+pub(super) fn connected(role: &Value) -> HashSet<Address> {
+    let listed = match role {
+        Value::Array(fields) => fields.get(2),
+        _ => None,
+    };
+    let Some(Value::Array(replicas)) = listed else {
+        return HashSet::new();
+    };
+    let replica = |replica: &Value| match replica {
+        Value::Array(fields) => {
+            let port = fields.get(1).and_then(text)?.parse().ok()?;
+            Some(Address::new(fields.first().and_then(text)?, port))
         }
-    }
+        _ => None,
+    };
+    replicas.iter().filter_map(replica).collect()
 }
 
-fn count<'a>(replicas: impl Iterator<Item = &'a Replica>) -> u32 {
-    u32::try_from(replicas.count()).unwrap_or(u32::MAX)
+/// The replicas that follow a master, as its `INFO replication` has them: they have all of it but for what is on its
+/// way, and confirm it.
+pub(super) fn followers(info: &str) -> HashSet<Address> {
+    let fields = info.lines().filter_map(|line| line.split_once(':'));
+    fields
+        .filter_map(|(name, value)| follower(name, value))
+        .collect()
 }
 
-/// One of them.
-#[derive(Debug)]
-struct Replica {
-    host: String,
-    port: u16,
-    is_up: bool,
-    is_linked: bool,
-    priority: u64,
-    /// How far it was, in bytes, when it was asked last. 0: a master of before that has come back, and was never seen
-    /// as a replica of this one.
-    offset: u64,
-}
-
-impl Replica {
-    fn read(entry: &Value) -> Option<Self> {
-        let Value::Map(fields) = entry else {
-            return None;
-        };
-        let field = |name: &str| {
-            let mut fields = fields.iter();
-            let (_, value) = fields.find(|(key, _)| text(key) == Some(name))?;
-            text(value)
-        };
-        let number = |name: &str| field(name)?.parse().ok();
-        let flags = field("flags")?;
-        let is_flagged = |flag: &str| flags.split(',').any(|found| found == flag);
-        let is_gone = ["s_down", "o_down", "disconnected"]
-            .into_iter()
-            .any(is_flagged);
-        let is_replica = field("role-reported") == Some("slave");
-        Some(Self {
-            host: field("ip")?.to_owned(),
-            port: field("port")?.parse().ok()?,
-            is_up: !is_gone,
-            is_linked: is_replica && field("master-link-status") == Some("ok"),
-            priority: number("slave-priority").unwrap_or(1),
-            offset: number("slave-repl-offset").unwrap_or(1),
-        })
-    }
-
-    fn is_at(&self, address: &Address) -> bool {
-        self.host == address.host && self.port == address.port
-    }
-
-    /// Whether it may be chosen at all.
-    fn is_candidate(&self) -> bool {
-        self.is_up && self.priority > 0
-    }
-
-    /// Whether it gets what is written, and is asked to confirm it.
-    fn follows(&self) -> bool {
-        self.is_candidate() && self.is_linked
-    }
-
-    /// Whether it is chosen before `other`, also when it is heard of again: its own offset only grows.
-    fn beats(&self, other: &Self) -> bool {
-        self.priority < other.priority
-            || self.priority == other.priority && self.offset > other.offset
-    }
+fn follower(name: &str, value: &str) -> Option<Address> {
+    name.strip_prefix("slave")?.parse::<u32>().ok()?;
+    let part = |wanted: &str| {
+        let mut parts = value
+            .trim()
+            .split(',')
+            .filter_map(|part| part.split_once('='));
+        parts.find_map(|(name, value)| (name == wanted).then_some(value))
+    };
+    let lag: u64 = part("lag")?.parse().ok()?;
+    let address = Address::new(part("ip")?, part("port")?.parse().ok()?);
+    (part("state") == Some("online") && lag <= MAX_LAG).then_some(address)
 }
 
 #[cfg(test)]
@@ -127,6 +157,8 @@ mod tests {
             ("master-link-status", "ok"),
             ("slave-priority", "100"),
             ("slave-repl-offset", "5000"),
+            ("master-link-down-time", "0"),
+            ("down-after-milliseconds", "1000"),
         ];
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
         let fields = usual.map(|(name, value)| {
@@ -136,73 +168,103 @@ mod tests {
         Value::Map(fields.into())
     }
 
-    fn eligible(replicas: &[Value]) -> u32 {
+    fn servers(ports: &[u16]) -> HashSet<Address> {
+        let server = |port: &u16| Address::new("10.0.0.1", *port);
+        ports.iter().map(server).collect()
+    }
+
+    fn read(replicas: &[Value]) -> Replicas {
         let master = Address::new("10.0.0.1", 1);
-        Replicas::read(&Value::Array(replicas.to_vec()), &master).eligible
+        Replicas::read(&Value::Array(replicas.to_vec()), &master, true)
     }
 
     #[test]
-    fn whoever_is_up_may_become_the_master() {
+    fn whoever_is_up_may_be_chosen_whether_it_follows_or_not() {
         let gone = ["slave,s_down", "slave,o_down,s_down", "slave,disconnected"];
         for flags in gone {
-            assert_eq!(
-                eligible(&[replica(2, &[]), replica(3, &[("flags", flags)])]),
-                1
-            );
+            let found = read(&[replica(2, &[]), replica(3, &[("flags", flags)])]);
+            assert_eq!(found.eligible, servers(&[2]), "{flags}");
+            assert_eq!(found.known, servers(&[2, 3]), "{flags}");
         }
-        assert_eq!(eligible(&[replica(2, &[]), replica(3, &[])]), 2);
-        let never = [("slave-priority", "0")];
-        assert_eq!(eligible(&[replica(2, &[]), replica(3, &never)]), 1);
+        let never = replica(3, &[("slave-priority", "0")]);
+        assert_eq!(read(&[replica(2, &[]), never]).eligible, servers(&[2]));
+        for change in [("master-link-status", "err"), ("role-reported", "master")] {
+            let found = read(&[replica(2, &[]), replica(3, &[change])]);
+            assert_eq!(found.eligible, servers(&[2, 3]), "{change:?}");
+            for offset in ["0", "1"] {
+                let nothing = replica(3, &[change, ("slave-repl-offset", offset)]);
+                let found = read(&[replica(2, &[]), nothing]);
+                assert_eq!(found.eligible, servers(&[2]), "{change:?}");
+            }
+        }
     }
 
     #[test]
-    fn one_that_is_cut_off_from_the_master_counts_until_another_is_known_to_be_further() {
-        let behind = |offset| [("master-link-status", "err"), ("slave-repl-offset", offset)];
-        for (offset, expected) in [("4999", 1), ("5000", 2), ("5001", 2)] {
-            let found = eligible(&[replica(2, &[]), replica(3, &behind(offset))]);
-            assert_eq!(found, expected, "{offset}");
-        }
-        let preferred = [&behind("1")[..], &[("slave-priority", "10")]].concat();
-        assert_eq!(eligible(&[replica(2, &[]), replica(3, &preferred)]), 2);
-        // Nobody beats it who does not get what is written.
-        assert_eq!(
-            eligible(&[replica(2, &behind("9")), replica(3, &behind("8"))]),
-            2
-        );
+    fn one_that_has_lost_its_master_for_long_is_not_chosen_unless_the_master_is_dead() {
+        let lost = |time| {
+            let lost = [
+                ("master-link-status", "err"),
+                ("master-link-down-time", time),
+            ];
+            replica(3, &lost)
+        };
+        assert_eq!(read(&[lost("10000")]).eligible, servers(&[3]));
+        assert_eq!(read(&[lost("10001")]).eligible, servers(&[]));
+        let listed = Value::Array(vec![lost("10001")]);
+        let found = Replicas::read(&listed, &Address::new("10.0.0.1", 1), false);
+        assert_eq!(found.eligible, servers(&[3]));
     }
 
     #[test]
-    fn one_that_was_made_a_master_counts_and_one_that_was_a_master_before_does_not() {
-        let master = |offset| [("role-reported", "master"), ("slave-repl-offset", offset)];
-        assert_eq!(eligible(&[replica(2, &[]), replica(3, &master("5000"))]), 2);
-        assert_eq!(eligible(&[replica(2, &[]), replica(3, &master("0"))]), 1);
+    fn what_was_known_is_known_still() {
+        let before = read(&[replica(2, &[]), replica(3, &[])]);
+        let now = Replicas::default().and_known(&before, &Address::new("10.0.0.1", 2));
+        assert_eq!(now.known, servers(&[3]));
+        assert_eq!(now.eligible, servers(&[]));
+    }
+
+    #[test]
+    fn those_that_are_connected_are_listed_by_role() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let one = |port| Value::Array(vec![text("10.0.0.1"), text(port), text("5000")]);
+        let replicas = Value::Array(vec![one("2"), one("3")]);
+        let master = Value::Array(vec![text("master"), Value::Int(5000), replicas]);
+        assert_eq!(connected(&master), servers(&[2, 3]));
+        assert_eq!(connected(&Value::Array(vec![text("slave")])), servers(&[]));
     }
 
     #[test]
     fn the_new_master_is_none_of_its_own_replicas() {
         let listed = [replica(1, &[("role-reported", "master")]), replica(2, &[])];
-        assert_eq!(eligible(&listed), 1);
+        let expected = Replicas {
+            known: servers(&[2]),
+            eligible: servers(&[2]),
+        };
+        assert_eq!(read(&listed), expected);
     }
 
     #[test]
-    fn those_that_have_gone_are_known_still() {
-        let listed = vec![replica(2, &[]), replica(3, &[("flags", "slave,s_down")])];
-        let found = Replicas::read(&Value::Array(listed), &Address::new("10.0.0.1", 1));
-        let expected = Replicas {
-            known: 2,
-            eligible: 1,
-        };
-        assert_eq!(found, expected);
-        let more = Replicas {
-            known: 1,
-            eligible: 3,
-        };
+    fn one_that_either_of_two_sentinels_may_choose_may_be_chosen() {
+        let down = [("flags", "slave,s_down")];
+        let one = read(&[replica(2, &[]), replica(3, &down)]);
+        let other = read(&[replica(2, &down), replica(3, &[])]);
+        assert_eq!(one.and(other).eligible, servers(&[2, 3]));
+    }
+
+    #[test]
+    fn replicas_that_are_online_and_heard_of_follow() {
+        let info = "# Replication\r\nrole:master\r\nconnected_slaves:5\r\nmin_slaves_good_slaves:3\r\n\
+            slave0:ip=10.0.0.1,port=2,state=online,offset=1,lag=0\r\n\
+            slave1:ip=10.0.0.1,port=3,state=online,offset=1,lag=2,type=replica\r\n\
+            slave2:ip=10.0.0.1,port=4,state=online,offset=1,lag=3\r\n\
+            slave3:ip=10.0.0.1,port=5,state=wait_bgsave,offset=0,lag=0\r\n\
+            slave4:ip=10.0.0.1,port=6,state=send_bulk,offset=0,lag=0\r\n\
+            slave_repl_offset:1\r\n";
+        assert_eq!(followers(info), servers(&[2, 3]));
         assert_eq!(
-            found.and(more),
-            Replicas {
-                known: 2,
-                eligible: 3
-            }
+            followers("role:master\r\nconnected_slaves:0\r\n"),
+            servers(&[])
         );
+        assert_eq!(followers(""), servers(&[]));
     }
 }

@@ -16,7 +16,7 @@ use super::fault;
 use super::link::Refusal;
 use super::live::extract;
 use super::quorum::Quorum;
-use super::replicas::Replicas;
+use super::replicas::{Replicas, field, is_gone};
 use super::settings::Settings;
 use crate::error::Error;
 
@@ -72,9 +72,16 @@ impl Seen {
     }
 }
 
+/// What one of them sees around the master.
+struct View {
+    replicas: Replicas,
+    /// How many sentinels there are, itself included.
+    sentinels: usize,
+}
+
 /// What one of them says.
 enum Said {
-    Master(Address, u64, Replicas),
+    Master(Address, u64, View),
     /// It watches no master of this name.
     Stranger,
     Failed(Error),
@@ -171,8 +178,8 @@ impl Sentinels {
                 connections.insert(from, connection);
             }
             match said {
-                Said::Master(address, epoch, replicas) => {
-                    views.push((address.clone(), replicas));
+                Said::Master(address, epoch, view) => {
+                    views.push((address.clone(), view));
                     if best.as_ref().is_none_or(|(_, known)| epoch > *known) {
                         best = Some((address, epoch));
                     }
@@ -213,17 +220,24 @@ impl Sentinels {
 
     /// Which replicas have to confirm writes to `master`. One that has gone has to no more, if most sentinels say so: a few
     /// may be cut off with the master, and the others make that one the master.
-    fn count(&self, quorum: &Quorum, master: &Address, views: &[(Address, Replicas)]) {
+    fn count(&self, quorum: &Quorum, master: &Address, views: &[(Address, View)]) {
         if !quorum.follows() {
             return;
         }
         let of_it = views.iter().filter(|(address, _)| address == master);
-        let seen = of_it.clone().map(|(_, replicas)| *replicas);
+        let seen = of_it.clone().map(|(_, view)| view.replicas.clone());
         let mut last = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = seen.reduce(Replicas::and).unwrap_or(*last);
-        let is_most = of_it.count() > self.addresses.len() / 2;
-        let replicas = if is_most { last.eligible } else { last.known };
-        quorum.follow(master, replicas, &self.settings.place());
+        let sentinels = of_it.clone().map(|(_, view)| view.sentinels).max();
+        let sentinels = sentinels.unwrap_or(0).max(self.addresses.len());
+        let is_most = of_it.count() > sentinels / 2;
+        let seen = seen.reduce(Replicas::and).unwrap_or_default();
+        *last = if is_most {
+            seen
+        } else {
+            seen.and_known(&last, master)
+        };
+        let eligible = if is_most { &last.eligible } else { &last.known };
+        quorum.may_choose(master, eligible.clone(), &self.settings.place());
     }
 
     fn note(&self, now: Seen) {
@@ -348,18 +362,19 @@ fn read(
     let Some((host, port)) = address else {
         return Ok(Said::Stranger);
     };
-    let Value::Map(fields) = master? else {
+    let master = master?;
+    if !matches!(master, Value::Map(_)) {
         return Ok(Said::Stranger);
-    };
-    let is_epoch = |(key, _): &&(Value, Value)| text(key) == Some("config-epoch");
-    let epoch = fields
-        .iter()
-        .find(is_epoch)
-        .and_then(|(_, value)| text(value));
-    let epoch = epoch.and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
+    }
+    let number = |name| field(&master, name).and_then(|number| number.parse().ok());
+    let epoch = number("config-epoch").unwrap_or(0);
+    let others = number("num-other-sentinels").unwrap_or(0);
     let address = Address::new(host, port);
-    let replicas = Replicas::read(&replicas?, &address);
-    Ok(Said::Master(address, epoch, replicas))
+    let view = View {
+        replicas: Replicas::read(&replicas?, &address, !is_gone(&master)),
+        sentinels: usize::try_from(others).unwrap_or(0).saturating_add(1),
+    };
+    Ok(Said::Master(address, epoch, view))
 }
 
 pub(super) fn text(value: &Value) -> Option<&str> {
