@@ -97,12 +97,23 @@ impl Application {
 
     /// Ends the load, and holds everything against the promises: what was acknowledged is done, no handler
     /// stalled, and from `from` on nothing was away for longer than `down_after` and 3 s.
-    pub(crate) async fn end(mut self, from: Timestamp, down_after: Duration) {
+    ///
+    /// `replaced`: when a server was replaced, also where nobody had asked for it.
+    pub(crate) async fn end(
+        mut self,
+        from: Timestamp,
+        down_after: Duration,
+        replaced: impl FnOnce() -> Vec<Timestamp>,
+    ) {
         let until = SystemClock.now();
         for instance in &mut self.instances {
             instance.quiet().await;
         }
         self.scene.drained(&self.service).await;
+        for at in replaced() {
+            let (from, to) = (at.minus(down_after + GRACE), at.plus(GRACE));
+            self.scene.note(Fault::Outage { from, to });
+        }
         let mut history = self.scene.history();
         check_once(&history);
         history

@@ -43,7 +43,7 @@ async fn replaced(take: fn(&mut RedisServer), give_back: fn(&mut RedisServer)) {
         application.survives(from).await;
         set.whole().await;
     }
-    application.end(began, NODE_TIMEOUT + COPY).await;
+    application.end(began, NODE_TIMEOUT + COPY, Vec::new).await;
 }
 
 #[tokio::test]

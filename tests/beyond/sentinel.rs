@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use delayq_core::Store;
 use delayq_core::store::{Durability, RedisStore, StoreOptions};
-use delayq_plugin::{Clock, SystemClock, seconds};
+use delayq_plugin::{Clock, SystemClock, Timestamp, seconds};
 use delayq_tests::network::Clients;
 use delayq_tests::question::{ask, until_ok};
 use delayq_tests::redis_server::Persistence;
@@ -26,21 +26,28 @@ async fn start(doors: bool) -> SentinelSet {
     .await
 }
 
+/// Ends the application, for which nothing was away for long from `from` on.
+async fn end(application: Application, set: &SentinelSet, from: Timestamp) {
+    application.end(from, DOWN_AFTER, || set.switches()).await;
+}
+
 /// Both replicas confirm each write while both are there: the sentinels may make either of them the master.
 #[tokio::test]
 async fn a_master_killed_again_and_again_loses_nothing_that_was_acknowledged() {
     let mut set = start(false).await;
     let mut application = Application::start(&set.url()).await;
-    // On a busy machine the sentinels may replace a master that is there, between two rounds.
     let began = SystemClock.now();
     for _ in 0..3 {
         let old = set.in_sync().await;
+        let from = SystemClock.now();
         set.servers[old].kill();
         set.failed_over(old).await;
         set.servers[old].restart();
-        application.survives(began).await;
+        // One that joins confirms nothing for up to a second, and is waited for.
+        set.in_sync().await;
+        application.survives(from).await;
     }
-    application.end(began, DOWN_AFTER).await;
+    end(application, &set, began).await;
 }
 
 /// It goes on as a master when it is resumed, until a sentinel tells it otherwise.
@@ -51,13 +58,15 @@ async fn a_master_that_hangs_is_replaced_and_nothing_is_written_to_it_when_it_go
     let began = SystemClock.now();
     for _ in 0..2 {
         let old = set.in_sync().await;
+        let from = SystemClock.now();
         set.servers[old].stop();
         set.failed_over(old).await;
         application.works_after(SystemClock.now()).await;
         set.servers[old].resume();
-        application.survives(began).await;
+        set.in_sync().await;
+        application.survives(from).await;
     }
-    application.end(began, DOWN_AFTER).await;
+    end(application, &set, began).await;
 }
 
 /// The clients are on its side, with one sentinel. It takes writes for 10 s more, until it counts its replicas as lost.
@@ -77,7 +86,7 @@ async fn a_master_cut_off_with_its_clients_acknowledges_nothing_that_is_lost_whe
     let healed = SystemClock.now();
     assert_ne!(set.in_sync().await, 0);
     application.survives(from).await;
-    application.end(healed, DOWN_AFTER).await;
+    end(application, &set, healed).await;
 }
 
 /// The same with a replica on its side, which goes on confirming. The one that becomes the master has to confirm, too.
@@ -109,7 +118,7 @@ async fn cut_off_with_a_replica(clients: Clients) {
     let healed = SystemClock.now();
     assert_eq!(set.in_sync().await, 2);
     application.survives(from).await;
-    application.end(healed, DOWN_AFTER).await;
+    end(application, &set, healed).await;
 }
 
 /// Awaits that so many more submits fail.
@@ -133,7 +142,7 @@ async fn clients_of_a_master_that_only_the_servers_do_not_reach_follow_the_new_o
     set.heal();
     application.survives(from).await;
     assert_ne!(set.in_sync().await, 0);
-    application.end(from, DOWN_AFTER).await;
+    end(application, &set, from).await;
 }
 
 #[tokio::test]
@@ -155,7 +164,7 @@ async fn without_sentinels_the_master_goes_on_and_one_that_comes_back_is_enough_
     set.failed_over(old).await;
     set.servers[old].restart();
     application.survives(from).await;
-    application.end(began, DOWN_AFTER).await;
+    end(application, &set, began).await;
 }
 
 /// A server that hangs takes connections and answers nothing.

@@ -58,7 +58,7 @@ async fn slots_that_move_under_load_lose_nothing_and_stall_no_handler() {
         }
         application.survives(from).await;
     }
-    application.end(began, Duration::ZERO).await;
+    application.end(began, Duration::ZERO, Vec::new).await;
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn a_node_that_is_added_takes_slots_over_under_load() {
         set.move_slots(slot..=slot, node).await;
     }
     application.survives(began).await;
-    application.end(began, Duration::ZERO).await;
+    application.end(began, Duration::ZERO, Vec::new).await;
 }
 
 /// Two types of one node.

@@ -7,6 +7,9 @@
 
 use std::collections::HashMap;
 
+use delayq_core::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use redis::{FromRedisValue, RedisResult};
 
 use crate::network::{Clients, Door, Host, Network};
@@ -192,6 +195,18 @@ impl SentinelSet {
             }
         };
         until_ok("a new master", replaced).await
+    }
+
+    /// When a sentinel has taken another server for the master: also where nobody had asked for
+    /// it, as on a busy machine a master that is there may be silent for too long, or be replaced twice. Each is told once.
+    ///
+    /// # Panics
+    /// When a line of a log has no time.
+    #[must_use]
+    pub fn switches(&self) -> Vec<Timestamp> {
+        let lines = self.sentinels.iter().flat_map(RedisServer::log);
+        let switches = lines.filter(|line| line.contains("+switch-master"));
+        switches.map(|line| logged_at(&line)).collect()
     }
 
     /// Awaits that all running servers but the master follow it and have all it has, and that all running
@@ -424,6 +439,14 @@ fn running(servers: &[RedisServer]) -> impl Iterator<Item = usize> {
     servers
         .filter(|(_, s)| s.is_running())
         .map(|(index, _)| index)
+}
+
+/// When a server wrote this line of its log, in its local time: `PID:X 22 Nov 2026 01:03:46.430 # ..`.
+fn logged_at(line: &str) -> Timestamp {
+    let words: Vec<&str> = line.split_whitespace().skip(1).take(4).collect();
+    let at = DateTime::strptime("%d %b %Y %H:%M:%S%.f", words.join(" ")).expect("it has a time");
+    let at = at.to_zoned(TimeZone::system()).expect("it is a time");
+    Timestamp::from_millis(at.timestamp().as_millisecond())
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
 //! Commands on their way together.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use redis::{Pipeline, RedisResult, Value};
 
+use super::super::config::Address;
 use super::super::scripts::Script;
 use super::command::{self, Command};
 use super::fault::Loss;
+use super::replicas;
 
 /// How many replicas have to confirm what is written, and how long they may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +18,43 @@ pub(super) struct Confirm {
     pub(super) within: Duration,
     /// Not before they, and the server itself, have it on disk.
     pub(super) synced: bool,
+    /// How the server is asked afterwards whose the confirmations may be.
+    pub(super) followers: Option<AskFollowers>,
+}
+
+/// How a server is asked who follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AskFollowers {
+    /// `INFO`, which knows those that hang.
+    Info,
+    /// `ROLE`, where `INFO` is forbidden.
+    Role,
+}
+
+impl AskFollowers {
+    pub(super) fn command(self) -> redis::Cmd {
+        match self {
+            Self::Info => {
+                let mut info = redis::cmd("INFO");
+                info.arg("replication");
+                info
+            }
+            Self::Role => redis::cmd("ROLE"),
+        }
+    }
+
+    /// Who follows; `None` when the server does not tell.
+    pub(super) fn read(self, answer: &RedisResult<Value>) -> Option<HashSet<Address>> {
+        let answer = answer.as_ref().ok()?;
+        match (self, answer) {
+            (Self::Role, Value::Array(_)) => Some(replicas::connected(answer)),
+            (Self::Info, Value::BulkString(info)) => {
+                Some(replicas::followers(&String::from_utf8_lossy(info)))
+            }
+            (Self::Info, Value::VerbatimString { text, .. }) => Some(replicas::followers(text)),
+            _ => None,
+        }
+    }
 }
 
 impl Confirm {
@@ -35,16 +75,27 @@ impl Confirm {
             let wait = pipeline.cmd("WAITAOF").arg(1).arg(self.replicas);
             wait.arg(milliseconds(self.within));
         }
+        if let Some(ask) = self.followers {
+            pipeline.add_command(ask.command());
+        }
     }
 
     /// Takes the answers to what was added off the others.
     pub(super) fn take_from(self, answers: &mut Vec<RedisResult<Value>>) -> Option<Confirmed> {
+        let followers = match self.followers {
+            Some(ask) => ask.read(&answers.pop()?),
+            None => None,
+        };
         let last = answers.pop()?;
         if self.synced {
             // Only the last one counts.
             let _ = answers.pop();
         }
-        Some(self.read(last))
+        let confirmed = self.read(last);
+        Some(Confirmed {
+            followers,
+            ..confirmed
+        })
     }
 
     /// A wait for nothing, which fails where the server cannot wait so.
@@ -78,6 +129,7 @@ impl Confirm {
         Confirmed {
             replicas,
             shortage: (replicas < wanted).then(shortage),
+            followers: None,
         }
     }
 }
@@ -87,6 +139,8 @@ pub(super) struct Confirmed {
     pub(super) replicas: u32,
     /// What is missing, if they were fewer than asked for.
     pub(super) shortage: Option<String>,
+    /// Who follows the server, and may have confirmed it, as far as it was asked and tells.
+    pub(super) followers: Option<HashSet<Address>>,
 }
 
 impl Confirmed {
@@ -94,6 +148,7 @@ impl Confirmed {
         Self {
             replicas: 0,
             shortage: Some(detail),
+            followers: None,
         }
     }
 }

@@ -12,7 +12,6 @@ use super::fault;
 use super::link::Refusal;
 use super::live::extract;
 use super::quorum::Quorum;
-use super::replicas;
 use crate::error::Error;
 
 /// A server that cannot wait for replicas as it is asked to says so.
@@ -29,32 +28,21 @@ pub(super) async fn check_wait(
     answer.and_then(extract).map(drop).map_err(refused)
 }
 
-/// Asks the server who follows it. Where it may not be asked for `INFO`, all that are connected count, also those that
-/// hang.
+/// Asks the server who follows it, and learns how it may be asked.
 pub(super) async fn count_followers(
     connection: &mut MultiplexedConnection,
     quorum: &Quorum,
     address: &Address,
     place: &str,
 ) {
-    let mut ask = redis::cmd("INFO");
-    ask.arg("replication");
-    let info = connection.send_packed_command(&ask).await.and_then(extract);
-    let followers = match &info {
-        Ok(Value::BulkString(info)) => replicas::followers(&String::from_utf8_lossy(info)),
-        Ok(Value::VerbatimString { text, .. }) => replicas::followers(text),
-        _ => {
-            let role = connection.send_packed_command(&redis::cmd("ROLE")).await;
-            match role.and_then(extract) {
-                Ok(role) => replicas::connected(&role),
-                Err(error) => {
-                    tracing::debug!(store = place, %error, "the server does not tell who follows it");
-                    return;
-                }
-            }
-        }
-    };
-    quorum.is_followed(address, followers, place);
+    let Some(ask) = quorum.asks() else { return };
+    let answer = connection.send_packed_command(&ask.command()).await;
+    let answer = answer.and_then(extract);
+    match ask.read(&answer) {
+        Some(followers) => quorum.is_followed(address, followers, place),
+        None if answer.is_err_and(|error| error.code() == Some("NOPERM")) => quorum.hide(),
+        None => {}
+    }
 }
 
 /// A server may be asked that has become a replica, or has not yet become the master.

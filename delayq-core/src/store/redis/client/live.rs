@@ -107,7 +107,7 @@ impl Live {
         }
         // The last wait was for all that was written before it.
         let unconfirmed = confirmed.and_then(|confirmed| match &self.quorum {
-            Some(quorum) => quorum.missing(confirmed, &self.address),
+            Some(quorum) => quorum.missing(confirmed, (&self.address, &self.place)),
             None => confirmed.shortage,
         });
         let unconfirmed = unconfirmed.as_deref();

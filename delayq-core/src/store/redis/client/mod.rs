@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
-use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 mod batch;
@@ -104,9 +103,6 @@ impl Client {
         let start_one = |target: Target| {
             let node = Node::start(&runtime, &settings, &target);
             let may_change = matches!(target, Target::Master(_));
-            if let Some(quorum) = quorum.clone().filter(|quorum| quorum.follows()) {
-                runtime.spawn(count_followers(Arc::clone(&node), quorum));
-            }
             let mut links = node.links().to_vec();
             links.push(listen(target));
             (Servers::One { node, may_change }, links)
@@ -223,7 +219,9 @@ impl Client {
     pub(super) async fn rest(&self, span: Duration) {
         // Without the thread nothing is left to wait for.
         // Made where it is polled: the runtime of the caller may end before it does, and take its timer along.
-        let pause = self.runtime.spawn(async move { sleep(span).await });
+        let pause = self
+            .runtime
+            .spawn(async move { tokio::time::sleep(span).await });
         let _ = AbortOnDropHandle::new(pause).await;
     }
 
@@ -233,22 +231,6 @@ impl Client {
     ) -> Result<T> {
         let answer = self.runtime.spawn(call).await;
         answer.unwrap_or(Err(Error::Closed("the Redis store")))
-    }
-}
-
-/// How often the master is asked who follows it: as often as the sentinels are whom they may choose.
-const COUNT_EVERY: Duration = Duration::from_millis(500);
-
-/// Keeps count of those who follow the master. What drives it ends with the client.
-async fn count_followers(node: Arc<Node>, quorum: Arc<Quorum>) {
-    loop {
-        sleep(COUNT_EVERY).await;
-        if let Some(mut live) = node.link(Lane::Main).live() {
-            let count =
-                greet::count_followers(&mut live.connection, &quorum, &live.address, &live.place);
-            // A server that hangs is left to the calls, which notice.
-            let _ = timeout(COUNT_EVERY, count).await;
-        }
     }
 }
 

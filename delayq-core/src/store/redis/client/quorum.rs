@@ -1,11 +1,12 @@
 //! How many replicas have to confirm what is written.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::super::config::{Address, RedisConfig, RedisServers, ReplicaConfirm};
-use super::batch::{Confirm, Confirmed};
+use super::batch::{AskFollowers, Confirm, Confirmed};
 
 /// The share of the timeout, as a divisor, that replicas may take to confirm: what waits behind it on the same
 /// connection has to be answered, too.
@@ -15,13 +16,17 @@ const CONFIRM_SHARE: u32 = 4;
 ///
 /// A number that is given is that number. Otherwise it is one, and behind sentinels so many that all replicas are
 /// among them which may become the master: those that the sentinels may choose, see
-/// [`Replicas`](super::replicas::Replicas), and those that follow the master now. A confirmation does not say whose
-/// it is, so nobody else may give one.
+/// [`Replicas`](super::replicas::Replicas), and those that follow the master. A confirmation does not say whose it
+/// is, so nobody else may give one: the master is asked who follows it in the same go, as it may have changed since
+/// the number was told. Then it does no harm that the sentinels were asked a moment ago: one that has left the master
+/// is counted by their word, one that has joined by the master's.
 #[derive(Debug)]
 pub(super) struct Quorum {
     within: Duration,
     synced: bool,
     follows: bool,
+    /// Whether the server may not be asked for `INFO`.
+    is_hidden: AtomicBool,
     known: Mutex<Known>,
 }
 
@@ -55,6 +60,7 @@ impl Quorum {
             within: timeout / CONFIRM_SHARE,
             synced: config.confirm == ReplicaConfirm::Synced,
             follows: config.replicas.is_none() && has_sentinels,
+            is_hidden: AtomicBool::new(false),
             known: Mutex::new(Known {
                 least: config.least_replicas(),
                 master: None,
@@ -71,7 +77,23 @@ impl Quorum {
             replicas: self.known().replicas(),
             within: self.within,
             synced: self.synced,
+            followers: self.asks(),
         }
+    }
+
+    /// How the master is asked who follows it, if it is.
+    pub(super) fn asks(&self) -> Option<AskFollowers> {
+        let ask = if self.is_hidden.load(Ordering::Relaxed) {
+            AskFollowers::Role
+        } else {
+            AskFollowers::Info
+        };
+        self.follows.then_some(ask)
+    }
+
+    /// The server may not be asked for `INFO`.
+    pub(super) fn hide(&self) {
+        self.is_hidden.store(true, Ordering::Relaxed);
     }
 
     /// Whether the sentinels and the master have to be asked for the replicas.
@@ -115,11 +137,23 @@ impl Quorum {
 
     /// What is missing to a write to `server`, now that it has been answered. A replica may have gone, or come, while
     /// it was waited for; and if another server is the master by now, as many as that one needs say nothing of this one.
-    pub(super) fn missing(&self, confirmed: Confirmed, server: &Address) -> Option<String> {
-        let Confirmed { replicas, shortage } = confirmed;
+    pub(super) fn missing(
+        &self,
+        confirmed: Confirmed,
+        (server, store): (&Address, &str),
+    ) -> Option<String> {
+        let Confirmed {
+            replicas,
+            shortage,
+            followers,
+        } = confirmed;
         if !self.follows {
             return shortage;
         }
+        let Some(followers) = followers else {
+            return shortage.or_else(|| Some("the server does not tell who follows it".to_owned()));
+        };
+        self.is_followed(server, followers, store);
         let known = self.known();
         if known.master.as_ref() != Some(server) {
             return Some("another server is the master by now".to_owned());
@@ -146,9 +180,12 @@ mod tests {
         Address::new("10.0.0.1", port)
     }
 
-    fn confirmed(replicas: u32, wanted: u32) -> Confirmed {
-        let shortage = (replicas < wanted).then(|| "too few".to_owned());
-        Confirmed { replicas, shortage }
+    fn confirmed(replicas: u32, wanted: u32, followers: &[u16]) -> Confirmed {
+        Confirmed {
+            replicas,
+            shortage: (replicas < wanted).then(|| "too few".to_owned()),
+            followers: Some(servers(followers)),
+        }
     }
 
     fn quorum(url: &str) -> Quorum {
@@ -186,16 +223,32 @@ mod tests {
         quorum.is_followed(&server(1), servers(&[2, 3]), "");
         quorum.may_choose(&server(2), servers(&[3]), "");
         assert_eq!(quorum.confirm().replicas, 1);
-        let missing = |replicas, wanted, port| {
-            let missing = quorum.missing(confirmed(replicas, wanted), &server(port));
-            missing.is_some()
+        let missing = |(replicas, wanted), port, followers: &[u16]| {
+            let confirmed = confirmed(replicas, wanted, followers);
+            quorum.missing(confirmed, (&server(port), "")).is_some()
         };
-        assert!(missing(2, 2, 1) && missing(1, 2, 1));
-        assert!(!missing(1, 1, 2) && !missing(1, 2, 2) && missing(0, 1, 2));
-        quorum.may_choose(&server(2), servers(&[1, 3]), "");
-        assert!(missing(1, 1, 2), "one has come");
+        assert!(missing((2, 2), 1, &[2, 3]) && missing((1, 2), 1, &[3]));
+        assert!(!missing((1, 1), 2, &[3]) && !missing((1, 2), 2, &[3]));
+        assert!(missing((0, 1), 2, &[3]));
         quorum.is_followed(&server(1), servers(&[2, 3, 4]), "");
-        assert_eq!(quorum.confirm().replicas, 2, "the old master answers late");
+        assert_eq!(quorum.confirm().replicas, 1, "the old master answers late");
+    }
+
+    #[test]
+    fn one_that_has_joined_does_not_confirm_for_one_that_has_left() {
+        let quorum = quorum("redis-sentinel://h/orders");
+        quorum.may_choose(&server(1), servers(&[2]), "");
+        quorum.is_followed(&server(1), servers(&[2]), "");
+        let missing = |confirmed| quorum.missing(confirmed, (&server(1), "")).is_some();
+        assert!(!missing(confirmed(1, 1, &[2])));
+        assert!(missing(confirmed(1, 1, &[3])));
+        assert!(missing(confirmed(1, 1, &[2, 3])), "it may be the other one");
+        assert!(!missing(confirmed(2, 1, &[2, 3])));
+        let untold = Confirmed {
+            followers: None,
+            ..confirmed(1, 1, &[])
+        };
+        assert!(missing(untold));
     }
 
     #[test]
@@ -210,11 +263,15 @@ mod tests {
             assert!(!quorum.follows(), "{url}");
             assert_eq!(quorum.confirm().replicas, replicas, "{url}");
             assert!(
-                quorum.missing(confirmed(1, 1), &server(1)).is_none(),
+                quorum
+                    .missing(confirmed(1, 1, &[]), (&server(1), ""))
+                    .is_none(),
                 "{url}"
             );
             assert!(
-                quorum.missing(confirmed(1, 9), &server(1)).is_some(),
+                quorum
+                    .missing(confirmed(1, 9, &[]), (&server(1), ""))
+                    .is_some(),
                 "{url}"
             );
         }
