@@ -224,6 +224,7 @@ struct Landed {
 }
 
 /// What became of one task of a call.
+#[derive(Clone)]
 enum Outcome {
     Here(SubmitOutcome),
     /// See [`Landing::Moved`]; the largest fence given there.
@@ -259,13 +260,15 @@ fn read(reply: Reply) -> Result<Landed> {
         is_earlier: fields.flag()?,
         outcomes: Vec::with_capacity(MAX_BATCH),
     };
-    for word in fields.text()?.split(' ') {
-        let due_at = fields.int()?;
-        landed.outcomes.push(match (word, word.strip_prefix('f')) {
+    while !fields.is_empty() {
+        let (word, run, due_at) = (fields.text()?, fields.count()?, fields.int()?);
+        let outcome = match (&*word, word.strip_prefix('f')) {
             ("m", _) => Outcome::Moved(u64::try_from(due_at).unwrap_or(0)),
             (_, Some(numbers)) => full_of(numbers)?,
             (word, None) => Outcome::Here(outcome_of(word, Timestamp::from_millis(due_at))?),
-        });
+        };
+        let run = usize::try_from(run).unwrap_or(MAX_BATCH).min(MAX_BATCH);
+        landed.outcomes.extend(std::iter::repeat_n(outcome, run));
     }
     Ok(landed)
 }

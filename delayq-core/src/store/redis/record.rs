@@ -4,6 +4,8 @@
 //! `1{"s":1767225600000,"a":1800000,"c":"8587d865"}` LF `message`. Redis writes the time of submission and
 //! never decodes the rest. The checksum covers what never changes on its own: expiry, headers, message.
 
+use std::io::Write;
+
 use crate::job::{Expiry, NewTask, When};
 use crate::task::{Headers, Trail};
 use crate::time::{Timestamp, duration_ms};
@@ -39,8 +41,9 @@ pub(super) fn encode(task: &NewTask) -> Vec<u8> {
     let (kind, ms) = time_of(task.when);
     let fixed = fixed_part(task.expiry, &task.headers);
     let mut record = Vec::with_capacity(48 + fixed.len() + task.message.len());
-    record.extend_from_slice(format!("\"{kind}\":{ms}{fixed},\"c\":\"").as_bytes());
-    record.extend_from_slice(&tail(&fixed, &task.message));
+    // Writing to memory does not fail.
+    let _ = write!(record, "\"{kind}\":{ms}{fixed},\"c\":\"");
+    push_tail(&mut record, &fixed, &task.message);
     record
 }
 
@@ -60,9 +63,13 @@ pub(super) fn span_ms(span: std::time::Duration) -> i64 {
 /// The checksum, the end of the head, and the message.
 pub(super) fn tail(fixed: &str, message: &[u8]) -> Vec<u8> {
     let mut tail = Vec::with_capacity(message.len() + 11);
-    tail.extend_from_slice(format!("{:08x}\"}}\n", checksum(fixed.as_bytes(), message)).as_bytes());
-    tail.extend_from_slice(message);
+    push_tail(&mut tail, fixed, message);
     tail
+}
+
+fn push_tail(record: &mut Vec<u8>, fixed: &str, message: &[u8]) {
+    let _ = writeln!(record, "{:08x}\"}}", checksum(fixed.as_bytes(), message));
+    record.extend_from_slice(message);
 }
 
 fn fixed_part(expiry: Option<Expiry>, headers: &Headers) -> String {

@@ -4,10 +4,10 @@
 -- ARGV: 1 one letter a task for a taken id (r reject, k keep, p replace) · 2 retention, ms · 3 wake channel ·
 --   4 wake message · 5 split while the partition takes ids that it does not know, see split_of() · 6 a fence that
 --   those of new tasks must exceed, or 0 · then for each task: its id, and its record behind the submit time, `"a":60000,..}\n..`
--- Returns: whether the type was unknown · whether its first due time became earlier · outcomes, one word a
---   task: a accepted, p replaced, or x exists, y conflict and the state's letter, or f full, <scheduled>/<most>, or
---   m to be sent to another partition, as this one is closed · then for each its due, ms, or 0; with m the largest
---   fence given here.
+-- Returns: whether the type was unknown · whether its first due time became earlier · then for each run of tasks of
+--   which the same is told: the outcome (a accepted, p replaced, or x exists, y conflict and the state's letter, or
+--   f full, <scheduled>/<most>, or m to be sent to another partition, as this one is closed) · how many they are ·
+--   their due, ms, or 0; with m the largest fence given here.
 local policies, retention, channel, message = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local open, least_fence = ARGV[5], tonumber(ARGV[6])
 local FIRST_TASK = 7
@@ -71,30 +71,31 @@ local function outcome_of(i, id, body)
   return 'a'
 end
 
-local reply, outcomes, records, dues, accepted = { 0, 0, '' }, {}, {}, {}, 0
-local earliest
--- Many tasks of a batch have one delay: its sum is made text once.
-local last_time, prefix, due, due_text
+local reply, records, dues, accepted = { 0, 0 }, {}, {}, 0
+local is_known, earliest
+-- Many tasks of a batch have one delay: its sum is made text once. No body begins with a blank.
+local time, prefix, due, due_text = ' ', '', 0, ''
+local told, told_of, run = '', 0, 0
 for i = 1, count do
   local id, body = ids[i], ARGV[FIRST_TASK + 2 * i - 1]
-  local outcome = 'a'
+  local outcome, of = 'a', 0
   if stored[i] or ends[id] then
     outcome = outcome_of(i, id, body)
+    is_known = is_known or sub(outcome, 1, 1) == 'x'
   elseif is_closed then
-    outcome = 'm'
+    outcome, of = 'm', fence
   elseif free and free <= 0 then
     outcome = full()
   end
-  outcomes[i] = outcome
   if outcome == 'a' or outcome == 'p' then
     if free and outcome == 'a' then
       free = free - 1
     end
-    local time = match(body, '^"[ad]":%d+')
-    if time ~= last_time then
-      local kind, number = sub(time, 2, 2), tonumber(sub(time, 5))
+    if sub(body, 1, #time) ~= time then
+      time = match(body, '^"[ad]":%d+,')
+      local kind, number = sub(time, 2, 2), tonumber(sub(time, 5, -2))
       local submitted = kind == 'a' and number > 0 and rounded_up or now
-      last_time, prefix, due = time, '1{"s":' .. text(submitted) .. ',', due_of(submitted, kind, number)
+      prefix, due = '1{"s":' .. text(submitted) .. ',', due_of(submitted, kind, number)
       due_text = text(due)
       if not earliest or due < earliest then
         earliest = due
@@ -104,12 +105,14 @@ for i = 1, count do
     records[at + 1], records[at + 2] = id, prefix .. body
     dues[at + 1], dues[at + 2] = due_text, id
     accepted = accepted + 1
-    reply[i + 3] = due
-  else
-    reply[i + 3] = outcome == 'm' and fence or 0
+    of = due
   end
+  if outcome ~= told or of ~= told_of then
+    told, told_of, run = outcome, of, #reply + 2
+    reply[run - 1], reply[run], reply[run + 1] = outcome, 0, of
+  end
+  reply[run] = reply[run] + 1
 end
-reply[3] = table.concat(outcomes, ' ')
 
 local function count_refused()
   if refused > 0 then
@@ -119,7 +122,7 @@ end
 
 if accepted == 0 then
   count_refused()
-  if find(reply[3], 'x', 1, true) then
+  if is_known then
     touch()
   end
   return reply
