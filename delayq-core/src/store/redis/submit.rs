@@ -86,6 +86,11 @@ impl Submitter {
         if !self.is_cluster {
             return self.submit_to(0, tasks).await;
         }
+        // The usual case, one task, needs no task of its own on the caller's runtime, which may wake another thread.
+        let slot = tasks.first().map_or(0, Prepared::slot);
+        if tasks.iter().all(|task| task.slot() == slot) {
+            return self.submit_to(slot, tasks).await;
+        }
         let mut by_slot: HashMap<u16, (Vec<usize>, Vec<Prepared>)> = HashMap::new();
         let count = tasks.len();
         for (place, task) in tasks.into_iter().enumerate() {
