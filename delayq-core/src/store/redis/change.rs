@@ -80,11 +80,13 @@ impl RedisStore {
     ) -> Result<Heard<ChangeOutcome>> {
         let mut fixed = String::new();
         for _ in 0..MAX_UPDATE_TRIES {
+            let mut tail = Vec::new();
+            record::push_tail(&mut tail, &fixed, message);
             let command = part
                 .script(Script::Update, 192 + message.len() + fixed.len())
                 .arg(id.as_str())
                 .arg(&fixed)
-                .arg(record::tail(&fixed, message))
+                .arg(tail)
                 .number(self.scope.retention_ms());
             let mut fields = self.run(Lane::Main, part, command).await?;
             let outcome = fields.text()?;

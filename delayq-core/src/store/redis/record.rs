@@ -41,7 +41,6 @@ pub(super) fn encode(task: &NewTask) -> Vec<u8> {
     let (kind, ms) = time_of(task.when);
     let fixed = fixed_part(task.expiry, &task.headers);
     let mut record = Vec::with_capacity(48 + fixed.len() + task.message.len());
-    // Writing to memory does not fail.
     let _ = write!(record, "\"{kind}\":{ms}{fixed},\"c\":\"");
     push_tail(&mut record, &fixed, &task.message);
     record
@@ -60,14 +59,9 @@ pub(super) fn span_ms(span: std::time::Duration) -> i64 {
     duration_ms(span).min(Timestamp::MAX.as_millis())
 }
 
-/// The checksum, the end of the head, and the message.
-pub(super) fn tail(fixed: &str, message: &[u8]) -> Vec<u8> {
-    let mut tail = Vec::with_capacity(message.len() + 11);
-    push_tail(&mut tail, fixed, message);
-    tail
-}
-
-fn push_tail(record: &mut Vec<u8>, fixed: &str, message: &[u8]) {
+/// Puts the checksum, the end of the head, and the message behind a record.
+pub(super) fn push_tail(record: &mut Vec<u8>, fixed: &str, message: &[u8]) {
+    // Writing to memory does not fail.
     let _ = writeln!(record, "{:08x}\"}}", checksum(fixed.as_bytes(), message));
     record.extend_from_slice(message);
 }
