@@ -33,14 +33,32 @@ pub(crate) struct Batch {
     pub(crate) start: Vec<ClaimedTask>,
     /// To settle without a start.
     pub(crate) settle: Vec<Settlement>,
-    /// How long until another claim can find something; `None`: nothing is known to come.
+    /// How long until this handler is to claim again; `None`: nothing is known to come.
     pub(crate) next_in: Option<Duration>,
+    /// The store's clock, by which due times are reckoned.
+    pub(crate) reckoning: Reckoning,
     /// How far the store's clock runs ahead of ours, if that matters; else zero.
     pub(crate) clock_skew: Duration,
     /// The largest fence given before the claim.
     pub(crate) high_water: u64,
+}
+
+/// What a claim says of the store's clock. Everything is reckoned from when it was sent: a claim that is sent so much
+/// later arrives so much later, however slow the way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reckoning {
     /// `Clock::elapsed` before the claim was sent.
     pub(crate) sent_at: Duration,
+    now: Timestamp,
+    past: Duration,
+}
+
+impl Reckoning {
+    /// The `Clock::elapsed` at which `time` has come.
+    pub(crate) fn when(&self, time: Timestamp) -> Duration {
+        let wait = time.since(self.now).saturating_sub(self.past);
+        self.sent_at.saturating_add(wait)
+    }
 }
 
 impl Bucket {
@@ -69,11 +87,15 @@ impl Bucket {
             next_in: if full {
                 Some(Duration::ZERO)
             } else {
-                claimed.next_in()
+                claimed.again_in()
+            },
+            reckoning: Reckoning {
+                sent_at,
+                now: claimed.now,
+                past: claimed.past(),
             },
             clock_skew: self.clock_skew(claimed.store_now),
             high_water: claimed.high_water,
-            sent_at,
         };
         for task in claimed.tasks {
             match self.refuse(&task, claimed.now) {

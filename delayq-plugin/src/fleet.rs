@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use delayq_core::store::{InstanceId, InstanceInfo, TypeSettings};
+use delayq_core::store::{InstanceId, InstanceInfo, Taken, TypeSettings};
 use delayq_core::{Error, Result, Store, TaskType, Timestamp, WorkerOptions};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -55,6 +55,7 @@ struct Members {
 #[derive(Debug)]
 struct Member {
     wake: Arc<Notify>,
+    taken: watch::Sender<Option<Taken>>,
     status: Status,
     /// Taken by the shutdown that awaits it.
     ended: Option<JoinHandle<()>>,
@@ -231,11 +232,13 @@ impl Shared {
             max_lock_expiries: self.settings.max_lock_expiries,
         };
         let (wake, status) = (Arc::new(Notify::new()), Status::default());
+        let taken = watch::Sender::default();
         let wiring = Wiring {
             app: self.app.clone(),
             poll: self.settings.poll,
             status: status.clone(),
             wake: Arc::clone(&wake),
+            taken: taken.subscribe(),
             phase: self.phase.subscribe(),
             store_lost_data: Arc::clone(&self.store_lost_data),
         };
@@ -258,6 +261,7 @@ impl Shared {
         };
         let member = Member {
             wake,
+            taken,
             status,
             ended: Some(ended),
             undeclared: settings_of(&options),

@@ -5,39 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use delayq_core::store::{MemoryStore, StoreOptions};
-use delayq_core::time::Sleep;
-use delayq_plugin::{Clock, TaskType, Timestamp, seconds};
-use tokio::time::Instant;
+use delayq_plugin::{Clock, TaskType, seconds};
+use delayq_tests::paused_clock::PausedClock;
 
 use crate::scenarios::{LOCK, Scenario};
 use crate::world::{Ground, Planned, TYPE, World, late};
 
 /// What every promise adds to the lock time.
 const GRACE: Duration = seconds(1);
-
-/// tokio's time, which a paused runtime moves on whenever nothing else is to be done.
-#[derive(Clone, Debug)]
-struct PausedClock {
-    began: Instant,
-    start: Timestamp,
-}
-
-impl Clock for PausedClock {
-    fn now(&self) -> Timestamp {
-        self.start.plus(self.began.elapsed())
-    }
-
-    fn elapsed(&self) -> Duration {
-        self.began.elapsed()
-    }
-
-    fn sleep_until(&self, elapsed: Duration) -> Sleep {
-        match self.began.checked_add(elapsed) {
-            Some(end) => Box::pin(tokio::time::sleep_until(end)),
-            None => Box::pin(std::future::pending()),
-        }
-    }
-}
 
 /// What one case showed.
 #[derive(Debug)]
@@ -58,11 +33,7 @@ pub(crate) fn simulate(scenario: &Scenario, planned: &[Planned]) -> Report {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let start = delayq_plugin::VirtualClock::default().now();
-        let clock: Arc<dyn Clock> = Arc::new(PausedClock {
-            began: Instant::now(),
-            start,
-        });
+        let clock: Arc<dyn Clock> = Arc::new(PausedClock::default());
         let store = MemoryStore::new(Arc::clone(&clock), StoreOptions::default());
         let ground = Ground {
             clock,

@@ -163,6 +163,7 @@ impl Model {
             ended: Vec::new(),
             unheard: 0,
             next_due: None,
+            turn: Duration::ZERO,
         };
         if self.paused_until > store_now {
             if self.paused_until < Timestamp::MAX {

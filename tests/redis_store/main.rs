@@ -20,6 +20,7 @@ mod secrets;
 mod silence;
 mod synced;
 mod tls;
+mod turns;
 mod wake;
 
 use std::sync::Arc;

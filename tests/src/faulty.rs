@@ -134,6 +134,13 @@ impl FaultyStore {
         self
     }
 
+    /// The same, and the only wake-ups are what the test sends.
+    #[must_use]
+    pub fn with_wakeups(mut self, wakeups: broadcast::Sender<Wakeup>) -> Self {
+        self.mute = Some(wakeups);
+        self
+    }
+
     async fn call<T: Send>(
         &self,
         edge: &'static str,

@@ -9,6 +9,7 @@ pub mod contract;
 pub mod faulty;
 pub mod instance;
 pub mod network;
+pub mod paused_clock;
 pub mod question;
 pub mod redis_server;
 pub mod redis_user;

@@ -48,6 +48,9 @@ pub struct Claimed {
     /// the fleet hold back counts from when the rate allows starts again; a place that becomes free is
     /// told by a wake-up.
     pub next_due: Option<Timestamp>,
+    /// How long to let other instances go first once `next_due` has come, as they wait for it, too. Zero if nobody
+    /// else does, or if the store does not know. It is a courtesy: a claim that comes earlier is as good.
+    pub turn: Duration,
 }
 
 impl ClaimRequest {
@@ -63,13 +66,31 @@ impl Claimed {
     /// How long after this claim another one can find something; `None` as of `next_due`.
     #[must_use]
     pub fn next_in(&self) -> Option<Duration> {
-        let past = if self.now == self.store_now {
+        let next_due = self.next_due?;
+        Some(next_due.since(self.now).saturating_sub(self.past()))
+    }
+
+    /// When to call again if nobody wakes the caller: after `next_in`, and in its turn. More that is due already knows
+    /// no turns.
+    #[must_use]
+    pub fn again_in(&self) -> Option<Duration> {
+        let next_in = self.next_in()?;
+        let turn = if next_in.is_zero() {
+            Duration::ZERO
+        } else {
+            self.turn
+        };
+        Some(next_in.saturating_add(turn))
+    }
+
+    /// By how much the clock that due times are compared with was past `now`, as far as that is known.
+    #[must_use]
+    pub fn past(&self) -> Duration {
+        if self.now == self.store_now {
             self.past
         } else {
             Duration::ZERO
-        };
-        let next_due = self.next_due?;
-        Some(next_due.since(self.now).saturating_sub(past))
+        }
     }
 }
 
@@ -141,6 +162,7 @@ mod tests {
             ended: Vec::new(),
             unheard: 0,
             next_due: Some(at(12)),
+            turn: Duration::ZERO,
         };
         assert_eq!(claimed.next_in(), Some(Duration::from_micros(1_300)));
         claimed.next_due = Some(at(10));

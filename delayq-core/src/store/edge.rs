@@ -340,13 +340,28 @@ pub struct Problem {
     pub repaired: bool,
 }
 
-/// Which handlers should look again before their time.
+/// What handlers hear from the store: whether to look again before their time, or later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wakeup {
     /// The first task of this type became earlier, its pause ended, or a place became free.
     Type(TaskType),
     /// Wake-ups may have been missed: any type.
     All,
+    /// Who waits for what was due need not come: another instance has taken it.
+    Taken(Taken),
+}
+
+/// What another instance's claim has left of a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The type.
+    pub task_type: TaskType,
+    /// The last fence that it gave. A claim that has found a larger one knows better than this.
+    pub fence: u64,
+    /// As [`Claimed::next_due`](super::Claimed::next_due).
+    pub next_due: Option<Timestamp>,
+    /// As [`Claimed::turn`](super::Claimed::turn).
+    pub turn: Duration,
 }
 
 /// `error` cut to [`MAX_ERROR_BYTES`] at a character boundary.

@@ -173,6 +173,12 @@ impl Shared {
                 false
             }
             Wakeup::Type(task_type) if self.wake_member(task_type) => false,
+            Wakeup::Taken(taken) => {
+                if let Some(member) = self.members().by_type.get(&taken.task_type) {
+                    member.taken.send_replace(Some(taken.clone()));
+                }
+                false
+            }
             // A new handler looks at once.
             Wakeup::Type(task_type) => self.serve(task_type).unwrap_or_else(|error| {
                 error!(%task_type, %error, "cannot serve a new type");

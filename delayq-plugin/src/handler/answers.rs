@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, ExtendOutcome, SettleOutcome, Settlement};
 use delayq_core::worker::Attempt;
-use delayq_core::{ClaimedTask, Delivery, Error, Result, TaskContext};
+use delayq_core::{ClaimedTask, Delivery, Error, FleetLimits, Result, TaskContext};
 use tokio::task::{Id, JoinError};
 use tokio_util::sync::CancellationToken;
 use tracing::field::display;
@@ -24,6 +24,7 @@ impl DelayBucketHandler {
         match event {
             Event::Claimed(Ok(batch)) => self.on_batch(batch),
             Event::Claimed(Err(error)) => {
+                self.reckoning = None;
                 self.claim_at = self.elapsed() + self.claim_backoff.next();
                 self.on_error("claim", error);
             }
@@ -46,8 +47,28 @@ impl DelayBucketHandler {
                 self.woken = true;
                 self.claim_at = self.elapsed();
             }
+            Event::Taken => self.on_taken(),
             Event::Timer => {}
         }
+    }
+
+    /// Another instance has taken what was waited for: this one comes for what is next. A claim that came after the
+    /// other's knows better; one under way may, and does little harm if not. Limits of the fleet may hold back what
+    /// another one sees.
+    fn on_taken(&mut self) {
+        let taken = self.wiring.taken.borrow_and_update();
+        let (Some(taken), Some(reckoning)) = (&*taken, self.reckoning) else {
+            return;
+        };
+        let is_late = self.claim_at <= self.bucket.clock.elapsed();
+        let knows_better = self.claiming.is_under_way() || taken.fence <= self.last_fence;
+        if is_late || knows_better || self.bucket.options.fleet != FleetLimits::NONE {
+            return;
+        }
+        let next = taken.next_due.map_or(Duration::MAX, |next_due| {
+            reckoning.when(next_due).saturating_add(taken.turn)
+        });
+        self.claim_at = next.min(reckoning.sent_at.saturating_add(self.wiring.poll));
     }
 
     pub(super) fn on_error(&self, call: &str, error: Error) {
@@ -71,16 +92,18 @@ impl DelayBucketHandler {
             .unwrap_or(self.wiring.poll)
             .min(self.wiring.poll);
         // From when it was sent: a claim sent one wait later arrives one wait later, however slow the way.
+        let sent_at = batch.reckoning.sent_at;
         self.claim_at = if self.woken {
             now
         } else {
-            batch.sent_at.saturating_add(wait)
+            sent_at.saturating_add(wait)
         };
+        self.reckoning = Some(batch.reckoning);
         self.compare_fences(&batch);
         self.unsettled.extend(batch.settle);
         let started = batch.start.len();
         for task in batch.start {
-            self.start(task, batch.sent_at, now);
+            self.start(task, sent_at, now);
         }
         let (running, task_type) = (self.held.len(), &self.bucket.task_type);
         self.wiring.status.update(|counters| {
@@ -93,7 +116,7 @@ impl DelayBucketHandler {
             }
             counters.failures_in_a_row = 0;
             counters.last_error = None;
-            counters.claimed_at = Some(batch.sent_at);
+            counters.claimed_at = Some(sent_at);
             counters.clock_skew = batch.clock_skew;
             counters.started += started as u64;
             counters.running = running;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::store::{ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement};
+use delayq_core::store::{ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement, Taken};
 use delayq_core::{Delivery, Lock, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -16,7 +16,7 @@ mod answers;
 mod unsure;
 
 use crate::call::{Backoff, Call};
-use crate::claim::{Batch, Bucket, give_back};
+use crate::claim::{Batch, Bucket, Reckoning, give_back};
 use crate::health::Status;
 use crate::held::{Due, HeldLocks, Seq};
 use crate::run::{self, HandResult};
@@ -44,6 +44,8 @@ pub(crate) struct Wiring {
     pub(crate) poll: Duration,
     pub(crate) status: Status,
     pub(crate) wake: Arc<Notify>,
+    /// What another instance has taken last.
+    pub(crate) taken: watch::Receiver<Option<Taken>>,
     pub(crate) phase: watch::Receiver<Phase>,
     /// Tells the router to look after the list of types.
     pub(crate) store_lost_data: Arc<Notify>,
@@ -71,6 +73,8 @@ pub struct DelayBucketHandler {
     settle_at: Duration,
     /// Woken while a claim was under way, which may have looked too early to see why.
     woken: bool,
+    /// Of the last claim, unless it failed.
+    reckoning: Option<Reckoning>,
     claim_backoff: Backoff,
     settle_backoff: Backoff,
     timer: Call<()>,
@@ -94,6 +98,8 @@ enum Event {
     Extended(Extended),
     Finished(Result<(Id, Vec<HandResult>), JoinError>),
     Woken,
+    /// Another instance has taken what was due.
+    Taken,
     Timer,
 }
 
@@ -119,6 +125,7 @@ impl DelayBucketHandler {
             claim_at: Duration::ZERO,
             settle_at: Duration::ZERO,
             woken: false,
+            reckoning: None,
             claim_backoff: Backoff::default(),
             settle_backoff: Backoff::default(),
             timer: Call::none(),
@@ -333,6 +340,8 @@ impl DelayBucketHandler {
             claimed = self.claiming.answer() => Event::Claimed(claimed),
             Some(result) = self.results.join_next_with_id() => Event::Finished(result),
             () = self.wiring.wake.notified() => Event::Woken,
+            // An error means that nobody will tell any more.
+            Ok(()) = self.wiring.taken.changed() => Event::Taken,
             () = self.timer.answer() => Event::Timer,
             // An error means that the plugin is gone without a shutdown: the timer goes on until its
             // threads end.

@@ -1,5 +1,7 @@
 //! The claim: all the work that is due, and when to call again.
 
+use std::time::Duration;
+
 use super::bucket::Bucket;
 use super::entry::Place;
 use crate::name::TaskId;
@@ -26,6 +28,7 @@ impl Bucket {
             ended: Vec::new(),
             unheard: 0,
             next_due: None,
+            turn: Duration::ZERO,
         };
         if let Some(until) = self.pause_at(store_now) {
             claimed.next_due = Some(until).filter(|until| *until < Timestamp::MAX);

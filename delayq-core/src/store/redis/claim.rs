@@ -1,6 +1,6 @@
 //! The claim: what the script took, decoded, and what it could not know: damaged records.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::RedisStore;
 use super::client::{Command, Fields, Lane};
@@ -16,7 +16,7 @@ use crate::task::{ClaimedTask, Lock};
 use crate::time::Timestamp;
 
 /// A locked task as the script returns it.
-struct Taken {
+struct Locked {
     id: Vec<u8>,
     fence: u64,
     /// `None`: when its record says.
@@ -33,11 +33,12 @@ pub(super) struct Visited {
 }
 
 impl RedisStore {
-    /// Claims from one partition.
+    /// Claims from one partition; with `in_turn` as one of those that take [`turns`](super::turns).
     pub(super) async fn claim_part(
         &self,
         part: &Partition,
         request: &ClaimRequest,
+        in_turn: bool,
     ) -> Result<Visited> {
         let limit = i64::try_from(request.limit.min(MAX_BATCH)).unwrap_or(0);
         let claim = self.unanswered.begin(part, request.lock_for);
@@ -53,11 +54,19 @@ impl RedisStore {
             .arg(claim.number.to_string())
             .arg(&claim.lost);
         let command = with_limits(command, request.fleet);
+        let waited_for = in_turn.then(|| self.scope.turns.to_tell(part)).flatten();
+        let channel = waited_for.map_or(String::new(), |_| self.scope.wake_channel(part));
+        let command = command
+            .arg(channel)
+            .arg(self.scope.wake_message(part))
+            .number(waited_for.map_or(0, Timestamp::as_millis));
+        let sent = Instant::now();
         let answer = self.client.call_while_awaited(Lane::Main, command).await;
         let answer = self.fields(part, answer).await;
         if !answer.as_ref().is_err_and(Error::is_indeterminate) {
             claim.answered();
         }
+        let round_trip = sent.elapsed();
         let mut fields = answer?;
         let store_now = fields.time()?;
         let mut claimed = Claimed {
@@ -69,6 +78,7 @@ impl RedisStore {
             tasks: Vec::new(),
             ended: Vec::new(),
             unheard: 0,
+            turn: Duration::ZERO,
         };
         let first_fence = fields.count()?;
         let mut taken = read_taken(fields.list()?, fields.list()?, first_fence)?;
@@ -80,6 +90,10 @@ impl RedisStore {
         let lock_until = store_now.plus(request.lock_for);
         let damaged = decode_all(taken, lock_until, &mut claimed);
         self.bury(part, damaged, &mut claimed).await;
+        if in_turn {
+            let turns = &self.scope.turns;
+            claimed.turn = turns.claimed(part, &claimed, (waited_for, round_trip));
+        }
         refuse_newer(part, newer, &claimed)?;
         Ok(Visited { claimed, split })
     }
@@ -111,7 +125,7 @@ impl RedisStore {
     async fn bury(
         &self,
         part: &Partition,
-        damaged: Vec<(Taken, &'static str)>,
+        damaged: Vec<(Locked, &'static str)>,
         claimed: &mut Claimed,
     ) {
         if damaged.is_empty() {
@@ -174,10 +188,10 @@ fn task_id(id: &[u8]) -> Option<TaskId> {
 }
 
 /// The fences of a batch follow one another.
-fn read_taken(mut ids: Fields, mut records: Fields, first_fence: u64) -> Result<Vec<Taken>> {
+fn read_taken(mut ids: Fields, mut records: Fields, first_fence: u64) -> Result<Vec<Locked>> {
     let mut taken = Vec::with_capacity(MAX_BATCH);
     while !ids.is_empty() {
-        taken.push(Taken {
+        taken.push(Locked {
             id: ids.bytes()?,
             fence: first_fence + taken.len() as u64,
             due_at: None,
@@ -189,7 +203,7 @@ fn read_taken(mut ids: Fields, mut records: Fields, first_fence: u64) -> Result<
 }
 
 /// Most tasks have no history, so what is special about those with one comes apart.
-fn read_trails(mut fields: Fields, taken: &mut [Taken]) -> Result<()> {
+fn read_trails(mut fields: Fields, taken: &mut [Locked]) -> Result<()> {
     while !fields.is_empty() {
         let task = fields.place_in(taken)?;
         (task.due_at, task.trail) = (fields.optional_time()?, fields.bytes()?);
@@ -199,10 +213,10 @@ fn read_trails(mut fields: Fields, taken: &mut [Taken]) -> Result<()> {
 
 /// Decodes what the script took into `claimed`; returns what is damaged, and why.
 fn decode_all(
-    taken: Vec<Taken>,
+    taken: Vec<Locked>,
     lock_until: Timestamp,
     claimed: &mut Claimed,
-) -> Vec<(Taken, &'static str)> {
+) -> Vec<(Locked, &'static str)> {
     let mut damaged = Vec::new();
     for mut task in taken {
         match decode(&mut task, lock_until) {
@@ -213,7 +227,7 @@ fn decode_all(
     damaged
 }
 
-fn decode(taken: &mut Taken, lock_until: Timestamp) -> Result<ClaimedTask, &'static str> {
+fn decode(taken: &mut Locked, lock_until: Timestamp) -> Result<ClaimedTask, &'static str> {
     let id = task_id(&taken.id).ok_or("its id is not a task id")?;
     let trail = record::decode_trail(&taken.trail).ok_or("its trail is damaged")?;
     let decoded = record::decode(std::mem::take(&mut taken.record));

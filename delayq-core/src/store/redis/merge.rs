@@ -181,6 +181,7 @@ mod tests {
             ended: Vec::new(),
             unheard: 0,
             next_due: next_due.map(ms),
+            turn: Duration::ZERO,
         }
     }
 

@@ -3,7 +3,7 @@
 //! One Lua script per edge, so that each edge is one atomic step; `lua/model.lua` says what is stored where.
 //! Time is the server's. Reading order: [`keys`], `lua/model.lua`, [`scripts`], [`record`], then the edges on one
 //! partition: [`submit`] with [`flight`], [`claim`], [`settle`], [`change`], [`query`], [`dead`], [`audit`]. Above
-//! them is what makes partitions a type: [`layout`], [`registry`], then [`chain`] for submits, [`round`] for claims,
+//! them is what makes partitions a type: [`layout`], [`registry`], then [`chain`] for submits, [`round`] for claims (in [`turns`]),
 //! [`seek`] for edges by id, [`every`] and [`meant`] for those of a whole type. Beneath them
 //! [`client`], the only module that knows the crate `redis`.
 
@@ -46,6 +46,7 @@ mod settle;
 mod spread;
 mod submit;
 mod together;
+mod turns;
 mod unanswered;
 mod visits;
 

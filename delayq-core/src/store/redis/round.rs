@@ -75,7 +75,9 @@ impl RedisStore {
     }
 
     async fn claim_single(&self, part: &Partition, request: &ClaimRequest) -> Result<Found> {
-        let visited = self.claim_part(part, request).await?;
+        // What limits hold back is told by the wake-up that ends it, to all.
+        let in_turn = request.fleet == FleetLimits::NONE;
+        let visited = self.claim_part(part, request, in_turn).await?;
         let is_outdated = visited.split != part.open;
         if is_outdated {
             let given = visited.claimed.tasks.iter().map(|task| task.lock.fence);
@@ -213,7 +215,7 @@ impl RedisStore {
         };
         let outcome = tokio::select! {
             biased;
-            outcome = self.claim_part(&part, &request) => outcome,
+            outcome = self.claim_part(&part, &request, false) => outcome,
             () = patience => Err(self.slower(begun.patience)),
         };
         let task_type = &part.task_type;

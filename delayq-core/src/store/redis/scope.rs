@@ -11,9 +11,11 @@ use super::layout::Layout;
 use super::record::span_ms;
 use super::scripts::Script;
 use super::spread::Spread;
+use super::turns::Turns;
 use super::visits::Visits;
 use crate::name::{TaskId, TaskType};
-use crate::store::{MAX_RETAINED, StoreOptions, Wakeup};
+use crate::store::{MAX_RETAINED, StoreOptions, Taken, Wakeup};
+use crate::time::Timestamp;
 
 /// Wake-ups that a slow listener may be behind before it is told to look at every type.
 const WAKEUP_BUFFER: usize = 1_024;
@@ -33,6 +35,7 @@ pub(super) struct Scope {
     /// the first partition that is asked knows better.
     spreads: Mutex<HashMap<TaskType, Arc<Spread>>>,
     pub(super) visits: Visits,
+    pub(super) turns: Turns,
     /// Each partition has a channel of its own then, which only the node of its slot knows of.
     is_cluster: bool,
     /// Types that are listened to in a cluster.
@@ -43,14 +46,16 @@ pub(super) struct Scope {
 
 impl Scope {
     pub(super) fn new(options: StoreOptions, is_cluster: bool) -> Arc<Self> {
+        let sender = TaskId::generate().to_string();
         Arc::new(Self {
+            turns: Turns::new(&sender),
             is_cluster,
             heard: Mutex::default(),
             unknown: Notify::new(),
             keys: Keyspace::new(options.namespace.clone()),
             options,
             wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
-            sender: TaskId::generate().to_string(),
+            sender,
             listed: Mutex::default(),
             spreads: Mutex::default(),
             visits: Visits::default(),
@@ -172,6 +177,7 @@ impl Scope {
     /// Wakes this instance's handler of `part`.
     pub(super) fn wake(&self, part: &Partition) {
         self.visits.wake(part);
+        self.turns.woken(part);
         self.tell(Wakeup::Type(part.task_type.clone()));
     }
 
@@ -192,6 +198,29 @@ impl Scope {
         })
     }
 
+    /// What another instance has taken, of a type that is not split, concerns who has asked for it.
+    fn hear_of_taken(&self, task_type: TaskType, by: &str, left: &[&str]) {
+        let spread = self.spreads().get(&task_type).cloned();
+        let part = spread.as_ref().and_then(|spread| spread.single());
+        let numbers: Vec<i64> = left.iter().map_while(|word| word.parse().ok()).collect();
+        let (Some(part), [next_due, fence, now, ..]) = (part, &*numbers) else {
+            return;
+        };
+        let Ok(fence) = u64::try_from(*fence) else {
+            return;
+        };
+        let next_due = Some(*next_due).filter(|ms| *ms >= 0);
+        let next_due = next_due.map(Timestamp::from_millis);
+        let now = Timestamp::from_millis(*now);
+        let turn = self.turns.taken(part, by, (now, next_due));
+        self.tell(Wakeup::Taken(Taken {
+            task_type,
+            fence,
+            next_due,
+            turn,
+        }));
+    }
+
     /// Anybody may publish, by hand too: what is no type is not listened to.
     fn hear(&self, message: &[u8]) {
         let Ok(message) = std::str::from_utf8(message) else {
@@ -207,6 +236,10 @@ impl Scope {
             self.unknown.notify_one();
         }
         if let Ok(task_type) = TaskType::new(name) {
+            if let [_, by, "", left @ ..] = &*message.split(' ').collect::<Vec<_>>() {
+                self.hear_of_taken(task_type, by, left);
+                return;
+            }
             if self.is_cluster && !self.heard().contains(&task_type) {
                 self.unknown.notify_one();
             }
@@ -216,6 +249,7 @@ impl Scope {
             let parts = spread.iter().flat_map(|spread| spread.all());
             for part in parts.filter(|known| known.name == part) {
                 self.visits.wake(part);
+                self.turns.woken(part);
             }
             self.tell(Wakeup::Type(task_type));
         }

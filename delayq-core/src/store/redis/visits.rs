@@ -304,6 +304,7 @@ mod tests {
             ended: Vec::new(),
             unheard: 0,
             next_due: next_in.map(|span| now.plus(span)),
+            turn: Duration::ZERO,
         }
     }
 

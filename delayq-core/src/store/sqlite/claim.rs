@@ -1,5 +1,7 @@
 //! The claim: all the work that is due, and when to call again.
 
+use std::time::Duration;
+
 use super::error::Outcome;
 use super::record::read_headers;
 use super::stored::{Place, Stored, select_stored};
@@ -33,6 +35,7 @@ fn nothing(request: &ClaimRequest, moment: Moment) -> Claimed {
         ended: Vec::new(),
         unheard: 0,
         next_due: None,
+        turn: Duration::ZERO,
     }
 }
 

@@ -13,7 +13,7 @@
 -- Record: 1{"s":<submitted ms>,"a":<delay ms> | "d":<due ms>[,"x":..|,"xa":..][,"h":{..}],"c":"<crc>"}\n<message>
 --
 -- Lua does not roll back: an edge reads and decides first, then publishes (which an ACL may forbid), and
--- writes last. Numbers above 10^14 become text through string.format: tostring would round them.
+-- writes last. What claim.lua publishes is a courtesy, and comes behind its writes. Numbers above 10^14 become text through string.format: tostring would round them.
 local DUE, RUNNING, LOCKS, DEAD, TASKS, TRAIL, META, GONE, GONE_OLD = unpack(KEYS)
 local call, format, match, find, sub = redis.call, string.format, string.match, string.find, string.sub
 local LAST_MS = 253402207199999 -- Timestamp::MAX
