@@ -42,7 +42,9 @@ pub(crate) fn connections(pid: u32, port: u16) -> Result<usize, Failure> {
     }
     let table = fs::read_to_string(format!("/proc/{pid}/net/tcp"))?;
     let inodes = table.lines().filter_map(|line| inode_to(line, port));
-    Ok(inodes.filter(|inode| sockets.contains(inode)).count())
+    // The table is read in pieces, and what changes between them can show a line twice.
+    let own: HashSet<u64> = inodes.filter(|inode| sockets.contains(inode)).collect();
+    Ok(own.len())
 }
 
 /// The inode of an established connection to `port`, in a line of `/proc/net/tcp`.
