@@ -8,7 +8,7 @@
 //! [`client`], the only module that knows the crate `redis`.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::time::timeout;
@@ -109,7 +109,8 @@ impl RedisStore {
     ///
     /// # Errors
     /// `InvalidInput` for settings that do not go together or files that cannot be read, `Unavailable` when the
-    /// server cannot be reached (a server that loads its data is waited for, up to `options.call_timeout`),
+    /// server cannot be reached (a server that loads its data, and where masters are replaced a new one whose replicas
+    /// do not follow it yet, is waited for, up to `options.call_timeout`),
     /// `Misconfigured` with the line to change, `ReadOnly` for a replica.
     pub async fn connect_with(config: RedisConfig, options: StoreOptions) -> Result<Arc<Self>> {
         config.check()?;
@@ -118,10 +119,11 @@ impl RedisStore {
         let scope = Scope::new(options, config.is_cluster());
         let channel = scope.keys.wake_channel();
         let timeout = scope.options.call_timeout;
+        let deadline = Instant::now() + timeout;
         let is_replicated = scope.options.durability == Durability::Replicated;
         let client =
             Client::connect(&config, timeout, is_replicated, channel, scope.listener()).await?;
-        let found = preflight::first_check(&client, &scope.keys, &terms).await?;
+        let found = preflight::first_check(&client, &scope.keys, &terms, deadline).await?;
         found.warn_of_unseen(client.place());
         let watermark = config
             .memory_watermark

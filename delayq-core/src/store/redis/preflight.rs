@@ -3,6 +3,9 @@
 //! settings.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
 
 use super::client::{Client, Command, Node, Reply};
 use super::config::{RedisConfig, RedisServers};
@@ -16,6 +19,9 @@ mod seen;
 
 pub(super) use self::rights::{GRANT, SENTINEL_GRANT};
 use self::seen::Seen;
+
+/// How soon a server is looked at again that cannot be trusted yet.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// What a server has to keep.
 #[derive(Debug)]
@@ -112,8 +118,23 @@ pub(super) async fn check(client: &Client, keys: &Keyspace, terms: &Terms) -> Re
 }
 
 /// The same at the start, when a master of a cluster may be away: a replica takes its place later, or it comes back.
-pub(super) async fn first_check(client: &Client, keys: &Keyspace, terms: &Terms) -> Result<Found> {
-    let look = look(client, keys, terms).await?;
+/// Where masters are replaced, one may be about to be, or new, and its replicas are on their way to it: that is waited for
+/// until `deadline`.
+pub(super) async fn first_check(
+    client: &Client,
+    keys: &Keyspace,
+    terms: &Terms,
+    deadline: Instant,
+) -> Result<Found> {
+    let may_change = terms.servers != Kind::One;
+    let look = loop {
+        let look = look(client, keys, terms).await?;
+        let is_late = Instant::now() + AGAIN >= deadline;
+        if look.found.is_some() || !may_change || is_late {
+            break look;
+        }
+        sleep(AGAIN).await;
+    };
     if let (Some(_), Some(error)) = (&look.found, &look.silent) {
         let store = client.place();
         tracing::warn!(%store, %error,
