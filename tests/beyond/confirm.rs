@@ -1,5 +1,6 @@
 //! What no replica has confirmed: its outcome is not known, however often it is repeated.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use delayq_core::{
     Clock, DelayQueueJob, Error, FleetLimits, Limits, NewTask, Result, Store, SystemClock, TaskId,
     TaskState, TaskType,
 };
-use delayq_tests::question::until_ok;
+use delayq_tests::question::{ask, until_ok};
 use delayq_tests::redis_server::Persistence;
 use delayq_tests::rig::until;
-use delayq_tests::sentinel_set::{SentinelOptions, SentinelSet};
+use delayq_tests::sentinel_set::{MASTER, SentinelOptions, SentinelSet};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
@@ -42,9 +43,13 @@ async fn start() -> SentinelSet {
 }
 
 async fn start_with(replicas: usize, down_after_ms: u64) -> SentinelSet {
+    start_watched(replicas, down_after_ms, 1).await
+}
+
+async fn start_watched(replicas: usize, down_after_ms: u64, sentinels: usize) -> SentinelSet {
     SentinelSet::start(SentinelOptions {
         servers: 1 + replicas,
-        sentinels: 1,
+        sentinels,
         down_after_ms,
         persistence: Persistence::None,
         extra: vec!["--min-replicas-to-write".to_owned(), "1".to_owned()],
@@ -243,6 +248,65 @@ async fn every_replica_that_may_become_the_master_confirms() {
     until_accepted(&store, "stopped").await;
     set.servers[1].resume();
     until_it_waits_for(2, &set, &store).await;
+}
+
+/// What the first sentinel says of a replica.
+async fn seen(set: &SentinelSet, replica: usize, field: &str) -> Option<String> {
+    let words = ["SENTINEL", "REPLICAS", MASTER];
+    let rows: Vec<HashMap<String, String>> = ask(&set.sentinels[0].url(), &words).await.ok()?;
+    let port = set.server_port(replica).to_string();
+    let mut row = rows.into_iter().find(|row| row["port"] == port)?;
+    row.remove(field)
+}
+
+/// No sentinel may make it the master, so it need not be taken for dead first.
+#[tokio::test]
+async fn a_replica_of_priority_0_confirms_only_while_it_is_heard_of() {
+    let mut set = start_with(2, 60_000).await;
+    assert_eq!(set.in_sync().await, 0);
+    let store = open(&set).await;
+    until_it_waits_for(2, &set, &store).await;
+    let never = ["CONFIG", "SET", "replica-priority", "0"];
+    set.ask::<()>(1, &never).await.unwrap();
+    until("a sentinel that knows it", || async {
+        let priority = seen(&set, 1, "slave-priority").await;
+        (priority.as_deref() == Some("0")).then_some(())
+    })
+    .await;
+    assert_eq!(waits_for(&set, &store).await, 2);
+    set.servers[1].stop();
+    until_it_waits_for(1, &set, &store).await;
+    until_accepted(&store, "without-it").await;
+    set.servers[2].stop();
+    unconfirmed(submit(&store, "without-the-other").await);
+}
+
+/// The two others might have chosen the replica that this one takes for dead.
+#[tokio::test]
+async fn who_is_told_of_one_sentinel_of_three_waits_for_every_replica_that_was_ever_known() {
+    let mut set = start_watched(2, 1_000, 3).await;
+    assert_eq!(set.in_sync().await, 0);
+    let one = format!(
+        "redis-sentinel://127.0.0.1:{}/{MASTER}",
+        set.sentinel_port(0)
+    );
+    let (of_one, of_all) = (open_at(&one).await, open(&set).await);
+    until_it_waits_for(2, &set, &of_one).await;
+    set.servers[1].kill();
+    until("a sentinel that takes it for dead", || async {
+        let flags = seen(&set, 1, "flags").await?;
+        flags.contains("s_down").then_some(())
+    })
+    .await;
+    until_accepted(&of_all, "most-say-so").await;
+    unconfirmed(submit(&of_one, "one-says-so").await);
+    set.servers[1].restart();
+    until_accepted(&of_one, "it-is-back").await;
+    set.servers[0].kill();
+    set.failed_over(0).await;
+    set.servers[0].restart();
+    set.in_sync().await;
+    until_accepted(&of_one, "the-new-master").await;
 }
 
 #[tokio::test]
