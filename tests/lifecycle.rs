@@ -37,19 +37,21 @@ const AT_MOST_ONCE: WorkerOptions = WorkerOptions {
     ..WorkerOptions::DEFAULT
 };
 
+/// While its task runs, the handler claims nothing.
+const ONE_BY_ONE: WorkerOptions = WorkerOptions {
+    concurrency: 1,
+    ..WorkerOptions::DEFAULT
+};
+
 #[tokio::test]
 async fn tasks_start_in_due_order() {
     let mut rig = Rig::default();
-    let one_by_one = WorkerOptions {
-        concurrency: 1,
-        ..WorkerOptions::DEFAULT
-    };
     let tasks = TaskSubmitService::new(Arc::clone(&rig.store));
     for (id, delay) in [("c", 30), ("a", 10), ("b", 20)] {
         send(&tasks, id, minutes(delay)).await;
     }
     rig.clock.advance(minutes(31));
-    let plugin = rig.start(one_by_one, |_| async { Ok(()) }).await;
+    let plugin = rig.start(ONE_BY_ONE, |_| async { Ok(()) }).await;
     for id in ["a", "b", "c"] {
         assert_eq!(rig.next().await.message, id);
     }
@@ -1145,7 +1147,7 @@ async fn a_lock_that_somebody_else_has_is_noticed_when_it_is_to_be_extended() {
     let store = MemoryStore::new(Arc::new(store_clock.clone()), StoreOptions::default());
     rig.store = Arc::new(store);
     let plugin = rig
-        .start(WorkerOptions::DEFAULT, |start| async move {
+        .start(ONE_BY_ONE, |start| async move {
             start.cx.cancelled().await;
             Ok(())
         })
@@ -1184,7 +1186,7 @@ async fn a_refused_settlement_is_counted_as_a_lost_lock_and_not_as_settled() {
     let may_return = Arc::new(Notify::new());
     let gate = Arc::clone(&may_return);
     let plugin = rig
-        .start(WorkerOptions::DEFAULT, move |start| {
+        .start(ONE_BY_ONE, move |start| {
             let gate = Arc::clone(&gate);
             async move {
                 if start.message == "lost" {
@@ -1338,11 +1340,7 @@ async fn a_handler_whose_places_are_taken_claims_nothing() {
         Fault::None
     };
     rig.store = Arc::new(FaultyStore::new(rig.store.clone(), plan));
-    let one = WorkerOptions {
-        concurrency: 1,
-        ..WorkerOptions::DEFAULT
-    };
-    let plugin = rig.start(one, |_| std::future::pending()).await;
+    let plugin = rig.start(ONE_BY_ONE, |_| std::future::pending()).await;
     let tasks = plugin.submit_service();
     send(&tasks, "a", Duration::ZERO).await;
     rig.next().await;
