@@ -234,6 +234,22 @@ fn waited_us(server: &RedisServer) -> u64 {
         / 1_000
 }
 
+/// Waits until the server has written everything to its file: while it syncs, it holds back what it has acknowledged, and
+/// would lose that.
+async fn synced(server: &RedisServer) -> Result<(), Failure> {
+    let client = redis::Client::open(server.url())?;
+    let mut connection = client.get_multiplexed_async_connection().await?;
+    loop {
+        let mut ask = redis::cmd("INFO");
+        let info: redis::InfoDict = ask.arg("persistence").query_async(&mut connection).await?;
+        let left = ["aof_buffer_length", "aof_pending_bio_fsync"];
+        if left.iter().all(|field| info.get::<u64>(field) == Some(0)) {
+            return Ok(());
+        }
+        tokio::time::sleep(millis(10)).await;
+    }
+}
+
 /// Seconds from the start of a killed server with so many tasks to the first task.
 async fn restart(count: usize) -> Result<f64, Failure> {
     let mut server = RedisServer::start(Persistence::EverySecond, &[]);
@@ -249,6 +265,7 @@ async fn restart(count: usize) -> Result<f64, Failure> {
     tasks
         .send(DelayQueueJob::new(PROBE, &Message::new(0))?.after(PROBE_AFTER))
         .await?;
+    synced(&server).await?;
     server.kill();
     tokio::time::sleep(PROBE_AFTER).await;
     let started = Instant::now();
