@@ -18,18 +18,20 @@ use delayq_plugin::{
 };
 use delayq_tests::faulty::{Fault, FaultyStore, Seen};
 use delayq_tests::paused_clock::PausedClock;
-use tokio::sync::broadcast;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::{Notify, broadcast};
 
 const TYPE: &str = "job";
 /// When the task is due that the handler waits for.
 const DUE: Duration = millis(500);
 
-struct Idle;
+/// Ends once it may.
+struct Waiter(Arc<Notify>);
 
 #[async_trait]
-impl TaskWorker for Idle {
+impl TaskWorker for Waiter {
     async fn invoke(&self, _message: &str, _cx: &TaskContext) -> TaskResult {
+        self.0.notified().await;
         Ok(())
     }
 }
@@ -42,6 +44,8 @@ struct Scene {
     news: broadcast::Sender<Wakeup>,
     /// Whether its claims fail.
     is_broken: Arc<AtomicBool>,
+    /// Lets its worker end.
+    may_end: Arc<Notify>,
     _plugin: DelayQueuePlugin,
 }
 
@@ -56,7 +60,7 @@ impl Scene {
         let memory = MemoryStore::new(Arc::new(clock.clone()), StoreOptions::default());
         let (news, (tell, claims)) = (broadcast::Sender::new(16), unbounded_channel());
         let at = clock.clone();
-        let is_broken = Arc::new(AtomicBool::new(false));
+        let (is_broken, may_end) = (Arc::new(AtomicBool::new(false)), Arc::new(Notify::new()));
         let fails = Arc::clone(&is_broken);
         let plan = move |edge: &str| {
             if edge == "claim" && fails.load(Ordering::Relaxed) {
@@ -82,12 +86,13 @@ impl Scene {
             .store(store)
             .clock(Arc::new(clock))
             .on_application_runtime()
-            .worker(TYPE, options, Idle);
+            .worker(TYPE, options, Waiter(Arc::clone(&may_end)));
         let mut scene = Self {
             start,
             claims,
             news,
             is_broken,
+            may_end,
             _plugin: plugin.start().await.unwrap(),
         };
         assert_eq!(scene.next_claim().await, Duration::ZERO);
@@ -96,6 +101,13 @@ impl Scene {
 
     async fn next_claim(&mut self) -> Duration {
         self.claims.recv().await.unwrap()
+    }
+
+    /// Calls it, which has heard of it a millisecond later.
+    async fn call(&self) {
+        let called = Wakeup::Type(TaskType::new(TYPE).unwrap());
+        self.news.send(called).unwrap();
+        tokio::time::sleep(millis(1)).await;
     }
 
     fn tell(&self, fence: u64, next_in: Option<Duration>, turn: Duration) {
@@ -145,12 +157,25 @@ async fn a_series_of_news_does_not_keep_it_from_coming_a_poll_after_its_last_cla
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_full_handler_comes_at_once_for_what_it_was_called_for_whatever_is_told() {
+    let one = WorkerOptions {
+        concurrency: 1,
+        ..WorkerOptions::DEFAULT
+    };
+    let mut scene = Scene::with(one).await;
+    assert_eq!(scene.next_claim().await, DUE);
+    scene.call().await;
+    scene.tell(u64::MAX, Some(seconds(60)), Duration::ZERO);
+    tokio::time::sleep(millis(1)).await;
+    scene.may_end.notify_one();
+    assert_eq!(scene.next_claim().await, DUE + millis(2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn while_its_claims_fail_it_heeds_no_news() {
     let mut scene = Scene::begin().await;
     scene.is_broken.store(true, Ordering::Relaxed);
-    let type_name = TaskType::new(TYPE).unwrap();
-    scene.news.send(Wakeup::Type(type_name)).unwrap();
-    tokio::time::sleep(millis(1)).await;
+    scene.call().await;
     scene.tell(1, Some(seconds(60)), Duration::ZERO);
     tokio::time::sleep(millis(1)).await;
     scene.is_broken.store(false, Ordering::Relaxed);

@@ -53,7 +53,7 @@ impl DelayBucketHandler {
     }
 
     /// Another instance has taken what was waited for: this one comes for what is next. A claim that came after the
-    /// other's knows better; one under way may, and does little harm if not. Limits of the fleet may hold back what
+    /// other's knows better; what this one has to come for at once, it does. Limits of the fleet may hold back what
     /// another one sees.
     fn on_taken(&mut self) {
         let taken = self.wiring.taken.borrow_and_update();
@@ -61,7 +61,7 @@ impl DelayBucketHandler {
             return;
         };
         let is_late = self.claim_at <= self.bucket.clock.elapsed();
-        let knows_better = self.claiming.is_under_way() || taken.fence <= self.last_fence;
+        let knows_better = taken.fence <= self.last_fence;
         if is_late || knows_better || self.bucket.options.fleet != FleetLimits::NONE {
             return;
         }

@@ -54,12 +54,11 @@ impl RedisStore {
             .arg(claim.number.to_string())
             .arg(&claim.lost);
         let command = with_limits(command, request.fleet);
-        let waited_for = in_turn.then(|| self.scope.turns.to_tell(part)).flatten();
-        let channel = waited_for.map_or(String::new(), |_| self.scope.wake_channel(part));
+        let tells = in_turn && self.scope.turns.tells(part);
+        let channel = tells.then(|| self.scope.wake_channel(part));
         let command = command
-            .arg(channel)
-            .arg(self.scope.wake_message(part))
-            .number(waited_for.map_or(0, Timestamp::as_millis));
+            .arg(channel.unwrap_or_default())
+            .arg(self.scope.wake_message(part));
         let sent = Instant::now();
         let answer = self.client.call_while_awaited(Lane::Main, command).await;
         let answer = self.fields(part, answer).await;
@@ -92,7 +91,7 @@ impl RedisStore {
         self.bury(part, damaged, &mut claimed).await;
         if in_turn {
             let turns = &self.scope.turns;
-            claimed.turn = turns.claimed(part, &claimed, (waited_for, round_trip));
+            claimed.turn = turns.claimed(part, &claimed, (tells, round_trip));
         }
         refuse_newer(part, newer, &claimed)?;
         Ok(Visited { claimed, split })

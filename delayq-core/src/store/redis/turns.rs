@@ -1,8 +1,8 @@
 //! Whose turn it is: instances that wait for the same due time come one after the other, so that one of them claims
 //! and not all at once.
 //!
-//! A claim that takes what was waited for tells so, and when the next due time is. Whoever waited for the same stays away
-//! then. The others are known by what they take; each due time has an order of its own among them, so that the work
+//! A claim that takes something while others wait tells so, and when the next due time is. Whoever waited for the same
+//! comes for that instead. The others are known by what they take; each due time has an order of its own among them, so that the work
 //! goes around. Nothing depends on it: an instance whose turn passes, as it is busy or gone, is followed by the next one.
 //! If a claim leaves more that is due, it calls all.
 
@@ -51,28 +51,28 @@ impl Turns {
         }
     }
 
-    /// What the claim that begins has waited for, if it is to tell others that it has taken it.
-    pub(super) fn to_tell(&self, part: &Partition) -> Option<Timestamp> {
+    /// Whether the claim that begins is to tell others what it takes.
+    pub(super) fn tells(&self, part: &Partition) -> bool {
         let all = self.all();
-        let waiting = all.get(&part.stem)?;
-        let is_silent = waiting.told_at.is_none_or(|at| at.elapsed() >= HELLO);
-        let tells = is_silent || !waiting.others.is_empty();
-        waiting.next_due.filter(|_| tells)
+        all.get(&part.stem).is_some_and(|waiting| {
+            let is_silent = waiting.told_at.is_none_or(|at| at.elapsed() >= HELLO);
+            waiting.next_due.is_some() && (is_silent || !waiting.others.is_empty())
+        })
     }
 
-    /// A claim of this instance, which was to tell that it takes what was due at `waited_for`, was answered after
-    /// `round_trip`. Returns how long to let others go first next time.
+    /// A claim of this instance, which was to tell what it takes or was not, was answered after `round_trip`. Returns how
+    /// long to let others go first next time.
     pub(super) fn claimed(
         &self,
         part: &Partition,
         claimed: &Claimed,
-        (waited_for, round_trip): (Option<Timestamp>, Duration),
+        (tells, round_trip): (bool, Duration),
     ) -> Duration {
         let mut all = self.all();
         let waiting = all.entry(part.stem.clone()).or_default();
         if !claimed.tasks.is_empty() {
             waiting.forget_those_before(self.own, claimed.now);
-            if waited_for.is_some_and(|due| due <= claimed.now) {
+            if tells {
                 waiting.told_at = Some(Instant::now());
             }
         }
@@ -174,7 +174,7 @@ mod tests {
         Timestamp::from_millis(ms)
     }
 
-    const AT_ONCE: (Option<Timestamp>, Duration) = (None, Duration::ZERO);
+    const AT_ONCE: (bool, Duration) = (false, Duration::ZERO);
 
     /// Waits for a due time.
     fn wait(turns: &Turns, part: &Partition, due: i64) -> Duration {
@@ -183,8 +183,8 @@ mod tests {
 
     /// Takes something.
     fn take(turns: &Turns, part: &Partition, now: i64) {
-        let told = turns.to_tell(part);
-        turns.claimed(part, &answer(now, now + 1, 1), (told, Duration::ZERO));
+        let tells = turns.tells(part);
+        turns.claimed(part, &answer(now, now + 1, 1), (tells, Duration::ZERO));
     }
 
     fn answer(now: i64, next_due: i64, tasks: usize) -> Claimed {
@@ -281,7 +281,7 @@ mod tests {
     fn far_away_turns_are_longer_and_never_too_long() {
         let part = part();
         let [.., (_, last)] = in_order(&part, 7);
-        let turn = |ms| last.claimed(&part, &answer(0, 7, 0), (None, Duration::from_millis(ms)));
+        let turn = |ms| last.claimed(&part, &answer(0, 7, 0), (false, Duration::from_millis(ms)));
         assert_eq!(
             [0, 1, 2, 3, 900].map(turn),
             [12, 12, 12, 18, 20].map(Duration::from_millis)
@@ -289,19 +289,19 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_waited_for_is_told_and_to_nobody_now_and_then() {
+    fn only_who_waited_tells_what_it_takes_and_to_nobody_now_and_then() {
         let (part, turns) = (part(), Turns::new("one"));
-        assert_eq!(turns.to_tell(&part), None, "it has not waited");
+        assert!(!turns.tells(&part), "it has not waited");
         take(&turns, &part, 7);
-        assert_eq!(turns.to_tell(&part), Some(at(8)));
+        assert!(turns.tells(&part));
         take(&turns, &part, 8);
-        assert_eq!(turns.to_tell(&part), None, "it has told a moment ago");
+        assert!(!turns.tells(&part), "it has told a moment ago");
         turns.taken(&part, "two", (at(9), Some(at(10))));
         take(&turns, &part, 10);
-        assert_eq!(turns.to_tell(&part), Some(at(11)));
+        assert!(turns.tells(&part));
         turns.woken(&part);
-        assert_eq!(turns.to_tell(&part), None, "all come by themselves");
+        assert!(!turns.tells(&part), "all come by themselves");
         turns.claimed(&part, &answer(12, 12, 1), AT_ONCE);
-        assert_eq!(turns.to_tell(&part), None, "there is more");
+        assert!(!turns.tells(&part), "there is more");
     }
 }

@@ -7,20 +7,20 @@
 --   4 lock expiries that make a task poison · 5 retention, ms · 6 ends that one generation holds ·
 --   7 the number of this claim · 8 the numbers of the caller's claims whose answers were lost, each between blanks ·
 --   9 most tasks that run in the fleet, or "" · 10 starts of the fleet's rate, or "" · 11 their span, microseconds ·
---   12 its burst · 13 wake channel, or "" to tell nobody · 14 wake message · 15 the due time that was waited for, ms
+--   12 its burst · 13 wake channel, or "" to tell nobody · 14 wake message
 -- Returns: the server's now · what was cut off it, microseconds · the now that due times were compared with ·
 --   the next time to call or -1 · the first fence, the others follow it · ids of the locked tasks · their
 --   records · those with a history {which of the locked ones, due or -1 for the record's, trail} · ended ones
 --   {id, letter: e expired, c cancelled, p poison, m missing record} · ids of records of a newer version, put
 --   off by a second · the largest fence given before · split, as split_of() tells, and "--" of one that is sealed
 --   and empty: it stays so.
--- Published, if it took what was waited for: the wake message, to call all, as there is more; or behind it, after two
+-- Published, if it took something: the wake message, to call all, as there is more; or behind it, after two
 --   blanks, what is left for others: the next time to call or -1, the last fence, the now that due times were compared with.
 local limit, lock_for, caller_now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_expiries, retention, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local CLAIM, number, unanswered = KEYS[10], ARGV[7], ARGV[8]
 local most_running = tonumber(ARGV[9])
-local channel, message, waited_for = ARGV[13], ARGV[14], tonumber(ARGV[15])
+local channel, message = ARGV[13], ARGV[14]
 local rate = ARGV[10] ~= '' and { starts = tonumber(ARGV[10]), per = tonumber(ARGV[11]), burst = tonumber(ARGV[12]) }
 -- Records are read in slices, and no more once so much was read, so that large messages do not keep
 -- everybody else waiting.
@@ -297,7 +297,7 @@ if #put_off_run > 0 then
 end
 remember(ends, retention, most, now)
 local next_time = next_call()
-if channel ~= '' and taken > 0 and waited_for <= guarded then
+if channel ~= '' and taken > 0 then
   if next_time < 0 or next_time > guarded then
     local left = { text(next_time), text(first_fence + taken - 1), text(guarded) }
     message = message .. '  ' .. table.concat(left, ' ')
