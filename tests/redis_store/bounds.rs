@@ -67,6 +67,18 @@ async fn memory_of_ended_tasks_is_freed_although_nothing_happens_any_more() {
     assert!((1..=1_040).contains(&lives), "{lives} ms");
 }
 
+/// What is remembered in one key lasts until the key goes: for a retention more than the last of it.
+#[tokio::test]
+async fn ended_tasks_outlast_the_retention() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    end(&store, "a", 5).await;
+    let mut redis = raw(&server).await;
+    let lives: u64 = run(&mut redis, &format!("PTTL {}", key("gone"))).await;
+    let retention = options().retention;
+    assert!(Duration::from_millis(lives) > 2 * retention, "{lives} ms");
+}
+
 #[tokio::test]
 async fn large_messages_are_claimed_in_several_steps_and_all_of_them() {
     let server = RedisServer::start(Persistence::None, &[]);

@@ -226,7 +226,25 @@ async fn a_record_of_a_newer_release_is_left_to_it() {
     assert!(
         stats
             .next_due
-            .is_some_and(|due_at: Timestamp| due_at <= soon)
+            .is_some_and(|due_at: Timestamp| due_at > stats.now && due_at <= soon)
     );
     assert_eq!(audit(&store, false).await, []);
+}
+
+#[tokio::test]
+async fn a_record_of_a_newer_release_whose_lock_has_expired_is_put_off_too() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let mut redis = raw(&server).await;
+    accept(&store, job("1")).await;
+    assert_eq!(claim(&store).await.unwrap().tasks.len(), 1);
+    edit(&mut redis, "1", "1{", "2{").await;
+    let running = key("running");
+    run::<()>(&mut redis, &format!("ZADD {running} 1 1")).await;
+    accept(&store, job("2")).await;
+    let claimed = claim(&store).await.unwrap();
+    assert_eq!((claimed.tasks.len(), claimed.ended.len()), (1, 0));
+    assert_eq!(claimed.tasks[0].lock.id, id("2"));
+    let soon = claimed.now.plus(Duration::from_secs(1));
+    assert_eq!(claimed.next_due, Some(soon));
 }

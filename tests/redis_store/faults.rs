@@ -69,6 +69,31 @@ async fn calls_wait_for_a_server_that_comes_back_and_find_all_that_was_acknowled
 }
 
 #[tokio::test]
+async fn a_submit_waits_for_a_server_that_comes_back() {
+    let mut server = RedisServer::start(Persistence::Always, &[]);
+    let store = open(&server).await;
+    server.kill();
+    // Finds the connection broken, and is given up.
+    let (usual, none) = (task_type(), id("none"));
+    let found = store.find(&usual, &none);
+    let _ = tokio::time::timeout(Duration::from_millis(100), found).await;
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { submit(&store, job("1")).await }
+    });
+    let restarted = tokio::task::spawn_blocking(move || {
+        server.restart();
+        server
+    });
+    let outcome = waiting.await.unwrap();
+    assert!(
+        matches!(outcome, Ok(SubmitOutcome::Accepted { .. })),
+        "{outcome:?}"
+    );
+    drop(restarted.await.unwrap());
+}
+
+#[tokio::test]
 async fn what_was_acknowledged_while_the_server_died_is_there_when_it_is_back() {
     let mut server = RedisServer::start(Persistence::Always, &[]);
     let store = RedisStore::connect(&server.url(), impatient())

@@ -8,8 +8,10 @@
 
 mod access;
 mod bounds;
+mod clock;
 mod damage;
 mod faults;
+mod fences;
 mod papers;
 mod partitions;
 mod preflight;

@@ -8,7 +8,7 @@ use delayq_core::store::{
     AttemptEnd, CancelOutcome, ChangeOutcome, RedisStore, SettleOutcome, Settlement, StoreOptions,
     SubmitOutcome, TypeSettings,
 };
-use delayq_core::{Error, FleetLimits, Rate, Store, TaskState, When};
+use delayq_core::{Clock, Error, FleetLimits, Rate, Store, SystemClock, TaskState, When};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use redis::aio::MultiplexedConnection;
 
@@ -84,6 +84,8 @@ async fn a_type_that_is_never_split_has_no_layout() {
     let split: Option<String> =
         run(&mut redis, &format!("HGET {} split", super::key("meta"))).await;
     assert_eq!(split, None);
+    let version: String = run(&mut redis, &format!("HGET {} v", super::key("meta"))).await;
+    assert_eq!(version, "1");
 }
 
 #[tokio::test]
@@ -128,6 +130,49 @@ async fn a_generation_is_dropped_once_nothing_of_it_is_left() {
     claim(&store).await.unwrap();
     claim(&store).await.unwrap();
     assert_eq!(layout(&mut redis).await, "1 2:3");
+}
+
+#[tokio::test]
+async fn a_generation_stays_for_as_long_as_it_holds_a_task_or_remembers_one() {
+    for (remembered_in, all_are_done) in [("gone", false), ("gone_old", false), ("gone_old", true)]
+    {
+        let server = RedisServer::start(Persistence::None, &[]);
+        let store = open(&server).await;
+        let mut redis = raw(&server).await;
+        accept(&store, job("done")).await;
+        assert_eq!(work_off(&store).await.len(), 1);
+        if remembered_in != "gone" {
+            let [young, old] = ["gone", remembered_in].map(super::key);
+            run::<String>(&mut redis, &format!("RENAME {young} {old}")).await;
+        }
+        accept(&store, job("other").after(LATER)).await;
+        if all_are_done {
+            store.cancel(&task_type(), &id("other")).await.unwrap();
+        }
+        split(&store, 2).await;
+        claim_none(&store).await;
+        claim_none(&store).await;
+        assert_eq!(layout(&mut redis).await, "1 0:1 1:2", "{remembered_in}");
+        assert_eq!(state(&store, "done").await, Some(TaskState::Done));
+        assert!(state(&store, "other").await.is_some());
+    }
+}
+
+/// Whatever the clocks of their servers show.
+#[tokio::test]
+async fn a_task_of_a_new_generation_has_a_larger_fence_than_those_before_it() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let ahead = SystemClock.now().plus(LATER).as_millis();
+    let given = u64::try_from(ahead).unwrap() * 1_000;
+    accept(&store, job("old").after(LATER)).await;
+    let set = format!("HSET {} fence {given}", super::key("meta"));
+    run::<u64>(&mut raw(&server).await, &set).await;
+    split(&store, 2).await;
+    accept(&store, job("new")).await;
+    let claimed = claim(&store).await.unwrap();
+    assert_eq!(claimed.tasks.len(), 1);
+    assert!(claimed.tasks[0].lock.fence > given);
 }
 
 /// Also while the type is paused: a claim that is held back sees that nothing is left.

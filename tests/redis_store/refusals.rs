@@ -8,7 +8,7 @@ use delayq_plugin::{DelayQueuePlugin, TaskContext, TaskResult, TaskWorker, Worke
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::until;
 
-use super::{TYPE, accept, claim, id, job, key, open, raw, run, submit, task_type};
+use super::{TYPE, accept, claim, id, job, key, open, raw, request, run, submit, task_type};
 
 #[tokio::test]
 async fn a_server_that_became_a_replica_is_read_only_until_it_is_a_primary_again() {
@@ -118,7 +118,8 @@ async fn no_edge_writes_anything_when_a_key_that_it_needs_is_a_strangers() {
             let mut locks = claimed.iter().map(|task| &task.lock);
             locks.find(|lock| lock.id == id(name)).unwrap().clone()
         };
-        let (held, lock) = (lock_of("held"), lock_of("failed"));
+        let held = [lock_of("held"), lock_of("2")];
+        let lock = lock_of("failed");
         let end = AttemptEnd::Dead {
             error: "no".to_owned(),
             succeeded: Vec::new(),
@@ -126,10 +127,13 @@ async fn no_edge_writes_anything_when_a_key_that_it_needs_is_a_strangers() {
         let settlement = vec![Settlement { lock, end }];
         store.settle(&task_type(), settlement).await.unwrap();
         accept(&store, job("waits").after(Duration::from_hours(1))).await;
+        // The next claim ends two tasks: one is poison, the other has expired.
+        run::<u64>(&mut redis, &format!("ZADD {} 1 1", key("running"))).await;
+        accept(&store, job("late").expires_after(Duration::ZERO)).await;
         run::<u64>(&mut redis, &format!("DEL {}", key(part))).await;
         run::<()>(&mut redis, &format!("SET {} x", key(part))).await;
         let mut refused = 0;
-        for edge in 0..7 {
+        for edge in 0..9 {
             let before = dump(&mut redis).await;
             if take_edge(&store, edge, &held).await.is_err() {
                 refused += 1;
@@ -144,24 +148,33 @@ async fn no_edge_writes_anything_when_a_key_that_it_needs_is_a_strangers() {
     }
 }
 
-/// One of seven edges that write.
-async fn take_edge(store: &RedisStore, edge: usize, held: &Lock) -> Result<(), Error> {
+/// One of nine edges that write.
+async fn take_edge(store: &RedisStore, edge: usize, held: &[Lock; 2]) -> Result<(), Error> {
     let (usual, waits, all) = (task_type(), id("waits"), DeadFilter::all());
-    let end = AttemptEnd::Done;
-    let settlement = Settlement {
-        lock: held.clone(),
+    let settlement = |lock: &Lock, end| Settlement {
+        lock: lock.clone(),
         end,
     };
+    let done = settlement(&held[0], AttemptEnd::Done);
+    let dead = AttemptEnd::Dead {
+        error: "no".to_owned(),
+        succeeded: Vec::new(),
+    };
+    let dead = settlement(&held[1], dead);
+    let mut request = request();
+    request.max_lock_expiries = 1;
     match edge {
         0 => submit(store, job("new")).await.map(drop),
-        1 => claim(store).await.map(drop),
-        2 => store.settle(&usual, vec![settlement]).await.map(drop),
+        1 => store.claim(&usual, &request).await.map(drop),
+        2 => store.settle(&usual, vec![done]).await.map(drop),
         3 => store.update(&usual, &waits, vec![1]).await.map(drop),
         4 => store.cancel(&usual, &waits).await.map(drop),
         5 => store
             .requeue_dead(&usual, &all, Duration::ZERO)
             .await
             .map(drop),
+        6 => store.settle(&usual, vec![dead]).await.map(drop),
+        7 => submit(store, job("failed").replace()).await.map(drop),
         _ => store.pause(&usual, None).await,
     }
 }

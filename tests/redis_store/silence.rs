@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, Claimed, RedisStore, SettleOutcome, Settlement};
+use delayq_core::store::{
+    AttemptEnd, CancelOutcome, Claimed, RedisStore, SettleOutcome, Settlement,
+};
 use delayq_core::{Error, Lock, Store};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use tokio::io::{copy, copy_bidirectional};
@@ -10,7 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{accept, claim, impatient, job, open, options, request, submit, task_type};
+use super::{
+    accept, claim, id, impatient, job, key, open, options, raw, request, run, submit, task_type,
+};
 
 /// Passes connections on to a server, until it is told to silence those that it has. Later ones pass.
 struct Gate {
@@ -180,6 +184,57 @@ async fn what_a_claim_took_whose_answer_was_lost_is_claimed_again_at_once_with_n
 }
 
 #[tokio::test]
+async fn a_lost_claim_gives_back_what_it_took_but_for_what_was_cancelled_and_nothing_else() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let gate = Gate::to(&server).await;
+    let store = RedisStore::connect(&gate.url, impatient()).await.unwrap();
+    let other = RedisStore::connect(&server.url(), options()).await.unwrap();
+    for n in 0..5 {
+        accept(&store, job(&n.to_string())).await;
+    }
+    gate.fall_silent(Silence::Answers);
+    let lost = claim(&store).await.unwrap_err();
+    assert!(lost.is_indeterminate(), "{lost}");
+    accept(&other, job("theirs")).await;
+    let mut theirs = claim(&other).await.unwrap().tasks.remove(0).lock;
+    // As if it had been locked in the same moment, right behind those of the lost claim.
+    let mut redis = raw(&server).await;
+    let locks = format!("HVALS {}", key("locks"));
+    let locks: Vec<String> = run(&mut redis, &locks).await;
+    let fence = |lock: &String| lock.split(' ').next().unwrap().parse::<u64>().unwrap();
+    let mut fences: Vec<u64> = locks.iter().map(fence).collect();
+    fences.sort_unstable();
+    theirs.fence = fences[4] + 1;
+    let mut lock = redis::cmd("HSET");
+    lock.arg(key("locks")).arg("theirs");
+    lock.arg(format!("{} 1 0", theirs.fence));
+    lock.exec_async(&mut redis).await.unwrap();
+    let running = key("running");
+    let ends: String = run(&mut redis, &format!("ZSCORE {running} 0")).await;
+    run::<u64>(&mut redis, &format!("ZADD {running} {ends} theirs")).await;
+    let cancelled = other.cancel(&task_type(), &id("2")).await;
+    assert_eq!(cancelled, Ok(CancelOutcome::Running));
+    let (mut ids, mut one) = (Vec::new(), request());
+    one.limit = 1;
+    while ids.len() < 4 {
+        // The calls before it may find the connection gone.
+        let Ok(claimed) = store.claim(&task_type(), &one).await else {
+            continue;
+        };
+        let task = &claimed.tasks[0];
+        assert_eq!((task.attempt, task.trail.lock_expiries), (1, 0));
+        ids.push(task.lock.id.to_string());
+        let stats = other.stats(&task_type()).await.unwrap();
+        assert_eq!(stats.running, 2 + ids.len() as u64);
+        let audit = other.audit(&task_type(), false).await.unwrap();
+        assert_eq!(audit.problems, []);
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, ["0", "1", "3", "4"]);
+    settle(&other, &theirs, AttemptEnd::Done).await;
+}
+
+#[tokio::test]
 async fn a_claim_that_was_given_up_takes_nothing_when_the_server_is_back() {
     let mut server = RedisServer::start(Persistence::Always, &[]);
     let store = open(&server).await;
@@ -187,7 +242,12 @@ async fn a_claim_that_was_given_up_takes_nothing_when_the_server_is_back() {
     server.kill();
     // It waits for the server to come back, and nobody waits for it any more.
     let (request, task_type) = (request(), task_type());
-    let claim = || timeout(Duration::from_millis(100), store.claim(&task_type, &request));
+    let claim = || {
+        timeout(
+            Duration::from_millis(100),
+            store.claim(&task_type, &request),
+        )
+    };
     // The first ones may be sent on the connection that is gone, and fail with it.
     while claim().await.is_ok() {}
     server.restart();

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use delayq_core::Store;
-use delayq_core::store::Wakeup;
+use delayq_core::store::{AttemptEnd, ClaimRequest, RedisStore, Settlement, Wakeup, Wakeups};
+use delayq_core::{FleetLimits, Store, TaskType, hours};
 use delayq_tests::redis_server::{Persistence, RedisServer};
+use redis::aio::MultiplexedConnection;
 
-use super::{accept, job, open, raw, run, task_type};
+use super::{accept, claim, job, open, raw, request, run, task_type};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -65,4 +66,74 @@ async fn every_type_is_woken_when_the_listening_connection_was_lost() {
     accept(&other, job("1")).await;
     let woken = tokio::time::timeout(PATIENCE, wakeups.next()).await;
     assert_eq!(woken, Ok(Some(Wakeup::Type(task_type()))));
+}
+
+async fn hears(wakeups: &mut Wakeups, task_type: TaskType) {
+    let heard = tokio::time::timeout(PATIENCE, wakeups.next()).await;
+    assert_eq!(heard, Ok(Some(Wakeup::Type(task_type))));
+}
+
+/// What comes next is sent by hand, so nothing came before it.
+async fn heard_nothing(wakeups: &mut Wakeups, redis: &mut MultiplexedConnection) {
+    run::<u64>(redis, "PUBLISH delayq:{default}:wake by.hand").await;
+    hears(wakeups, TaskType::new("by.hand").unwrap()).await;
+}
+
+/// Claims one task and ends its attempt.
+async fn work(store: &RedisStore, request: &ClaimRequest, end: AttemptEnd) {
+    let claimed = store.claim(&task_type(), request).await.unwrap();
+    let lock = claimed.tasks.into_iter().next().unwrap().lock;
+    let settlement = vec![Settlement { lock, end }];
+    store.settle(&task_type(), settlement).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_place_that_becomes_free_wakes_an_instance_that_missed_it_and_nobody_else() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let (here, there) = (open(&server).await, open(&server).await);
+    let (mut redis, mut other) = (raw(&server).await, there.wakeups());
+    let mut one_at_a_time = request();
+    one_at_a_time.fleet = FleetLimits {
+        concurrency: Some(1),
+        rate: None,
+    };
+    accept(&here, job("1")).await;
+    hears(&mut other, task_type()).await;
+    let claimed = here.claim(&task_type(), &one_at_a_time).await.unwrap();
+    let lock = claimed.tasks.into_iter().next().unwrap().lock;
+    accept(&here, job("2")).await;
+    hears(&mut other, task_type()).await;
+    let missed = there.claim(&task_type(), &one_at_a_time).await.unwrap();
+    assert_eq!(missed.tasks, []);
+    let end = AttemptEnd::Done;
+    let settlement = vec![Settlement { lock, end }];
+    here.settle(&task_type(), settlement).await.unwrap();
+    hears(&mut other, task_type()).await;
+    // Nobody has missed the second place.
+    work(&here, &one_at_a_time, AttemptEnd::Done).await;
+    heard_nothing(&mut other, &mut redis).await;
+}
+
+#[tokio::test]
+async fn a_retry_wakes_the_other_instance_if_nothing_is_due_before_it() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let (here, there) = (open(&server).await, open(&server).await);
+    let (mut redis, mut other) = (raw(&server).await, there.wakeups());
+    let retry = |after| AttemptEnd::Retry {
+        after,
+        error: "again".to_owned(),
+        succeeded: Vec::new(),
+    };
+    for (after, is_first) in [(hours(2), true), (hours(1), true), (hours(3), false)] {
+        let id = format!("{after:?}");
+        accept(&here, job(&id)).await;
+        hears(&mut other, task_type()).await;
+        work(&here, &request(), retry(after)).await;
+        if is_first {
+            hears(&mut other, task_type()).await;
+        } else {
+            heard_nothing(&mut other, &mut redis).await;
+        }
+    }
+    assert_eq!(claim(&here).await.unwrap().tasks, []);
 }

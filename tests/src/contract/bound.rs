@@ -106,6 +106,19 @@ pub async fn an_id_that_is_taken_is_not_refused_by_the_bound(rig: &Rig) {
     assert_eq!(try_submit(rig, job("2")).await, Err(full(2, 1)));
 }
 
+pub async fn a_dead_task_that_is_replaced_takes_a_place_below_the_bound(rig: &Rig) {
+    rig.bring("dead", TaskState::Dead).await;
+    bound(rig, Some(1)).await;
+    let batch = vec![
+        rig.task(job("dead").after(LONG).replace()).await,
+        rig.task(job("2").after(LONG)).await,
+    ];
+    let outcomes = rig.store().submit(batch).await;
+    assert!(outcomes[0].is_ok(), "{outcomes:?}");
+    assert_eq!(outcomes[1], Err(full(1, 1)));
+    assert_eq!(stats(rig).await.scheduled, 1);
+}
+
 pub async fn an_ended_task_is_known_though_its_type_is_full(rig: &Rig) {
     let done = rig.run("done").await;
     rig.settled(&done.lock, AttemptEnd::Done).await;
@@ -128,6 +141,9 @@ pub async fn an_ended_task_is_known_though_its_type_is_full(rig: &Rig) {
         Some(state),
         "a refusal forgets nothing"
     );
+    bound(rig, Some(2)).await;
+    rig.accept(job("done").header("shop", "bonn").after(LONG))
+        .await;
 }
 
 pub async fn what_comes_back_is_not_refused_by_the_bound(rig: &Rig) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use delayq_core::TaskState::{Cancelled, Dead, Done, Expired};
 use delayq_core::store::{
-    AttemptEnd, CancelOutcome, ClaimEnd, EndCause, ExtendOutcome, SettleOutcome,
+    AttemptEnd, CancelOutcome, ClaimEnd, EndCause, ExtendOutcome, SettleOutcome, SubmitOutcome,
 };
 use delayq_core::{TaskState, TaskType};
 
@@ -142,6 +142,17 @@ pub async fn a_cancel_is_stronger_than_poison(rig: &Rig) {
         EndCause::Cancelled
     );
     assert_eq!(rig.state("1").await, Some(TaskState::Cancelled));
+}
+
+pub async fn a_second_cancel_of_a_running_task_changes_nothing(rig: &Rig) {
+    let task = rig.run("1").await;
+    for _ in 0..2 {
+        assert_eq!(rig.cancel("1").await, CancelOutcome::Running);
+    }
+    rig.settled(&task.lock, AttemptEnd::Done).await;
+    let state = TaskState::Done;
+    let again = rig.submit(job("1")).await;
+    assert_eq!(again, SubmitOutcome::AlreadyExists { state });
 }
 
 pub async fn a_cancel_request_does_not_outlive_its_task(rig: &Rig) {

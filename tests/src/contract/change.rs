@@ -24,6 +24,15 @@ pub async fn a_task_can_be_moved_earlier_and_later(rig: &Rig) {
     assert_eq!(outcome, ChangeOutcome::Changed { due_at });
 }
 
+pub async fn a_moved_task_waits_from_the_end_of_the_present_millisecond(rig: &Rig) {
+    rig.accept(job("1").after(LONG)).await;
+    for _ in 0..50 {
+        let before = rig.micros().await;
+        rig.reschedule("1", When::After(millis(1))).await;
+        assert!(rig.info("1").await.at.as_millis() * 1_000 >= before + 1_000);
+    }
+}
+
 pub async fn a_task_can_be_run_now(rig: &Rig) {
     rig.accept(job("1").after(LONG)).await;
     rig.claims_nothing().await;
@@ -41,6 +50,19 @@ pub async fn rescheduling_to_a_past_time_means_now(rig: &Rig) {
     assert!(due_at >= before && due_at <= rig.now().await.plus(millis(1)));
     rig.pass(millis(1)).await;
     assert_eq!(rig.claim_one().await.due_at, due_at);
+}
+
+/// The submit time of a task with a delay is the end of its millisecond.
+pub async fn a_task_moved_at_once_is_not_due_before_its_submit(rig: &Rig) {
+    for n in 0..20 {
+        let id = n.to_string();
+        let past = rig.now().await.minus(LONG);
+        rig.accept(job(&id).after(LONG)).await;
+        rig.reschedule(&id, When::At(past)).await;
+        let info = rig.info(&id).await;
+        assert!(Some(info.at) >= info.submitted_at, "{info:?}");
+        rig.cancel(&id).await;
+    }
 }
 
 pub async fn rescheduling_keeps_message_headers_and_attempts(rig: &Rig) {

@@ -1,9 +1,9 @@
 //! Submitting an id that is taken, or was.
 
-use delayq_core::store::{AttemptEnd, SettleOutcome, SubmitOutcome};
+use delayq_core::store::{AttemptEnd, DeadFilter, SettleOutcome, SubmitOutcome};
 use delayq_core::{DelayQueueJob, TaskState, When, hours, millis};
 
-use super::rig::{LONG, Rig, SHORT, TYPE, job, retry, usual_type};
+use super::rig::{LONG, Rig, SHORT, TYPE, dead, job, retry, usual_type};
 
 const LIVE: [TaskState; 3] = [TaskState::Scheduled, TaskState::Running, TaskState::Dead];
 const ENDED: [TaskState; 3] = [TaskState::Done, TaskState::Cancelled, TaskState::Expired];
@@ -233,6 +233,76 @@ pub async fn an_ended_id_is_free_for_another_request(rig: &Rig) {
             rig.settle(&task.lock, AttemptEnd::Done).await;
         }
     }
+}
+
+/// Accepts other requests with the ids of ended tasks, in one batch, and lets them die and be discarded: what was
+/// remembered of the ids must not come to light again.
+async fn use_again(rig: &Rig, ids: &[&str]) {
+    let mut batch = Vec::new();
+    for id in ids {
+        batch.push(rig.task(job(id).header("shop", "bonn")).await);
+    }
+    for outcome in rig.store().submit(batch).await {
+        assert!(matches!(outcome, Ok(SubmitOutcome::Accepted { .. })));
+    }
+    for task in rig.claim().await.tasks {
+        rig.settled(&task.lock, dead("no such order")).await;
+    }
+    let (task_type, all) = (usual_type(), DeadFilter::all());
+    let discarded = rig.store().discard_dead(&task_type, &all).await;
+    assert_eq!(discarded.unwrap().len(), ids.len());
+    for id in ids {
+        assert_eq!(rig.find(id).await, None);
+        rig.accept(job(id)).await;
+    }
+}
+
+pub async fn an_end_is_forgotten_when_its_id_is_used_again(rig: &Rig) {
+    for ids in [&["1"][..], &["2", "3", "4"]] {
+        for task in rig.run_more(ids.iter().copied()).await {
+            rig.settled(&task.lock, AttemptEnd::Done).await;
+        }
+        use_again(rig, ids).await;
+        rig.run_more([] as [&str; 0]).await;
+    }
+}
+
+pub async fn ends_are_remembered_whatever_ends_after_them(rig: &Rig) {
+    for n in 0..4 {
+        let task = rig.run(&format!("{n}-done")).await;
+        rig.settled(&task.lock, AttemptEnd::Done).await;
+        let cancelled = format!("{n}-cancelled");
+        rig.accept(job(&cancelled).after(LONG)).await;
+        rig.cancel(&cancelled).await;
+    }
+    for n in 0..4 {
+        for state in [TaskState::Done, TaskState::Cancelled] {
+            assert_eq!(rig.state(&format!("{n}-{state}")).await, Some(state));
+        }
+    }
+}
+
+/// A store may keep what it remembers in parts of different age.
+pub async fn an_older_end_is_remembered_and_forgotten_like_a_younger_one(rig: &Rig) {
+    let retention = 25 * SHORT;
+    let rig = rig.with_retention(retention).await;
+    let mut ended_at = rig.now().await;
+    for (id, wait) in [("0", 20), ("1", 6), ("2", 0), ("3", 0), ("4", 0)] {
+        let task = rig.run(id).await;
+        if id == "1" {
+            ended_at = rig.now().await;
+        }
+        rig.settled(&task.lock, AttemptEnd::Done).await;
+        rig.pass(wait * SHORT).await;
+    }
+    for id in ["1", "2", "3", "4"] {
+        let state = rig.state(id).await;
+        // A slow machine may have taken longer than the retention.
+        let is_over = rig.now().await >= ended_at.plus(retention);
+        assert!(state == Some(TaskState::Done) || is_over, "{id}: {state:?}");
+    }
+    use_again(&rig, &["1"]).await;
+    rig.finish().await;
 }
 
 /// Brings a task into an ended state even when its id has ended before.

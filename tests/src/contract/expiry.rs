@@ -1,6 +1,6 @@
 //! Expiry: a task that is not worth running any more is ended instead of started.
 
-use delayq_core::store::{AttemptEnd, ClaimEnd, DeadFilter, EndCause, SettleOutcome};
+use delayq_core::store::{AttemptEnd, CLOCK_GUARD, ClaimEnd, DeadFilter, EndCause, SettleOutcome};
 use delayq_core::{TaskState, When, hours, millis};
 
 use super::rig::{LONG, Rig, SHORT, claimed_ids, dead, id, job, retry, usual_type};
@@ -39,6 +39,18 @@ pub async fn a_task_before_its_expiry_runs(rig: &Rig) {
     rig.accept(job("2").expires_at(rig.now().await.plus(LONG)))
         .await;
     assert_eq!(rig.claim().await.tasks.len(), 2);
+}
+
+pub async fn a_task_expires_at_its_very_millisecond(rig: &Rig) {
+    let due_at = rig.accept(job("1").expires_after(SHORT)).await;
+    let expires_at = due_at.plus(SHORT);
+    rig.reach(expires_at).await;
+    // The guard holds the claim's now at that millisecond.
+    let mut request = rig.request().await;
+    request.caller_now = expires_at.minus(CLOCK_GUARD);
+    let claimed = rig.claim_as(&request).await;
+    assert_eq!(claimed.now, expires_at);
+    assert_eq!((claimed.tasks.len(), claimed.ended.len()), (0, 1));
 }
 
 pub async fn an_expiry_after_due_counts_from_the_due_time(rig: &Rig) {

@@ -7,7 +7,7 @@ use delayq_core::{
     DelayQueueJob, FleetLimits, Rate, TaskState, TaskType, Timestamp, hours, millis,
 };
 
-use super::rig::{LONG, Rig, SHORT, claimed_ids, job, release, retry, usual_type};
+use super::rig::{LONG, Rig, SHORT, claimed_ids, job, micros, release, retry, usual_type};
 
 /// A rate that allows nothing more within a test once its burst is used up.
 const ONE_AN_HOUR: Rate = Rate::per_hour(1);
@@ -39,12 +39,6 @@ async fn accept_many(rig: &Rig, tasks: usize) {
     for n in 0..tasks {
         rig.accept(job(&format!("{n:03}"))).await;
     }
-}
-
-/// When the store answered, in microseconds.
-fn micros(claimed: &Claimed) -> i64 {
-    let part = i64::from(claimed.past.subsec_micros());
-    claimed.store_now.as_millis() * 1_000 + part
 }
 
 async fn running(rig: &Rig) -> u64 {
@@ -204,6 +198,30 @@ pub async fn a_rate_starts_its_burst_and_then_nothing(rig: &Rig) {
     assert_eq!(rig.store().stats(&usual_type()).await.unwrap().due, 2);
 }
 
+pub async fn a_claim_without_a_start_left_waits_until_a_few_have_gathered(rig: &Rig) {
+    // How long that takes, in microseconds: for half of the burst, or as many as start within 50 ms.
+    let rates = [
+        (Rate::per_hour(3).with_burst(4), 1_200_000_000),
+        (Rate::per_second(100).with_burst(10), 50_000),
+        (Rate::per_second(100).with_burst(3), 10_000),
+        (Rate::per_second(30).with_burst(10), 33_334),
+    ];
+    for (rate, wait) in rates {
+        let rig = rig.with_retention(LONG).await;
+        accept_many(&rig, 11).await;
+        let claimed = claim_with(&rig, paced(rate)).await;
+        assert_eq!(claimed.tasks.len(), rate.burst as usize);
+        let next = micros(&claimed) + wait;
+        let next_due = claimed.next_due.map(Timestamp::as_millis);
+        assert_eq!(next_due, Some((next + 999) / 1_000), "{rate:?}");
+        let too_early = claim_with(&rig, paced(rate)).await;
+        if too_early.store_now < claimed.store_now.plus(rate.per / rate.starts) {
+            assert_eq!(too_early.tasks, [], "{rate:?}");
+        }
+        rig.finish().await;
+    }
+}
+
 pub async fn a_rate_starts_one_task_each_interval(rig: &Rig) {
     const INTERVAL: Duration = millis(25);
     const TASKS: usize = 6;
@@ -272,7 +290,7 @@ pub async fn another_rate_is_kept_from_its_first_claim_on(rig: &Rig) {
     assert_eq!(claim_with(rig, slow).await.tasks.len(), 2);
     assert_eq!(claim_with(rig, slow).await.tasks.len(), 0);
     // The hours that the slow rate would have to wait are not held against a faster one for long.
-    let fast = paced(Rate::new(1, SHORT).with_burst(1));
+    let fast = paced(Rate::new(2, 2 * SHORT).with_burst(1));
     let claimed = claim_with(rig, fast).await;
     assert!(
         claimed

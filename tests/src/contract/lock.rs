@@ -72,6 +72,21 @@ pub async fn expired_locks_count_to_the_limit_of_a_claim(rig: &Rig) {
     assert_eq!(ids, [["a"], ["b"]]);
 }
 
+pub async fn what_a_claim_has_no_room_for_beside_expired_locks_stays_due(rig: &Rig) {
+    let first = rig.run("a").await;
+    rig.expire(&first.lock).await;
+    for id in ["b", "c", "d"] {
+        rig.accept(job(id)).await;
+    }
+    let mut request = rig.request().await;
+    request.limit = 2;
+    let (some, rest) = (rig.claim_as(&request).await, rig.claim().await);
+    assert_eq!(some.tasks.len(), 2);
+    let mut ids = [claimed_ids(&some), claimed_ids(&rest)].concat();
+    ids.sort_unstable();
+    assert_eq!(ids, ["a", "b", "c", "d"]);
+}
+
 pub async fn a_repeat_after_a_lost_lock_was_due_when_the_submit_said(rig: &Rig) {
     let due_at = rig.accept(job("1")).await;
     let task = rig.claim_one().await;

@@ -60,6 +60,12 @@ pub(super) fn claimed_ids(claimed: &Claimed) -> Vec<&str> {
     ids(claimed.tasks.iter().map(|task| &task.lock.id))
 }
 
+/// When the store answered, in microseconds.
+pub(super) fn micros(claimed: &Claimed) -> i64 {
+    let part = i64::from(claimed.past.subsec_micros());
+    claimed.store_now.as_millis() * 1_000 + part
+}
+
 /// A failed attempt to be repeated after `after`.
 pub(super) fn retry(after: Duration) -> AttemptEnd {
     AttemptEnd::Retry {
@@ -213,6 +219,13 @@ impl Rig {
 
     pub(super) async fn claim(&self) -> Claimed {
         self.claim_as(&self.request().await).await
+    }
+
+    /// The store's clock, in microseconds.
+    pub(super) async fn micros(&self) -> i64 {
+        let mut none = self.request().await;
+        none.limit = 0;
+        micros(&self.claim_as(&none).await)
     }
 
     /// Claims exactly one task and nothing else.

@@ -85,6 +85,17 @@ pub async fn a_retry_without_a_wait_can_be_claimed_at_once(rig: &Rig) {
     assert_eq!(rig.claim_one().await.attempt, 2);
 }
 
+pub async fn a_wait_counts_from_the_end_of_the_present_millisecond(rig: &Rig) {
+    for n in 0..50 {
+        let id = n.to_string();
+        let task = rig.run(&id).await;
+        let before = rig.micros().await;
+        rig.settled(&task.lock, release(millis(1))).await;
+        assert!(rig.info(&id).await.at.as_millis() * 1_000 >= before + 1_000);
+        rig.cancel(&id).await;
+    }
+}
+
 pub async fn a_dead_task_is_parked_with_its_error_and_message(rig: &Rig) {
     let task = rig.run("1").await;
     let before = rig.now().await;
@@ -134,6 +145,21 @@ pub async fn attempts_are_explained_by_failures_and_lost_locks(rig: &Rig) {
         (trail.failures, trail.lock_expiries, trail.releases),
         (1, 2, 1)
     );
+}
+
+pub async fn an_ended_task_is_remembered_with_all_its_attempts(rig: &Rig) {
+    for end in [AttemptEnd::Done, AttemptEnd::Expired, retry(LONG)] {
+        let first = rig.run("1").await;
+        rig.settled(&first.lock, retry(Duration::ZERO)).await;
+        let second = rig.claim_one().await;
+        rig.expire(&second.lock).await;
+        let third = rig.claim_one().await;
+        rig.settled(&third.lock, end).await;
+        rig.cancel("1").await;
+        let info = rig.info("1").await;
+        assert_eq!(info.attempt, 3, "{:?}", info.state);
+        rig.free("1").await;
+    }
 }
 
 pub async fn repeating_a_settlement_is_settled_and_changes_nothing(rig: &Rig) {

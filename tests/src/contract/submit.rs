@@ -33,6 +33,18 @@ pub async fn a_delay_counts_from_the_stores_clock(rig: &Rig) {
     assert!(due_at >= before.plus(hours(2)) && due_at <= after.plus(hours(2)));
 }
 
+pub async fn a_delay_counts_from_the_end_of_the_present_millisecond(rig: &Rig) {
+    for n in 0..50 {
+        let task = rig.task(job(&n.to_string()).after(millis(1))).await;
+        let before = rig.micros().await;
+        let outcomes = rig.store().submit(vec![task]).await;
+        let Ok(SubmitOutcome::Accepted { due_at, .. }) = outcomes[0] else {
+            panic!("{outcomes:?}");
+        };
+        assert!(due_at.as_millis() * 1_000 >= before + 1_000);
+    }
+}
+
 pub async fn a_delay_is_never_cut_short_by_rounding(rig: &Rig) {
     let due_at = rig.accept(job("1").after(Duration::from_nanos(1))).await;
     let submitted_at = rig.info("1").await.submitted_at.unwrap();

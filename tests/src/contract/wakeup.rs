@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, ClaimRequest, DeadFilter, Wakeup, Wakeups};
+use delayq_core::store::{
+    AttemptEnd, ClaimRequest, DeadFilter, SettleOutcome, Settlement, Wakeup, Wakeups,
+};
 use delayq_core::{FleetLimits, When, hours, minutes, seconds};
 
-use super::rig::{LONG, Rig, dead, id, job, usual_type};
+use super::rig::{LONG, Rig, dead, id, job, retry, usual_type};
 
 /// How long a test repeats its edge until its wake-up is heard: a subscription takes a moment.
 const PATIENCE: Duration = seconds(20);
@@ -73,6 +75,21 @@ pub async fn an_earlier_task_wakes(rig: &Rig) {
     .await;
 }
 
+pub async fn a_batch_of_tasks_wakes_for_the_first_of_them(rig: &Rig) {
+    rig.accept(job("waits").after(hours(1_000))).await;
+    wakes(rig, async |n| {
+        let (mut batch, ids) = (Vec::new(), ["a", "b"].map(|id| format!("{n}-{id}")));
+        for (id, wait) in ids.iter().zip([hours(900), hours(2_000)]) {
+            batch.push(rig.task(job(id).after(wait)).await);
+        }
+        assert!(rig.store().submit(batch).await.iter().all(Result::is_ok));
+        for id in &ids {
+            rig.cancel(id).await;
+        }
+    })
+    .await;
+}
+
 pub async fn moving_a_task_to_the_front_wakes(rig: &Rig) {
     rig.accept(job("1").after(hours(1_000))).await;
     wakes(rig, async |n| {
@@ -94,6 +111,42 @@ pub async fn requeueing_wakes(rig: &Rig) {
             .unwrap();
         rig.cancel(&n.to_string()).await;
     })
+    .await;
+}
+
+pub async fn a_retry_that_is_due_first_wakes(rig: &Rig) {
+    wakes_after(
+        rig,
+        async |n| rig.run(&n.to_string()).await,
+        async |task| {
+            rig.settled(&task.lock, retry(LONG)).await;
+            rig.cancel(task.lock.id.as_str()).await;
+        },
+    )
+    .await;
+}
+
+pub async fn a_batch_of_retries_wakes_for_the_first_of_them(rig: &Rig) {
+    rig.accept(job("waits").after(hours(1_000))).await;
+    wakes_after(
+        rig,
+        async |n| {
+            let ids = ["a", "b"].map(|id| format!("{n}-{id}"));
+            rig.run_more(ids).await
+        },
+        async |running| {
+            let waits = [hours(900), hours(2_000)];
+            let ends = running.iter().zip(waits).map(|(task, wait)| Settlement {
+                lock: task.lock.clone(),
+                end: retry(wait),
+            });
+            let settled = rig.store().settle(&usual_type(), ends.collect()).await;
+            assert_eq!(settled, Ok(vec![SettleOutcome::Settled; 2]));
+            for task in &running {
+                rig.cancel(task.lock.id.as_str()).await;
+            }
+        },
+    )
     .await;
 }
 

@@ -362,3 +362,6 @@ pub(super) fn state_of(letter: &str) -> Result<TaskState> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -166,6 +166,8 @@ fn micros(span: Duration) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::name::TaskId;
+    use crate::store::{ClaimEnd, EndCause};
 
     fn ms(ms: i64) -> Timestamp {
         Timestamp::from_millis(ms)
@@ -234,5 +236,38 @@ mod tests {
         answer(3, 0);
         answer(4, 6);
         assert_eq!((merged.found, merged.lost, merged.top), (7, Some(4), 7));
+    }
+
+    /// Due times have been compared with it.
+    #[test]
+    fn the_latest_clock_of_those_that_gave_something_counts() {
+        // Now, and whether it gave something.
+        for (answers, expected) in [
+            ([(5, true), (9, false), (7, true)], 7),
+            ([(9, false), (5, true), (3, true)], 5),
+            ([(7, true), (9, true), (7, true)], 9),
+            ([(5, false), (9, false), (7, false)], 9),
+        ] {
+            let mut merged = Merged::new(Instant::now());
+            for (nth, (now, has_given)) in answers.into_iter().enumerate() {
+                let mut answer = claimed(now, nth as u64, None);
+                let id = TaskId::new("1").unwrap();
+                let cause = EndCause::Expired;
+                answer
+                    .ended
+                    .extend(has_given.then_some(ClaimEnd { id, cause }));
+                merged.add(answer, 0);
+            }
+            let claimed = merged.claimed.unwrap();
+            assert_eq!(
+                (claimed.now, claimed.store_now),
+                (ms(expected), ms(expected))
+            );
+            let nth = answers
+                .iter()
+                .position(|(now, _)| *now == expected)
+                .unwrap();
+            assert_eq!(claimed.past, Duration::from_micros(nth as u64));
+        }
     }
 }

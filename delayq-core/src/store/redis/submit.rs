@@ -205,6 +205,8 @@ pub(super) async fn fly(jobs: Vec<Job>, road: Road, scope: Arc<Scope>) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::store::SubmitOutcome;
     use crate::time::Timestamp;
@@ -252,5 +254,23 @@ mod tests {
             passengers.next_deadline().is_some(),
             "the second was not late"
         );
+    }
+
+    #[test]
+    fn each_is_told_by_its_own_deadline() {
+        let ((mut first, mut to_first), (mut second, mut to_second)) = (passenger(1), passenger(1));
+        let at = Instant::now();
+        (first.deadline, second.deadline) = (at, at + Duration::from_secs(1));
+        let due = second.deadline;
+        let all = vec![first, second];
+        let mut passengers = Passengers { all, late: 0 };
+        let late = Error::Closed("a test");
+        assert_eq!(passengers.next_deadline(), Some(at));
+        passengers.fail_next(&late);
+        assert_eq!(dues(&mut to_first), [Err(late.clone())]);
+        assert_eq!(passengers.next_deadline(), Some(due));
+        passengers.fail_next(&late);
+        assert_eq!(dues(&mut to_second), [Err(late)]);
+        assert_eq!(passengers.next_deadline(), None);
     }
 }
