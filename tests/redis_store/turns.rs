@@ -6,15 +6,13 @@ use std::time::{Duration, Instant};
 use delayq_core::store::{
     AttemptEnd, ClaimRequest, Claimed, RedisStore, Settlement, Taken, TypeSettings, Wakeup, Wakeups,
 };
-use delayq_core::{Clock, FleetLimits, Rate, Store, SystemClock, hours, millis, seconds};
+use delayq_core::{FleetLimits, Rate, Store, hours, seconds};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use redis::aio::MultiplexedConnection;
 
 use super::{accept, job, open, raw, request, run, task_type};
 
 const PATIENCE: Duration = seconds(10);
-/// How long everybody waits for a task.
-const DELAY: Duration = millis(50);
 
 /// An instance, and what it hears.
 struct Instance {
@@ -60,27 +58,23 @@ impl Instance {
     async fn claims(&self) -> Claimed {
         self.store.claim(&task_type(), &self.request).await.unwrap()
     }
-
-    /// Claims until it gets something.
-    async fn takes(&self) -> Claimed {
-        let taken = async {
-            loop {
-                let claimed = self.claims().await;
-                if !claimed.tasks.is_empty() {
-                    return claimed;
-                }
-            }
-        };
-        tokio::time::timeout(PATIENCE, taken).await.unwrap()
-    }
 }
 
 /// Sends a task that all of them wait for afterwards.
-async fn all_wait_for(instances: &mut [Instance], id: &str, delay: Duration) {
-    accept(&instances[0].store, job(id).after(delay)).await;
+async fn all_wait_for(instances: &mut [Instance], id: &str, hours_away: u64) {
+    let job = job(id).after(hours(hours_away));
+    accept(&instances[0].store, job).await;
     for instance in instances {
         instance.is_woken().await;
         assert!(instance.claims().await.tasks.is_empty());
+    }
+}
+
+/// Its time has come, which nobody is told.
+async fn comes_due(redis: &mut MultiplexedConnection, id: &str) {
+    let keys: Vec<String> = run(redis, "KEYS *:due").await;
+    for key in keys {
+        run::<u64>(redis, &format!("ZADD {key} XX 1 {id}")).await;
     }
 }
 
@@ -96,10 +90,13 @@ async fn published(redis: &mut MultiplexedConnection) -> usize {
 #[tokio::test]
 async fn what_an_instance_takes_that_others_wait_for_they_hear_and_what_is_left() {
     let server = RedisServer::start(Persistence::None, &[]);
+    let mut redis = raw(&server).await;
     let mut both = [Instance::on(&server).await, Instance::on(&server).await];
     for taker in [0, 1] {
-        all_wait_for(&mut both, &format!("waited-for-{taker}"), DELAY).await;
-        let claimed = both[taker].takes().await;
+        let id = format!("waited-for-{taker}");
+        all_wait_for(&mut both, &id, 9).await;
+        comes_due(&mut redis, &id).await;
+        let claimed = both[taker].claims().await;
         let taken = both[1 - taker].hears_what_was_taken().await;
         assert_eq!(taken.task_type, task_type());
         assert_eq!(taken.fence, claimed.tasks[0].lock.fence);
@@ -110,13 +107,16 @@ async fn what_an_instance_takes_that_others_wait_for_they_hear_and_what_is_left(
 #[tokio::test]
 async fn one_of_several_goes_first_and_not_always_the_same() {
     let server = RedisServer::start(Persistence::None, &[]);
+    let mut redis = raw(&server).await;
     let mut all = Vec::new();
     for _ in 0..3 {
         all.push(Instance::on(&server).await);
     }
     for nth in 0..3 {
-        all_wait_for(&mut all, &format!("waited-for-{nth}"), DELAY).await;
-        let mut claimed = all[nth].takes().await;
+        let id = format!("waited-for-{nth}");
+        all_wait_for(&mut all, &id, 9).await;
+        comes_due(&mut redis, &id).await;
+        let mut claimed = all[nth].claims().await;
         let settled = Settlement {
             lock: claimed.tasks.pop().unwrap().lock,
             end: AttemptEnd::Done,
@@ -144,19 +144,17 @@ async fn one_of_several_goes_first_and_not_always_the_same() {
 #[tokio::test]
 async fn who_leaves_something_calls_all() {
     let server = RedisServer::start(Persistence::None, &[]);
+    let mut redis = raw(&server).await;
     let mut both = [Instance::on(&server).await, Instance::on(&server).await];
     both[0].request.limit = 1;
-    let due = SystemClock.now().plus(DELAY * 2);
+    all_wait_for(&mut both, "second", 10).await;
+    all_wait_for(&mut both, "first", 9).await;
     for id in ["first", "second"] {
-        accept(&both[0].store, job(id).at(due)).await;
+        comes_due(&mut redis, id).await;
     }
-    for instance in &mut both {
-        instance.is_woken().await;
-        assert!(instance.claims().await.tasks.is_empty());
-    }
-    both[0].takes().await;
+    assert_eq!(both[0].claims().await.tasks.len(), 1);
     both[1].is_woken().await;
-    assert_eq!(both[1].takes().await.tasks.len(), 1);
+    assert_eq!(both[1].claims().await.tasks.len(), 1);
 }
 
 #[tokio::test]
@@ -166,8 +164,10 @@ async fn who_is_alone_does_not_talk_to_itself() {
     let started = Instant::now();
     let mut alone = [Instance::on(&server).await];
     for n in 0..20 {
-        all_wait_for(&mut alone, &format!("waited-for-{n}"), millis(5)).await;
-        alone[0].takes().await;
+        let id = format!("waited-for-{n}");
+        all_wait_for(&mut alone, &id, 9).await;
+        comes_due(&mut redis, &id).await;
+        assert_eq!(alone[0].claims().await.tasks.len(), 1);
     }
     let seconds = usize::try_from(started.elapsed().as_secs()).unwrap();
     let wakeups = 20;
@@ -189,9 +189,10 @@ async fn types_with_limits_of_the_fleet_or_with_partitions_take_no_turns() {
             rate: Some(Rate::per_second(1_000)),
         };
     }
-    all_wait_for(&mut both, "limited", DELAY).await;
+    all_wait_for(&mut both, "limited", 9).await;
+    comes_due(&mut redis, "limited").await;
     let before = published(&mut redis).await;
-    both[0].takes().await;
+    assert_eq!(both[0].claims().await.tasks.len(), 1);
     assert_eq!(published(&mut redis).await, before);
     let settings = TypeSettings::default().partitions(3);
     let store = &both[0].store;
@@ -199,8 +200,9 @@ async fn types_with_limits_of_the_fleet_or_with_partitions_take_no_turns() {
     for instance in &mut both {
         instance.request.fleet = FleetLimits::NONE;
     }
-    all_wait_for(&mut both, "split", DELAY).await;
+    all_wait_for(&mut both, "split", 8).await;
+    comes_due(&mut redis, "split").await;
     let before = published(&mut redis).await;
-    both[0].takes().await;
+    assert_eq!(both[0].claims().await.tasks.len(), 1);
     assert_eq!(published(&mut redis).await, before);
 }
