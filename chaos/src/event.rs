@@ -49,9 +49,15 @@ pub enum What {
         spread_ns: u64,
     },
     /// The process was not run between then and now: somebody stopped it, or the machine had no processor
-    /// for it. Seen by a thread that does nothing but look at the clock.
+    /// for it, seen by a thread that does nothing but look at the clock; or its record was waited for as long.
     Stalled {
         /// When it was run last; as `at_ns`.
+        since_ns: u64,
+    },
+    /// The disk was busy with one small write between then and now. Seen by a thread of the driver that does nothing
+    /// but write.
+    DiskStalled {
+        /// When it was written; as `at_ns`.
         since_ns: u64,
     },
     /// What the run is about to do; by the driver, first.

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,12 @@ const CLOCK_READINGS: usize = 8;
 /// How often a watched process looks at the clock, and how late it may be before it says so.
 const PULSE: Duration = Duration::from_millis(20);
 const LATE: Duration = Duration::from_millis(100);
+/// How often the disk is written to: seldom enough to be no load itself.
+const DISK_PULSE: Duration = Duration::from_millis(100);
+
+fn in_ns(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// The digest of a message that events carry: XXH3, so that it shares nothing with the CRC-32 of the
 /// stores whose integrity it checks.
@@ -105,8 +112,14 @@ impl Recorder {
         let mut line =
             serde_json::to_vec(&Event { at_ns, what }).expect("an event has a JSON form");
         line.push(b'\n');
+        let since_ns = monotonic_ns();
         if let Err(error) = (&*self.file).write_all(&line) {
             panic!("the record cannot be written: {error}");
+        }
+        // Whoever waits for the record does nothing else meanwhile.
+        let now = monotonic_ns();
+        if now - since_ns > in_ns(LATE) {
+            self.record_at(now, What::Stalled { since_ns });
         }
     }
 
@@ -136,9 +149,39 @@ impl Recorder {
         pulse.spawn(move || recorder.pulse()).map(drop)
     }
 
+    /// From now on records when the disk that `folder` is on takes long for one small write: a store on the same disk
+    /// was not served in time either, whatever else needed it.
+    ///
+    /// # Errors
+    /// When there is no thread, or no file, for it.
+    pub fn watch_disk(&self, folder: &Path) -> io::Result<()> {
+        let file = File::create(folder.join("pulse"))?;
+        let recorder = self.clone();
+        let pulse = std::thread::Builder::new().name("chaos-disk".to_owned());
+        pulse.spawn(move || recorder.pulse_of_disk(&file)).map(drop)
+    }
+
+    /// A disk that takes nothing, as it is full, is silent for ever, and no more is said of it.
+    fn pulse_of_disk(&self, file: &File) {
+        let (_silent, nothing) = channel::<()>();
+        loop {
+            let since_ns = monotonic_ns();
+            // The same place each time: that changes nothing but the data.
+            let written = file.write_all_at(b"here", 0);
+            if written.and_then(|()| file.sync_data()).is_err() {
+                return;
+            }
+            let now = monotonic_ns();
+            if now - since_ns > in_ns(LATE) {
+                self.record_at(now, What::DiskStalled { since_ns });
+            }
+            let _ = nothing.recv_timeout(DISK_PULSE);
+        }
+    }
+
     fn pulse(&self) -> ! {
         let (_silent, nothing) = channel::<()>();
-        let late = u64::try_from((PULSE + LATE).as_nanos()).unwrap_or(u64::MAX);
+        let late = in_ns(PULSE + LATE);
         let mut since_ns = monotonic_ns();
         loop {
             // A time-out is all that can come.

@@ -19,6 +19,8 @@ pub struct HistoryBuilder {
     sources: HashMap<String, Source>,
     faults: BTreeMap<u64, FaultSpan>,
     stalls: Vec<Stall>,
+    /// From when to when the disk was silent.
+    disk_stalls: Vec<(u64, u64)>,
 }
 
 /// One file.
@@ -242,6 +244,7 @@ impl HistoryBuilder {
                 from: since_ns,
                 to: at,
             }),
+            What::DiskStalled { since_ns } => self.disk_stalls.push((since_ns, at)),
             What::Plan(plan) => self.history.plan = Some(plan),
             What::Fault { .. } => self.fault(at, what),
             What::FailedOver => self.history.fail_overs.push(at),

@@ -69,7 +69,10 @@ impl Stage {
         let data = folder.join("store");
         std::fs::create_dir_all(&data)?;
         if kinds.contains(&Kind::DiskFull) {
+            // A disk in memory, which is never silent.
             mount(&data)?;
+        } else {
+            recorder.watch_disk(&data)?;
         }
         let Backing {
             server,

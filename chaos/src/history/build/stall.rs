@@ -1,4 +1,4 @@
-//! Processes that the machine did not run.
+//! Processes that the machine did not run, and a disk that it did not serve.
 
 use super::HistoryBuilder;
 use crate::event::{Explains, Target};
@@ -6,8 +6,11 @@ use crate::history::FaultSpan;
 
 /// The process that all calls of a server pass through, if it says when it stalls.
 const DRIVER: &str = "driver";
-/// The kind of the fault that is not planned.
+/// The kinds of the faults that are not planned.
 const NO_PROCESSOR: &str = "no-processor";
+const NO_DISK: &str = "no-disk";
+/// A planned fault that stops a process, and that no lock may be lost by.
+const PAUSE_SHORT: &str = "pause-short";
 
 /// A span in which a process was not run.
 #[derive(Debug)]
@@ -19,7 +22,7 @@ pub(super) struct Stall {
 
 impl HistoryBuilder {
     /// A process that was not run for so long that it may have lost a lock is a fault that nobody planned,
-    /// unless it belongs to one that somebody did.
+    /// unless it belongs to one that somebody did. The same of the disk of the store, which nobody stops.
     pub(super) fn blame_the_machine(&mut self) {
         let plan = self.history.plan.as_ref();
         // One extension comes too late, and the next one, too.
@@ -35,22 +38,34 @@ impl HistoryBuilder {
             };
             let mut planned = self.faults.values();
             let is_planned = planned.any(|fault| {
-                fault.target == target && fault.begun_ns <= stall.to && fault.ended_ns >= stall.from
+                let stops =
+                    fault.kind == PAUSE_SHORT || fault.explains.contains(&Explains::LostLock);
+                let is_then = fault.begun_ns <= stall.to && fault.ended_ns >= stall.from;
+                stops && is_then && fault.target == target
             });
             if is_planned || stall.to - stall.from < least_ns {
                 continue;
             }
-            let id = self.faults.last_key_value().map_or(1, |(last, _)| last + 1);
-            let fault = FaultSpan {
-                id,
-                kind: NO_PROCESSOR.to_owned(),
-                target,
-                begun_ns: stall.from,
-                struck_ns: stall.to,
-                ended_ns: stall.to,
-                explains: vec![Explains::LostLock],
-            };
-            self.faults.insert(id, fault);
+            self.not_planned(NO_PROCESSOR, target, (stall.from, stall.to));
         }
+        for (from, to) in std::mem::take(&mut self.disk_stalls) {
+            if to - from >= least_ns {
+                self.not_planned(NO_DISK, Target::Store, (from, to));
+            }
+        }
+    }
+
+    fn not_planned(&mut self, kind: &str, target: Target, (from, to): (u64, u64)) {
+        let id = self.faults.last_key_value().map_or(1, |(last, _)| last + 1);
+        let fault = FaultSpan {
+            id,
+            kind: kind.to_owned(),
+            target,
+            begun_ns: from,
+            struck_ns: to,
+            ended_ns: to,
+            explains: vec![Explains::LostLock],
+        };
+        self.faults.insert(id, fault);
     }
 }

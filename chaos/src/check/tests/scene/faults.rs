@@ -11,6 +11,16 @@ impl Scene {
         target: &Target,
         what: Explains,
     ) {
+        self.fault_that(span, kind, target, &[what]);
+    }
+
+    pub(in crate::check::tests) fn fault_that(
+        &mut self,
+        span: (i64, i64),
+        kind: &str,
+        target: &Target,
+        explains: &[Explains],
+    ) {
         self.faults += 1;
         for (ms, phase) in [(span.0, Phase::Begun), (span.1, Phase::Ended)] {
             let fault = What::Fault {
@@ -18,7 +28,7 @@ impl Scene {
                 kind: kind.to_owned(),
                 target: target.clone(),
                 phase,
-                explains: vec![what],
+                explains: explains.to_vec(),
             };
             self.at(ms, "driver", fault);
         }
@@ -45,6 +55,12 @@ impl Scene {
     pub(in crate::check::tests) fn stalls(&mut self, (from, to): (i64, i64), process: &str) {
         let since_ns = from.unsigned_abs() * 1_000_000;
         self.at(to, process, What::Stalled { since_ns });
+    }
+
+    /// The disk of the store is silent for a time.
+    pub(in crate::check::tests) fn stalls_disk(&mut self, (from, to): (i64, i64)) {
+        let since_ns = from.unsigned_abs() * 1_000_000;
+        self.at(to, "driver", What::DiskStalled { since_ns });
     }
 
     /// Kills a process, which is back a second later.
