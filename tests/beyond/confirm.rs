@@ -19,11 +19,11 @@ use delayq_tests::sentinel_set::{MASTER, SentinelOptions, SentinelSet};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-fn task_type() -> TaskType {
+pub(super) fn task_type() -> TaskType {
     TaskType::new("job").unwrap()
 }
 
-fn id(id: &str) -> TaskId {
+pub(super) fn id(id: &str) -> TaskId {
     TaskId::new(id).unwrap()
 }
 
@@ -33,7 +33,7 @@ fn task(id: &str) -> NewTask {
         .unwrap()
 }
 
-async fn submit(store: &RedisStore, id: &str) -> Result<SubmitOutcome> {
+pub(super) async fn submit(store: &RedisStore, id: &str) -> Result<SubmitOutcome> {
     store.submit(vec![task(id)]).await.pop().unwrap()
 }
 
@@ -63,7 +63,7 @@ async fn open(set: &SentinelSet) -> Arc<RedisStore> {
     open_at(&set.url()).await
 }
 
-async fn open_at(url: &str) -> Arc<RedisStore> {
+pub(super) async fn open_at(url: &str) -> Arc<RedisStore> {
     let options = StoreOptions {
         durability: Durability::Replicated,
         call_timeout: Duration::from_secs(2),
@@ -226,7 +226,7 @@ async fn until_it_waits_for(replicas: u32, set: &SentinelSet, store: &RedisStore
     .await;
 }
 
-async fn until_accepted(store: &RedisStore, id: &str) {
+pub(super) async fn until_accepted(store: &RedisStore, id: &str) {
     let submitted = || async { submit(store, id).await.map_err(|error| error.to_string()) };
     until_ok("a task", submitted).await;
 }

@@ -11,5 +11,6 @@ mod application;
 mod cluster;
 mod confirm;
 mod partitions;
+mod replicas;
 mod sentinel;
 mod slots;

@@ -114,7 +114,7 @@ async fn the_rights_of_the_guide_are_enough_and_nothing_else_is_tried() {
 }
 
 /// Rights that a store on one server, in its first database, can do without.
-const NOT_FOR_ONE: [&str; 10] = [
+const NOT_FOR_ONE: [&str; 12] = [
     "+info",
     "+config|get",
     "+select",
@@ -124,6 +124,8 @@ const NOT_FOR_ONE: [&str; 10] = [
     "+ssubscribe",
     "+asking",
     "+cluster|info",
+    "+cluster|myid",
+    "+cluster|replicas",
     "+cluster|slots",
 ];
 

@@ -246,6 +246,23 @@ impl ClusterSet {
         self.tell(node, &["CLUSTER", "REPLICATE", id]).await;
     }
 
+    /// Ends the connections of all replicas of `master`, and awaits that so many are back: those that hang are not.
+    ///
+    /// # Panics
+    /// When they do not come.
+    pub async fn part_with_replicas(&self, master: usize, until_back: usize) {
+        self.tell(master, &["CLIENT", "KILL", "TYPE", "REPLICA"])
+            .await;
+        let url = self.node_url(master);
+        until_ok("replicas that are back", || async {
+            match replicas_that_hear(&url, until_back).await {
+                Ok(count) if count >= until_back => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+
     /// Moves slots, one after the other, each from its present owner to the master `to`.
     ///
     /// # Panics

@@ -59,9 +59,12 @@ pub enum Kind {
     KillNode,
     /// A node of a cluster stopped until it was replaced.
     StopNode,
+    /// A node of a cluster and one of its replicas cut off from the other nodes, and killed: its other replica serves
+    /// its slots.
+    CutNode,
     /// A slot in use moved to another node, with its tasks.
     MoveSlot,
-    /// A master and its replica added to a cluster, and slots in use moved to it.
+    /// A master and its replicas added to a cluster, and slots in use moved to it.
     AddNode,
     /// A type split into more partitions.
     RaisePartitions,
@@ -119,6 +122,7 @@ impl Kind {
             | Self::KillSentinel => store == StoreKind::RedisSentinel,
             Self::KillNode
             | Self::StopNode
+            | Self::CutNode
             | Self::MoveSlot
             | Self::AddNode
             | Self::RaisePartitions => store == StoreKind::RedisCluster,

@@ -77,6 +77,7 @@ pub(crate) async fn inflict(kind: Kind, stage: &mut Stage) -> Result<bool> {
         Kind::KillReplica => watched::kill_replica(stage).await,
         Kind::KillSentinel => watched::kill_sentinel(stage).await,
         Kind::KillNode | Kind::StopNode => nodes::replace(kind, stage).await,
+        Kind::CutNode => nodes::cut(stage).await,
         Kind::MoveSlot => nodes::move_slot(stage).await,
         Kind::AddNode => nodes::add(stage).await,
         Kind::RaisePartitions => nodes::raise_partitions(stage).await,

@@ -6,13 +6,14 @@ use delayq_tests::cluster_set::SLOTS;
 
 use super::Kind;
 use crate::event::{Explains, Target};
-use crate::run::{PARTITIONS, Result, Stage, failure};
+use crate::run::{PARTITIONS, REPLICAS, Result, Stage, failure};
 
-/// How long a node stays away after it was replaced, at most. Meanwhile its successor has no replica, and
-/// confirms nothing.
+/// How long a node stays away after it was replaced, at most.
 const ABSENCE_MS: u64 = 1_000;
+/// How long a node is left alone with one of its replicas, at most: it takes writes for as long as the node timeout.
+const APART_MS: u64 = 800;
 /// Masters and replicas, at most: they share one machine.
-const MOST_NODES: usize = 10;
+const MOST_NODES: usize = 12;
 /// How many slots are moved to a new master: about its share of those in use.
 const SLOTS_OF_NEW: usize = 4;
 /// Partitions, at most: with each more, every claim has more to visit.
@@ -46,6 +47,43 @@ pub(super) async fn replace(kind: Kind, stage: &mut Stage) -> Result<bool> {
     Ok(new != old)
 }
 
+/// Leaves the master of a slot alone with its clients and one of its replicas while all others are stopped, for less than it
+/// takes it to notice; then those two are killed, and the others go on. What it has acknowledged meanwhile, the other
+/// replica, which now serves the slot, would lack. Then the two come back.
+pub(super) async fn cut(stage: &mut Stage) -> Result<bool> {
+    let (apart, slot) = (stage.dice.u64(..APART_MS), stage.dice.u16(..SLOTS));
+    stage.nodes()?.set.whole().await;
+    let set = &stage.nodes()?.set;
+    let old = set.node_of(slot).await;
+    let [with, ..] = set.replicas_of(old).await[..] else {
+        return Ok(false);
+    };
+    let others: Vec<usize> = (0..set.nodes.len())
+        .filter(|node| ![old, with].contains(node))
+        .collect();
+    let explains = vec![Explains::LostLock];
+    let open = stage.begin(&Kind::CutNode.name(), Target::Store, explains);
+    for node in &others {
+        stage.nodes()?.node(*node)?.stop();
+    }
+    // Or else what is on its way to the other one would still be read.
+    stage.nodes()?.set.part_with_replicas(old, 1).await;
+    tokio::time::sleep(millis(apart)).await;
+    for node in [old, with] {
+        stage.nodes()?.node(node)?.kill();
+    }
+    for node in others {
+        stage.nodes()?.node(node)?.resume();
+    }
+    let new = stage.nodes()?.failed_over(old, slot).await;
+    for node in [old, with] {
+        stage.nodes()?.node(node)?.restart();
+    }
+    stage.nodes()?.set.whole().await;
+    stage.end(&open);
+    Ok(new != old)
+}
+
 /// Moves a slot that has keys, with the tasks in it, to another master. That this one serves it shows that it happened.
 pub(super) async fn move_slot(stage: &mut Stage) -> Result<bool> {
     stage.nodes()?.set.whole().await;
@@ -66,7 +104,7 @@ pub(super) async fn move_slot(stage: &mut Stage) -> Result<bool> {
     Ok(is_there)
 }
 
-/// Adds a master with its replica, and moves slots that have keys to it, while the cluster is small enough. That it
+/// Adds a master with its replicas, and moves slots that have keys to it, while the cluster is small enough. That it
 /// serves them shows that it happened.
 pub(super) async fn add(stage: &mut Stage) -> Result<bool> {
     stage.nodes()?.set.whole().await;
@@ -76,8 +114,11 @@ pub(super) async fn add(stage: &mut Stage) -> Result<bool> {
     let explains = vec![Explains::LostLock];
     let open = stage.begin(&Kind::AddNode.name(), Target::Store, explains);
     let set = &mut stage.nodes()?.set;
-    let (master, replica) = (set.add_node().await, set.add_node().await);
-    set.follow(replica, master).await;
+    let master = set.add_node().await;
+    for _ in 0..REPLICAS {
+        let replica = set.add_node().await;
+        set.follow(replica, master).await;
+    }
     set.whole().await;
     let mut serves = 0;
     for _ in 0..SLOTS_OF_NEW {

@@ -39,6 +39,7 @@ pub use errands::Errands;
 pub(crate) use failure::{Failure, Result, failure};
 pub(crate) use finish::{Ending, judge};
 pub use nodes::PARTITIONS;
+pub(crate) use nodes::REPLICAS;
 pub(crate) use part::{Duty, NAMESPACE, Part, options, own_type};
 pub(crate) use preload::{Preload, build_library};
 pub(crate) use process::{Process, send};
@@ -54,9 +55,9 @@ pub enum StoreKind {
     Redis,
     /// redis-server that syncs every second; what a SIGKILL costs is a rollback.
     RedisEverysec,
-    /// A master with two replicas, one of which confirms each write, and three sentinels.
+    /// A master with two replicas, both of which confirm each write, and three sentinels.
     RedisSentinel,
-    /// A cluster of three masters, each with a replica that confirms each write.
+    /// A cluster of three masters, each with two replicas that confirm each write.
     RedisCluster,
 }
 

@@ -13,7 +13,10 @@ const NODE_TIMEOUT_MS: u64 = super::watched::DOWN_AFTER_MS;
 /// How many partitions a type of a cluster may have to begin with.
 pub const PARTITIONS: u32 = 2;
 
-/// The running nodes: three masters with a replica each.
+/// How many replicas each master has: once it is lost, its successor has another one, which confirms.
+pub(crate) const REPLICAS: usize = 2;
+
+/// The running nodes, of which three are masters.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     pub(crate) set: ClusterSet,
@@ -25,6 +28,7 @@ impl Nodes {
     pub(crate) async fn start(recorder: Recorder, environments: Vec<Environment>) -> Self {
         let set = ClusterSet::start(ClusterOptions {
             environments,
+            replicas: REPLICAS,
             node_timeout_ms: NODE_TIMEOUT_MS,
             persistence: Persistence::None,
             extra: vec!["--min-replicas-to-write".to_owned(), "1".to_owned()],

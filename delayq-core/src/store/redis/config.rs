@@ -86,7 +86,7 @@ pub struct RedisConfig {
     /// settings. It is not used for what the server shows; one that shows less is refused.
     pub assumed_durability: Option<Durability>,
     /// How many replicas confirm a write of class [`Durability::Replicated`]; at least 1. `None`, the default:
-    /// behind sentinels every one that they may make the master, see the guide; otherwise one.
+    /// behind sentinels and in a cluster every one that may become the master, see the guide; otherwise one.
     pub replicas: Option<u32>,
     /// When a replica confirms a write of class [`Durability::Replicated`]; default
     /// [`ReplicaConfirm::Received`].

@@ -29,7 +29,12 @@ pub(super) enum AskFollowers {
     Info,
     /// `ROLE`, where `INFO` is forbidden.
     Role,
+    /// `CLUSTER REPLICAS` of the node itself, which knows those that its cluster may put in its place.
+    Cluster(NodeName),
 }
+
+/// The name by which the nodes of a cluster know one of them: 40 characters.
+pub(super) type NodeName = [u8; 40];
 
 impl AskFollowers {
     pub(super) fn command(self) -> redis::Cmd {
@@ -40,6 +45,11 @@ impl AskFollowers {
                 info
             }
             Self::Role => redis::cmd("ROLE"),
+            Self::Cluster(name) => {
+                let mut cluster = redis::cmd("CLUSTER");
+                cluster.arg("REPLICAS").arg(name.as_slice());
+                cluster
+            }
         }
     }
 
@@ -48,6 +58,7 @@ impl AskFollowers {
         let answer = answer.as_ref().ok()?;
         match (self, answer) {
             (Self::Role, Value::Array(_)) => Some(replicas::connected(answer)),
+            (Self::Cluster(_), Value::Array(lines)) => Some(replicas::of_node(lines)),
             (Self::Info, Value::BulkString(info)) => {
                 Some(replicas::followers(&String::from_utf8_lossy(info)))
             }
@@ -78,6 +89,13 @@ impl Confirm {
         if let Some(ask) = self.followers {
             pipeline.add_command(ask.command());
         }
+    }
+
+    /// The wait alone, for what was written before.
+    pub(super) fn pipeline(self) -> Pipeline {
+        let mut pipeline = Pipeline::new();
+        self.add_to(&mut pipeline);
+        pipeline
     }
 
     /// Takes the answers to what was added off the others.
@@ -173,6 +191,10 @@ struct Part {
     slot: u16,
 }
 
+fn writes(parts: &[Part]) -> bool {
+    parts.iter().any(|part| !part.only_reads)
+}
+
 impl Batch {
     /// `confirm` is asked for if any of the commands writes.
     pub(super) fn new(commands: Vec<Command>, confirm: Option<Confirm>) -> Self {
@@ -186,7 +208,7 @@ impl Batch {
             });
             pipeline.add_command(command.cmd);
         }
-        let confirm = confirm.filter(|_| parts.iter().any(|part| !part.only_reads));
+        let confirm = confirm.filter(|_| writes(&parts));
         if let Some(confirm) = confirm {
             confirm.add_to(&mut pipeline);
         }
@@ -197,9 +219,9 @@ impl Batch {
         }
     }
 
-    /// Asks for other confirmations than before, where it asks for any.
+    /// Asks for other confirmations than before, if any of the commands writes.
     pub(super) fn confirm_as(&mut self, confirm: Option<Confirm>) {
-        if self.confirm.is_some() && self.confirm != confirm {
+        if self.confirm != confirm && writes(&self.parts) {
             let commands = (0..self.len()).filter_map(|at| self.command(at));
             *self = Self::new(commands.collect(), confirm);
         }

@@ -154,7 +154,7 @@ impl Cluster {
         let mut nodes = self.nodes();
         let known = nodes.entry(address.clone()).or_insert_with(|| {
             let target = Target::Fixed(address.clone());
-            let node = Node::start(&self.runtime, &self.settings, &target);
+            let node = Node::start(&self.runtime, &self.settings.of_node(), &target);
             Known { node, guest: None }
         });
         known.guest = guest.or(known.guest);

@@ -7,6 +7,7 @@ use redis::aio::MultiplexedConnection;
 
 use super::super::config::Address;
 use super::super::scripts::Script;
+use super::batch::NodeName;
 use super::command;
 use super::fault;
 use super::link::Refusal;
@@ -35,6 +36,16 @@ pub(super) async fn count_followers(
     address: &Address,
     place: &str,
 ) {
+    if quorum.wants_name() {
+        let mut question = redis::cmd("CLUSTER");
+        let answer = connection.send_packed_command(question.arg("MYID")).await;
+        // Without a name it cannot be asked, and then nothing that it writes counts as confirmed.
+        if let Ok(Value::BulkString(name)) = answer.and_then(extract)
+            && let Ok(name) = NodeName::try_from(name.as_slice())
+        {
+            quorum.is_named(address, name);
+        }
+    }
     let Some(ask) = quorum.asks() else { return };
     let answer = connection.send_packed_command(&ask.command()).await;
     let answer = answer.and_then(extract);

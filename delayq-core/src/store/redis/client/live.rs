@@ -106,15 +106,31 @@ impl Live {
             }
         }
         // The last wait was for all that was written before it.
-        let unconfirmed = confirmed.and_then(|confirmed| match &self.quorum {
-            Some(quorum) => quorum.missing(confirmed, (&self.address, &self.place)),
-            None => confirmed.shortage,
+        let mut unconfirmed = confirmed.and_then(|confirmed| self.missing(confirmed));
+        let more = self.confirm().filter(|confirm| {
+            let waited_for = batch.confirm.map(|confirm| confirm.replicas);
+            unconfirmed.is_some() && waited_for.is_some_and(|number| number < confirm.replicas)
         });
+        // A replica has come since, and has to confirm it, too.
+        if let Some(more) = more {
+            let mut answers = self.send(&more.pipeline()).await;
+            if let Some(confirmed) = more.take_from(&mut answers) {
+                unconfirmed = self.missing(confirmed);
+            }
+        }
         let unconfirmed = unconfirmed.as_deref();
         let answers = answers.into_iter().enumerate();
         answers
             .map(|(at, answer)| self.understand(batch, at, answer, unconfirmed))
             .collect()
+    }
+
+    /// What is missing to a write that was answered so.
+    fn missing(&self, confirmed: Confirmed) -> Option<String> {
+        match &self.quorum {
+            Some(quorum) => quorum.missing(confirmed, (&self.address, &self.place)),
+            None => confirmed.shortage,
+        }
     }
 
     async fn send_again(

@@ -91,7 +91,7 @@ impl Client {
         listener: Listener,
     ) -> Result<Self> {
         let quorum = is_replicated.then(|| Arc::new(Quorum::new(config, timeout)));
-        let settings = Settings::new(config, timeout, quorum.clone())?;
+        let settings = Settings::new(config, timeout, quorum)?;
         let place = settings.place();
         let (runtime, alive) = start_thread(&place)?;
         let channels = watch::Sender::default();
@@ -124,7 +124,7 @@ impl Client {
         };
         let client = Self {
             runtime,
-            route: Route { servers, quorum },
+            route: Route { servers },
             place,
             timeout,
             channels,

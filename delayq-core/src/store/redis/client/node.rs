@@ -8,9 +8,10 @@ use tokio::time::timeout_at;
 
 use super::super::room::Room;
 use super::Lane;
-use super::batch::Batch;
+use super::batch::{Batch, Confirm};
 use super::command::Command;
 use super::link::{Link, Purpose, Sent, Target};
+use super::quorum::Quorum;
 use super::reply::Reply;
 use super::settings::Settings;
 use crate::error::Result;
@@ -21,6 +22,7 @@ pub(in super::super) struct Node {
     main: Arc<Link>,
     submit: Arc<Link>,
     extend: Arc<Link>,
+    quorum: Option<Arc<Quorum>>,
     pub(in super::super) room: Room,
 }
 
@@ -37,6 +39,7 @@ impl Node {
             main,
             submit,
             extend: link(),
+            quorum: settings.quorum.clone(),
             room: Room::default(),
         })
     }
@@ -51,6 +54,11 @@ impl Node {
 
     pub(super) fn links(&self) -> [Arc<Link>; 3] {
         [&self.main, &self.submit, &self.extend].map(Arc::clone)
+    }
+
+    /// Which confirmations a write needs here, if any.
+    pub(super) fn confirm(&self) -> Option<Confirm> {
+        self.quorum.as_ref().map(|quorum| quorum.confirm())
     }
 
     /// Runs a command here, whatever its slot.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::super::config::{Address, RedisConfig, RedisServers, ReplicaConfirm};
-use super::batch::{AskFollowers, Confirm, Confirmed};
+use super::batch::{AskFollowers, Confirm, Confirmed, NodeName};
 
 /// The share of the timeout, as a divisor, that replicas may take to confirm: what waits behind it on the same
 /// connection has to be answered, too.
@@ -14,17 +14,23 @@ const CONFIRM_SHARE: u32 = 4;
 
 /// How many replicas have to confirm a write.
 ///
-/// A number that is given is that number. Otherwise it is one, and behind sentinels so many that all replicas are
-/// among them which may become the master: those that the sentinels may choose, see
-/// [`Replicas`](super::replicas::Replicas), and those that follow the master. A confirmation does not say whose it
-/// is, so nobody else may give one: the master is asked who follows it in the same go, as it may have changed since
-/// the number was told. Then it does no harm that the sentinels were asked a moment ago: one that has left the master
-/// is counted by their word, one that has joined by the master's.
+/// A number that is given is that number. Otherwise it is one, and where masters are replaced so many that all
+/// replicas are among them which may become the master. A confirmation does not say whose it is, so nobody else may
+/// give one: the master is asked for its replicas in the same go, as they may have changed since the number was told.
+///
+/// Behind sentinels they are those that the sentinels may choose, see [`Replicas`](super::replicas::Replicas), and
+/// those that follow the master. Then it does no harm that the sentinels were asked a moment ago: one that has left
+/// the master is counted by their word, one that has joined by the master's.
+///
+/// In a cluster each node has a quorum of its own: the replicas that the node itself knows, but for those that most
+/// masters take for dead. A node that is cut off hears nothing of that, so it counts those on the other side until it
+/// serves nobody any more.
 #[derive(Debug)]
 pub(super) struct Quorum {
     within: Duration,
     synced: bool,
     follows: bool,
+    in_cluster: bool,
     /// Whether the server may not be asked for `INFO`.
     is_hidden: AtomicBool,
     known: Mutex<Known>,
@@ -34,7 +40,9 @@ pub(super) struct Quorum {
 #[derive(Debug)]
 struct Known {
     least: u32,
-    /// Whom the sentinels name, and whom they may choose in its place.
+    /// The name of the node, in a cluster.
+    name: Option<NodeName>,
+    /// Whom the sentinels name, and whom they may choose in its place. In a cluster, the node.
     master: Option<Address>,
     eligible: HashSet<Address>,
     /// A server, and who follows it.
@@ -43,6 +51,17 @@ struct Known {
 }
 
 impl Known {
+    fn new(least: u32) -> Self {
+        Self {
+            least,
+            name: None,
+            master: None,
+            eligible: HashSet::new(),
+            server: None,
+            followers: HashSet::new(),
+        }
+    }
+
     fn replicas(&self) -> u32 {
         let all = if self.server == self.master {
             self.eligible.union(&self.followers).count()
@@ -55,26 +74,32 @@ impl Known {
 
 impl Quorum {
     pub(super) fn new(config: &RedisConfig, timeout: Duration) -> Self {
-        let has_sentinels = matches!(config.servers, RedisServers::Sentinel { .. });
+        let is_replaced = !matches!(config.servers, RedisServers::One(_));
         Self {
             within: timeout / CONFIRM_SHARE,
             synced: config.confirm == ReplicaConfirm::Synced,
-            follows: config.replicas.is_none() && has_sentinels,
+            follows: config.replicas.is_none() && is_replaced,
+            in_cluster: matches!(config.servers, RedisServers::Cluster { .. }),
             is_hidden: AtomicBool::new(false),
-            known: Mutex::new(Known {
-                least: config.least_replicas(),
-                master: None,
-                eligible: HashSet::new(),
-                server: None,
-                followers: HashSet::new(),
-            }),
+            known: Mutex::new(Known::new(config.least_replicas())),
+        }
+    }
+
+    /// The same for another node of the cluster, of which nothing is known yet.
+    pub(super) fn of_another(&self) -> Self {
+        let least = self.known().least;
+        Self {
+            is_hidden: AtomicBool::new(false),
+            known: Mutex::new(Known::new(least)),
+            ..*self
         }
     }
 
     /// As many as have to confirm what is sent now.
     pub(super) fn confirm(&self) -> Confirm {
+        let replicas = self.known().replicas();
         Confirm {
-            replicas: self.known().replicas(),
+            replicas,
             within: self.within,
             synced: self.synced,
             followers: self.asks(),
@@ -83,6 +108,10 @@ impl Quorum {
 
     /// How the master is asked who follows it, if it is.
     pub(super) fn asks(&self) -> Option<AskFollowers> {
+        if self.in_cluster {
+            let name = self.known().name.filter(|_| self.follows);
+            return name.map(AskFollowers::Cluster);
+        }
         let ask = if self.is_hidden.load(Ordering::Relaxed) {
             AskFollowers::Role
         } else {
@@ -91,12 +120,24 @@ impl Quorum {
         self.follows.then_some(ask)
     }
 
+    /// Whether a node has to be asked for its name, before it can be asked for its replicas.
+    pub(super) fn wants_name(&self) -> bool {
+        self.follows && self.in_cluster
+    }
+
+    /// The node at `address` has this name.
+    pub(super) fn is_named(&self, address: &Address, name: NodeName) {
+        let mut known = self.known();
+        known.name = Some(name);
+        known.master = Some(address.clone());
+    }
+
     /// The server may not be asked for `INFO`.
     pub(super) fn hide(&self) {
         self.is_hidden.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the sentinels and the master have to be asked for the replicas.
+    /// Whether those who replace the master, and the master itself, have to be asked for the replicas.
     pub(super) fn follows(&self) -> bool {
         self.follows
     }
@@ -252,12 +293,36 @@ mod tests {
     }
 
     #[test]
+    fn a_node_of_a_cluster_counts_the_replicas_that_it_knows_and_no_other_nodes() {
+        let cluster = quorum("redis-cluster://h");
+        assert!(cluster.wants_name());
+        assert_eq!(cluster.asks(), None, "it has no name yet");
+        cluster.is_named(&server(1), [b'a'; 40]);
+        cluster.is_followed(&server(1), servers(&[4, 5]), "");
+        let other = cluster.of_another();
+        assert_eq!(other.asks(), None);
+        other.is_named(&server(2), [b'b'; 40]);
+        assert_eq!(other.asks(), Some(AskFollowers::Cluster([b'b'; 40])));
+        let needs = || [&cluster, &other].map(|quorum| quorum.confirm().replicas);
+        assert_eq!(needs(), [2, 1]);
+        let missing = |(replicas, wanted), followers: &[u16]| {
+            let confirmed = confirmed(replicas, wanted, followers);
+            cluster.missing(confirmed, (&server(1), "")).is_some()
+        };
+        assert!(missing((1, 2), &[4, 5]));
+        assert!(!missing((1, 2), &[4]), "the other one has failed meanwhile");
+        assert!(missing((1, 1), &[4, 5]), "and is back");
+        assert_eq!(needs(), [2, 1]);
+    }
+
+    #[test]
     fn a_number_that_is_given_and_one_server_need_nobody_else() {
         for (url, replicas) in [
             ("redis-sentinel://h/orders?replicas=1", 1),
             ("redis-sentinel://h/orders?replicas=3", 3),
             ("redis://h", 1),
-            ("redis-cluster://h", 1),
+            ("redis-cluster://h?replicas=1", 1),
+            ("redis-cluster://h?replicas=2", 2),
         ] {
             let quorum = quorum(url);
             assert!(!quorum.follows(), "{url}");

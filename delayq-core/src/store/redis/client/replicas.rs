@@ -1,4 +1,4 @@
-//! The replicas of a master: which of them sentinels may make the next one, and which follow it.
+//! The replicas of a master: which of them sentinels, or the cluster, may make the next one, and which follow it.
 
 use std::collections::HashSet;
 
@@ -129,6 +129,22 @@ pub(super) fn followers(info: &str) -> HashSet<Address> {
         .collect()
 }
 
+/// The replicas that its cluster may put in place of a node, as its answer to `CLUSTER REPLICAS` has them: all but
+/// those that most masters take for dead (`fail`; one that this node alone does not hear is `fail?`).
+pub(super) fn of_node(lines: &[Value]) -> HashSet<Address> {
+    let lines = lines.iter().filter_map(text);
+    lines.filter_map(replica_of_node).collect()
+}
+
+/// The fields of a line are as in `CLUSTER NODES`: name, `host:port@bus` and perhaps more behind commas, flags.
+fn replica_of_node(line: &str) -> Option<Address> {
+    let mut fields = line.split(' ').skip(1);
+    let (address, flags) = (fields.next()?, fields.next()?);
+    let (host, port) = address.split('@').next()?.rsplit_once(':')?;
+    let has_failed = flags.split(',').any(|flag| flag == "fail");
+    (!has_failed).then_some(Address::new(host, port.parse().ok()?))
+}
+
 fn follower(name: &str, value: &str) -> Option<Address> {
     name.strip_prefix("slave")?.parse::<u32>().ok()?;
     let part = |wanted: &str| {
@@ -249,6 +265,25 @@ mod tests {
         let one = read(&[replica(2, &[]), replica(3, &down)]);
         let other = read(&[replica(2, &down), replica(3, &[])]);
         assert_eq!(one.and(other).eligible, servers(&[2, 3]));
+    }
+
+    #[test]
+    fn a_node_is_replaced_by_any_replica_that_most_masters_do_not_take_for_dead() {
+        let line = |port: u16, flags: &str| {
+            let line = format!("name 10.0.0.1:{port}@1{port},h {flags} master 0 0 1 connected");
+            Value::BulkString(line.into_bytes())
+        };
+        let lines = [
+            line(2, "slave"),
+            line(3, "slave,fail?"),
+            line(4, "slave,fail"),
+            line(5, "slave,nofailover"),
+            Value::BulkString(b"name ::1:6@16 myself,slave master".to_vec()),
+            Value::BulkString(b"?".to_vec()),
+        ];
+        let mut expected = servers(&[2, 3, 5]);
+        expected.insert(Address::new("::1", 6));
+        assert_eq!(of_node(&lines), expected);
     }
 
     #[test]

@@ -14,7 +14,6 @@ use super::joint::Seat;
 use super::link::{Link, Sent};
 use super::live::{Answer, Live};
 use super::node::Node;
-use super::quorum::Quorum;
 use super::redirect::Redirect;
 use super::reply::Reply;
 use crate::error::{Error, Result};
@@ -30,7 +29,6 @@ const AT_ONCE: u32 = 4;
 #[derive(Clone, Debug)]
 pub(in super::super) struct Route {
     pub(super) servers: Servers,
-    pub(super) quorum: Option<Arc<Quorum>>,
 }
 
 /// The servers of a client.
@@ -82,13 +80,11 @@ impl Route {
         deadline: Instant,
     ) -> Result<Reply> {
         let slot = command.slot;
-        let confirm = || self.quorum.as_ref().map(|quorum| quorum.confirm());
-        let mut batch = Batch::new(vec![command], confirm());
+        let confirm = self.node(slot).and_then(|node| node.confirm());
+        let mut batch = Batch::new(vec![command], confirm);
         let mut guest = None;
         let (mut wait, mut followed) = (BACKOFF.0, 0);
         loop {
-            // It may have waited for another master, which has other replicas.
-            batch.confirm_as(confirm());
             let asking = guest.is_some();
             let Some(node) = guest.take().or_else(|| self.node(slot)) else {
                 self.changed(None, deadline).await;
@@ -97,6 +93,8 @@ impl Route {
                 }
                 continue;
             };
+            // It may have waited for another master, which has other replicas.
+            batch.confirm_as(node.confirm());
             let link = node.link(lane);
             let later = match link.send(&batch, asking, deadline).await {
                 Sent::Answered(Answer::Reply(reply)) => return Ok(reply),

@@ -16,7 +16,7 @@ use crate::error::Result;
 const WRITE_QUEUE: usize = 1_024;
 
 /// What all connections of a client have in common.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Settings {
     config: RedisConfig,
     place: Arc<str>,
@@ -42,6 +42,13 @@ impl Settings {
             timeout,
             quorum,
         }))
+    }
+
+    /// The same for one more node of a cluster, which has replicas of its own.
+    pub(super) fn of_node(&self) -> Arc<Self> {
+        let mut settings = self.clone();
+        settings.quorum = settings.quorum.map(|quorum| Arc::new(quorum.of_another()));
+        Arc::new(settings)
     }
 
     /// Where all of it is, as a URL without secrets.

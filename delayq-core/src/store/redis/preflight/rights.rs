@@ -12,8 +12,8 @@ use crate::store::redis::scripts::Script;
 /// cluster or with replicas only; `info` and `config|get` can be left out where the class of an
 /// acknowledgement is asserted.
 pub(in super::super) const GRANT: &str = "let it do so with \
-    ACL SETUSER delayq on >PASSWORD ~delayq:* &delayq:* +asking +cluster|info +cluster|slots +config|get \
-    +evalsha +hdel +hexists +hget +hlen +hmget +hscan +hset +hsetnx +info +pexpire +publish +rename +role \
+    ACL SETUSER delayq on >PASSWORD ~delayq:* &delayq:* +asking +cluster|info +cluster|myid +cluster|replicas \
+    +cluster|slots +config|get +evalsha +hdel +hexists +hget +hlen +hmget +hscan +hset +hsetnx +info +pexpire +publish +rename +role \
     +sadd +script|load +select +sismember +spublish +sscan +ssubscribe +subscribe +time +type +unlink +wait \
     +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyrank +zscan +zscore";
 
@@ -47,6 +47,9 @@ fn further(terms: &Terms) -> Vec<&'static str> {
     };
     if terms.wanted == Durability::Replicated {
         further.push("WAIT 1 0");
+        if terms.servers == Kind::Cluster {
+            further.extend(["CLUSTER MYID", "CLUSTER REPLICAS -"]);
+        }
     }
     further
 }
@@ -102,7 +105,10 @@ mod tests {
         });
         let further = terms.iter().flat_map(further);
         let name = |command: &str| match command.split_once(' ') {
-            Some(("CLUSTER", subcommand)) => format!("cluster|{}", subcommand.to_lowercase()),
+            Some(("CLUSTER", rest)) => {
+                let subcommand = rest.split(' ').next().unwrap_or_default();
+                format!("cluster|{}", subcommand.to_lowercase())
+            }
             Some((name, _)) => name.to_lowercase(),
             None => command.to_lowercase(),
         };
