@@ -304,6 +304,10 @@ impl Judge {
 
     pub(super) fn operated(&mut self, id: u8, op: Op, answer: OpAnswer, moment: Moment) {
         let truth = &mut self.truths[usize::from(id)];
+        if truth.forget_at <= moment.store {
+            // The store has forgotten it now, and its clock may go back.
+            truth.forget_at = 0;
+        }
         match (op, answer) {
             (Op::Cancel, OpAnswer::Cancelled) => {
                 let runs = truth.place == Place::Running;
