@@ -268,6 +268,27 @@ mod tests {
     }
 
     #[test]
+    fn a_layout_is_after_those_that_lack_its_newest_generation() {
+        let layout = |text| Layout::parse(text).unwrap();
+        let (earlier, later) = (layout("1 0:1 1:4"), layout("1 0:1 1:4 2:6"));
+        assert!(later.is_after(&earlier));
+        assert!(!earlier.is_after(&later) && !later.is_after(&later));
+        assert!(layout("1 2:6").is_after(&earlier));
+        assert!(!layout("1 2:6").is_after(&later));
+    }
+
+    #[test]
+    fn a_layout_has_so_many_generations_and_no_more() {
+        let text = |count| {
+            let generations = (0..count).map(|number| format!(" {number}:1"));
+            format!("1{}", generations.collect::<String>())
+        };
+        assert!(Layout::parse(&text(MAX_GENERATIONS)).is_ok());
+        let one_more = Layout::parse(&text(MAX_GENERATIONS + 1));
+        assert_eq!(one_more, Err(Unread::Damaged));
+    }
+
+    #[test]
     fn what_is_no_layout_is_refused() {
         for bad in [
             "",
