@@ -94,6 +94,8 @@ mod tests {
             concurrency: None,
             rate: Some(Rate::new(1, Duration::from_hours(10))),
         };
+        let enough = limits(most, &task_type, 2).unwrap();
+        assert!(enough.iter().all(|part| part.concurrency == Some(1)));
         assert!(limits(slow, &task_type, 2).is_ok());
         assert!(limits(slow, &task_type, 3).is_err());
     }

@@ -129,4 +129,18 @@ mod tests {
         assert_eq!((both.older().count(), both.newest().count()), (1, 8));
         assert!(both.single().is_none() && spread("1 0:1").single().is_some());
     }
+
+    #[test]
+    fn a_partition_is_known_by_its_generation() {
+        let keys = Keyspace::new(Namespace::default());
+        let task_type = TaskType::new("a").unwrap();
+        let spread = |layout| Spread::new(&keys, &task_type, Layout::parse(layout).unwrap());
+        let (three, other) = (spread("1 0:1 1:2 2:4"), spread("1 3:2"));
+        for (at, part) in three.all().enumerate() {
+            assert_eq!(three.is_second_newest(part), (1..3).contains(&at), "{at}");
+            assert_eq!(three.is_newest(part), at >= 3, "{at}");
+            assert!(three.holds(part) && !other.holds(part), "{at}");
+        }
+        assert!(!other.newest().any(|part| other.is_second_newest(part)));
+    }
 }
