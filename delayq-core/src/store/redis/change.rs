@@ -161,3 +161,25 @@ fn changed(
         },
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::client::Reply;
+    use super::*;
+
+    #[test]
+    fn what_has_ended_in_a_partition_is_not_taken_for_live_there() {
+        let known = |word| {
+            let split = Reply::Bytes(b"8".to_vec());
+            known(word, &mut split.fields()).unwrap()
+        };
+        for word in ["d", "c", "e"] {
+            assert_eq!(known(word), Known::Ended, "{word}");
+        }
+        for word in ["ok", "r", "k", "s", "damaged"] {
+            assert_eq!(known(word), Known::Live, "{word}");
+        }
+        let split = "8".to_owned();
+        assert_eq!(known(""), Known::Nothing { split });
+    }
+}

@@ -229,6 +229,8 @@ mod tests {
             [place, moved].map(|place| keyspace("shop").partition(&task_type, place).tasks());
         assert_eq!(tasks[0], "delayq:{shop/order.cancel/2.5}:tasks");
         assert_eq!(tasks[1], "delayq:{shop/order.cancel/2.5.3}:tasks");
+        let part = keyspace("shop").partition(&task_type, place);
+        assert_eq!(part.wake_channel(), "delayq:{shop/order.cancel/2.5}:wake");
         assert_eq!(keyspace("shop").layouts(), "delayq:{shop}:layouts");
         assert_eq!(keyspace("shop").types(), "delayq:{shop}:types");
         let instances = ["delayq:{shop}:instances", "delayq:{shop}:seen"];

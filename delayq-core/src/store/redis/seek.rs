@@ -262,3 +262,44 @@ fn groups(spread: &Spread, ids: &[&[u8]], open: &[usize]) -> Vec<Group> {
     }
     groups
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nothing() -> Known {
+        let split = String::new();
+        Known::Nothing { split }
+    }
+
+    #[test]
+    fn a_live_task_is_believed_although_a_partition_is_silent_and_no_other() {
+        let heard = |known, answer| Ok(Heard { known, answer });
+        let silent = || Err(Error::Closed("a test"));
+        for (heards, expected) in [
+            (vec![heard(nothing(), 1), heard(Known::Ended, 2)], Some(2)),
+            (vec![heard(Known::Ended, 1), heard(Known::Live, 2)], Some(2)),
+            (vec![heard(Known::Live, 1), heard(Known::Live, 2)], Some(1)),
+            (vec![heard(nothing(), 1), heard(nothing(), 2)], Some(1)),
+            (vec![silent(), heard(Known::Live, 2)], Some(2)),
+            (vec![heard(Known::Live, 1), silent()], Some(1)),
+            (vec![silent(), heard(Known::Ended, 2)], None),
+            (vec![heard(nothing(), 1), silent()], None),
+            (vec![silent()], None),
+        ] {
+            let best = best_of(heards).ok().map(|best| best.answer);
+            assert_eq!(best, expected);
+        }
+    }
+
+    #[test]
+    fn a_lock_of_which_not_all_have_answered_is_not_said_to_be_lost() {
+        let otherwise = Otherwise {
+            lost: "lost",
+            unknown: "unknown",
+        };
+        let (outcomes, unheard) = (vec![Some("held"), None, None], HashSet::from([0, 2]));
+        let concluded = conclude(outcomes, &unheard, &otherwise);
+        assert_eq!(concluded, ["held", "lost", "unknown"]);
+    }
+}
