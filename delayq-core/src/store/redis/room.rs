@@ -247,4 +247,30 @@ mod tests {
         room.seen.send_modify(|seen| seen.at = None);
         assert!(!room.begin(), "it is hidden");
     }
+
+    #[tokio::test]
+    async fn while_somebody_looks_whether_there_is_room_again_the_others_wait() {
+        let room = Room::default();
+        assert!(room.begin());
+        assert!(!room.is_in_doubt(), "it was not full so far");
+        let full = Error::Full {
+            store: "redis://h:1/0".to_owned(),
+            detail: "full".to_owned(),
+        };
+        room.note("redis://h:1/0", Err(full.clone()), false);
+        assert!(!room.is_in_doubt(), "nobody looks");
+        assert_eq!(room.decided().await, Err(full.clone()));
+        for found in [Err(full), Ok(())] {
+            room.seen.send_modify(|seen| seen.at = None);
+            assert!(room.begin() && room.is_in_doubt());
+            let mut decided = std::pin::pin!(room.decided());
+            tokio::select! {
+                biased;
+                early = &mut decided => panic!("somebody still looks: {early:?}"),
+                () = std::future::ready(()) => {}
+            }
+            room.note("redis://h:1/0", found.clone(), false);
+            assert_eq!(decided.await, found);
+        }
+    }
 }
