@@ -80,6 +80,19 @@ async fn ended_tasks_outlast_the_retention() {
 }
 
 #[tokio::test]
+async fn what_a_claim_took_is_written_down_for_as_long_as_its_locks_last() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    accept(&store, job("1")).await;
+    let taken = claim(&store).await.unwrap().tasks;
+    let mut redis = raw(&server).await;
+    let keys: Vec<String> = run(&mut redis, "KEYS delayq:*:claim:*").await;
+    assert_eq!((taken.len(), keys.len()), (1, 1));
+    let lives: i64 = run(&mut redis, &format!("PTTL {}", keys[0])).await;
+    assert!((1..=60_000).contains(&lives), "{lives} ms");
+}
+
+#[tokio::test]
 async fn large_messages_are_claimed_in_several_steps_and_all_of_them() {
     let server = RedisServer::start(Persistence::None, &[]);
     let store = open(&server).await;

@@ -174,7 +174,9 @@ async fn take_edge(store: &RedisStore, edge: usize, held: &[Lock; 2]) -> Result<
             .await
             .map(drop),
         6 => store.settle(&usual, vec![dead]).await.map(drop),
-        7 => submit(store, job("failed").replace()).await.map(drop),
+        7 => submit(store, job("failed").header("shop", "bonn").replace())
+            .await
+            .map(drop),
         _ => store.pause(&usual, None).await,
     }
 }

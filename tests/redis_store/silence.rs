@@ -232,6 +232,14 @@ async fn a_lost_claim_gives_back_what_it_took_but_for_what_was_cancelled_and_not
     ids.sort_unstable();
     assert_eq!(ids, ["0", "1", "3", "4"]);
     settle(&other, &theirs, AttemptEnd::Done).await;
+    // Also when it took one alone.
+    accept(&other, job("alone")).await;
+    gate.fall_silent(Silence::Answers);
+    let lost = claim(&store).await.unwrap_err();
+    assert!(lost.is_indeterminate(), "{lost}");
+    let claimed = claim_at_last(&store).await;
+    assert_eq!(claimed.tasks[0].lock.id, id("alone"));
+    assert_eq!(claimed.tasks[0].attempt, 1);
 }
 
 #[tokio::test]
