@@ -8,8 +8,12 @@ use delayq_core::store::{
     AttemptEnd, CancelOutcome, ChangeOutcome, RedisStore, SettleOutcome, Settlement, StoreOptions,
     SubmitOutcome, TypeSettings,
 };
-use delayq_core::{Clock, Error, FleetLimits, Rate, Store, SystemClock, TaskState, When};
+use delayq_core::{
+    Clock, DelayQueueJob, Error, FleetLimits, Limits, Lock, Rate, Store, SystemClock, TaskState,
+    When,
+};
 use delayq_tests::redis_server::{Persistence, RedisServer};
+use delayq_tests::rig::soon;
 use redis::aio::MultiplexedConnection;
 
 use super::{TYPE, accept, claim, id, job, open, options, raw, request, run, submit, task_type};
@@ -256,6 +260,129 @@ async fn who_knows_only_the_old_layout_loses_and_doubles_nothing() {
         work_off(&sleeper).await,
         BTreeSet::from(["newer".to_owned()])
     );
+}
+
+#[tokio::test]
+async fn a_lock_that_is_lost_is_told_so_while_an_older_generation_drains() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    accept(&store, job("old").after(LATER)).await;
+    split(&store, 2).await;
+    accept(&store, job("new")).await;
+    let lock = claim(&store).await.unwrap().tasks.pop().unwrap().lock;
+    let lost = Lock {
+        fence: lock.fence - 1,
+        ..lock.clone()
+    };
+    for (lock, expected) in [
+        (lost, SettleOutcome::LockLost),
+        (lock, SettleOutcome::Settled),
+    ] {
+        let end = AttemptEnd::Done;
+        let settled = store
+            .settle(&task_type(), vec![Settlement { lock, end }])
+            .await;
+        assert_eq!(settled, Ok(vec![expected]));
+    }
+}
+
+#[tokio::test]
+async fn of_one_partition_that_fails_the_locks_are_unknown_and_those_of_another_are_settled() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    split(&store, 2).await;
+    for name in ["order-42", "a"] {
+        accept(&store, job(name)).await;
+    }
+    let mut locks = Vec::new();
+    while locks.len() < 2 {
+        let tasks = claim(&store).await.unwrap().tasks;
+        locks.extend(tasks.into_iter().map(|task| task.lock));
+    }
+    locks.sort_by_key(|lock| lock.id.clone());
+    let mut redis = raw(&server).await;
+    let strange = key("1.1", "locks");
+    run::<u64>(&mut redis, &format!("DEL {strange}")).await;
+    run::<()>(&mut redis, &format!("SET {strange} x")).await;
+    let settle = async |locks: &[Lock]| {
+        let ends = locks.iter().map(|lock| Settlement {
+            lock: lock.clone(),
+            end: AttemptEnd::Done,
+        });
+        store.settle(&task_type(), ends.collect()).await
+    };
+    let outcomes = settle(&locks).await;
+    let expected = vec![SettleOutcome::Unknown, SettleOutcome::Settled];
+    assert_eq!(outcomes, Ok(expected));
+    let failed = settle(&locks[..1]).await.unwrap_err();
+    assert!(matches!(failed, Error::Corrupt { .. }), "{failed}");
+}
+
+#[tokio::test]
+async fn each_call_ends_although_a_partition_says_again_and_again_that_there_are_others() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    split(&store, 2).await;
+    let mut redis = raw(&server).await;
+    for place in ["1.0", "1.1"] {
+        let set = format!("HSET {} split 3", key(place, "meta"));
+        run::<u64>(&mut redis, &set).await;
+    }
+    let task_type = task_type();
+    let errors = async {
+        [
+            submit(&store, job("a")).await.unwrap_err(),
+            store.find(&task_type, &id("a")).await.unwrap_err(),
+            store.stats(&task_type).await.unwrap_err(),
+        ]
+    };
+    for error in soon("the end of each call", errors).await {
+        let said = error.to_string();
+        assert!(matches!(error, Error::Unavailable { .. }), "{said}");
+        assert!(said.contains("again and again"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn pages_that_large_messages_cut_short_leave_out_nothing() {
+    let limits = Limits {
+        max_message_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    // Ids of each of two partitions.
+    let mut ids = [
+        ["4", "5", "6", "7", "14", "15"],
+        ["0", "1", "2", "3", "8", "9"],
+    ];
+    for _ in 0..2 {
+        let server = RedisServer::start(Persistence::None, &[]);
+        let store = open(&server).await;
+        split(&store, 2).await;
+        let due_at = SystemClock.now().plus(LATER);
+        let expected: Vec<String> = ids.concat().into_iter().map(str::to_owned).collect();
+        for (n, name) in (0..).zip(&expected) {
+            let job = DelayQueueJob::raw(TYPE, vec![7; 1 << 20]).id(name);
+            let job = job.at(due_at.plus(Duration::from_secs(n)));
+            let task = job.into_task(&limits, SystemClock.now()).unwrap();
+            let outcome = store.submit(vec![task]).await.pop().unwrap();
+            assert!(outcome.is_ok(), "{outcome:?}");
+        }
+        let (mut listed, mut cursor) = (Vec::new(), None);
+        loop {
+            let state = TaskState::Scheduled;
+            let page = store
+                .list(&task_type(), state, cursor.as_ref(), 12)
+                .await
+                .unwrap();
+            listed.extend(page.tasks.into_iter().map(|task| task.id.to_string()));
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed, expected);
+        ids.reverse();
+    }
 }
 
 /// One sleeper for each edge: the first thing it does after the raise is that edge.
