@@ -2,6 +2,7 @@
 
 use delayq_core::store::{Durability, RedisStore, StoreOptions};
 use delayq_core::{Error, Store};
+use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::redis_user;
 
@@ -100,6 +101,28 @@ async fn a_node_of_a_cluster_is_refused() {
         message.contains("write redis-cluster://HOST:PORT"),
         "{message}"
     );
+}
+
+#[tokio::test]
+async fn a_cluster_is_refused_for_one_node_that_throws_keys_away() {
+    let layout = ClusterOptions {
+        replicas: 0,
+        ..ClusterOptions::default()
+    };
+    let cluster = ClusterSet::start(layout).await;
+    for node in &cluster.nodes {
+        let mut redis = raw(node).await;
+        run::<()>(&mut redis, "CONFIG SET maxmemory-policy allkeys-lru").await;
+        let refused = RedisStore::connect(&cluster.url(), options()).await;
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::Misconfigured { .. }), "{error}");
+        let place = format!("127.0.0.1:{}", node.port());
+        assert!(error.to_string().contains(&place), "{error}");
+        run::<()>(&mut redis, "CONFIG SET maxmemory-policy noeviction").await;
+    }
+    RedisStore::connect(&cluster.url(), options())
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

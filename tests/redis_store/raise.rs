@@ -317,6 +317,16 @@ async fn nothing_is_lost_or_doubled_while_the_number_is_raised_on_a_cluster() {
     assert_eq!(on_node.into_values().collect::<Vec<_>>(), [3, 3, 3]);
 }
 
+/// A fail-over may lose a seal and keep the layout: then what is taken after it has to be looked for there, too.
+#[tokio::test]
+async fn on_a_cluster_that_may_lose_writes_an_empty_generation_stays_until_claims_have_seen_it() {
+    let cluster = cluster().await;
+    let scene = Scene::new(cluster.url());
+    scene.split(3).await;
+    let begun = layout_of(&cluster).await;
+    assert!(begun.starts_with("1 0:1 1:3"), "{begun}");
+}
+
 #[tokio::test]
 async fn an_instance_that_never_used_a_type_hears_of_its_partitions_on_a_cluster() {
     let cluster = cluster().await;
