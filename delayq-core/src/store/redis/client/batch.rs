@@ -277,3 +277,6 @@ impl Batch {
         pipeline
     }
 }
+
+#[cfg(test)]
+mod tests;
