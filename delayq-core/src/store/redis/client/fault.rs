@@ -217,15 +217,19 @@ pub(super) fn text(error: &RedisError) -> String {
 mod tests {
     use super::*;
 
-    /// What a call makes of an answer of the server.
-    fn failure(answer: &str, loss: Loss) -> Error {
+    /// An error that the server has answered with.
+    fn error(answer: &str) -> RedisError {
         let value = redis::parse_redis_value(format!("-{answer}\r\n").as_bytes());
-        let error = match value {
+        match value {
             Ok(redis::Value::ServerError(error)) => error.into(),
             Err(error) => error,
             Ok(other) => panic!("{other:?} is no error"),
-        };
-        failed("redis://h:1/0", &error, loss)
+        }
+    }
+
+    /// What a call makes of an answer of the server.
+    fn failure(answer: &str, loss: Loss) -> Error {
+        failed("redis://h:1/0", &error(answer), loss)
     }
 
     #[test]
@@ -237,6 +241,7 @@ mod tests {
             "TRYAGAIN Multiple keys request during rehashing of slot",
             "CLUSTERDOWN The cluster is down",
             "NOREPLICAS Not enough good replicas to write",
+            "ERR max number of clients reached",
         ] {
             let error = failure(answer, Loss::Outcome);
             assert!(
@@ -266,6 +271,7 @@ mod tests {
             "NOPERM User app has no permissions to run the 'hset' command",
             "ERR ACL failure in script: User app has no permissions to run the 'hset' command",
             "MOVED 3999 127.0.0.1:6381",
+            "ERR DB index is out of range",
         ] {
             let error = failure(answer, Loss::Outcome);
             assert!(
@@ -293,5 +299,88 @@ mod tests {
         let read = failed("redis://h:1/0", &broken(), Loss::Nothing);
         assert!(matches!(read, Error::Unavailable { .. }), "{read:?}");
         assert!(wants_new_connection(&broken()));
+    }
+
+    #[test]
+    fn who_is_there_and_will_answer_soon_is_known_from_who_lacks_a_script_and_from_who_refuses() {
+        for code in ["LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN"] {
+            let said = error(&format!("{code} a while"));
+            assert!(is_busy(&said) && !is_no_script(&said), "{code}");
+        }
+        let missing = error("NOSCRIPT No matching script");
+        assert!(is_no_script(&missing) && !is_busy(&missing));
+        assert!(!is_busy(&error("ERR no")));
+    }
+
+    #[test]
+    fn a_connection_that_broke_or_leads_to_a_replica_is_made_anew() {
+        let io = |kind| RedisError::from(std::io::Error::from(kind));
+        for useless in [
+            io(std::io::ErrorKind::ConnectionReset),
+            io(std::io::ErrorKind::Other),
+            RedisError::from((ErrorKind::Parse, "what is no RESP")),
+            error("READONLY You can't write against a read only replica."),
+        ] {
+            assert!(wants_new_connection(&useless), "{useless}");
+        }
+        for answer in ["ERR no", "OOM command not allowed", "MOVED 1 h:1"] {
+            assert!(!wants_new_connection(&error(answer)), "{answer}");
+        }
+    }
+
+    #[test]
+    fn who_cannot_connect_is_told_what_to_change_and_no_password() {
+        for (error, what) in [
+            (
+                error(
+                    "ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'hunter2'",
+                ),
+                "does not speak RESP3",
+            ),
+            (
+                (ErrorKind::RESP3NotSupported, "old").into(),
+                "does not speak RESP3",
+            ),
+            (
+                (ErrorKind::AuthenticationFailed, "no").into(),
+                "the user or the password",
+            ),
+            (
+                (ErrorKind::Client, "WRONGPASS").into(),
+                "the user or the password",
+            ),
+            (error("NOPERM no"), "may not do what delayq needs"),
+        ] {
+            let refused = refused("redis://h:1/0", &error);
+            let said = refused.to_string();
+            assert!(matches!(refused, Error::Misconfigured { .. }), "{said}");
+            assert!(said.contains(what) && !said.contains("hunter2"), "{said}");
+        }
+        let io = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into();
+        for (place, what) in [
+            ("redis://h:1/0", "write rediss://"),
+            ("rediss://h:1/0", "write redis://"),
+        ] {
+            let said = refused(place, &io()).to_string();
+            assert!(said.contains(what), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_sentinel_and_a_server_that_cannot_wait_say_what_to_write_for_them() {
+        for (answer, fix) in [
+            ("NOAUTH no", "sentinel_password="),
+            ("NOPERM no", "on each sentinel"),
+        ] {
+            let said = of_sentinel(failure(answer, Loss::Nothing)).to_string();
+            assert!(said.contains(fix), "{said}");
+        }
+        for (answer, fix) in [
+            ("NOPERM no", "+waitaof"),
+            ("ERR unknown command", "use Redis 7.2 or newer"),
+        ] {
+            let said = cannot_wait("redis://h:1/0", &error(answer)).to_string();
+            assert!(said.contains(fix) && said.contains(answer), "{said}");
+        }
     }
 }

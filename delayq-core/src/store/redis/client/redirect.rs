@@ -114,4 +114,17 @@ mod tests {
             assert_eq!(redirect(answer), Some(Redirect::Later(answer.to_owned())));
         }
     }
+
+    #[test]
+    fn who_can_send_it_nowhere_else_is_told_why() {
+        let said = |answer| redirect(answer).unwrap().error("redis://h:1/0");
+        let replica = said("READONLY You can't write against a read only replica.");
+        assert!(matches!(replica, Error::ReadOnly { .. }), "{replica:?}");
+        let later = said("CLUSTERDOWN The cluster is down");
+        assert!(matches!(later, Error::Unavailable { .. }), "{later:?}");
+        for answer in ["MOVED 1 h:1", "ASK 1 h:1"] {
+            let node = said(answer);
+            assert!(matches!(node, Error::Misconfigured { .. }), "{node:?}");
+        }
+    }
 }

@@ -172,3 +172,120 @@ fn unexpected(wanted: &str) -> Error {
         detail: format!("it has not {wanted} where it should: is the server a Redis?"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(text: &str) -> Reply {
+        Reply::Bytes(text.as_bytes().to_vec())
+    }
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn each_kind_of_answer_is_read() {
+        let verbatim = Value::VerbatimString {
+            format: redis::VerbatimFormat::Text,
+            text: "a".to_owned(),
+        };
+        let pair = || vec![bytes("a"), Reply::Int(1)];
+        for (value, reply) in [
+            (Value::Nil, Reply::Nil),
+            (Value::Int(-7), Reply::Int(-7)),
+            (Value::Boolean(true), Reply::Int(1)),
+            (bulk("a"), bytes("a")),
+            (Value::SimpleString("a".to_owned()), bytes("a")),
+            (verbatim, bytes("a")),
+            (Value::Okay, bytes("OK")),
+            (
+                Value::Array(vec![bulk("a"), Value::Int(1)]),
+                Reply::List(pair()),
+            ),
+            (
+                Value::Set(vec![bulk("a"), Value::Int(1)]),
+                Reply::List(pair()),
+            ),
+            (
+                Value::Map(vec![(bulk("a"), Value::Int(1))]),
+                Reply::List(pair()),
+            ),
+        ] {
+            assert_eq!(Reply::from_value(value.clone()), Some(reply), "{value:?}");
+        }
+        for unknown in [
+            Value::Double(1.0),
+            Value::Array(vec![bulk("a"), Value::Double(1.0)]),
+            Value::Map(vec![(bulk("a"), Value::Double(1.0))]),
+        ] {
+            assert_eq!(Reply::from_value(unknown.clone()), None, "{unknown:?}");
+        }
+    }
+
+    #[test]
+    fn fields_are_read_one_after_the_other_each_as_what_it_should_be() {
+        let inner = Reply::List(vec![bytes("b")]);
+        let all = [
+            Reply::Int(2),
+            bytes("3"),
+            Reply::Int(-1),
+            Reply::Int(-1),
+            Reply::Int(0),
+            Reply::Int(4),
+            Reply::Nil,
+            bytes("a"),
+            inner,
+            bytes("id"),
+        ];
+        let mut fields = Reply::List(all.to_vec()).fields();
+        assert_eq!((fields.int(), fields.count()), (Ok(2), Ok(3)));
+        assert_eq!(fields.optional_count(), Ok(None));
+        assert_eq!(fields.optional_time(), Ok(None));
+        assert_eq!((fields.flag(), fields.flag()), (Ok(false), Ok(true)));
+        assert_eq!(fields.optional_text(), Ok(None));
+        assert_eq!(fields.optional_text(), Ok(Some("a".to_owned())));
+        assert_eq!(fields.list().unwrap().text(), Ok("b".to_owned()));
+        assert!(!fields.is_empty());
+        assert_eq!(fields.ids(), Ok(vec![TaskId::new("id").unwrap()]));
+    }
+
+    #[test]
+    fn a_field_of_another_kind_or_none_is_named() {
+        let wrong = |reply: Reply| reply.fields();
+        for result in [
+            wrong(bytes("x")).int().map(drop),
+            wrong(Reply::Nil).int().map(drop),
+            wrong(Reply::Int(-1)).count().map(drop),
+            wrong(Reply::Int(1)).bytes().map(drop),
+            wrong(Reply::Bytes(vec![0xff])).text().map(drop),
+            wrong(Reply::Int(1)).optional_text().map(drop),
+            wrong(bytes("a b")).id().map(drop),
+            wrong(Reply::Int(1)).list().map(drop),
+            wrong(Reply::Int(2)).place_in(&mut [(), ()]).map(drop),
+            wrong(Reply::Int(-1)).place_in(&mut [(), ()]).map(drop),
+        ] {
+            assert!(matches!(result, Err(Error::Corrupt { .. })), "{result:?}");
+        }
+        let mut all = [1, 2];
+        assert_eq!(Reply::Int(1).fields().place_in(&mut all), Ok(&mut 2));
+    }
+
+    #[test]
+    fn pairs_that_are_not_text_are_left_out() {
+        let list = [
+            bytes("a"),
+            bytes("1"),
+            bytes("b"),
+            Reply::Int(2),
+            bytes("c"),
+            bytes("3"),
+            bytes("d"),
+        ];
+        let texts = Reply::List(list.to_vec()).texts();
+        let expected = [("a", "1"), ("c", "3")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(texts, HashMap::from(expected));
+    }
+}
