@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::store::Durability;
+use crate::store::redis::config::ReplicaConfirm;
 
 fn refusal(url: &str) -> String {
     let error = RedisConfig::parse(url).unwrap_err();
@@ -81,6 +82,13 @@ fn each_option_sets_its_field() {
     }
     let off = RedisConfig::parse("redis://h?watermark=off").unwrap();
     assert_eq!(off.memory_watermark, None);
+    for (name, confirm) in [
+        ("received", ReplicaConfirm::Received),
+        ("synced", ReplicaConfirm::Synced),
+    ] {
+        let url = format!("redis://h?confirm={name}");
+        assert_eq!(RedisConfig::parse(&url).unwrap().confirm, confirm);
+    }
 }
 
 #[test]
@@ -117,6 +125,8 @@ fn a_url_that_cannot_be_used_is_refused_with_what_to_write() {
         ("redis://h?watermark=NaN", "above 0 and up to 1"),
         ("redis://h?watermark=95%25", "above 0 and up to 1"),
         ("redis://h?assume=safe", "memory, process, disk"),
+        ("redis://h?confirm=soon", "neither received nor synced"),
+        ("redis://[h]", "a host is missing or not one"),
         ("redis://h?sentinel_password=p", "but no sentinels"),
         ("redis://h?durability=disk", "StoreOptions"),
         (
