@@ -267,3 +267,30 @@ fn replicas_that_a_server_does_not_show_are_asserted_and_not_against_what_it_sho
     let message = fix(&off, &asserted);
     assert!(message.contains("min-replicas-to-write is 0"), "{message}");
 }
+
+#[test]
+fn a_server_that_could_not_write_its_file_takes_nothing_while_it_has_to() {
+    for (aof, status, is_fine) in [
+        (1, "ok", true),
+        (1, "err", false),
+        (0, "err", true),
+        (0, "ok", true),
+    ] {
+        let info = format!("aof_enabled:{aof} aof_last_write_status:{status}");
+        let found = seen("", Some(&info), None).check_disk();
+        assert_eq!(found.is_ok(), is_fine, "{info}");
+        assert!(!matches!(found, Err(error) if !matches!(error, Error::ReadOnly { .. })));
+    }
+}
+
+#[test]
+fn a_server_that_is_full_up_to_the_mark_has_no_room() {
+    let of = |used: u32| {
+        let info = format!("used_memory:{used} maxmemory:1000");
+        seen("", Some(&info), None).check_room(&terms(Durability::Memory, None))
+    };
+    assert_eq!(of(899), Ok(()));
+    assert!(matches!(of(900), Err(Error::Full { .. })));
+    let hidden = seen("", None, None).check_room(&terms(Durability::Memory, None));
+    assert_eq!(hidden, Ok(()));
+}
