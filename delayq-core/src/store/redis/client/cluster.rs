@@ -355,3 +355,6 @@ fn cluster_off(place: &str, error: &redis::RedisError) -> Error {
     }
     fault::refused(place, error)
 }
+
+#[cfg(test)]
+mod tests;

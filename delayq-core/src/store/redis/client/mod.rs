@@ -20,6 +20,8 @@ mod batch;
 mod cluster;
 mod command;
 mod ears;
+#[cfg(test)]
+mod fake;
 mod fault;
 mod greet;
 mod joint;

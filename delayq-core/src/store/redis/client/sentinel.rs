@@ -384,3 +384,6 @@ pub(super) fn text(value: &Value) -> Option<&str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
