@@ -378,4 +378,15 @@ mod tests {
         let empty = RedisConfig::parse("redis://u:@h").unwrap();
         assert!(!empty.is_secret_in("hunter2"));
     }
+
+    #[test]
+    fn fields_are_checked_as_a_url_is() {
+        let good = RedisConfig::parse("redis://h").unwrap();
+        assert_eq!(good.check(), Ok(()));
+        let none = RedisConfig {
+            replicas: Some(0),
+            ..good
+        };
+        assert!(matches!(none.check(), Err(Error::InvalidInput(_))));
+    }
 }

@@ -292,6 +292,12 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_holds_something_else_is_said_to_be_somebody_elses() {
+        let said = failure("WRONGTYPE Operation against a key", Loss::Outcome).to_string();
+        assert!(said.contains("who else writes to `delayq:*`?"), "{said}");
+    }
+
+    #[test]
     fn a_lost_answer_leaves_a_write_indeterminate_and_a_read_unavailable() {
         let broken = || RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
         let write = failed("redis://h:1/0", &broken(), Loss::Outcome);
