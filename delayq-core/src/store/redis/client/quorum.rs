@@ -316,6 +316,14 @@ mod tests {
     }
 
     #[test]
+    fn a_master_that_may_not_be_asked_for_its_state_is_asked_for_its_role() {
+        let quorum = quorum("redis-sentinel://h/orders");
+        assert_eq!(quorum.asks(), Some(AskFollowers::Info));
+        quorum.hide();
+        assert_eq!(quorum.asks(), Some(AskFollowers::Role));
+    }
+
+    #[test]
     fn a_number_that_is_given_and_one_server_need_nobody_else() {
         for (url, replicas) in [
             ("redis-sentinel://h/orders?replicas=1", 1),

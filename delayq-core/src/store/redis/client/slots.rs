@@ -170,6 +170,15 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_that_moved_is_had_once_and_no_other_is_missing() {
+        let half = map(vec![row(0, 8_191, bulk("h"), 1)]).unwrap();
+        for slot in [0, 5, 8_191] {
+            assert_eq!(half.moved(slot, node(2)).missing(), 8_192, "{slot}");
+        }
+        assert_eq!(half.moved(9_000, node(2)).missing(), 8_191);
+    }
+
+    #[test]
     fn an_answer_of_another_form_is_no_map() {
         assert_eq!(map(vec![bulk("x")]), None);
         assert_eq!(map(vec![row(5, 4, bulk("h"), 1)]), None);

@@ -184,3 +184,34 @@ async fn a_replica_need_not_confirm_once_most_sentinels_take_it_for_gone() {
         assert_eq!(given.confirm().replicas, 1);
     }
 }
+
+#[test]
+fn a_replica_that_has_lost_a_master_for_long_is_chosen_only_where_the_master_is_dead() {
+    let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+    let map = |pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter().map(|(name, value)| (text(name), text(value)));
+        Value::Map(pairs.collect())
+    };
+    let replica = map(&[
+        ("ip", "10.0.0.1"),
+        ("port", "2"),
+        ("flags", "slave"),
+        ("role-reported", "slave"),
+        ("master-link-status", "err"),
+        ("slave-priority", "100"),
+        ("slave-repl-offset", "5000"),
+        ("master-link-down-time", "10001"),
+        ("down-after-milliseconds", "1000"),
+    ]);
+    for (flags, is_dead) in [("master", false), ("master,s_down,o_down", true)] {
+        let master = map(&[("flags", flags), ("num-other-sentinels", "2")]);
+        let address = Value::Array(vec![text("10.0.0.1"), text("1")]);
+        let replicas = Value::Array(vec![replica.clone()]);
+        let Ok(Said::Master(_, _, view)) = read(&address, Ok(master), Ok(replicas)) else {
+            panic!("{flags}: no master is named");
+        };
+        assert_eq!(view.sentinels, 3);
+        assert_eq!(view.replicas.known.len(), 1, "{flags}");
+        assert_eq!(!view.replicas.eligible.is_empty(), is_dead, "{flags}");
+    }
+}
