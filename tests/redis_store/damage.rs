@@ -248,3 +248,20 @@ async fn a_record_of_a_newer_release_whose_lock_has_expired_is_put_off_too() {
     let soon = claimed.now.plus(Duration::from_secs(1));
     assert_eq!(claimed.next_due, Some(soon));
 }
+
+#[tokio::test]
+async fn a_record_whose_id_is_none_is_named_although_it_is_whole() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    accept(&store, job("1").after(LONG)).await;
+    let mut redis = raw(&server).await;
+    let record: Vec<u8> = run(&mut redis, &format!("HGET {} 1", key("tasks"))).await;
+    let mut copy = redis::cmd("HSET");
+    copy.arg(key("tasks")).arg("a b").arg(record);
+    copy.exec_async(&mut redis).await.unwrap();
+    let mut index = redis::cmd("ZADD");
+    index.arg(key("due")).arg(9_000_000_000_000_u64).arg("a b");
+    index.exec_async(&mut redis).await.unwrap();
+    let problem = ("a b".to_owned(), "is not a task id".to_owned(), false);
+    assert_eq!(audit(&store, false).await, [problem]);
+}
