@@ -159,6 +159,28 @@ async fn a_store_that_was_idle_looks_again_before_it_refuses() {
 }
 
 #[tokio::test]
+async fn none_is_taken_while_it_is_looked_whether_there_is_room_again() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = RedisStore::connect(&server.url(), options()).await.unwrap();
+    weigh_down(&server, "filler").await;
+    fill(&server, 97).await;
+    let hour = Duration::from_hours(1);
+    let (_, refused) = until_refused(&store, |n| job(&n.to_string()).after(hour)).await;
+    assert_above(&refused, "0.95");
+    let mut names = (0..).map(|n: u32| format!("more-{n}"));
+    let (before, mut questions) = (looks(&server).await, 0);
+    let two_more = async {
+        // Each question is a look, too.
+        while looks(&server).await - before - questions < 3 {
+            questions += 1;
+            let refused = submit(&store, job(&names.next().unwrap()).after(hour)).await;
+            assert_above(&refused.unwrap_err(), "0.95");
+        }
+    };
+    soon("two more looks", two_more).await;
+}
+
+#[tokio::test]
 async fn a_look_costs_no_submit_anything_and_ends_with_them() {
     let server = RedisServer::start(Persistence::None, &[]);
     let store = RedisStore::connect(&server.url(), options()).await.unwrap();
