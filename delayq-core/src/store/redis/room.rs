@@ -97,10 +97,11 @@ impl Room {
         })
     }
 
-    /// Whether there was no room, and somebody looks whether there is now.
-    fn is_in_doubt(&self) -> bool {
+    /// What has been seen; nothing when there was no room, and somebody looks whether there is now.
+    fn known(&self) -> Option<Result<()>> {
         let seen = self.seen.borrow();
-        seen.is_looking && seen.full.is_some()
+        let is_in_doubt = seen.is_looking && seen.full.is_some();
+        (!is_in_doubt).then(|| seen.verdict())
     }
 
     async fn decided(&self) -> Result<()> {
@@ -163,8 +164,9 @@ impl Watermark {
             let look = look(Arc::clone(&node), self.share, deadline);
             self.runtime.spawn(look);
         }
-        if !node.room.is_in_doubt() {
-            return Ok(());
+        // The look may have ended by now.
+        if let Some(known) = node.room.known() {
+            return known;
         }
         // There, as the caller's runtime may have no timers.
         let decided = self.runtime.spawn(async move {
@@ -252,17 +254,17 @@ mod tests {
     async fn while_somebody_looks_whether_there_is_room_again_the_others_wait() {
         let room = Room::default();
         assert!(room.begin());
-        assert!(!room.is_in_doubt(), "it was not full so far");
+        assert_eq!(room.known(), Some(Ok(())), "it was not full so far");
         let full = Error::Full {
             store: "redis://h:1/0".to_owned(),
             detail: "full".to_owned(),
         };
         room.note("redis://h:1/0", Err(full.clone()), false);
-        assert!(!room.is_in_doubt(), "nobody looks");
+        assert_eq!(room.known(), Some(Err(full.clone())), "nobody looks");
         assert_eq!(room.decided().await, Err(full.clone()));
         for found in [Err(full), Ok(())] {
             room.seen.send_modify(|seen| seen.at = None);
-            assert!(room.begin() && room.is_in_doubt());
+            assert!(room.begin() && room.known().is_none());
             let mut decided = std::pin::pin!(room.decided());
             tokio::select! {
                 biased;
