@@ -1,13 +1,14 @@
 //! Damage of each kind: the audit finds it, mends it so that no task is lost, and finds nothing then.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, RedisStore, Settlement};
+use delayq_core::store::{AttemptEnd, ClaimRequest, RedisStore, Settlement};
 use delayq_core::{Error, Store, TaskState, Timestamp};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use redis::aio::MultiplexedConnection;
 
-use super::{accept, claim, id, job, key, open, raw, run, task_type};
+use super::{accept, claim, id, job, key, open, raw, request, run, task_type};
 
 const LONG: Duration = Duration::from_hours(1);
 
@@ -264,4 +265,65 @@ async fn a_record_whose_id_is_none_is_named_although_it_is_whole() {
     index.exec_async(&mut redis).await.unwrap();
     let problem = ("a b".to_owned(), "is not a task id".to_owned(), false);
     assert_eq!(audit(&store, false).await, [problem]);
+}
+
+/// The commands of an append-only file: where each begins, and its words.
+fn commands(file: &[u8]) -> Vec<(usize, Vec<String>)> {
+    let (mut commands, mut at) = (Vec::new(), 0);
+    let number = |at: &mut usize| -> usize {
+        let line = file[*at..].split(|byte| *byte == b'\r').next().unwrap();
+        *at += line.len() + 2;
+        std::str::from_utf8(&line[1..]).unwrap().parse().unwrap()
+    };
+    while at < file.len() {
+        let begin = at;
+        let words = (0..number(&mut at)).map(|_| {
+            let long = number(&mut at);
+            let word = String::from_utf8_lossy(&file[at..at + long]).into_owned();
+            at += long + 2;
+            word
+        });
+        commands.push((begin, words.collect()));
+    }
+    commands
+}
+
+/// As a power loss may leave one between two parts of the file, while the server is rewriting it.
+#[tokio::test]
+async fn a_hole_in_the_append_only_file_undoes_what_was_in_it_and_nothing_else() {
+    let mut server = RedisServer::start(Persistence::Always, &["--aof-use-rdb-preamble", "no"]);
+    let store = open(&server).await;
+    for name in ["1", "2", "3"] {
+        accept(&store, job(name)).await;
+    }
+    for (limit, names) in [(2, vec![id("1"), id("2")]), (1, vec![id("3")])] {
+        let request = ClaimRequest { limit, ..request() };
+        let claimed = store.claim(&task_type(), &request).await.unwrap();
+        let ids: Vec<_> = claimed.tasks.into_iter().map(|task| task.lock.id).collect();
+        assert_eq!(ids, names);
+    }
+    server.kill();
+    let files = server.folder().join("appendonlydir").read_dir().unwrap();
+    let mut files = files.map(|file| file.unwrap().path());
+    let ends_so = |path: &PathBuf| path.to_string_lossy().ends_with(".incr.aof");
+    let path = files.find(ends_so).unwrap();
+    let mut file = std::fs::read(&path).unwrap();
+    let commands = commands(&file);
+    let is_first_claim = |words: &[String]| words[0] == "ZADD" && words[1] == key("running");
+    let of_claim = commands.iter().position(|(_, words)| is_first_claim(words));
+    let (before, after) = commands.split_at(of_claim.unwrap());
+    let begin = before
+        .iter()
+        .rfind(|(_, words)| words[0] == "MULTI")
+        .unwrap();
+    let end = after.iter().find(|(_, words)| words[0] == "MULTI").unwrap();
+    file.drain(begin.0..end.0);
+    std::fs::write(&path, file).unwrap();
+    server.restart();
+    let store = open(&server).await;
+    assert_eq!(state(&store, "3").await, Some(TaskState::Running));
+    let claimed = claim(&store).await.unwrap().tasks;
+    let ids: Vec<_> = claimed.into_iter().map(|task| task.lock.id).collect();
+    assert_eq!(ids, [id("1"), id("2")]);
+    assert_eq!(audit(&store, false).await, []);
 }

@@ -268,8 +268,9 @@ if taken > 0 then
   end
 end
 if count > lost then
-  -- Whatever became of them: those that were looked at are the first ones.
-  call('ZREMRANGEBYRANK', DUE, 0, count - lost - 1)
+  -- Whatever became of them. By name, though they are the first ones: where a power loss has left a hole in the
+  -- append-only file, the first ones are others, which would be in no index then.
+  call('ZREM', DUE, unpack(ids, lost + 1, count))
 end
 if #stopped > 0 then
   if lost > 0 then

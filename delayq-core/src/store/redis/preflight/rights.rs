@@ -15,7 +15,7 @@ pub(in super::super) const GRANT: &str = "let it do so with \
     ACL SETUSER delayq on >PASSWORD ~delayq:* &delayq:* +asking +cluster|info +cluster|myid +cluster|replicas \
     +cluster|slots +config|get +evalsha +hdel +hexists +hget +hlen +hmget +hscan +hset +hsetnx +info +pexpire +publish +rename +role \
     +sadd +script|load +select +sismember +spublish +sscan +ssubscribe +subscribe +time +type +unlink +wait \
-    +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyrank +zscan +zscore";
+    +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zscan +zscore";
 
 /// Makes the user that the store needs on a sentinel.
 pub(in super::super) const SENTINEL_GRANT: &str = "let it do so with \
