@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -72,6 +72,7 @@ fn read(clock: ClockId) -> u64 {
 pub struct Recorder {
     file: Arc<File>,
     calls: Arc<AtomicU64>,
+    is_watched: Arc<AtomicBool>,
 }
 
 impl Recorder {
@@ -85,6 +86,7 @@ impl Recorder {
         let recorder = Self {
             file: Arc::new(file),
             calls: Arc::new(AtomicU64::new(1)),
+            is_watched: Arc::default(),
         };
         recorder.record(What::Up {
             name: name.to_owned(),
@@ -118,7 +120,7 @@ impl Recorder {
         }
         // Whoever waits for the record does nothing else meanwhile.
         let now = monotonic_ns();
-        if now - since_ns > in_ns(LATE) {
+        if self.is_watched.load(Ordering::Relaxed) && now - since_ns > in_ns(LATE) {
             self.record_at(now, What::Stalled { since_ns });
         }
     }
@@ -138,12 +140,13 @@ impl Recorder {
         }
     }
 
-    /// From now on records when this process is not run: whoever judges what it did late should know that
+    /// From now on records when this process is not run, or waits for its record: whoever judges what it did late should know that
     /// it could not have done it in time.
     ///
     /// # Errors
     /// When there is no thread for it.
     pub fn watch(&self) -> io::Result<()> {
+        self.is_watched.store(true, Ordering::Relaxed);
         let recorder = self.clone();
         let pulse = std::thread::Builder::new().name("chaos-pulse".to_owned());
         pulse.spawn(move || recorder.pulse()).map(drop)

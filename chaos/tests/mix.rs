@@ -65,7 +65,13 @@ fn a_master_that_is_replaced_breaks_no_promise_behind_sentinels() {
 fn a_cluster_that_changes_breaks_no_promise() {
     survives(
         "redis-cluster",
-        &["kill-node", "cut-node", "move-slot", "raise-partitions"],
+        &[
+            "kill-node",
+            "cut-node",
+            "move-slot",
+            "raise-partitions",
+            "kill-worker",
+        ],
     );
 }
 

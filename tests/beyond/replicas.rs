@@ -5,8 +5,8 @@ use std::time::Duration;
 use delayq_core::store::{Store, SubmitOutcome};
 use delayq_core::{Clock, DelayQueueJob, Error, Limits, Result, SystemClock, seconds};
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
-use delayq_tests::question::until_ok;
-use delayq_tests::redis_server::Persistence;
+use delayq_tests::question::{replicas_that_hear, until_ok};
+use delayq_tests::redis_server::{Persistence, RedisServer};
 
 use super::confirm::{id, open_at, submit, task_type, until_accepted};
 
@@ -45,9 +45,15 @@ impl Trio {
 
 #[track_caller]
 fn assert_unconfirmed(answer: Result<SubmitOutcome>) {
+    assert_confirmed_by((1, 2), answer);
+}
+
+#[track_caller]
+fn assert_confirmed_by((some, all): (u32, u32), answer: Result<SubmitOutcome>) {
     match answer {
         Err(Error::Indeterminate { detail, .. }) => {
-            assert!(detail.contains("1 of 2 replicas confirmed it"), "{detail}");
+            let expected = format!("{some} of {all} replicas confirmed it");
+            assert!(detail.contains(&expected), "{detail}");
         }
         other => panic!("{other:?}"),
     }
@@ -106,6 +112,27 @@ async fn a_replica_that_hangs_is_waited_for_until_the_cluster_takes_it_for_dead(
     submit(&store, "back").await.unwrap();
     trio.set.nodes[trio.replicas[1]].stop();
     assert_unconfirmed(submit(&store, "the-other-hangs").await);
+}
+
+/// Such as one that copies the node for another purpose, or one of which the node has not yet heard.
+#[tokio::test]
+async fn a_replica_that_the_cluster_does_not_know_confirms_for_no_other() {
+    let mut trio = Trio::start(seconds(60)).await;
+    let port = trio.set.nodes[trio.master].port().to_string();
+    let follow = ["--replicaof", "127.0.0.1", &port];
+    let _stranger = RedisServer::start(Persistence::None, &follow);
+    let url = trio.set.node_url(trio.master);
+    until_ok("three that hear", || async {
+        match replicas_that_hear(&url, 3).await {
+            Ok(3) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    let store = open_at(&trio.set.url()).await;
+    submit(&store, "by-three").await.unwrap();
+    trio.set.nodes[trio.replicas[1]].stop();
+    assert_confirmed_by((2, 3), submit(&store, "by-two-and-who").await);
 }
 
 /// Each node has replicas of its own: this one's say nothing of the others.

@@ -71,7 +71,8 @@ impl Stage {
         if kinds.contains(&Kind::DiskFull) {
             // A disk in memory, which is never silent.
             mount(&data)?;
-        } else {
+        } else if matches!(args.store, StoreKind::Sqlite | StoreKind::Redis) {
+            // The others wait for no disk.
             recorder.watch_disk(&data)?;
         }
         let Backing {

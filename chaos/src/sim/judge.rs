@@ -345,7 +345,13 @@ impl Judge {
     pub(super) fn rolled_back(&mut self, then: &[Truth; TASKS]) {
         for (id, before) in then.iter().enumerate() {
             let after = self.truths[id];
-            if after == *before {
+            // That an end was forgotten is no news for anybody.
+            let forgot = Truth {
+                forget_at: after.forget_at,
+                ..*before
+            };
+            if after == forgot {
+                self.truths[id] = *before;
                 continue;
             }
             self.seen[id].undone = true;

@@ -27,7 +27,7 @@ impl HistoryBuilder {
         let plan = self.history.plan.as_ref();
         // One extension comes too late, and the next one, too.
         let least_ns = plan.map_or(0, |plan| plan.lock_ms * 1_000_000 / 3);
-        for stall in std::mem::take(&mut self.stalls) {
+        for stall in merged(std::mem::take(&mut self.stalls)) {
             let Some(process) = self.history.processes.get(usize::from(stall.process)) else {
                 continue;
             };
@@ -68,4 +68,19 @@ impl HistoryBuilder {
         };
         self.faults.insert(id, fault);
     }
+}
+
+/// Those of one process that overlap, or follow on each other, are one: several of its threads may have seen it.
+fn merged(mut stalls: Vec<Stall>) -> Vec<Stall> {
+    stalls.sort_by_key(|stall| (stall.process, stall.from));
+    let mut merged: Vec<Stall> = Vec::with_capacity(stalls.len());
+    for stall in stalls {
+        match merged.last_mut() {
+            Some(last) if last.process == stall.process && stall.from <= last.to => {
+                last.to = last.to.max(stall.to);
+            }
+            _ => merged.push(stall),
+        }
+    }
+    merged
 }

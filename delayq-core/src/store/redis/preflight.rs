@@ -31,6 +31,8 @@ pub(super) struct Terms {
     assumed: Option<Durability>,
     /// How many replicas confirm a write at least, where that is wanted.
     replicas: u32,
+    /// Whether that depends on who may become the master.
+    counts_replicas: bool,
     /// The share of its memory up to which it is given new tasks.
     watermark: f64,
     servers: Kind,
@@ -71,6 +73,7 @@ impl Terms {
             wanted,
             assumed,
             replicas: config.least_replicas(),
+            counts_replicas: config.replicas.is_none(),
             watermark: config.memory_watermark.unwrap_or(1.0),
             servers: match config.servers {
                 RedisServers::One(_) => Kind::One,

@@ -20,6 +20,8 @@ pub(super) struct Confirm {
     pub(super) synced: bool,
     /// How the server is asked afterwards whose the confirmations may be.
     pub(super) followers: Option<AskFollowers>,
+    /// The node of a cluster that is asked which replicas it has, too.
+    pub(super) node: Option<NodeName>,
 }
 
 /// How a server is asked who follows it.
@@ -29,12 +31,25 @@ pub(super) enum AskFollowers {
     Info,
     /// `ROLE`, where `INFO` is forbidden.
     Role,
-    /// `CLUSTER REPLICAS` of the node itself, which knows those that its cluster may put in its place.
-    Cluster(NodeName),
 }
 
 /// The name by which the nodes of a cluster know one of them: 40 characters.
 pub(super) type NodeName = [u8; 40];
+
+/// The question to the node of this name which replicas it has.
+pub(super) fn ask_replicas(name: NodeName) -> redis::Cmd {
+    let mut cluster = redis::cmd("CLUSTER");
+    cluster.arg("REPLICAS").arg(name.as_slice());
+    cluster
+}
+
+/// The answer, see [`replicas::of_node`]; `None` when the node does not tell.
+pub(super) fn read_replicas(answer: &RedisResult<Value>) -> Option<HashSet<Address>> {
+    match answer.as_ref().ok()? {
+        Value::Array(lines) => replicas::of_node(lines),
+        _ => None,
+    }
+}
 
 impl AskFollowers {
     pub(super) fn command(self) -> redis::Cmd {
@@ -45,11 +60,6 @@ impl AskFollowers {
                 info
             }
             Self::Role => redis::cmd("ROLE"),
-            Self::Cluster(name) => {
-                let mut cluster = redis::cmd("CLUSTER");
-                cluster.arg("REPLICAS").arg(name.as_slice());
-                cluster
-            }
         }
     }
 
@@ -58,7 +68,6 @@ impl AskFollowers {
         let answer = answer.as_ref().ok()?;
         match (self, answer) {
             (Self::Role, Value::Array(_)) => Some(replicas::connected(answer)),
-            (Self::Cluster(_), Value::Array(lines)) => Some(replicas::of_node(lines)),
             (Self::Info, Value::BulkString(info)) => {
                 Some(replicas::followers(&String::from_utf8_lossy(info)))
             }
@@ -89,6 +98,9 @@ impl Confirm {
         if let Some(ask) = self.followers {
             pipeline.add_command(ask.command());
         }
+        if let Some(name) = self.node {
+            pipeline.add_command(ask_replicas(name));
+        }
     }
 
     /// The wait alone, for what was written before.
@@ -100,6 +112,10 @@ impl Confirm {
 
     /// Takes the answers to what was added off the others.
     pub(super) fn take_from(self, answers: &mut Vec<RedisResult<Value>>) -> Option<Confirmed> {
+        let listed = match self.node {
+            Some(_) => read_replicas(&answers.pop()?),
+            None => None,
+        };
         let followers = match self.followers {
             Some(ask) => ask.read(&answers.pop()?),
             None => None,
@@ -112,6 +128,7 @@ impl Confirm {
         let confirmed = self.read(last);
         Some(Confirmed {
             followers,
+            listed,
             ..confirmed
         })
     }
@@ -148,6 +165,7 @@ impl Confirm {
             replicas,
             shortage: (replicas < wanted).then(shortage),
             followers: None,
+            listed: None,
         }
     }
 }
@@ -159,6 +177,8 @@ pub(super) struct Confirmed {
     pub(super) shortage: Option<String>,
     /// Who follows the server, and may have confirmed it, as far as it was asked and tells.
     pub(super) followers: Option<HashSet<Address>>,
+    /// The replicas of a node of a cluster, as far as it was asked and tells.
+    pub(super) listed: Option<HashSet<Address>>,
 }
 
 impl Confirmed {
@@ -167,6 +187,7 @@ impl Confirmed {
             replicas: 0,
             shortage: Some(detail),
             followers: None,
+            listed: None,
         }
     }
 }

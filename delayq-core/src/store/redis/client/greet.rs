@@ -7,7 +7,7 @@ use redis::aio::MultiplexedConnection;
 
 use super::super::config::Address;
 use super::super::scripts::Script;
-use super::batch::NodeName;
+use super::batch::{self, NodeName, ask_replicas};
 use super::command;
 use super::fault;
 use super::link::Refusal;
@@ -29,31 +29,51 @@ pub(super) async fn check_wait(
     answer.and_then(extract).map(drop).map_err(refused)
 }
 
-/// Asks the server who follows it, and learns how it may be asked.
+/// Asks the server who follows it, in a cluster which replicas it has, too, and learns how it may be asked. What it
+/// does not tell is asked again with each write.
+///
+/// # Errors
+/// Why a node does not say its name, without which it cannot be asked; unless it may not be asked, which those who
+/// look at its rights tell better.
 pub(super) async fn count_followers(
     connection: &mut MultiplexedConnection,
     quorum: &Quorum,
     address: &Address,
-    place: &str,
-) {
+    place: &Arc<str>,
+) -> Result<(), Refusal> {
+    let mut ask = async |question: &redis::Cmd| {
+        let answer = connection.send_packed_command(question).await;
+        answer.and_then(extract)
+    };
     if quorum.wants_name() {
-        let mut question = redis::cmd("CLUSTER");
-        let answer = connection.send_packed_command(question.arg("MYID")).await;
-        // Without a name it cannot be asked, and then nothing that it writes counts as confirmed.
-        if let Ok(Value::BulkString(name)) = answer.and_then(extract)
-            && let Ok(name) = NodeName::try_from(name.as_slice())
-        {
-            quorum.is_named(address, name);
+        match ask(redis::cmd("CLUSTER").arg("MYID")).await {
+            Ok(Value::BulkString(name)) => {
+                if let Ok(name) = NodeName::try_from(name.as_slice()) {
+                    quorum.is_named(name);
+                    if let Some(listed) = batch::read_replicas(&ask(&ask_replicas(name)).await) {
+                        quorum.may_choose(address, listed, place);
+                    }
+                }
+            }
+            Err(error) if error.code() != Some("NOPERM") => {
+                return Err(Refusal {
+                    is_busy: fault::is_busy(&error),
+                    error: fault::refused(place, &error),
+                });
+            }
+            _ => {}
         }
     }
-    let Some(ask) = quorum.asks() else { return };
-    let answer = connection.send_packed_command(&ask.command()).await;
-    let answer = answer.and_then(extract);
-    match ask.read(&answer) {
+    let Some(question) = quorum.asks() else {
+        return Ok(());
+    };
+    let answer = ask(&question.command()).await;
+    match question.read(&answer) {
         Some(followers) => quorum.is_followed(address, followers, place),
         None if answer.is_err_and(|error| error.code() == Some("NOPERM")) => quorum.hide(),
         None => {}
     }
+    Ok(())
 }
 
 /// A server may be asked that has become a replica, or has not yet become the master.

@@ -191,7 +191,7 @@ impl Link {
             greet::check_role(&mut connection, &place).await?;
         }
         if let (Some(quorum), Purpose::Calls) = (&self.settings.quorum, &self.purpose) {
-            greet::count_followers(&mut connection, quorum, &address, &place).await;
+            greet::count_followers(&mut connection, quorum, &address, &place).await?;
         }
         greet::check_wait(&mut connection, self.settings.quorum.as_deref(), &place).await?;
         match &self.purpose {

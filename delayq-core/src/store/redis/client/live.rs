@@ -106,10 +106,13 @@ impl Live {
             }
         }
         // The last wait was for all that was written before it.
+        let was_enough = confirmed
+            .as_ref()
+            .is_some_and(|confirmed| confirmed.shortage.is_none());
         let mut unconfirmed = confirmed.and_then(|confirmed| self.missing(confirmed));
         let more = self.confirm().filter(|confirm| {
-            let waited_for = batch.confirm.map(|confirm| confirm.replicas);
-            unconfirmed.is_some() && waited_for.is_some_and(|number| number < confirm.replicas)
+            let waited_for = batch.confirm.map_or(0, |confirm| confirm.replicas);
+            was_enough && unconfirmed.is_some() && waited_for < confirm.replicas
         });
         // A replica has come since, and has to confirm it, too.
         if let Some(more) = more {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::super::config::{Address, RedisConfig, RedisServers, ReplicaConfirm};
@@ -23,14 +23,17 @@ const CONFIRM_SHARE: u32 = 4;
 /// the master is counted by their word, one that has joined by the master's.
 ///
 /// In a cluster each node has a quorum of its own: the replicas that the node itself knows, but for those that most
-/// masters take for dead. A node that is cut off hears nothing of that, so it counts those on the other side until it
-/// serves nobody any more.
+/// masters take for dead, and those that follow it. A node that is cut off hears nothing of who is dead, so it counts
+/// those on the other side until it serves nobody any more. Where cluster and replication go by other addresses, so
+/// that never a replica was the same in both, the larger number counts.
 #[derive(Debug)]
 pub(super) struct Quorum {
     within: Duration,
     synced: bool,
     follows: bool,
     in_cluster: bool,
+    /// Whether those who list replicas and those who are followed mean the same by an address. Of the whole cluster.
+    names_agree: Arc<AtomicBool>,
     /// Whether the server may not be asked for `INFO`.
     is_hidden: AtomicBool,
     known: Mutex<Known>,
@@ -42,7 +45,7 @@ struct Known {
     least: u32,
     /// The name of the node, in a cluster.
     name: Option<NodeName>,
-    /// Whom the sentinels name, and whom they may choose in its place. In a cluster, the node.
+    /// Whom the sentinels name, or the node, and who may be chosen in its place.
     master: Option<Address>,
     eligible: HashSet<Address>,
     /// A server, and who follows it.
@@ -62,11 +65,14 @@ impl Known {
         }
     }
 
-    fn replicas(&self) -> u32 {
-        let all = if self.server == self.master {
-            self.eligible.union(&self.followers).count()
+    fn replicas(&self, names_agree: bool) -> u32 {
+        let (eligible, followers) = (&self.eligible, &self.followers);
+        let all = if self.server != self.master {
+            eligible.len()
+        } else if names_agree {
+            eligible.union(followers).count()
         } else {
-            self.eligible.len()
+            eligible.len().max(followers.len())
         };
         u32::try_from(all).unwrap_or(u32::MAX).max(self.least)
     }
@@ -74,12 +80,14 @@ impl Known {
 
 impl Quorum {
     pub(super) fn new(config: &RedisConfig, timeout: Duration) -> Self {
+        let in_cluster = matches!(config.servers, RedisServers::Cluster { .. });
         let is_replaced = !matches!(config.servers, RedisServers::One(_));
         Self {
             within: timeout / CONFIRM_SHARE,
             synced: config.confirm == ReplicaConfirm::Synced,
             follows: config.replicas.is_none() && is_replaced,
-            in_cluster: matches!(config.servers, RedisServers::Cluster { .. }),
+            in_cluster,
+            names_agree: Arc::new(AtomicBool::new(!in_cluster)),
             is_hidden: AtomicBool::new(false),
             known: Mutex::new(Known::new(config.least_replicas())),
         }
@@ -89,29 +97,33 @@ impl Quorum {
     pub(super) fn of_another(&self) -> Self {
         let least = self.known().least;
         Self {
+            within: self.within,
+            synced: self.synced,
+            follows: self.follows,
+            in_cluster: self.in_cluster,
+            names_agree: Arc::clone(&self.names_agree),
             is_hidden: AtomicBool::new(false),
             known: Mutex::new(Known::new(least)),
-            ..*self
         }
     }
 
     /// As many as have to confirm what is sent now.
     pub(super) fn confirm(&self) -> Confirm {
-        let replicas = self.known().replicas();
+        let (replicas, name) = {
+            let known = self.known();
+            (self.replicas(&known), known.name)
+        };
         Confirm {
             replicas,
             within: self.within,
             synced: self.synced,
             followers: self.asks(),
+            node: name,
         }
     }
 
     /// How the master is asked who follows it, if it is.
     pub(super) fn asks(&self) -> Option<AskFollowers> {
-        if self.in_cluster {
-            let name = self.known().name.filter(|_| self.follows);
-            return name.map(AskFollowers::Cluster);
-        }
         let ask = if self.is_hidden.load(Ordering::Relaxed) {
             AskFollowers::Role
         } else {
@@ -125,11 +137,9 @@ impl Quorum {
         self.follows && self.in_cluster
     }
 
-    /// The node at `address` has this name.
-    pub(super) fn is_named(&self, address: &Address, name: NodeName) {
-        let mut known = self.known();
-        known.name = Some(name);
-        known.master = Some(address.clone());
+    /// The node has this name.
+    pub(super) fn is_named(&self, name: NodeName) {
+        self.known().name = Some(name);
     }
 
     /// The server may not be asked for `INFO`.
@@ -142,7 +152,7 @@ impl Quorum {
         self.follows
     }
 
-    /// The sentinels may choose these in place of `master`.
+    /// The sentinels, or the cluster, may choose these in place of `master`.
     pub(super) fn may_choose(&self, master: &Address, eligible: HashSet<Address>, store: &str) {
         self.change(store, |known| {
             known.master = Some(master.clone());
@@ -163,9 +173,12 @@ impl Quorum {
 
     fn change(&self, store: &str, change: impl FnOnce(&mut Known)) {
         let mut known = self.known();
-        let before = known.replicas();
+        let before = self.replicas(&known);
         change(&mut known);
-        let replicas = known.replicas();
+        if !known.eligible.is_disjoint(&known.followers) {
+            self.names_agree.store(true, Ordering::Relaxed);
+        }
+        let replicas = self.replicas(&known);
         if replicas != before {
             tracing::info!(
                 store,
@@ -187,6 +200,7 @@ impl Quorum {
             replicas,
             shortage,
             followers,
+            listed,
         } = confirmed;
         if !self.follows {
             return shortage;
@@ -194,14 +208,26 @@ impl Quorum {
         let Some(followers) = followers else {
             return shortage.or_else(|| Some("the server does not tell who follows it".to_owned()));
         };
+        match listed {
+            Some(listed) => self.may_choose(server, listed, store),
+            None if self.in_cluster => {
+                let untold = || "the node does not tell which replicas it has".to_owned();
+                return shortage.or_else(|| Some(untold()));
+            }
+            None => {}
+        }
         self.is_followed(server, followers, store);
         let known = self.known();
         if known.master.as_ref() != Some(server) {
             return Some("another server is the master by now".to_owned());
         }
-        let wanted = known.replicas();
+        let wanted = self.replicas(&known);
         let too_few = || format!("{replicas} of {wanted} replicas confirmed it");
         (replicas < wanted).then(|| shortage.unwrap_or_else(too_few))
+    }
+
+    fn replicas(&self, known: &Known) -> u32 {
+        known.replicas(self.names_agree.load(Ordering::Relaxed))
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -226,6 +252,7 @@ mod tests {
             replicas,
             shortage: (replicas < wanted).then(|| "too few".to_owned()),
             followers: Some(servers(followers)),
+            listed: None,
         }
     }
 
@@ -296,23 +323,48 @@ mod tests {
     fn a_node_of_a_cluster_counts_the_replicas_that_it_knows_and_no_other_nodes() {
         let cluster = quorum("redis-cluster://h");
         assert!(cluster.wants_name());
-        assert_eq!(cluster.asks(), None, "it has no name yet");
-        cluster.is_named(&server(1), [b'a'; 40]);
-        cluster.is_followed(&server(1), servers(&[4, 5]), "");
+        assert_eq!(cluster.confirm().node, None, "it has no name yet");
+        cluster.is_named([b'a'; 40]);
+        cluster.may_choose(&server(1), servers(&[4, 5]), "");
+        cluster.is_followed(&server(1), servers(&[4]), "");
         let other = cluster.of_another();
-        assert_eq!(other.asks(), None);
-        other.is_named(&server(2), [b'b'; 40]);
-        assert_eq!(other.asks(), Some(AskFollowers::Cluster([b'b'; 40])));
+        assert_eq!(other.confirm().node, None);
+        other.is_named([b'b'; 40]);
+        assert_eq!(other.confirm().node, Some([b'b'; 40]));
         let needs = || [&cluster, &other].map(|quorum| quorum.confirm().replicas);
         assert_eq!(needs(), [2, 1]);
-        let missing = |(replicas, wanted), followers: &[u16]| {
-            let confirmed = confirmed(replicas, wanted, followers);
+        let missing = |(replicas, wanted), listed: &[u16], followers: &[u16]| {
+            let confirmed = Confirmed {
+                listed: Some(servers(listed)),
+                ..confirmed(replicas, wanted, followers)
+            };
             cluster.missing(confirmed, (&server(1), "")).is_some()
         };
-        assert!(missing((1, 2), &[4, 5]));
-        assert!(!missing((1, 2), &[4]), "the other one has failed meanwhile");
-        assert!(missing((1, 1), &[4, 5]), "and is back");
+        assert!(missing((1, 2), &[4, 5], &[4, 5]));
+        let has_failed = "the other one has failed meanwhile";
+        assert!(!missing((1, 2), &[4], &[4]), "{has_failed}");
+        assert!(missing((1, 1), &[4, 5], &[4]), "and is back");
+        let stranger = "it may be one that is not listed yet, or no more";
+        assert!(missing((1, 1), &[4], &[4, 6]), "{stranger}");
+        assert!(missing((1, 1), &[4], &[6]), "{stranger}");
         assert_eq!(needs(), [2, 1]);
+        let untold = confirmed(2, 2, &[4, 5]);
+        assert!(cluster.missing(untold, (&server(1), "")).is_some());
+    }
+
+    #[test]
+    fn where_a_cluster_has_other_addresses_than_replication_numbers_count() {
+        let cluster = quorum("redis-cluster://h");
+        cluster.may_choose(&server(1), servers(&[4, 5]), "");
+        cluster.is_followed(&server(1), servers(&[14, 15]), "");
+        assert_eq!(cluster.confirm().replicas, 2);
+        cluster.is_followed(&server(1), servers(&[14, 15, 16]), "");
+        assert_eq!(cluster.confirm().replicas, 3);
+        let other = cluster.of_another();
+        other.may_choose(&server(2), servers(&[6]), "");
+        other.is_followed(&server(2), servers(&[6]), "");
+        let shown = "another node shows that they are the same";
+        assert_eq!(cluster.confirm().replicas, 5, "{shown}");
     }
 
     #[test]

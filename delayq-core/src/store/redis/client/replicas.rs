@@ -130,19 +130,32 @@ pub(super) fn followers(info: &str) -> HashSet<Address> {
 }
 
 /// The replicas that its cluster may put in place of a node, as its answer to `CLUSTER REPLICAS` has them: all but
-/// those that most masters take for dead (`fail`; one that this node alone does not hear is `fail?`).
-pub(super) fn of_node(lines: &[Value]) -> HashSet<Address> {
-    let lines = lines.iter().filter_map(text);
-    lines.filter_map(replica_of_node).collect()
+/// those that most masters take for dead (`fail`; one that this node alone does not hear is `fail?`). `None` when a
+/// line is of another form.
+pub(super) fn of_node(lines: &[Value]) -> Option<HashSet<Address>> {
+    let mut replicas = HashSet::new();
+    for line in lines {
+        let (address, has_failed) = replica_of_node(text(line)?)?;
+        if !has_failed {
+            replicas.insert(address);
+        }
+    }
+    Some(replicas)
 }
 
-/// The fields of a line are as in `CLUSTER NODES`: name, `host:port@bus` and perhaps more behind commas, flags.
-fn replica_of_node(line: &str) -> Option<Address> {
-    let mut fields = line.split(' ').skip(1);
-    let (address, flags) = (fields.next()?, fields.next()?);
+/// The fields of a line are as in `CLUSTER NODES`: name, `host:port@bus` and perhaps more behind commas, flags. One
+/// whose address is not known goes by its name.
+fn replica_of_node(line: &str) -> Option<(Address, bool)> {
+    let mut fields = line.split(' ');
+    let (name, address, flags) = (fields.next()?, fields.next()?, fields.next()?);
     let (host, port) = address.split('@').next()?.rsplit_once(':')?;
+    let (host, port) = match port.parse().ok()? {
+        0 => (name, 0),
+        port if host.is_empty() => (name, port),
+        port => (host, port),
+    };
     let has_failed = flags.split(',').any(|flag| flag == "fail");
-    (!has_failed).then_some(Address::new(host, port.parse().ok()?))
+    Some((Address::new(host, port), has_failed))
 }
 
 fn follower(name: &str, value: &str) -> Option<Address> {
@@ -279,11 +292,18 @@ mod tests {
             line(4, "slave,fail"),
             line(5, "slave,nofailover"),
             Value::BulkString(b"name ::1:6@16 myself,slave master".to_vec()),
-            Value::BulkString(b"?".to_vec()),
+            Value::BulkString(b"lost :0@0 slave,noaddr master".to_vec()),
+            Value::BulkString(b"hidden 10.0.0.1:0@17 slave master".to_vec()),
         ];
         let mut expected = servers(&[2, 3, 5]);
         expected.insert(Address::new("::1", 6));
-        assert_eq!(of_node(&lines), expected);
+        expected.insert(Address::new("lost", 0));
+        expected.insert(Address::new("hidden", 0));
+        assert_eq!(of_node(&lines), Some(expected));
+        for other in ["?", "name 10.0.0.1 slave", "name 10.0.0.1:x@1 slave"] {
+            let other = Value::BulkString(other.as_bytes().to_vec());
+            assert_eq!(of_node(&[line(2, "slave"), other]), None);
+        }
     }
 
     #[test]

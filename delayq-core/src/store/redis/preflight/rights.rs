@@ -47,8 +47,8 @@ fn further(terms: &Terms) -> Vec<&'static str> {
     };
     if terms.wanted == Durability::Replicated {
         further.push("WAIT 1 0");
-        if terms.servers == Kind::Cluster {
-            further.extend(["CLUSTER MYID", "CLUSTER REPLICAS -"]);
+        if terms.servers == Kind::Cluster && terms.counts_replicas {
+            further.extend(["CLUSTER MYID", "CLUSTER REPLICAS -", "ROLE"]);
         }
     }
     further
@@ -100,6 +100,7 @@ mod tests {
             wanted: Durability::Replicated,
             assumed: None,
             replicas: 1,
+            counts_replicas: true,
             watermark: 1.0,
             servers,
         });

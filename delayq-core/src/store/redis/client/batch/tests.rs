@@ -8,6 +8,7 @@ fn confirm(synced: bool) -> Confirm {
         within: Duration::from_millis(100),
         synced,
         followers: None,
+        node: None,
     }
 }
 
@@ -69,6 +70,35 @@ fn confirmations_are_asked_for_behind_what_writes() {
         };
         let sent = batch(&["SET a 1"], confirm);
         assert_eq!(lines(sent.pipeline()).pop().as_deref(), Some(asked));
+        let of_node = Confirm {
+            node: Some([b'n'; 40]),
+            ..confirm
+        };
+        let sent = lines(batch(&["SET a 1"], of_node).pipeline());
+        let replicas = format!("CLUSTER REPLICAS {}", "n".repeat(40));
+        assert_eq!(sent[sent.len() - 2..], [asked.to_owned(), replicas]);
+    }
+}
+
+#[test]
+fn what_a_node_says_of_its_replicas_is_told_apart_from_who_follows_it() {
+    let confirm = Confirm {
+        followers: Some(AskFollowers::Info),
+        node: Some([b'n'; 40]),
+        ..confirm(false)
+    };
+    let info = bulk("slave0:ip=10.0.0.1,port=2,state=online,offset=1,lag=0\r\n");
+    let line = bulk("name 10.0.0.1:3@13 slave master 0 0 1 connected");
+    let mut answers = vec![Ok(Value::Int(2)), Ok(info), Ok(Value::Array(vec![line]))];
+    let confirmed = confirm.take_from(&mut answers).unwrap();
+    let one = |port| Some(HashSet::from([Address::new("10.0.0.1", port)]));
+    assert_eq!((confirmed.followers, confirmed.listed), (one(2), one(3)));
+    assert_eq!((confirmed.replicas, confirmed.shortage), (2, None));
+    for other in [
+        Ok(Value::Okay),
+        Err((redis::ErrorKind::Client, "no").into()),
+    ] {
+        assert_eq!(read_replicas(&other), None);
     }
 }
 

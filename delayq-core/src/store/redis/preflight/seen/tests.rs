@@ -19,6 +19,7 @@ fn terms(wanted: Durability, assumed: Option<Durability>) -> Terms {
         wanted,
         assumed,
         replicas: 2,
+        counts_replicas: false,
         watermark: 0.9,
         servers: Kind::One,
     }
