@@ -1,6 +1,8 @@
 //! Faults of processes: killed, stopped.
 
-use delayq_plugin::millis;
+use std::time::{Duration, Instant};
+
+use delayq_plugin::{millis, seconds};
 use rustix::process::Signal;
 
 use super::Kind;
@@ -12,6 +14,8 @@ use crate::run::{Chore, Process, Result, Stage, StoreKind, failure};
 const ABSENCE_MS: u64 = 1_000;
 /// How many times a stop is tried at a moment at which the process writes nothing.
 const TRIES: usize = 2_000;
+/// How long a process may take to stand still. One that waits for its disk does not stop before.
+const STOPS_WITHIN: Duration = seconds(5);
 
 /// SIGKILL of one worker process. Its sudden end shows that it happened.
 pub(super) async fn kill_worker(stage: &mut Stage) -> Result<bool> {
@@ -111,14 +115,27 @@ pub(super) async fn pause(kind: Kind, stage: &mut Stage) -> Result<bool> {
     };
     stop(stage, worker).await?;
     tokio::time::sleep(millis(span)).await;
-    let status = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let stopped = status
-        .rsplit(')')
-        .next()
-        .is_some_and(|rest| rest.starts_with(" T"));
+    let stopped = is_stopped(pid)?;
     worker.signal(Signal::CONT)?;
     stage.end(&open);
     Ok(stopped)
+}
+
+/// Whether all threads of a process stand still, as the kernel sees them.
+fn is_stopped(pid: u32) -> std::io::Result<bool> {
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let status = match std::fs::read_to_string(thread?.path().join("stat")) {
+            Ok(status) => status,
+            // It has ended meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let state = status.rsplit(')').next().map(str::trim_start);
+        if !state.is_some_and(|state| state.starts_with('T')) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Stops the process, but not within a write to an `SQLite` file: that would stop everybody.
@@ -130,6 +147,11 @@ async fn stop(stage: &Stage, worker: &Process) -> Result<()> {
     file.busy_timeout(millis(0))?;
     for _ in 0..TRIES {
         worker.signal(Signal::STOP)?;
+        // A thread that is in the kernel may still get the lock there before it stops.
+        let began = Instant::now();
+        while !is_stopped(worker.pid())? && began.elapsed() < STOPS_WITHIN {
+            tokio::time::sleep(millis(1)).await;
+        }
         // Another process may be writing; then nothing is known, and it is tried again.
         if file.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok() {
             return Ok(());
