@@ -176,7 +176,10 @@ impl History {
         let fault = self.faults.iter().any(|fault| match fault {
             Fault::Killed { name, from, .. } => *name == one.name && next.at >= from.as_millis(),
             Fault::Stopped { name } | Fault::Crashed { name } => *name == one.name,
-            Fault::Outage { from, to } => one.at <= to.as_millis() && next.at >= from.as_millis(),
+            // The lock counts from the claim, whose answer may have waited for the end of the outage.
+            Fault::Outage { from, to } => {
+                one.claimed <= to.as_millis() && next.at >= from.as_millis()
+            }
         });
         let again = |(end, outcome, _): (i64, Outcome, bool)| {
             end <= next.at && matches!(outcome, Outcome::Retry | Outcome::Release)
