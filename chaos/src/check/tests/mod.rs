@@ -15,6 +15,7 @@ mod operate;
 mod rollback;
 mod run;
 mod scene;
+mod stall;
 mod work;
 
 use scene::Scene;
