@@ -14,6 +14,8 @@ use delayq_tests::rig::{soon, until};
 
 use super::{accept, claim, id, job, options, raw, run, submit, task, task_type};
 
+const HOUR: Duration = Duration::from_hours(1);
+
 /// A number that the server tells.
 async fn number(server: &RedisServer, section: &str, name: &str) -> u64 {
     let fields = info(&server.url(), section).await.unwrap();
@@ -143,15 +145,20 @@ async fn submits_are_refused_before_the_server_is_full_and_the_rest_goes_on() {
     store.check().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_store_that_was_idle_looks_again_before_it_refuses() {
+/// A server above its watermark, and a store on it that knows so.
+async fn refusing() -> (RedisServer, Arc<RedisStore>) {
     let server = RedisServer::start(Persistence::None, &[]);
     let store = RedisStore::connect(&server.url(), options()).await.unwrap();
     weigh_down(&server, "filler").await;
     fill(&server, 97).await;
-    let hour = Duration::from_hours(1);
-    let (_, refused) = until_refused(&store, |n| job(&n.to_string()).after(hour)).await;
+    let (_, refused) = until_refused(&store, |n| job(&n.to_string()).after(HOUR)).await;
     assert_above(&refused, "0.95");
+    (server, store)
+}
+
+#[tokio::test]
+async fn a_store_that_was_idle_looks_again_before_it_refuses() {
+    let (server, store) = refusing().await;
     lift(&server).await;
     // As long as a look counts, it is not repeated.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
@@ -160,20 +167,14 @@ async fn a_store_that_was_idle_looks_again_before_it_refuses() {
 
 #[tokio::test]
 async fn none_is_taken_while_it_is_looked_whether_there_is_room_again() {
-    let server = RedisServer::start(Persistence::None, &[]);
-    let store = RedisStore::connect(&server.url(), options()).await.unwrap();
-    weigh_down(&server, "filler").await;
-    fill(&server, 97).await;
-    let hour = Duration::from_hours(1);
-    let (_, refused) = until_refused(&store, |n| job(&n.to_string()).after(hour)).await;
-    assert_above(&refused, "0.95");
+    let (server, store) = refusing().await;
     let mut names = (0..).map(|n: u32| format!("more-{n}"));
     let (before, mut questions) = (looks(&server).await, 0);
     let two_more = async {
         // Each question is a look, too.
         while looks(&server).await - before - questions < 3 {
             questions += 1;
-            let refused = submit(&store, job(&names.next().unwrap()).after(hour)).await;
+            let refused = submit(&store, job(&names.next().unwrap()).after(HOUR)).await;
             assert_above(&refused.unwrap_err(), "0.95");
         }
     };
