@@ -9,9 +9,10 @@ use delayq_core::store::{
     SubmitOutcome,
 };
 use delayq_plugin::{
-    Clock, DeadFilter, DelayQueueJob, DelayQueuePlugin, Delivery, Error, FleetLimits, LatePolicy,
-    OnLate, RetryPolicy, StartError, TaskError, TaskId, TaskState, TaskSubmitService, TaskType,
-    TaskWorker, VirtualClock, When, WorkerOptions, hours, millis, minutes, seconds,
+    Clock, DeadFilter, DelayQueueJob, DelayQueuePlugin, Delivery, Error, FleetLimits,
+    HandlerHealth, LatePolicy, OnLate, RetryPolicy, StartError, TaskError, TaskId, TaskState,
+    TaskSubmitService, TaskType, TaskWorker, VirtualClock, When, WorkerOptions, hours, millis,
+    minutes, seconds,
 };
 use delayq_tests::faulty::{Fault, FaultyStore};
 use delayq_tests::rig::{Rig, info, reaches, send, soon, until};
@@ -1137,6 +1138,46 @@ async fn a_lock_that_cannot_be_extended_is_given_up_in_time() {
         (plugin.health().await.handlers[0].locks_lost > 0).then_some(())
     })
     .await;
+}
+
+/// A runtime without a free thread comes to the worker only when its lock has run out.
+#[test]
+fn a_worker_whose_lock_is_lost_before_its_first_line_is_not_started() {
+    let own = tokio::runtime::Runtime::new().unwrap();
+    let busy = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut rig = Rig::default();
+    let plan = |edge| match edge {
+        "extend" => Fault::NotApplied,
+        _ => Fault::None,
+    };
+    rig.store = Arc::new(FaultyStore::new(Arc::clone(&rig.store), plan));
+    // Its workers run only while something is awaited on `busy`.
+    let plugin = busy.block_on(rig.start(WorkerOptions::DEFAULT, |_| async { Ok(()) }));
+    let tasks = plugin.submit_service();
+    let count = async |what: fn(&HandlerHealth) -> bool| {
+        until("the handler's count", || async {
+            what(&plugin.health().await.handlers[0]).then_some(())
+        })
+        .await;
+    };
+    own.block_on(async {
+        send(&tasks, "a", Duration::ZERO).await;
+        count(|handler| handler.running == 1).await;
+        tasks.pause("job", None).await.unwrap();
+        rig.clock.advance(WorkerOptions::DEFAULT.lock);
+        count(|handler| handler.locks_lost == 1).await;
+    });
+    busy.block_on(count(|handler| handler.running == 0));
+    assert!(!rig.has_started());
+    busy.block_on(async {
+        tasks.resume("job").await.unwrap();
+        let start = rig.next().await;
+        assert_eq!(start.cx.attempt(), 1, "what did not start does not count");
+        reaches(&tasks, "a", TaskState::Done).await;
+    });
 }
 
 /// The store's clock is set ahead, so that the lock is over there long before its holder thinks so.

@@ -1,6 +1,8 @@
 //! The locks that a handler holds, and what each of them needs next.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use delayq_core::{Lock, Trail};
@@ -25,6 +27,30 @@ enum Hold {
     Concluded,
 }
 
+/// When a lock runs out, counted from before the call that took or extended it: never later than the store's. The
+/// runtime looks at it, too, before the first line of the worker.
+#[derive(Clone, Debug)]
+pub(crate) struct RunOut(Arc<AtomicU64>);
+
+impl RunOut {
+    /// `sent_at` is [`Clock::elapsed`](delayq_core::Clock::elapsed).
+    fn new(sent_at: Duration, lock_for: Duration) -> Self {
+        let this = Self(Arc::default());
+        this.put_off(sent_at, lock_for);
+        this
+    }
+
+    pub(crate) fn at(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+
+    fn put_off(&self, sent_at: Duration, lock_for: Duration) {
+        let at = sent_at.saturating_add(lock_for).as_micros();
+        let at = u64::try_from(at).unwrap_or(u64::MAX);
+        self.0.store(at, Ordering::Relaxed);
+    }
+}
+
 /// One attempt under way.
 #[derive(Debug)]
 pub(crate) struct Held {
@@ -33,8 +59,7 @@ pub(crate) struct Held {
     pub(crate) trail: Trail,
     cancel: CancellationToken,
     running: Running,
-    /// When the lock runs out, counted from before the call that took it: never later than the store's.
-    run_out_at: Duration,
+    run_out: RunOut,
     extend_at: Duration,
     limit_at: Duration,
     hold: Hold,
@@ -50,7 +75,8 @@ pub(crate) struct NewHold {
     pub(crate) trail: Trail,
     pub(crate) cancel: CancellationToken,
     pub(crate) running: Running,
-    /// [`Clock::elapsed`](delayq_core::Clock::elapsed) before the claim was sent.
+    pub(crate) run_out: RunOut,
+    /// `elapsed` before the claim was sent.
     pub(crate) claimed_at: Duration,
     /// `elapsed` at the start of the worker.
     pub(crate) started_at: Duration,
@@ -105,6 +131,11 @@ impl HeldLocks {
         self.held.is_empty()
     }
 
+    /// The end of a lock whose claim was sent at `claimed_at`.
+    pub(crate) fn run_out_of(&self, claimed_at: Duration) -> RunOut {
+        RunOut::new(claimed_at, self.lock_for)
+    }
+
     pub(crate) fn add(&mut self, new: NewHold) {
         let seq = self.next_seq;
         self.next_seq += 1;
@@ -115,7 +146,7 @@ impl HeldLocks {
             trail: new.trail,
             cancel: new.cancel,
             running: new.running,
-            run_out_at: new.claimed_at.saturating_add(self.lock_for),
+            run_out: new.run_out,
             extend_at: new.claimed_at.saturating_add(self.lock_for / 3),
             limit_at: new.started_at.saturating_add(self.time_limit),
             hold: Hold::Good,
@@ -149,7 +180,7 @@ impl HeldLocks {
                 if held.limit_at <= now {
                     held.conclude();
                     due.timed_out.push(seq);
-                } else if held.run_out_at <= now {
+                } else if held.run_out.at() <= now {
                     held.lose();
                     due.run_out.push(seq);
                 } else {
@@ -175,7 +206,7 @@ impl HeldLocks {
             if held.hold == Hold::Extending {
                 held.hold = Hold::Good;
                 held.is_unsure = false;
-                held.run_out_at = sent_at.saturating_add(lock_for);
+                held.run_out.put_off(sent_at, lock_for);
                 held.extend_at = sent_at.saturating_add(lock_for / 3);
             }
         });
@@ -257,8 +288,8 @@ impl Held {
 
     fn timer(&self) -> Option<Duration> {
         match self.hold {
-            Hold::Good => Some(self.extend_at.min(self.run_out_at).min(self.limit_at)),
-            Hold::Extending => Some(self.run_out_at.min(self.limit_at)),
+            Hold::Good => Some(self.extend_at.min(self.run_out.at()).min(self.limit_at)),
+            Hold::Extending => Some(self.run_out.at().min(self.limit_at)),
             Hold::Lost => Some(self.limit_at),
             Hold::Concluded => None,
         }
@@ -295,16 +326,17 @@ mod tests {
             id: TaskId::new("a").unwrap(),
             fence: 7,
         };
+        let mut held = HeldLocks::new(LOCK, LIMIT);
         let new = NewHold {
             lock: lock.clone(),
             attempt: 1,
             trail: Trail::default(),
             cancel: CancellationToken::new(),
             running: Running::single(tokio::spawn(pending::<()>()).abort_handle()),
+            run_out: held.run_out_of(seconds(1)),
             claimed_at: seconds(1),
             started_at: seconds(2),
         };
-        let mut held = HeldLocks::new(LOCK, LIMIT);
         held.add(new);
         (held, lock)
     }

@@ -1,5 +1,6 @@
 //! What a handler does with the answers of the store and the results of the workers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, ExtendOutcome, SettleOutcome, Settlement};
@@ -14,7 +15,7 @@ use super::{DelayBucketHandler, Event, Extended};
 use crate::claim::{Batch, give_back};
 use crate::held::{Held, NewHold, Seq};
 use crate::run::{self, HandResult};
-use crate::running;
+use crate::running::{self, Invocation};
 
 /// Wait before a failed extension is tried again: many tries fit into what is left of the lock.
 const EXTEND_RETRY: Duration = Duration::from_millis(200);
@@ -175,9 +176,19 @@ impl DelayBucketHandler {
             task_type,
         };
         trace!(task_type = %attempt.task_type, id = %attempt.id, attempt = attempt.attempt, "start");
-        let cx = TaskContext::new(attempt, cancel.clone());
-        let what = (cx, task.message, &task.trail);
-        let running = running::start(&mut self.results, &self.wiring.app, &self.bucket.crew, what);
+        let run_out = self.held.run_out_of(claimed_at);
+        // Settled as done already, an at-most-once task needs no lock.
+        let lock = match self.bucket.options.delivery {
+            Delivery::AtLeastOnce => Some((Arc::clone(&self.bucket.clock), run_out.clone())),
+            Delivery::AtMostOnce => None,
+        };
+        let (app, open) = (&self.wiring.app, self.bucket.crew.open(&task.trail));
+        let invocation = Invocation {
+            cx: TaskContext::new(attempt, cancel.clone()),
+            message: task.message,
+            lock,
+        };
+        let running = running::start(&mut self.results, app, open, invocation);
         let (lock, attempt, trail) = (task.lock, task.attempt, task.trail);
         let hold = NewHold {
             lock,
@@ -185,6 +196,7 @@ impl DelayBucketHandler {
             trail,
             cancel,
             running,
+            run_out,
             claimed_at,
             started_at: now,
         };
