@@ -48,9 +48,15 @@ pub enum What {
         /// The event's `at_ns` and `real_ns` were read within this span.
         spread_ns: u64,
     },
-    /// The process was not run between then and now: somebody stopped it, or the machine had no processor
-    /// for it, seen by a thread that does nothing but look at the clock; or its record was waited for as long.
+    /// The process, or a thread of it, was not run between then and now: somebody stopped it, or the machine had no processor
+    /// for it, seen by a thread that does nothing but look; or its record was waited for as long.
     Stalled {
+        /// When it was run last; as `at_ns`.
+        since_ns: u64,
+    },
+    /// The store was not run between then and now: its server did not answer though it was not at work, or the thread that
+    /// writes to SQLite had no processor while it may have had the file's lock.
+    StoreStalled {
         /// When it was run last; as `at_ns`.
         since_ns: u64,
     },

@@ -2,11 +2,9 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use delayq_core::task::Headers;
@@ -15,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::event::{Event, What};
 
+mod pulse;
 mod store;
 mod worker;
 
@@ -24,13 +23,10 @@ pub use worker::RecordedWorker;
 /// How often a pair of times is read; the closest pair is kept.
 const CLOCK_READINGS: usize = 8;
 
-/// How often a watched process looks at the clock, and how late it may be before it says so.
-const PULSE: Duration = Duration::from_millis(20);
-const LATE: Duration = Duration::from_millis(100);
-/// How often the disk is written to: seldom enough to be no load itself.
-const DISK_PULSE: Duration = Duration::from_millis(100);
+/// How late something may be before it is recorded as a stall.
+pub(crate) const LATE: Duration = Duration::from_millis(100);
 
-fn in_ns(span: Duration) -> u64 {
+pub(crate) fn in_ns(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -137,63 +133,6 @@ impl Recorder {
         });
         if let Some((spread_ns, at_ns, real_ns)) = readings.min() {
             self.record_at(at_ns, What::Clock { real_ns, spread_ns });
-        }
-    }
-
-    /// From now on records when this process is not run, or waits for its record: whoever judges what it did late should know that
-    /// it could not have done it in time.
-    ///
-    /// # Errors
-    /// When there is no thread for it.
-    pub fn watch(&self) -> io::Result<()> {
-        self.is_watched.store(true, Ordering::Relaxed);
-        let recorder = self.clone();
-        let pulse = std::thread::Builder::new().name("chaos-pulse".to_owned());
-        pulse.spawn(move || recorder.pulse()).map(drop)
-    }
-
-    /// From now on records when the disk that `folder` is on takes long for one small write: a store on the same disk
-    /// was not served in time either, whatever else needed it.
-    ///
-    /// # Errors
-    /// When there is no thread, or no file, for it.
-    pub fn watch_disk(&self, folder: &Path) -> io::Result<()> {
-        let file = File::create(folder.join("pulse"))?;
-        let recorder = self.clone();
-        let pulse = std::thread::Builder::new().name("chaos-disk".to_owned());
-        pulse.spawn(move || recorder.pulse_of_disk(&file)).map(drop)
-    }
-
-    /// A disk that takes nothing, as it is full, is silent for ever, and no more is said of it.
-    fn pulse_of_disk(&self, file: &File) {
-        let (_silent, nothing) = channel::<()>();
-        loop {
-            let since_ns = monotonic_ns();
-            // The same place each time: that changes nothing but the data.
-            let written = file.write_all_at(b"here", 0);
-            if written.and_then(|()| file.sync_data()).is_err() {
-                return;
-            }
-            let now = monotonic_ns();
-            if now - since_ns > in_ns(LATE) {
-                self.record_at(now, What::DiskStalled { since_ns });
-            }
-            let _ = nothing.recv_timeout(DISK_PULSE);
-        }
-    }
-
-    fn pulse(&self) -> ! {
-        let (_silent, nothing) = channel::<()>();
-        let late = in_ns(PULSE + LATE);
-        let mut since_ns = monotonic_ns();
-        loop {
-            // A time-out is all that can come.
-            let _ = nothing.recv_timeout(PULSE);
-            let now = monotonic_ns();
-            if now - since_ns > late {
-                self.record_at(now, What::Stalled { since_ns });
-            }
-            since_ns = now;
         }
     }
 

@@ -239,11 +239,8 @@ impl HistoryBuilder {
                 }
             }
             What::Clock { real_ns, spread_ns } => self.history.clock.add(at, real_ns, spread_ns),
-            What::Stalled { since_ns } => self.stalls.push(Stall {
-                process: frame.process,
-                from: since_ns,
-                to: at,
-            }),
+            What::Stalled { since_ns } => self.stalled(Some(frame.process), (since_ns, at)),
+            What::StoreStalled { since_ns } => self.stalled(None, (since_ns, at)),
             What::DiskStalled { since_ns } => self.disk_stalls.push((since_ns, at)),
             What::Plan(plan) => self.history.plan = Some(plan),
             What::Fault { .. } => self.fault(at, what),

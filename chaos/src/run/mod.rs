@@ -24,6 +24,7 @@ mod finish;
 mod idle;
 mod nodes;
 mod part;
+mod ping;
 mod preload;
 mod process;
 mod server;

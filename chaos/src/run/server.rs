@@ -4,8 +4,9 @@ use std::fs::OpenOptions;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use delayq_plugin::millis;
+use delayq_plugin::{millis, seconds};
 use redis::{Connection, FromRedisValue};
 
 use super::failure::{Failure, Result, failure};
@@ -17,6 +18,8 @@ const PORTS: std::ops::Range<u16> = 20_000..30_000;
 /// How many ports are tried, and how many times a started server is asked whether it answers.
 const TRIES: usize = 20;
 const QUESTIONS: usize = 6_000;
+/// How long one answer may take: beside other work, and syncs that take long, a server has been seen to need a second.
+const PATIENCE: Duration = seconds(20);
 
 /// A running redis-server, or one that was killed and can be started again on the same data.
 #[derive(Debug)]
@@ -116,7 +119,10 @@ impl Server {
         for word in words {
             command.arg(word);
         }
-        Ok(command.query(&mut self.connect()?)?)
+        let answer = self
+            .connect()
+            .and_then(|mut it| Ok(command.query(&mut it)?));
+        answer.map_err(|error| Failure(format!("redis-server, asked {words:?}: {error}")))
     }
 
     /// Has it write its append-only file anew, from memory.
@@ -142,8 +148,9 @@ impl Server {
     /// A connection that no fault is done to but those of the server.
     pub(crate) fn connect(&self) -> Result<Connection> {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;
-        let connection = client.get_connection_with_timeout(millis(1_000))?;
-        connection.set_read_timeout(Some(millis(20_000)))?;
+        // The time to connect is the time for the first answers, too.
+        let connection = client.get_connection_with_timeout(PATIENCE)?;
+        connection.set_read_timeout(Some(PATIENCE))?;
         Ok(connection)
     }
 

@@ -10,6 +10,7 @@ use super::application::Place;
 use super::failure::{Result, failure};
 use super::nodes::Nodes;
 use super::part::{Duty, NAMESPACE, Part, options};
+use super::ping;
 use super::process::Process;
 use super::server::Server;
 use super::watched::Watched;
@@ -93,6 +94,10 @@ impl Stage {
             proxies: Proxies::start()?,
             controls: HashMap::new(),
         };
+        if let Some(port) = cast.port {
+            let (way, _) = cast.proxies.to(port).await?;
+            ping::watch(&recorder, way)?;
+        }
         let sink = cast.start("sink".to_owned(), Duty::Sink).await?;
         let per_second = (args.tasks / args.seconds.max(1)).max(100) / u64::from(args.submitters);
         let (mut workers, mut submitters) = (Vec::new(), Vec::new());

@@ -49,6 +49,20 @@ fn a_process_that_is_stopped_for_less_than_a_lock_loses_none_but_one_without_a_p
     });
 }
 
+/// Whoever sees it: everybody waits for the store.
+#[test]
+fn a_store_without_a_processor_costs_everybody_locks_and_a_moment_does_not() {
+    let rule = "a repeat without a cause";
+    planted(Promise::ExplainedRepeats, rule, |scene, bug| {
+        scene.submit(10, "a", 0);
+        scene.works(11, "w1", "a", (2, 1));
+        let length = if bug { LOCK / 3 - 1 } else { LOCK };
+        scene.stalls_store((LOCK - 1_000, LOCK - 1_000 + length));
+        scene.works(LOCK + 40, "w2", "a", (3, 2));
+        scene.done(LOCK + 50, "w2", "a", 3);
+    });
+}
+
 #[test]
 fn a_disk_that_is_silent_for_long_costs_locks_and_a_moment_does_not() {
     let rule = "a repeat without a cause";

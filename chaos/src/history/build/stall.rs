@@ -12,15 +12,26 @@ const NO_DISK: &str = "no-disk";
 /// A planned fault that stops a process, and that no lock may be lost by.
 const PAUSE_SHORT: &str = "pause-short";
 
-/// A span in which a process was not run.
+/// A span in which a process, or the store, was not run.
 #[derive(Debug)]
 pub(super) struct Stall {
-    pub(super) process: u16,
-    pub(super) from: u64,
-    pub(super) to: u64,
+    /// `None`: the store.
+    process: Option<String>,
+    from: u64,
+    to: u64,
 }
 
 impl HistoryBuilder {
+    pub(super) fn stalled(&mut self, process: Option<u16>, (from, to): (u64, u64)) {
+        let process = process.and_then(|process| self.history.processes.get(usize::from(process)));
+        let name = process.map(|process| process.name.clone());
+        self.stalls.push(Stall {
+            process: name.filter(|name| name != DRIVER),
+            from,
+            to,
+        });
+    }
+
     /// A process that was not run for so long that it may have lost a lock is a fault that nobody planned,
     /// unless it belongs to one that somebody did. The same of the disk of the store, which nobody stops.
     pub(super) fn blame_the_machine(&mut self) {
@@ -28,14 +39,7 @@ impl HistoryBuilder {
         // One extension comes too late, and the next one, too.
         let least_ns = plan.map_or(0, |plan| plan.lock_ms * 1_000_000 / 3);
         for stall in merged(std::mem::take(&mut self.stalls)) {
-            let Some(process) = self.history.processes.get(usize::from(stall.process)) else {
-                continue;
-            };
-            let target = if process.name == DRIVER {
-                Target::Store
-            } else {
-                Target::Process(process.name.clone())
-            };
+            let target = stall.process.map_or(Target::Store, Target::Process);
             let mut planned = self.faults.values();
             let is_planned = planned.any(|fault| {
                 let stops =
@@ -72,7 +76,7 @@ impl HistoryBuilder {
 
 /// Those of one process that overlap, or follow on each other, are one: several of its threads may have seen it.
 fn merged(mut stalls: Vec<Stall>) -> Vec<Stall> {
-    stalls.sort_by_key(|stall| (stall.process, stall.from));
+    stalls.sort_by(|one, other| (&one.process, one.from).cmp(&(&other.process, other.from)));
     let mut merged: Vec<Stall> = Vec::with_capacity(stalls.len());
     for stall in stalls {
         match merged.last_mut() {

@@ -57,6 +57,12 @@ impl Scene {
         self.at(to, process, What::Stalled { since_ns });
     }
 
+    /// The store is not run for a time.
+    pub(in crate::check::tests) fn stalls_store(&mut self, (from, to): (i64, i64)) {
+        let since_ns = from.unsigned_abs() * 1_000_000;
+        self.at(to, "w2", What::StoreStalled { since_ns });
+    }
+
     /// The disk of the store is silent for a time.
     pub(in crate::check::tests) fn stalls_disk(&mut self, (from, to): (i64, i64)) {
         let since_ns = from.unsigned_abs() * 1_000_000;
