@@ -11,7 +11,7 @@ use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::redis_user;
 use delayq_tests::sentinel_set::{SentinelOptions, SentinelSet};
 
-use super::{accept, claim, id, impatient, job, options, raw, run, task_type};
+use super::{accept, claim, id, impatient, job, options, raw, run, submit, task_type};
 
 fn url(server: &RedisServer, user: &str) -> String {
     format!("redis://{user}@127.0.0.1:{}", server.port())
@@ -149,6 +149,52 @@ async fn a_user_who_may_not_do_what_an_edge_does_is_refused_before_anything_is_h
     }
 }
 
+/// Redis 7.0 has other words for it than the releases after it, and was said to hold something corrupt.
+#[tokio::test]
+async fn a_right_that_is_taken_away_while_a_store_is_used_is_asked_back() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let url = redis_user::add(&server, "app", redis_user::rights());
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    let mut redis = raw(&server).await;
+    for right in ["hset", "zadd", "evalsha"] {
+        run::<()>(&mut redis, &format!("ACL SETUSER app -{right}")).await;
+        let refused = submit(&store, job(right)).await.unwrap_err();
+        let line = format!("ACL SETUSER delayq on >PASSWORD {}", redis_user::rights());
+        assert!(matches!(refused, Error::Misconfigured { .. }), "{refused}");
+        assert!(refused.to_string().contains(&line), "{refused}");
+        run::<()>(&mut redis, &format!("ACL SETUSER app +{right}")).await;
+        accept(&store, job(&format!("{right}-again"))).await;
+    }
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_choose_a_database_is_told_what_to_grant() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let rights = redis_user::rights().replace("+select", "");
+    let url = redis_user::add(&server, "app", &rights);
+    let message = refusal(&format!("{url}/2")).await;
+    assert!(
+        message.contains("select") && message.contains("ACL SETUSER delayq on"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn a_sentinel_is_no_server_and_a_server_no_sentinel() {
+    let layout = SentinelOptions {
+        servers: 1,
+        sentinels: 1,
+        persistence: Persistence::None,
+        ..SentinelOptions::default()
+    };
+    let set = SentinelSet::start(layout).await;
+    let message = refusal(&set.sentinels[0].url()).await;
+    assert!(message.contains("write redis-sentinel://"), "{message}");
+    let server = set.servers[0].port();
+    let message = refusal(&format!("redis-sentinel://127.0.0.1:{server}/orders")).await;
+    assert!(message.contains("it is no sentinel"), "{message}");
+}
+
 #[tokio::test]
 async fn a_command_with_another_name_is_named() {
     let server = RedisServer::start(Persistence::None, &["--rename-command", "UNLINK", "hidden"]);
@@ -164,6 +210,9 @@ async fn a_wrong_or_missing_password_is_refused_with_what_to_write() {
         let message = refusal(&url(&server, user)).await;
         assert!(message.contains("redis://USER:PASSWORD@HOST"), "{message}");
     }
+    let word = RedisStore::connect(&url(&server, ":password"), options()).await;
+    let message = word.unwrap_err().to_string();
+    assert!(message.contains("redis://USER:PASSWORD@HOST"), "{message}");
     let message = refusal(&server.url()).await;
     assert!(message.contains("redis://USER:PASSWORD@HOST"), "{message}");
     let store = RedisStore::connect(&url(&server, ":hunter2"), options())

@@ -307,9 +307,10 @@ impl Cluster {
 }
 
 fn no_answer(settings: &Settings, address: &Address) -> Error {
+    let place = settings.place_of(address);
     Error::Unavailable {
-        store: settings.place_of(address).to_string(),
-        detail: format!("no answer within {PATIENCE:?}"),
+        detail: format!("no answer within {PATIENCE:?}; {}", fault::hint(&place)),
+        store: place.to_string(),
     }
 }
 

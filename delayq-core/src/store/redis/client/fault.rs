@@ -59,6 +59,9 @@ pub(super) fn invalid(error: &RedisError) -> Error {
 /// Why a connection could not be made.
 pub(super) fn refused(place: &str, error: &RedisError) -> Error {
     let said = text(error);
+    if let Some((_, (setting, fix))) = OTHERS.iter().find(|(sign, _)| said.contains(sign)) {
+        return misconfigured(place, format!("{setting} ({said})"), fix);
+    }
     if error.kind() == ErrorKind::RESP3NotSupported || said.contains("unknown command 'HELLO'") {
         return misconfigured(
             place,
@@ -76,8 +79,15 @@ pub(super) fn refused(place: &str, error: &RedisError) -> Error {
     tls::distrust(place, &said).unwrap_or_else(other)
 }
 
-/// The same when what the server says holds a password: it repeats what it was sent.
-pub(super) fn unspeakable(place: &str) -> Error {
+/// The same when what the server says holds a password: it repeats what it was sent, or the password is a word that
+/// servers use.
+pub(super) fn unspeakable(place: &str, error: &RedisError) -> Error {
+    let is_login = matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
+        || error.kind() == ErrorKind::AuthenticationFailed;
+    if is_login {
+        let setting = "it refuses the user or the password".to_owned();
+        return misconfigured(place, setting, LOGIN);
+    }
     let text = "it refuses the connection, in words that hold the password; is it a Redis?";
     unavailable(place, text)
 }
@@ -85,7 +95,8 @@ pub(super) fn unspeakable(place: &str) -> Error {
 /// What to look at when there is no connection.
 pub(super) fn hint(place: &str) -> &'static str {
     if place.starts_with("rediss:") {
-        "does it speak TLS at this port? If not, write redis://"
+        "does it speak TLS at this port? If not, write redis://; if sentinels or nodes name it, set \
+         `tls-replication yes` and `tls-cluster yes` on all of them"
     } else {
         "is it running at this address? If it speaks TLS there, write rediss://"
     }
@@ -140,7 +151,7 @@ fn understood(place: &str, code: &str, said: String) -> Result<Error, String> {
             detail: "a key of delayq holds something else: who else writes to `delayq:*`?"
                 .to_owned(),
         },
-        _ if said.contains("ACL failure in script") => not_permitted(place, &said),
+        _ if NOT_PERMITTED.iter().any(|sign| said.contains(sign)) => not_permitted(place, &said),
         _ if said.contains("max number of clients") => unavailable(place, &said),
         _ => return Err(said),
     })
@@ -196,8 +207,34 @@ pub(super) fn of_sentinel(mut error: Error) -> Error {
     error
 }
 
-const LOGIN: &str = "write redis://USER:PASSWORD@HOST";
+const LOGIN: &str = "write redis://USER:PASSWORD@HOST, with what is no letter or digit in them \
+    percent-encoded; `ACL LIST` on the server shows its users";
 
+/// How servers say that the user may not, without a code of its own: in a script, Redis from 7.2 on and Valkey; in a
+/// script, Redis 7.0; and the client, when it was not let into a database.
+const NOT_PERMITTED: [&str; 3] = [
+    "ACL failure in script",
+    "The user executing the script can't",
+    "has no permissions to run",
+];
+
+/// What has the other kind of process at the other end: its sign, what it is, and what to write for it.
+const OTHERS: [(&str, (&str, &str)); 3] = [
+    (
+        "unknown command 'SENTINEL'",
+        (
+            "it is no sentinel",
+            "write the port of the sentinel, 26379 unless it is set; or redis://HOST:PORT for a server",
+        ),
+    ),
+    ("unknown command 'SCRIPT'", SENTINEL),
+    ("unknown command 'CLUSTER'", SENTINEL),
+];
+
+const SENTINEL: (&str, &str) = (
+    "it is a sentinel, or has renamed a command that delayq needs",
+    "write redis-sentinel://HOST:PORT/MASTER for sentinels",
+);
 const SENTINEL_LOGIN: &str = "write sentinel_password= and, unless it is `default`, sentinel_user= behind the \
     `?` of the URL: sentinels have users of their own";
 
@@ -214,179 +251,4 @@ pub(super) fn text(error: &RedisError) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An error that the server has answered with.
-    fn error(answer: &str) -> RedisError {
-        let value = redis::parse_redis_value(format!("-{answer}\r\n").as_bytes());
-        match value {
-            Ok(redis::Value::ServerError(error)) => error.into(),
-            Err(error) => error,
-            Ok(other) => panic!("{other:?} is no error"),
-        }
-    }
-
-    /// What a call makes of an answer of the server.
-    fn failure(answer: &str, loss: Loss) -> Error {
-        failed("redis://h:1/0", &error(answer), loss)
-    }
-
-    #[test]
-    fn a_refusal_by_the_server_is_never_indeterminate() {
-        for answer in [
-            "LOADING Redis is loading the dataset in memory",
-            "BUSY Redis is busy running a script",
-            "MASTERDOWN Link with MASTER is down",
-            "TRYAGAIN Multiple keys request during rehashing of slot",
-            "CLUSTERDOWN The cluster is down",
-            "NOREPLICAS Not enough good replicas to write",
-            "ERR max number of clients reached",
-        ] {
-            let error = failure(answer, Loss::Outcome);
-            assert!(
-                matches!(error, Error::Unavailable { .. }),
-                "{answer}: {error:?}"
-            );
-            assert!(error.to_string().contains(answer), "{error}");
-        }
-        let full = failure(
-            "OOM command not allowed when used memory > 'maxmemory'.",
-            Loss::Outcome,
-        );
-        assert!(matches!(full, Error::Full { .. }), "{full:?}");
-        for answer in [
-            "READONLY You can't write against a read only replica.",
-            "MISCONF Redis is configured to save RDB snapshots, but it's unable to persist to disk.",
-        ] {
-            let error = failure(answer, Loss::Outcome);
-            assert!(
-                matches!(error, Error::ReadOnly { .. }),
-                "{answer}: {error:?}"
-            );
-        }
-        for answer in [
-            "NOAUTH Authentication required.",
-            "WRONGPASS invalid username-password pair or user is disabled.",
-            "NOPERM User app has no permissions to run the 'hset' command",
-            "ERR ACL failure in script: User app has no permissions to run the 'hset' command",
-            "MOVED 3999 127.0.0.1:6381",
-            "ERR DB index is out of range",
-        ] {
-            let error = failure(answer, Loss::Outcome);
-            assert!(
-                matches!(error, Error::Misconfigured { .. }),
-                "{answer}: {error:?}"
-            );
-        }
-        for answer in [
-            "WRONGTYPE Operation against a key",
-            "ERR user_script:12: attempt to compare",
-        ] {
-            let error = failure(answer, Loss::Outcome);
-            assert!(
-                matches!(error, Error::Corrupt { .. }),
-                "{answer}: {error:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_key_that_holds_something_else_is_said_to_be_somebody_elses() {
-        let said = failure("WRONGTYPE Operation against a key", Loss::Outcome).to_string();
-        assert!(said.contains("who else writes to `delayq:*`?"), "{said}");
-    }
-
-    #[test]
-    fn a_lost_answer_leaves_a_write_indeterminate_and_a_read_unavailable() {
-        let broken = || RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
-        let write = failed("redis://h:1/0", &broken(), Loss::Outcome);
-        assert!(write.is_indeterminate(), "{write:?}");
-        let read = failed("redis://h:1/0", &broken(), Loss::Nothing);
-        assert!(matches!(read, Error::Unavailable { .. }), "{read:?}");
-        assert!(wants_new_connection(&broken()));
-    }
-
-    #[test]
-    fn who_is_there_and_will_answer_soon_is_known_from_who_lacks_a_script_and_from_who_refuses() {
-        for code in ["LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN"] {
-            let said = error(&format!("{code} a while"));
-            assert!(is_busy(&said) && !is_no_script(&said), "{code}");
-        }
-        let missing = error("NOSCRIPT No matching script");
-        assert!(is_no_script(&missing) && !is_busy(&missing));
-        assert!(!is_busy(&error("ERR no")));
-    }
-
-    #[test]
-    fn a_connection_that_broke_or_leads_to_a_replica_is_made_anew() {
-        let io = |kind| RedisError::from(std::io::Error::from(kind));
-        for useless in [
-            io(std::io::ErrorKind::ConnectionReset),
-            io(std::io::ErrorKind::Other),
-            RedisError::from((ErrorKind::Parse, "what is no RESP")),
-            error("READONLY You can't write against a read only replica."),
-        ] {
-            assert!(wants_new_connection(&useless), "{useless}");
-        }
-        for answer in ["ERR no", "OOM command not allowed", "MOVED 1 h:1"] {
-            assert!(!wants_new_connection(&error(answer)), "{answer}");
-        }
-    }
-
-    #[test]
-    fn who_cannot_connect_is_told_what_to_change_and_no_password() {
-        for (error, what) in [
-            (
-                error(
-                    "ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'hunter2'",
-                ),
-                "does not speak RESP3",
-            ),
-            (
-                (ErrorKind::RESP3NotSupported, "old").into(),
-                "does not speak RESP3",
-            ),
-            (
-                (ErrorKind::AuthenticationFailed, "no").into(),
-                "the user or the password",
-            ),
-            (
-                (ErrorKind::Client, "WRONGPASS").into(),
-                "the user or the password",
-            ),
-            (error("NOPERM no"), "may not do what delayq needs"),
-        ] {
-            let refused = refused("redis://h:1/0", &error);
-            let said = refused.to_string();
-            assert!(matches!(refused, Error::Misconfigured { .. }), "{said}");
-            assert!(said.contains(what) && !said.contains("hunter2"), "{said}");
-        }
-        let io = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into();
-        for (place, what) in [
-            ("redis://h:1/0", "write rediss://"),
-            ("rediss://h:1/0", "write redis://"),
-        ] {
-            let said = refused(place, &io()).to_string();
-            assert!(said.contains(what), "{said}");
-        }
-    }
-
-    #[test]
-    fn a_sentinel_and_a_server_that_cannot_wait_say_what_to_write_for_them() {
-        for (answer, fix) in [
-            ("NOAUTH no", "sentinel_password="),
-            ("NOPERM no", "on each sentinel"),
-        ] {
-            let said = of_sentinel(failure(answer, Loss::Nothing)).to_string();
-            assert!(said.contains(fix), "{said}");
-        }
-        for (answer, fix) in [
-            ("NOPERM no", "+waitaof"),
-            ("ERR unknown command", "use Redis 7.2 or newer"),
-        ] {
-            let said = cannot_wait("redis://h:1/0", &error(answer)).to_string();
-            assert!(said.contains(fix) && said.contains(answer), "{said}");
-        }
-    }
-}
+mod tests;

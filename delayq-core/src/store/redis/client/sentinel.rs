@@ -296,9 +296,10 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 fn no_answer(settings: &Settings, address: &Address) -> Error {
+    let place = settings.sentinel_place(address);
     Error::Unavailable {
-        store: settings.sentinel_place(address).to_string(),
-        detail: format!("no answer within {PATIENCE:?}"),
+        detail: format!("no answer within {PATIENCE:?}; {}", fault::hint(&place)),
+        store: place.to_string(),
     }
 }
 

@@ -124,7 +124,7 @@ impl Settings {
         connection.await.map_err(|error| Refusal {
             is_busy: fault::is_busy(&error),
             error: if self.config.is_secret_in(&fault::text(&error)) {
-                fault::unspeakable(place)
+                fault::unspeakable(place, &error)
             } else {
                 fault::refused(place, &error)
             },
