@@ -76,11 +76,11 @@ fn parse(url: &str, mut options: StoreOptions) -> Result<(Place<'_>, StoreOption
         let place = redis_place(place, query, &mut options)?;
         return Ok((place, options));
     }
-    let mut relaxed = false;
+    let (mut relaxed, mut has_class) = (false, false);
     for option in query.split('&').filter(|option| !option.is_empty()) {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
         match (key, value) {
-            ("durability", value) => options.durability = value.parse()?,
+            ("durability", value) => set_class(value, &mut options, &mut has_class)?,
             ("sync", "normal") if place.starts_with("sqlite:") => relaxed = true,
             ("sync", "full") if place.starts_with("sqlite:") => relaxed = false,
             _ => {
@@ -104,6 +104,17 @@ fn parse(url: &str, mut options: StoreOptions) -> Result<(Place<'_>, StoreOption
     Ok((place, options))
 }
 
+/// Each of two would be right by itself, and one of them promises less.
+fn set_class(class: &str, options: &mut StoreOptions, has_class: &mut bool) -> Result<()> {
+    if std::mem::replace(has_class, true) {
+        let text =
+            "the store URL has two classes: write durability=memory|process|disk|replicated once";
+        return Err(Error::InvalidInput(text.to_owned()));
+    }
+    options.durability = class.parse()?;
+    Ok(())
+}
+
 fn sqlite_place(path: &str, relaxed: bool) -> Result<Place<'_>> {
     let path = path.strip_prefix("//").unwrap_or(path);
     if path.is_empty() {
@@ -118,10 +129,10 @@ fn sqlite_place(path: &str, relaxed: bool) -> Result<Place<'_>> {
 fn redis_place(place: &str, query: &str, options: &mut StoreOptions) -> Result<Place<'static>> {
     let (query, fragment) = query.split_once('#').unwrap_or((query, ""));
     let mut url = place.to_owned();
-    let mut separator = '?';
+    let (mut separator, mut has_class) = ('?', false);
     for option in query.split('&').filter(|option| !option.is_empty()) {
         if let Some(class) = option.strip_prefix("durability=") {
-            options.durability = class.parse()?;
+            set_class(class, options, &mut has_class)?;
             continue;
         }
         url.push(separator);
@@ -199,6 +210,15 @@ mod tests {
             let shown = format!("{builder:?}");
             assert!(!shown.contains("hunter2"), "{shown}");
             assert!(shown.contains("redis"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_class_that_is_given_twice_is_refused() {
+        for place in ["memory:", "sqlite:a", "redis://h"] {
+            let url = format!("{place}?durability=disk&durability=memory");
+            let refused = parse(&url, StoreOptions::default()).unwrap_err();
+            assert!(refused.to_string().contains("once"), "{refused}");
         }
     }
 

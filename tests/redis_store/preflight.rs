@@ -93,6 +93,24 @@ async fn a_server_that_cannot_wait_for_replicas_to_sync_is_refused() {
     assert!(message.contains("use Redis 7.2 or newer"), "{message}");
 }
 
+/// The URL says how replicas confirm, the class that none is waited for: found by a user who took the one for the other.
+#[tokio::test]
+async fn replicas_that_nobody_waits_for_are_refused() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    for option in ["replicas=2", "confirm=synced"] {
+        let url = format!("{}?{option}", server.url());
+        let refused = RedisStore::connect(&url, wanting(Durability::Memory)).await;
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::InvalidInput(_)), "{option}: {error}");
+        assert!(
+            error
+                .to_string()
+                .contains("ask for durability `replicated`"),
+            "{error}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_node_of_a_cluster_is_refused() {
     let server = RedisServer::start(Persistence::None, &["--cluster-enabled", "yes"]);

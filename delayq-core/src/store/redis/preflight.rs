@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::client::{Client, Command, Node, Reply};
-use super::config::{RedisConfig, RedisServers};
+use super::config::{RedisConfig, RedisServers, ReplicaConfirm};
 use super::keys::Keyspace;
 use super::together::together;
 use crate::error::{Error, Result};
@@ -65,6 +65,15 @@ impl Terms {
             let text = format!(
                 "durability {:?} is asked for, so no write waits for a replica, and \"replicated\" is \
                  assumed: ask for durability `replicated`, or assume `disk` or less",
+                wanted.as_str()
+            );
+            return Err(Error::InvalidInput(text));
+        }
+        let is_confirmed = config.replicas.is_some() || config.confirm != ReplicaConfirm::Received;
+        if is_confirmed && wanted != Durability::Replicated {
+            let text = format!(
+                "durability {:?} is asked for, so no write waits for a replica, and `replicas` or `confirm` says \
+                 how one confirms it: ask for durability `replicated`, or leave them out",
                 wanted.as_str()
             );
             return Err(Error::InvalidInput(text));

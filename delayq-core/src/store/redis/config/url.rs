@@ -234,7 +234,8 @@ fn unknown(name: &str) -> Fault {
         return fault.into();
     }
     let name: String = name.chars().take(32).collect();
-    format!("it has an unknown option {name:?}: {OPTIONS}").into()
+    format!("it has an unknown option {name:?}: {OPTIONS}; the URL of a plugin or service also has durability")
+        .into()
 }
 
 fn read_as<T: FromStr>(text: &str, fault: &'static str) -> Result<T, Fault> {

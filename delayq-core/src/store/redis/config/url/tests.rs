@@ -133,6 +133,7 @@ fn a_url_that_cannot_be_used_is_refused_with_what_to_write() {
             "redis://h?protocol=3",
             "unknown option \"protocol\": ca, cert",
         ),
+        ("redis://h?durabilty=disk", "also has durability"),
     ] {
         let message = refusal(url);
         assert!(message.contains(what), "{url}: {message}");
