@@ -495,6 +495,40 @@ async fn the_fleets_limits_are_divided() {
     assert!(matches!(refused, Error::InvalidInput(_)), "{refused:?}");
 }
 
+/// Found by a user: the old partitions counted, so nothing was claimed, and they were never drained.
+#[tokio::test]
+async fn a_limit_of_as_many_as_there_are_partitions_is_enough_while_old_ones_drain() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let mut limited = request();
+    for parts in [2, 5] {
+        // The first time the old one is empty.
+        split(&store, parts).await;
+        for n in 0..20 {
+            accept(&store, job(&format!("{parts}-{n}"))).await;
+        }
+        limited.fleet.concurrency = Some(parts);
+        let taken = store.claim(&task_type(), &limited).await.unwrap().tasks;
+        assert!(!taken.is_empty(), "{parts} partitions");
+        let ends = taken.into_iter().map(|task| Settlement {
+            lock: task.lock,
+            end: AttemptEnd::Done,
+        });
+        store.settle(&task_type(), ends.collect()).await.unwrap();
+    }
+    let mut done = 0;
+    while done < 20 {
+        let taken = store.claim(&task_type(), &limited).await.unwrap().tasks;
+        assert!(!taken.is_empty(), "it stands still");
+        done += taken.len();
+        let ends = taken.into_iter().map(|task| Settlement {
+            lock: task.lock,
+            end: AttemptEnd::Done,
+        });
+        store.settle(&task_type(), ends.collect()).await.unwrap();
+    }
+}
+
 async fn claim_none(store: &RedisStore) {
     let mut none = request();
     none.limit = 0;

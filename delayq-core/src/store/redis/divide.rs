@@ -1,5 +1,6 @@
 //! What a whole type may do, divided among its partitions. Each keeps its part by itself, so that the sum is never
-//! more than the whole; where the tasks are spread unevenly it is less.
+//! more than the whole; where the tasks are spread unevenly it is less. The exception are partitions that drain: where the
+//! whole is enough without them, each of them has a little of its own, or it would never be done.
 
 use crate::error::{Error, Result};
 use crate::fleet::{FleetLimits, Rate};
@@ -11,36 +12,41 @@ pub(super) fn bounds(whole: Option<u64>, count: usize) -> impl Iterator<Item = O
     (0..parts).map(move |at| whole.map(|whole| part_of(whole, at, parts).max(whole.min(1))))
 }
 
-/// The limits of the fleet for each of so many partitions.
+/// The limits of the fleet for each of so many partitions of the newest generation and of the `older` ones.
 ///
 /// # Errors
-/// `InvalidInput` for limits that are too small to be divided.
+/// `InvalidInput` for limits that are too small to be divided among the newest.
 pub(super) fn limits(
     whole: FleetLimits,
     task_type: &TaskType,
-    count: usize,
+    newest: usize,
+    older: usize,
 ) -> Result<Vec<FleetLimits>> {
-    let parts = u32::try_from(count.max(1)).unwrap_or(1);
+    let count = |count: usize| u32::try_from(count.max(1)).unwrap_or(1);
+    let (least, parts) = (count(newest), count(newest + older));
     let too_small = |what: &str| {
         let reason = format!(
-            "{what} is too little for the {parts} partitions of {task_type}, which each keep a part of it"
+            "{what} is too little for the {least} partitions of {task_type}, which each keep a part of it"
         );
         Error::InvalidInput(reason)
     };
-    if let Some(most) = whole.concurrency.filter(|most| *most < parts) {
+    if let Some(most) = whole.concurrency.filter(|most| *most < least) {
         return Err(too_small(&format!("fleet_concurrency {most}")));
     }
-    let slow = whole.rate.map(Rate::clamped).map(|rate| Rate {
-        per: rate.per.saturating_mul(parts),
-        ..rate
-    });
-    if slow.is_some_and(|slow| slow.clamped() != slow) {
+    let slower = |parts| {
+        whole.rate.map(Rate::clamped).map(|rate| Rate {
+            per: rate.per.saturating_mul(parts),
+            ..rate
+        })
+    };
+    if slower(least).is_some_and(|slow| slow.clamped() != slow) {
         return Err(too_small("the fleet_rate"));
     }
+    let slow = slower(parts).map(Rate::clamped);
     let part = |at: u32| {
         let part = |whole: u32| whole / parts + u32::from(at < whole % parts);
         FleetLimits {
-            concurrency: whole.concurrency.map(part),
+            concurrency: whole.concurrency.map(|most| part(most).max(1)),
             rate: slow.map(|slow| slow.with_burst(part(slow.burst).max(1))),
         }
     };
@@ -66,14 +72,14 @@ mod tests {
             concurrency: Some(7),
             rate: Some(Rate::per_second(100).with_burst(4)),
         };
-        let parts = limits(whole, &task_type, 3).unwrap();
+        let parts = limits(whole, &task_type, 2, 1).unwrap();
         let concurrency: Vec<_> = parts.iter().filter_map(|part| part.concurrency).collect();
         assert_eq!(concurrency, [3, 2, 2]);
         let rates: Vec<_> = parts.iter().filter_map(|part| part.rate).collect();
         let slow = Rate::new(100, Duration::from_secs(3));
         assert_eq!(rates, [2, 1, 1].map(|burst| slow.with_burst(burst)));
         assert_eq!(
-            limits(FleetLimits::NONE, &task_type, 2),
+            limits(FleetLimits::NONE, &task_type, 2, 0),
             Ok(vec![FleetLimits::NONE; 2])
         );
     }
@@ -85,7 +91,7 @@ mod tests {
             concurrency: Some(2),
             rate: None,
         };
-        let refusal = limits(most, &task_type, 3).unwrap_err().to_string();
+        let refusal = limits(most, &task_type, 3, 0).unwrap_err().to_string();
         assert!(
             refusal.contains("fleet_concurrency 2") && refusal.contains("3 partitions"),
             "{refusal}"
@@ -94,9 +100,25 @@ mod tests {
             concurrency: None,
             rate: Some(Rate::new(1, Duration::from_hours(10))),
         };
-        let enough = limits(most, &task_type, 2).unwrap();
+        let enough = limits(most, &task_type, 2, 0).unwrap();
         assert!(enough.iter().all(|part| part.concurrency == Some(1)));
-        assert!(limits(slow, &task_type, 2).is_ok());
-        assert!(limits(slow, &task_type, 3).is_err());
+        assert!(limits(slow, &task_type, 2, 0).is_ok());
+        assert!(limits(slow, &task_type, 3, 0).is_err());
+    }
+
+    #[test]
+    fn partitions_that_drain_have_a_part_of_what_is_enough_for_the_others() {
+        let task_type = TaskType::new("a").unwrap();
+        let whole = FleetLimits {
+            concurrency: Some(2),
+            rate: Some(Rate::new(1, Duration::from_hours(10))),
+        };
+        let parts = limits(whole, &task_type, 2, 2).unwrap();
+        assert_eq!(parts.len(), 4);
+        for part in parts {
+            assert_eq!(part.concurrency, Some(1));
+            let rate = part.rate.unwrap();
+            assert_eq!((rate.starts, rate.per), (1, Duration::from_hours(24)));
+        }
     }
 }

@@ -99,7 +99,8 @@ impl RedisStore {
         request: &ClaimRequest,
     ) -> Result<Found> {
         let limit = request.limit.min(MAX_BATCH);
-        let fleet = divide::limits(request.fleet, task_type, spread.all().count())?;
+        let (newest, older) = (spread.newest().count(), spread.older().count());
+        let fleet = divide::limits(request.fleet, task_type, newest, older)?;
         let visits = &self.scope.visits;
         let start = Instant::now();
         let mut merged = Merged::new(start);
