@@ -1059,6 +1059,45 @@ async fn an_outage_of_the_store_stalls_no_type_and_health_tells() {
     assert!(plugin.health().await.is_ok());
 }
 
+/// Found by a user: it took twice the time of a call, and as much again for each type that nobody served.
+#[tokio::test]
+async fn health_of_a_silent_store_waits_for_one_call() {
+    let mut rig = Rig::default();
+    let others = ["x", "y", "z"].map(|name| TaskType::new(name).unwrap());
+    for other in &others {
+        rig.store.register_type(other).await.unwrap();
+    }
+    let is_watched = Arc::new(AtomicBool::new(false));
+    let [asked, counted] = [(); 2].map(|()| Arc::new(AtomicU32::new(0)));
+    let (watched, first, stats) = (is_watched.clone(), asked.clone(), counted.clone());
+    let plan = move |edge: &'static str| match edge {
+        "check" | "types" if watched.load(Ordering::Relaxed) => {
+            first.fetch_add(1, Ordering::Relaxed);
+            Fault::Late
+        }
+        "stats" => {
+            stats.fetch_add(1, Ordering::Relaxed);
+            Fault::NotApplied
+        }
+        _ => Fault::None,
+    };
+    let faulty = FaultyStore::new(rig.store.clone(), plan);
+    let clock = Arc::new(rig.clock.clone());
+    rig.store = Arc::new(faulty.with_delay(clock, seconds(5)));
+    let plugin = rig.start(WorkerOptions::DEFAULT, |_| async { Ok(()) });
+    let plugin = plugin.await;
+    is_watched.store(true, Ordering::Relaxed);
+    let (health, ()) = tokio::join!(plugin.health(), async {
+        until("both questions", || async {
+            (asked.load(Ordering::Relaxed) == 2).then_some(())
+        })
+        .await;
+        rig.clock.advance(seconds(5));
+    });
+    assert_eq!(health.unserved.len(), others.len());
+    assert_eq!(counted.load(Ordering::Relaxed), 1, "asked after a failure");
+}
+
 #[tokio::test]
 async fn a_settlement_whose_answer_is_lost_is_repeated_and_counts_once() {
     let mut rig = Rig::default();
