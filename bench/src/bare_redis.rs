@@ -99,7 +99,12 @@ impl BareRedis {
         Ok(rate(count, started))
     }
 
-    async fn submit_all(&mut self, count: usize, delay_ms: i64, ids: Ids) -> Result<(), Failure> {
+    pub(crate) async fn submit_all(
+        &mut self,
+        count: usize,
+        delay_ms: i64,
+        ids: Ids,
+    ) -> Result<(), Failure> {
         for bulk in parts(count, BULK) {
             let mut pipeline = Pipeline::new();
             let numbers: Vec<_> = bulk.collect();
@@ -181,7 +186,7 @@ impl BareRedis {
         self.wipe().await?;
         self.submit_all(count, 0, Ids::Generated).await?;
         let started = Instant::now();
-        self.run_all(count).await?;
+        all_run(self.run_all().await?, count)?;
         Ok(rate(count, started))
     }
 
@@ -190,7 +195,7 @@ impl BareRedis {
         self.wipe().await?;
         let before = self.cpu_time().await?;
         self.submit_all(count, 0, Ids::Generated).await?;
-        self.run_all(count).await?;
+        all_run(self.run_all().await?, count)?;
         Ok(cpu_us_each(before, self.cpu_time().await?, count))
     }
 
@@ -203,9 +208,10 @@ impl BareRedis {
         Ok(time)
     }
 
-    async fn run_all(&mut self, count: usize) -> Result<(), Failure> {
+    /// Claims and settles until nothing is due; returns how many it has settled.
+    pub(crate) async fn run_all(&mut self) -> Result<usize, Failure> {
         let (mut done, mut held) = (0, Vec::new());
-        while done < count {
+        loop {
             let mut pipeline = Pipeline::new();
             if !held.is_empty() {
                 pipeline.add_command(self.settle_call(&held)).ignore();
@@ -214,12 +220,14 @@ impl BareRedis {
             let replies = pipeline.query_async(&mut self.connection).await?;
             let [(ids, messages)]: [(Vec<String>, Vec<Vec<u8>>); 1] = replies;
             done += held.len();
-            if ids.len() != messages.len() || (ids.is_empty() && done < count) {
-                return Err(format!("the bare claim lost tasks: {done} of {count} done").into());
+            if ids.len() != messages.len() {
+                return Err("the bare claim lost messages".into());
+            }
+            if ids.is_empty() {
+                return Ok(done);
             }
             held = ids;
         }
-        Ok(())
     }
 
     fn submit_call(&self, numbers: &[usize], delay_ms: i64, ids: Ids) -> Result<Cmd, Failure> {
@@ -261,6 +269,14 @@ impl BareRedis {
 #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 pub(crate) fn bytes_each(after: u64, before: u64, count: usize) -> f64 {
     after.saturating_sub(before) as f64 / count as f64
+}
+
+/// Refuses a run of fewer tasks than were sent.
+pub(crate) fn all_run(done: usize, count: usize) -> Result<(), Failure> {
+    if done != count {
+        return Err(format!("the bare claim lost tasks: {done} of {count} done").into());
+    }
+    Ok(())
 }
 
 /// Microseconds of a processor for each of `count` tasks, between two readings.

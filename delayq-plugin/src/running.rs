@@ -222,7 +222,7 @@ mod tests {
             claimed_at: Timestamp::from_millis(0),
             submitted_at: Timestamp::from_millis(0),
             fence: 1,
-            headers: Default::default(),
+            headers: std::collections::BTreeMap::new(),
             task_type: TaskType::new("job").unwrap(),
         };
         let lock: (Arc<dyn Clock>, _) = (Arc::new(clock), run_out);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::store::{
-    AttemptEnd, CancelOutcome, ChangeOutcome, RedisStore, SettleOutcome, Settlement, StoreOptions,
-    SubmitOutcome, TypeSettings,
+    AttemptEnd, CancelOutcome, ChangeOutcome, ClaimRequest, MAX_BATCH, RedisStore, SettleOutcome,
+    Settlement, StoreOptions, SubmitOutcome, TypeSettings,
 };
 use delayq_core::{
     Clock, DelayQueueJob, Error, FleetLimits, Limits, Lock, Rate, Store, SystemClock, TaskState,
@@ -16,7 +16,9 @@ use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::soon;
 use redis::aio::MultiplexedConnection;
 
-use super::{TYPE, accept, claim, id, job, open, options, raw, request, run, submit, task_type};
+use super::{
+    TYPE, accept, claim, id, job, open, options, raw, request, run, submit, task, task_type,
+};
 
 const LATER: Duration = Duration::from_mins(9);
 
@@ -109,6 +111,35 @@ async fn tasks_are_stored_in_the_partition_of_their_id() {
     )
     .await;
     assert_eq!(meta, ["1", "8"]);
+}
+
+/// More than one partition may give at once, and no more than is asked for.
+#[tokio::test]
+async fn a_claim_takes_a_batch_of_each_partition() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    split(&store, 4).await;
+    let jobs = (0..900).map(|name| task(job(&name.to_string())));
+    let accepted = store.submit(jobs.collect()).await;
+    assert!(accepted.into_iter().all(|outcome| outcome.is_ok()));
+    let most = |limit| ClaimRequest { limit, ..request() };
+    let mut done = BTreeSet::new();
+    for (limit, least) in [(100, 100), (1_000, MAX_BATCH + 1), (1_000, 1), (1_000, 0)] {
+        let claimed = store.claim(&task_type(), &most(limit)).await.unwrap();
+        let count = claimed.tasks.len();
+        assert!(
+            (least..=limit.min(4 * MAX_BATCH)).contains(&count),
+            "{count} of {limit}"
+        );
+        let ends = claimed.tasks.into_iter().map(|task| {
+            assert!(done.insert(task.lock.id.to_string()), "twice");
+            let (lock, end) = (task.lock, AttemptEnd::Done);
+            Settlement { lock, end }
+        });
+        let outcomes = store.settle(&task_type(), ends.collect()).await.unwrap();
+        assert_eq!(outcomes, vec![SettleOutcome::Settled; count]);
+    }
+    assert_eq!(done.len(), 900);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The same work with larger and larger messages.
 
-use delayq_plugin::{DelayQueueJob, Error};
+use delayq_plugin::{DelayQueueJob, Error, WorkerOptions};
 
 use crate::Failure;
 use crate::curve::Extent;
@@ -71,7 +71,7 @@ async fn round(setup: Setup, bytes: usize, extent: &Extent) -> Result<Pace, Fail
     let message = vec![b'x'; bytes];
     let job = |_| Ok::<_, Error>(DelayQueueJob::raw(TASK_TYPE, message.clone()));
     let (tasks, bulk) = portions(bytes, extent);
-    pace::in_bulk(&ground.url, tasks, bulk, job).await
+    pace::in_bulk((&ground.url, WorkerOptions::default()), tasks, bulk, job).await
 }
 
 /// How many tasks, and how many of them in one call.

@@ -54,15 +54,16 @@ pub(crate) async fn send(
     Ok(())
 }
 
-/// One caller sends `count` jobs in calls of `bulk`, each awaited before the next one; then all are run.
+/// One caller sends `count` jobs in calls of `bulk`, each awaited before the next one; then all are run by a worker with
+/// these options.
 pub(crate) async fn in_bulk(
-    url: &str,
+    (url, options): (&str, WorkerOptions),
     count: usize,
     bulk: usize,
     job: impl Fn(usize) -> Result<DelayQueueJob, Error>,
 ) -> Result<Pace, Failure> {
     let worker = Counter::up_to(count);
-    let plugin = plugin(url, worker.clone()).await?;
+    let plugin = plugin(url, options, worker.clone()).await?;
     let tasks = plugin.submit_service();
     tasks.pause(TASK_TYPE, None).await?;
     let started = Instant::now();
@@ -82,7 +83,8 @@ pub(crate) async fn in_bulk(
 
 /// Tasks a second through `send`, by many callers that each wait for their answer.
 pub(crate) async fn singly(url: &str, count: usize) -> Result<f64, Failure> {
-    let plugin = plugin(url, Counter::up_to(0)).await?;
+    let options = WorkerOptions::default();
+    let plugin = plugin(url, options, Counter::up_to(0)).await?;
     let started = Instant::now();
     let mut callers = JoinSet::new();
     for numbers in parts(count, count.div_ceil(IN_FLIGHT)) {
@@ -102,11 +104,14 @@ pub(crate) async fn singly(url: &str, count: usize) -> Result<f64, Failure> {
     Ok(rate)
 }
 
-async fn plugin(url: &str, worker: Counter) -> Result<DelayQueuePlugin, Failure> {
+async fn plugin(
+    url: &str,
+    options: WorkerOptions,
+    worker: Counter,
+) -> Result<DelayQueuePlugin, Failure> {
     let plugin = DelayQueuePlugin::builder()
         .url(url)
         .without_registered_workers();
-    let options = WorkerOptions::default();
     Ok(plugin.worker(TASK_TYPE, options, worker).start().await?)
 }
 
@@ -117,7 +122,13 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn all_that_is_sent_is_run_whatever_the_size_of_a_call() {
         for bulk in [1, 7, 1_000] {
-            let pace = in_bulk("memory:?durability=memory", 50, bulk, now).await;
+            let pace = in_bulk(
+                ("memory:?durability=memory", WorkerOptions::default()),
+                50,
+                bulk,
+                now,
+            )
+            .await;
             let pace = pace.unwrap();
             assert!(pace.submit > 0.0 && pace.drain > 0.0, "{pace:?}");
         }

@@ -1,5 +1,7 @@
 //! The same work on stores that promise more and more.
 
+use delayq_plugin::WorkerOptions;
+
 use crate::Failure;
 use crate::curve::Extent;
 use crate::curve::ground::Setup;
@@ -38,7 +40,13 @@ pub(crate) async fn measure(extent: &Extent) -> Result<Sheet, Failure> {
     for _ in 0..extent.rounds {
         for (setup, samples) in SETUPS.into_iter().zip(&mut all) {
             let singly = pace::singly(&setup.open()?.url, extent.single).await?;
-            let pace = pace::in_bulk(&setup.open()?.url, extent.tasks, BULK, pace::now).await?;
+            let pace = pace::in_bulk(
+                (&setup.open()?.url, WorkerOptions::default()),
+                extent.tasks,
+                BULK,
+                pace::now,
+            )
+            .await?;
             println!("  {}: singly {singly:.0}, {pace:?}", setup.name());
             samples.singly.push(singly);
             samples.bulk.push(pace.submit);

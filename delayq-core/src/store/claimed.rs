@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 /// What to claim.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
-    /// Most tasks to take; at most [`MAX_BATCH`](super::MAX_BATCH) are.
+    /// Most tasks to take; of each partition at most [`MAX_BATCH`](super::MAX_BATCH) are.
     pub limit: usize,
     /// How long the locks last.
     pub lock_for: Duration,

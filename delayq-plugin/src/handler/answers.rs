@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, ExtendOutcome, SettleOutcome, Settlement};
+use delayq_core::store::{AttemptEnd, ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement};
 use delayq_core::worker::Attempt;
 use delayq_core::{ClaimedTask, Delivery, Error, FleetLimits, Result, TaskContext};
 use tokio::task::{Id, JoinError};
@@ -103,6 +103,7 @@ impl DelayBucketHandler {
         self.compare_fences(&batch);
         self.unsettled.extend(batch.settle);
         let started = batch.start.len();
+        self.settle_most = started.max(MAX_BATCH);
         for task in batch.start {
             self.start(task, sent_at, now);
         }

@@ -22,6 +22,8 @@ use crate::held::{Due, HeldLocks, Seq};
 use crate::run::{self, HandResult};
 use unsure::Unsure;
 
+/// Most tasks of one claim: a batch of each of eight partitions.
+const MAX_CLAIM: usize = 8 * MAX_BATCH;
 /// A handler stops claiming while so many settlements wait for the store.
 const MAX_UNSETTLED: usize = 16 * MAX_BATCH;
 /// How long workers may take to react to `cancelled()` once the grace time of a shutdown is over.
@@ -71,6 +73,8 @@ pub struct DelayBucketHandler {
     unsure: Unsure,
     claim_at: Duration,
     settle_at: Duration,
+    /// As many as the last claim took, if that is more than a batch: what was in several partitions goes back to as many.
+    settle_most: usize,
     /// Woken while a claim was under way, which may have looked too early to see why.
     woken: bool,
     /// Of the last claim, unless it failed.
@@ -124,6 +128,7 @@ impl DelayBucketHandler {
             unsure: Unsure::default(),
             claim_at: Duration::ZERO,
             settle_at: Duration::ZERO,
+            settle_most: MAX_BATCH,
             woken: false,
             reckoning: None,
             claim_backoff: Backoff::default(),
@@ -177,7 +182,7 @@ impl DelayBucketHandler {
             self.extending.start(self.extend(locks, now));
         }
         if !self.settling.is_under_way() && !self.unsettled.is_empty() && self.settle_at <= now {
-            let batch = next_batch(&mut self.unsettled);
+            let batch = next_batch(&mut self.unsettled, self.settle_most);
             self.settling.start(self.settle(batch, now));
         }
         self.ask_again(now);
@@ -274,7 +279,7 @@ impl DelayBucketHandler {
         self.woken = false;
         let (bucket, phase) = (Arc::clone(&self.bucket), self.wiring.phase.clone());
         let is_stopping = move || *phase.borrow() != Phase::Running;
-        let limit = self.free_places().min(MAX_BATCH);
+        let limit = self.free_places().min(MAX_CLAIM);
         self.claiming.start(bucket.claim(limit, is_stopping));
     }
 
@@ -351,7 +356,7 @@ impl DelayBucketHandler {
 }
 
 /// Takes what one call settles.
-fn next_batch(unsettled: &mut VecDeque<Settlement>) -> Vec<Settlement> {
-    let count = unsettled.len().min(MAX_BATCH);
+fn next_batch(unsettled: &mut VecDeque<Settlement>, most: usize) -> Vec<Settlement> {
+    let count = unsettled.len().min(most);
     unsettled.drain(..count).collect()
 }

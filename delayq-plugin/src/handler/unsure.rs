@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use delayq_core::Lock;
-use delayq_core::store::Settlement;
+use delayq_core::store::{MAX_BATCH, Settlement};
 
 use super::{DelayBucketHandler, Extended, Settled, next_batch};
 use crate::call::{Backoff, Call};
@@ -64,7 +64,7 @@ impl DelayBucketHandler {
         }
         let may_settle = self.unsure.next_wake().is_some_and(|at| at <= now);
         if may_settle {
-            let batch = next_batch(&mut self.unsure.settlements);
+            let batch = next_batch(&mut self.unsure.settlements, MAX_BATCH);
             let call = self.settle(batch, now);
             self.unsure.settling.start(call);
         }

@@ -98,9 +98,12 @@ impl RedisStore {
         spread: &Spread,
         request: &ClaimRequest,
     ) -> Result<Found> {
-        let limit = request.limit.min(MAX_BATCH);
+        let limit = request.limit;
+        // So many are worth starting before others are asked for.
+        let enough = limit.min(MAX_BATCH);
         let (newest, older) = (spread.newest().count(), spread.older().count());
         let fleet = divide::limits(request.fleet, task_type, newest, older)?;
+        spread.tell_excess(task_type, request.fleet, &fleet);
         let visits = &self.scope.visits;
         let start = Instant::now();
         let mut merged = Merged::new(start);
@@ -134,7 +137,7 @@ impl RedisStore {
             if due.is_empty() && merged.taken() == 0 {
                 due.append(&mut others);
             }
-            if due.is_empty() || (limit > 0 && merged.taken() >= limit) || is_late {
+            if due.is_empty() || (limit > 0 && merged.taken() >= enough) || is_late {
                 break;
             }
         }
@@ -189,7 +192,7 @@ impl RedisStore {
         let visits = parts.into_iter().enumerate().map(|(at, (part, fleet))| {
             let own = ClaimRequest {
                 // The first ones get what cannot be divided.
-                limit: left / count + usize::from(at < left % count),
+                limit: (left / count + usize::from(at < left % count)).min(MAX_BATCH),
                 fleet,
                 ..request.clone()
             };
