@@ -8,6 +8,7 @@
 )]
 
 mod herd;
+mod log;
 mod redis_server;
 mod sqlite_file;
 

@@ -20,6 +20,11 @@ use crate::running::{self, Invocation};
 /// Wait before a failed extension is tried again: many tries fit into what is left of the lock.
 const EXTEND_RETRY: Duration = Duration::from_millis(200);
 
+/// The calls, as the log names them.
+const CLAIM: &str = "claim";
+pub(super) const SETTLE: &str = "settle";
+const EXTEND: &str = "extend";
+
 impl DelayBucketHandler {
     pub(super) fn apply(&mut self, event: Event) {
         match event {
@@ -27,9 +32,10 @@ impl DelayBucketHandler {
             Event::Claimed(Err(error)) => {
                 self.reckoning = None;
                 self.claim_at = self.elapsed() + self.claim_backoff.next();
-                self.on_error("claim", error);
+                self.on_error(CLAIM, error);
             }
             Event::Settled((batch, sent_at, Ok(outcomes))) => {
+                self.on_success(SETTLE);
                 self.settle_backoff.reset();
                 let open = self.take_settled(batch, sent_at, &outcomes);
                 self.unsure.add(open, self.elapsed());
@@ -39,7 +45,7 @@ impl DelayBucketHandler {
                 let now = self.elapsed();
                 self.settle_at = now + self.settle_backoff.next();
                 self.unsure.add(batch, now);
-                self.on_error("settle", error);
+                self.on_error(SETTLE, error);
             }
             Event::SettledAgain(settled) => self.on_settled_again(settled),
             Event::Extended(extended) => self.on_extended(extended),
@@ -72,21 +78,32 @@ impl DelayBucketHandler {
         self.claim_at = next.min(reckoning.sent_at.saturating_add(self.wiring.poll));
     }
 
-    pub(super) fn on_error(&self, call: &str, error: Error) {
+    pub(super) fn on_error(&mut self, call: &'static str, error: Error) {
         let task_type = &self.bucket.task_type;
+        // One line when it begins, and one when it is over; health tells the rest. Others may succeed meanwhile.
+        if self.failing.contains(&call) {
+            debug!(%task_type, call, %error, "the store still fails");
+        } else {
+            self.failing.push(call);
+            warn!(%task_type, call, %error, "the store failed; trying again until it answers");
+        }
         self.wiring.status.update(|counters| {
             counters.failures_in_a_row = counters.failures_in_a_row.saturating_add(1);
-            // One line when it begins; health tells the rest.
-            match counters.failures_in_a_row {
-                0 | 1 => warn!(%task_type, call, %error, "the store failed; trying again until it answers"),
-                _ => debug!(%task_type, call, %error, "the store still fails"),
-            }
             counters.last_error = Some(error);
         });
     }
 
+    pub(super) fn on_success(&mut self, call: &'static str) {
+        let known = self.failing.len();
+        self.failing.retain(|failing| *failing != call);
+        if self.failing.len() < known {
+            info!(task_type = %self.bucket.task_type, call, "the store answers again");
+        }
+    }
+
     fn on_batch(&mut self, batch: Batch) {
         let now = self.elapsed();
+        self.on_success(CLAIM);
         self.claim_backoff.reset();
         let wait = batch
             .next_in
@@ -109,9 +126,6 @@ impl DelayBucketHandler {
         }
         let (running, task_type) = (self.held.len(), &self.bucket.task_type);
         self.wiring.status.update(|counters| {
-            if counters.failures_in_a_row > 0 {
-                info!(%task_type, failures = counters.failures_in_a_row, "the store answers again");
-            }
             if counters.clock_skew.is_zero() && !batch.clock_skew.is_zero() {
                 warn!(%task_type, skew = ?batch.clock_skew,
                     "the store's clock runs ahead of this host's: tasks wait for the later of the two");
@@ -303,6 +317,7 @@ impl DelayBucketHandler {
     fn on_extended(&mut self, (seqs, sent_at, outcomes): Extended) {
         match outcomes {
             Ok(outcomes) => {
+                self.on_success(EXTEND);
                 for (seq, outcome) in seqs.into_iter().zip(outcomes) {
                     self.on_lock_extended(seq, sent_at, outcome);
                 }
@@ -311,7 +326,7 @@ impl DelayBucketHandler {
                 for seq in seqs {
                     self.extend_again(seq);
                 }
-                self.on_error("extend", error);
+                self.on_error(EXTEND, error);
             }
         }
     }

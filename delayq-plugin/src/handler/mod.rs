@@ -83,6 +83,8 @@ pub struct DelayBucketHandler {
     settle_backoff: Backoff,
     timer: Call<()>,
     timer_at: Duration,
+    /// The calls whose last answer was an error.
+    failing: Vec<&'static str>,
     /// The workers have been told to stop.
     notice_given: bool,
     /// The largest fence of the type that this handler knows of.
@@ -135,6 +137,7 @@ impl DelayBucketHandler {
             settle_backoff: Backoff::default(),
             timer: Call::none(),
             timer_at: Duration::ZERO,
+            failing: Vec::new(),
             notice_given: false,
             last_fence: 0,
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use delayq_core::Lock;
 use delayq_core::store::{MAX_BATCH, Settlement};
 
+use super::answers::SETTLE;
 use super::{DelayBucketHandler, Extended, Settled, next_batch};
 use crate::call::{Backoff, Call};
 use crate::held::Seq;
@@ -74,9 +75,12 @@ impl DelayBucketHandler {
     pub(super) fn on_settled_again(&mut self, (batch, sent_at, outcomes): Settled) {
         let count = batch.len();
         let open = match outcomes {
-            Ok(outcomes) => self.take_settled(batch, sent_at, &outcomes),
+            Ok(outcomes) => {
+                self.on_success(SETTLE);
+                self.take_settled(batch, sent_at, &outcomes)
+            }
             Err(error) => {
-                self.on_error("settle", error);
+                self.on_error(SETTLE, error);
                 batch
             }
         };
