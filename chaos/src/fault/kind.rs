@@ -115,11 +115,10 @@ impl Kind {
             | Self::EvictionPolicy
             | Self::RedisClockAhead
             | Self::RedisClockBehind => store.is_redis(),
-            Self::KillMaster
-            | Self::StopMaster
-            | Self::CutMaster
-            | Self::KillReplica
-            | Self::KillSentinel => store == StoreKind::RedisSentinel,
+            Self::KillMaster | Self::StopMaster | Self::CutMaster | Self::KillSentinel => {
+                store == StoreKind::RedisSentinel
+            }
+            Self::KillReplica => store.is_replicated(),
             Self::KillNode
             | Self::StopNode
             | Self::CutNode

@@ -74,6 +74,7 @@ pub(crate) async fn inflict(kind: Kind, stage: &mut Stage) -> Result<bool> {
         Kind::KillMaster | Kind::StopMaster | Kind::CutMaster => {
             watched::replace_master(kind, stage).await
         }
+        Kind::KillReplica if stage.nodes().is_ok() => nodes::kill_replica(stage).await,
         Kind::KillReplica => watched::kill_replica(stage).await,
         Kind::KillSentinel => watched::kill_sentinel(stage).await,
         Kind::KillNode | Kind::StopNode => nodes::replace(kind, stage).await,

@@ -10,6 +10,8 @@ use crate::run::{PARTITIONS, REPLICAS, Result, Stage, failure};
 
 /// How long a node stays away after it was replaced, at most.
 const ABSENCE_MS: u64 = 1_000;
+/// How long a replica stays away, at most: also longer than the node timeout.
+const REPLICA_ABSENCE_MS: u64 = 4_000;
 /// How long a node is left alone with one of its replicas, at most: it takes writes for as long as the node timeout.
 const APART_MS: u64 = 800;
 /// Masters and replicas, at most: they share one machine.
@@ -45,6 +47,28 @@ pub(super) async fn replace(kind: Kind, stage: &mut Stage) -> Result<bool> {
     stage.nodes()?.set.whole().await;
     stage.end(&open);
     Ok(new != old)
+}
+
+/// SIGKILL of a replica of a master, which is started again and copies everything anew. Until the other masters take it for
+/// dead, and while it copies, its master's writes wait. That it ran until then shows that it happened.
+pub(super) async fn kill_replica(stage: &mut Stage) -> Result<bool> {
+    let absence = stage.dice.u64(..REPLICA_ABSENCE_MS);
+    stage.nodes()?.set.whole().await;
+    let masters = stage.nodes()?.set.masters().await;
+    let master = stage.dice.choice(masters).unwrap_or_default();
+    let replicas = stage.nodes()?.set.replicas_of(master).await;
+    let Some(victim) = stage.dice.choice(replicas) else {
+        return Ok(false);
+    };
+    let explains = vec![Explains::LostLock];
+    let open = stage.begin(&Kind::KillReplica.name(), Target::Store, explains);
+    let was_there = stage.nodes()?.node(victim)?.is_running();
+    stage.nodes()?.node(victim)?.kill();
+    tokio::time::sleep(millis(absence)).await;
+    stage.nodes()?.node(victim)?.restart();
+    stage.nodes()?.set.whole().await;
+    stage.end(&open);
+    Ok(was_there)
 }
 
 /// Leaves the master of a slot alone with its clients and one of its replicas while all others are stopped, for less than it
