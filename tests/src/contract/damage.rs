@@ -111,6 +111,8 @@ pub async fn the_audit_finds_a_flipped_bit<H: Damageable>(store: &Damaged<H>) {
         (2, 1),
         "what cannot run is dead"
     );
+    let why = store.rig.info("2").await.trail.last_error.unwrap();
+    assert!(why.starts_with("corrupt: "), "{why}");
     store.others_run().await;
 }
 

@@ -120,13 +120,16 @@ pub async fn dead_tasks_are_requeued_in_order_of_death_at_the_interval(rig: &Rig
 }
 
 pub async fn dead_tasks_are_requeued_by_id_in_the_order_given(rig: &Rig) {
-    die(rig, &["a", "b", "c"]).await;
+    // One of them is called as this way to choose them is.
+    die(rig, &["a", "ids", "b", "c"]).await;
     rig.bring("scheduled", TaskState::Scheduled).await;
     let wanted = by_ids(&["c", "unknown", "scheduled", "a", "c"]);
     assert_eq!(ids(&requeue(rig, wanted, minutes(1)).await), ["c", "a"]);
     let base = rig.info("c").await.at;
     assert_eq!(rig.info("a").await.at, base.plus(minutes(1)));
-    assert_eq!(rig.state("b").await, Some(TaskState::Dead));
+    for left in ["ids", "b"] {
+        assert_eq!(rig.state(left).await, Some(TaskState::Dead));
+    }
 }
 
 pub async fn dead_tasks_are_requeued_by_their_error(rig: &Rig) {
@@ -234,6 +237,17 @@ pub async fn hundreds_of_dead_tasks_are_discarded(rig: &Rig) {
     assert_eq!(rig.store().stats(&usual_type()).await.unwrap().dead, 0);
 }
 
+/// Behind more than one step takes, which died in few moments.
+pub async fn dead_tasks_are_found_by_their_error_behind_hundreds_of_others(rig: &Rig) {
+    bury(rig, 300).await;
+    rig.pass(Duration::from_millis(2)).await;
+    die(rig, &["999"]).await;
+    assert_eq!(ids(&requeue(rig, with_error("of 9"), LONG).await), ["999"]);
+    assert_eq!(rig.store().stats(&usual_type()).await.unwrap().dead, 300);
+    assert!(discard(rig, with_error("of 9")).await.is_empty());
+    assert_eq!(discard(rig, with_error("gone")).await.len(), 300);
+}
+
 async fn purge(rig: &Rig, state: TaskState) -> u64 {
     rig.store().purge(&usual_type(), state).await.unwrap()
 }
@@ -248,6 +262,16 @@ pub async fn a_purge_removes_every_task_of_one_state(rig: &Rig) {
         assert_eq!(purge(rig, state).await, 0, "{state}");
     }
     assert_eq!(rig.state("running").await, Some(Running));
+}
+
+pub async fn a_purge_counts_only_what_was_known_until_then(rig: &Rig) {
+    let short = rig.with_retention(SHORT).await;
+    let task = short.run("before").await;
+    short.settled(&task.lock, AttemptEnd::Done).await;
+    short.pass(SHORT).await;
+    assert_eq!(short.state("before").await, None);
+    assert_eq!(purge(&short, Done).await, 0);
+    short.finish().await;
 }
 
 pub async fn a_purge_of_running_tasks_is_refused(rig: &Rig) {

@@ -71,6 +71,23 @@ pub async fn pages_show_every_task_once_though_all_have_one_due_time(rig: &Rig) 
     assert_eq!(seen, expected);
 }
 
+/// An id stands behind those that it begins with.
+pub async fn a_page_goes_on_in_order_though_ids_begin_alike(rig: &Rig) {
+    let sorted = ["a", "aa", "aaa", "aab", "ab", "b", "ba"];
+    let due_at = rig.now().await.plus(LONG);
+    for id in sorted.iter().rev() {
+        rig.accept(job(id).at(due_at)).await;
+    }
+    for before in 0..sorted.len() - 1 {
+        let cursor = Cursor {
+            at: due_at,
+            id: id(sorted[before]),
+        };
+        let page = page(rig, Some(&cursor), 10).await;
+        assert_eq!(listed(&page), sorted[before + 1..]);
+    }
+}
+
 pub async fn a_page_that_ends_with_the_last_task_is_the_last_page(rig: &Rig) {
     schedule_together(rig, 4).await;
     let first = page(rig, None, 2).await;
