@@ -17,6 +17,7 @@ mod partitions;
 mod preflight;
 mod raise;
 mod refusals;
+mod repeats;
 mod room;
 mod secrets;
 mod silence;

@@ -9,14 +9,18 @@ local AT_ONCE = 128
 
 local now = clock()
 local scan = call('HSCAN', key, cursor, 'COUNT', AT_ONCE)
-local forgotten = 0
+local forgotten, has_written = 0, false
 for i = 1, #scan[2], 2 do
   local id, ended = scan[2][i], tonumber(match(scan[2][i + 1], '^' .. state .. '(%d+) '))
   if ended then
+    has_written = true
     local is_hidden = key == GONE_OLD and call('HEXISTS', GONE, id) == 1
     if call('HDEL', key, id) == 1 and not is_hidden and ended + retention > now then
       forgotten = forgotten + 1
     end
   end
+end
+if not has_written then
+  touch()
 end
 return { scan[1], forgotten }
