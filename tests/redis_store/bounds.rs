@@ -6,8 +6,11 @@ use std::time::Duration;
 use delayq_core::store::{AttemptEnd, Cursor, MAX_RETAINED, RedisStore, Settlement, StoreOptions};
 use delayq_core::{DelayQueueJob, Store, TaskState};
 use delayq_tests::redis_server::{Persistence, RedisServer};
+use redis::aio::MultiplexedConnection;
 
-use super::{TYPE, accept, claim, id, job, key, open, options, raw, run, task, task_type};
+use super::{
+    TYPE, accept, claim, id, instance, job, key, open, options, raw, run, task, task_type,
+};
 
 /// Submits and ends `count` tasks.
 async fn end(store: &RedisStore, prefix: &str, count: usize) {
@@ -30,6 +33,32 @@ async fn end(store: &RedisStore, prefix: &str, count: usize) {
             .unwrap()
             .len();
     }
+}
+
+/// The generations of ended tasks: what the elder one knows of an id counts only if the younger one does not know it.
+#[tokio::test]
+async fn a_purge_of_ended_tasks_takes_both_generations_and_counts_each_task_once() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let mut redis = raw(&server).await;
+    let [young, old] = ["gone", "gone_old"].map(key);
+    end(&store, "a", 3).await;
+    run::<String>(&mut redis, &format!("RENAME {young} {old}")).await;
+    end(&store, "b", 2).await;
+    let mut copy = redis::cmd("HGET");
+    let a0: String = copy
+        .arg(&old)
+        .arg("a0")
+        .query_async(&mut redis)
+        .await
+        .unwrap();
+    let mut copy = redis::cmd("HSET");
+    copy.arg(&young).arg("a0").arg(a0);
+    copy.exec_async(&mut redis).await.unwrap();
+    let purged = store.purge(&task_type(), TaskState::Done).await;
+    assert_eq!(purged, Ok(5));
+    let left: Vec<String> = run(&mut redis, &format!("KEYS {young}*")).await;
+    assert_eq!(left, Vec::<String>::new());
 }
 
 async fn is_known(store: &RedisStore, name: &str) -> bool {
@@ -79,6 +108,32 @@ async fn ended_tasks_outlast_the_retention() {
     assert!(Duration::from_millis(lives) > 2 * retention, "{lives} ms");
 }
 
+/// How many instances are written down: what they say, and when they count as gone.
+async fn written_down(redis: &mut MultiplexedConnection) -> (usize, usize) {
+    (
+        run(redis, "HLEN delayq:{default}:instances").await,
+        run(redis, "ZCARD delayq:{default}:seen").await,
+    )
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_instances_that_fell_silent_or_ended() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let mut redis = raw(&server).await;
+    let there = instance();
+    for silent in 0..3 {
+        for _ in 0..silent {
+            store.announce(&instance(), Duration::ZERO).await.unwrap();
+        }
+        let hour = Duration::from_hours(1);
+        store.announce(&there, hour).await.unwrap();
+        assert_eq!(written_down(&mut redis).await, (1, 1), "{silent}");
+    }
+    store.withdraw(&there.id).await.unwrap();
+    assert_eq!(written_down(&mut redis).await, (0, 0));
+}
+
 #[tokio::test]
 async fn what_a_claim_took_is_written_down_for_as_long_as_its_locks_last() {
     let server = RedisServer::start(Persistence::None, &[]);
@@ -111,6 +166,21 @@ async fn large_messages_are_claimed_in_several_steps_and_all_of_them() {
         assert_eq!(more_is_due, seen < 60);
     }
     assert!(steps > 1);
+}
+
+#[tokio::test]
+async fn large_messages_are_listed_in_several_pages() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    for n in 0..30 {
+        let job = DelayQueueJob::raw(TYPE, vec![7; 200 << 10]).id(n.to_string());
+        accept(&store, job.after(Duration::from_hours(1))).await;
+    }
+    let state = TaskState::Scheduled;
+    let page = store.list(&task_type(), state, None, 30).await.unwrap();
+    let bytes = page.tasks.len() * (200 << 10);
+    assert!((4 << 20..5 << 20).contains(&bytes), "{bytes}");
+    assert_eq!(page.next.unwrap().id, page.tasks.last().unwrap().id);
 }
 
 #[tokio::test]

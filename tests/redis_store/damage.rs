@@ -6,9 +6,13 @@ use std::time::Duration;
 use delayq_core::store::{AttemptEnd, ClaimRequest, RedisStore, Settlement};
 use delayq_core::{Error, Store, TaskState, Timestamp};
 use delayq_tests::redis_server::{Persistence, RedisServer};
+use delayq_tests::rig::soon;
 use redis::aio::MultiplexedConnection;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
 
-use super::{accept, claim, id, job, key, open, raw, request, run, task_type};
+use super::{accept, claim, id, job, key, open, options, raw, request, run, submit, task_type};
 
 const LONG: Duration = Duration::from_hours(1);
 
@@ -127,6 +131,59 @@ async fn edit(redis: &mut MultiplexedConnection, name: &str, from: &str, to: &st
     command.exec_async(redis).await.unwrap();
 }
 
+/// Passes a connection on to a server. A request to bury a task is held: its release is sent to `held`.
+async fn hold_burials(
+    mut client: TcpStream,
+    port: u16,
+    held: mpsc::UnboundedSender<oneshot::Sender<()>>,
+) {
+    let mut server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let ((mut requests, mut answers), (mut from, mut to)) = (client.split(), server.split());
+    let pass_requests = async {
+        let mut chunk = vec![0; 64 << 10];
+        while let Ok(length @ 1..) = requests.read(&mut chunk).await {
+            if chunk[..length].windows(9).any(|word| word == b"corrupt: ") {
+                let (release, released) = oneshot::channel();
+                held.send(release).unwrap();
+                released.await.unwrap();
+            }
+            to.write_all(&chunk[..length]).await.unwrap();
+        }
+    };
+    tokio::join!(pass_requests, copy(&mut from, &mut answers))
+        .1
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_task_that_is_replaced_while_the_audit_looks_at_it_is_not_buried() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let (here, mut redis) = (open(&server).await, raw(&server).await);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let (sender, mut held) = mpsc::unbounded_channel();
+    let port = server.port();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(hold_burials(client, port, sender.clone()));
+        }
+    });
+    let there = RedisStore::connect(&url, options()).await.unwrap();
+    accept(&here, job("1").after(LONG)).await;
+    edit(&mut redis, "1", "message", "massage").await;
+    let replace = async {
+        let release = soon("a burial", held.recv()).await.unwrap();
+        let new = job("1").after(LONG).header("shop", "bonn").replace();
+        submit(&here, new).await.unwrap();
+        release.send(()).unwrap();
+    };
+    let (found, ()) = tokio::join!(audit(&there, true), replace);
+    let problem = ("1".to_owned(), "its checksum is wrong".to_owned(), false);
+    assert_eq!(found, [problem]);
+    assert_eq!(state(&here, "1").await, Some(TaskState::Scheduled));
+    assert_eq!(audit(&here, false).await, []);
+}
+
 #[tokio::test]
 async fn a_damaged_record_can_be_looked_at_once_it_is_dead() {
     let server = RedisServer::start(Persistence::None, &[]);
@@ -155,17 +212,39 @@ async fn a_damaged_record_can_be_looked_at_once_it_is_dead() {
     assert_eq!(page.tasks[0].message, Some(b"massage".to_vec()));
 }
 
+/// In a head: what stands there, and what damage leaves of it.
+const IN_A_HEAD: [(&str, &str); 5] = [
+    ("1{", "x{"),
+    ("\"s\":", "\"s\":x"),
+    ("\"a\"", "\"b\""),
+    ("\"c\":\"", "\"c\":\"x"),
+    ("}\n", "}"),
+];
+
+#[tokio::test]
+async fn a_task_whose_head_is_damaged_is_given_no_new_message() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let mut redis = raw(&server).await;
+    for (from, to) in IN_A_HEAD {
+        run::<()>(&mut redis, "FLUSHALL").await;
+        accept(&store, job("1").after(LONG)).await;
+        edit(&mut redis, "1", from, to).await;
+        let get = format!("HGET {} 1", key("tasks"));
+        let before: String = run(&mut redis, &get).await;
+        let refused = store.update(&task_type(), &id("1"), b"new".to_vec()).await;
+        let said = refused.unwrap_err().to_string();
+        assert!(said.ends_with("its head is damaged"), "{from}: {said}");
+        let after: String = run(&mut redis, &get).await;
+        assert_eq!(after, before);
+    }
+}
+
 #[tokio::test]
 async fn damage_anywhere_in_a_head_blocks_no_claim() {
     let server = RedisServer::start(Persistence::None, &[]);
     let mut redis = raw(&server).await;
-    for (from, to) in [
-        ("1{", "x{"),
-        ("\"s\":", "\"s\":x"),
-        ("\"a\"", "\"b\""),
-        ("\"c\":\"", "\"c\":\"x"),
-        ("}\n", "}"),
-    ] {
+    for (from, to) in IN_A_HEAD {
         run::<()>(&mut redis, "FLUSHALL").await;
         let store = open(&server).await;
         for name in ["1", "2", "3"] {

@@ -30,7 +30,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::store::{
-    ClaimRequest, Claimed, Durability, RedisStore, StoreOptions, SubmitOutcome,
+    ClaimRequest, Claimed, Durability, InstanceId, InstanceInfo, RedisStore, StoreOptions,
+    SubmitOutcome,
 };
 use delayq_core::{
     Clock, DelayQueueJob, FleetLimits, Limits, NewTask, Result, Store, SystemClock, TaskId,
@@ -118,6 +119,19 @@ fn request() -> ClaimRequest {
 
 async fn claim(store: &RedisStore) -> Result<Claimed> {
     store.claim(&task_type(), &request()).await
+}
+
+fn instance() -> InstanceInfo {
+    InstanceInfo {
+        id: InstanceId::generate(),
+        host: "shop-3".to_owned(),
+        pid: 17,
+        version: "0.1.0".to_owned(),
+        types: Vec::new(),
+        type_count: 0,
+        started_at: SystemClock.now(),
+        seen_at: SystemClock.now(),
+    }
 }
 
 /// The key of the usual type that holds `part`, in the default namespace.

@@ -111,6 +111,12 @@ async fn tasks_are_stored_in_the_partition_of_their_id() {
     )
     .await;
     assert_eq!(meta, ["1", "8"]);
+    let sealed: Vec<String> = run(
+        &mut raw(&server).await,
+        &format!("HMGET {} v split", super::key("meta")),
+    )
+    .await;
+    assert_eq!(sealed, ["1", "-"]);
 }
 
 /// More than one partition may give at once, and no more than is asked for.
@@ -190,6 +196,28 @@ async fn a_generation_stays_for_as_long_as_it_holds_a_task_or_remembers_one() {
         assert_eq!(layout(&mut redis).await, "1 0:1 1:2", "{remembered_in}");
         assert_eq!(state(&store, "done").await, Some(TaskState::Done));
         assert!(state(&store, "other").await.is_some());
+    }
+}
+
+/// The one waits, the other is remembered, and no claim has given a fence.
+#[tokio::test]
+async fn a_generation_that_was_never_claimed_from_stays_for_what_it_holds_and_remembers() {
+    for remembered_in in ["gone", "gone_old"] {
+        let server = RedisServer::start(Persistence::None, &[]);
+        let store = open(&server).await;
+        let mut redis = raw(&server).await;
+        accept(&store, job("waits").after(LATER)).await;
+        accept(&store, job("ended").after(LATER)).await;
+        let ended = store.cancel(&task_type(), &id("ended")).await;
+        assert_eq!(ended, Ok(CancelOutcome::Cancelled));
+        if remembered_in != "gone" {
+            let [young, old] = ["gone", remembered_in].map(super::key);
+            run::<String>(&mut redis, &format!("RENAME {young} {old}")).await;
+        }
+        split(&store, 2).await;
+        assert_eq!(layout(&mut redis).await, "1 0:1 1:2", "{remembered_in}");
+        assert_eq!(state(&store, "waits").await, Some(TaskState::Scheduled));
+        assert_eq!(state(&store, "ended").await, Some(TaskState::Cancelled));
     }
 }
 

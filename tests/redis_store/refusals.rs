@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, DeadFilter, RedisStore, Settlement};
-use delayq_core::{Error, Lock, Store};
+use delayq_core::{Error, Lock, Store, TaskState, When};
 use delayq_plugin::{DelayQueuePlugin, TaskContext, TaskResult, TaskWorker, WorkerOptions};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::until;
 
-use super::{TYPE, accept, claim, id, job, key, open, raw, request, run, submit, task_type};
+use super::{
+    TYPE, accept, claim, id, instance, job, key, open, raw, request, run, submit, task_type,
+};
 
 #[tokio::test]
 async fn a_server_that_became_a_replica_is_read_only_until_it_is_a_primary_again() {
@@ -133,7 +135,7 @@ async fn no_edge_writes_anything_when_a_key_that_it_needs_is_a_strangers() {
         run::<u64>(&mut redis, &format!("DEL {}", key(part))).await;
         run::<()>(&mut redis, &format!("SET {} x", key(part))).await;
         let mut refused = 0;
-        for edge in 0..9 {
+        for edge in 0..13 {
             let before = dump(&mut redis).await;
             if take_edge(&store, edge, &held).await.is_err() {
                 refused += 1;
@@ -148,7 +150,7 @@ async fn no_edge_writes_anything_when_a_key_that_it_needs_is_a_strangers() {
     }
 }
 
-/// One of nine edges that write.
+/// One of the edges that write.
 async fn take_edge(store: &RedisStore, edge: usize, held: &[Lock; 2]) -> Result<(), Error> {
     let (usual, waits, all) = (task_type(), id("waits"), DeadFilter::all());
     let settlement = |lock: &Lock, end| Settlement {
@@ -177,7 +179,37 @@ async fn take_edge(store: &RedisStore, edge: usize, held: &[Lock; 2]) -> Result<
         7 => submit(store, job("failed").header("shop", "bonn").replace())
             .await
             .map(drop),
-        _ => store.pause(&usual, None).await,
+        8 => store.pause(&usual, None).await,
+        9 => {
+            let soon = When::After(Duration::from_mins(1));
+            store.reschedule(&usual, &waits, soon).await.map(drop)
+        }
+        10 => store.discard_dead(&usual, &all).await.map(drop),
+        11 => store.purge(&usual, TaskState::Dead).await.map(drop),
+        _ => store.purge(&usual, TaskState::Scheduled).await.map(drop),
+    }
+}
+
+#[tokio::test]
+async fn no_instance_is_noted_or_forgotten_when_the_list_is_a_strangers() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    let mut redis = raw(&server).await;
+    let instance = instance();
+    for key in ["instances", "seen"] {
+        run::<()>(&mut redis, "FLUSHALL").await;
+        store.announce(&instance, Duration::ZERO).await.unwrap();
+        run::<()>(&mut redis, &format!("SET delayq:{{default}}:{key} x")).await;
+        let before = dump(&mut redis).await;
+        let refusals = [
+            store.announce(&instance, Duration::from_hours(1)).await,
+            store.withdraw(&instance.id).await,
+        ];
+        for refused in refusals {
+            let error = refused.unwrap_err();
+            assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+        }
+        assert_eq!(dump(&mut redis).await, before, "{key}");
     }
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 use delayq_core::store::{
     AttemptEnd, CancelOutcome, Claimed, RedisStore, SettleOutcome, Settlement,
 };
-use delayq_core::{Error, Lock, Store};
+use delayq_core::{Error, Lock, Store, TaskId, TaskState, Timestamp, millis};
 use delayq_tests::redis_server::{Persistence, RedisServer};
+use delayq_tests::rig::until;
 use tokio::io::{copy, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -183,6 +184,13 @@ async fn what_a_claim_took_whose_answer_was_lost_is_claimed_again_at_once_with_n
     assert_eq!(audit.problems, []);
 }
 
+/// What waits, and when it is due.
+async fn scheduled(store: &RedisStore) -> Vec<(TaskId, Timestamp)> {
+    let state = TaskState::Scheduled;
+    let page = store.list(&task_type(), state, None, 99).await.unwrap();
+    page.tasks.into_iter().map(|t| (t.id, t.at)).collect()
+}
+
 #[tokio::test]
 async fn a_lost_claim_gives_back_what_it_took_but_for_what_was_cancelled_and_nothing_else() {
     let server = RedisServer::start(Persistence::None, &[]);
@@ -190,8 +198,14 @@ async fn a_lost_claim_gives_back_what_it_took_but_for_what_was_cancelled_and_not
     let store = RedisStore::connect(&gate.url, impatient()).await.unwrap();
     let other = RedisStore::connect(&server.url(), options()).await.unwrap();
     for n in 0..5 {
-        accept(&store, job(&n.to_string())).await;
+        accept(&store, job(&n.to_string()).after(millis(n))).await;
     }
+    until("the last one is due", || async {
+        let stats = other.stats(&task_type()).await.unwrap();
+        (stats.due == 5).then_some(())
+    })
+    .await;
+    let were_due = scheduled(&other).await;
     gate.fall_silent(Silence::Answers);
     let lost = claim(&store).await.unwrap_err();
     assert!(lost.is_indeterminate(), "{lost}");
@@ -224,12 +238,13 @@ async fn a_lost_claim_gives_back_what_it_took_but_for_what_was_cancelled_and_not
         let task = &claimed.tasks[0];
         assert_eq!((task.attempt, task.trail.lock_expiries), (1, 0));
         ids.push(task.lock.id.to_string());
+        let are_due = scheduled(&other).await;
+        assert!(are_due.iter().all(|task| were_due.contains(task)));
         let stats = other.stats(&task_type()).await.unwrap();
         assert_eq!(stats.running, 2 + ids.len() as u64);
         let audit = other.audit(&task_type(), false).await.unwrap();
         assert_eq!(audit.problems, []);
     }
-    ids.sort_unstable();
     assert_eq!(ids, ["0", "1", "3", "4"]);
     settle(&other, &theirs, AttemptEnd::Done).await;
     // Also when it took one alone.
