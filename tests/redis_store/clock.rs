@@ -1,9 +1,13 @@
 //! The server's clock: what a store reads off it.
 
+use std::time::Duration;
+
+use delayq_core::store::ChangeOutcome;
+use delayq_core::{Store, When, hours, millis};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use redis::aio::MultiplexedConnection;
 
-use super::{claim, open, raw, run};
+use super::{accept, claim, id, job, key, open, raw, run, task_type};
 
 /// The time of the server, in microseconds.
 async fn time(redis: &mut MultiplexedConnection) -> i64 {
@@ -26,4 +30,27 @@ async fn a_claim_tells_the_servers_time_rounded_down_and_what_that_has_cut_off()
         assert!((before..=after).contains(&told), "{before} {told} {after}");
         assert!(cut_off < 1_000);
     }
+}
+
+/// As its record says, it was submitted an hour from now.
+#[tokio::test]
+async fn a_task_is_moved_to_now_though_the_clock_has_gone_back_since_its_submit() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let (store, mut redis) = (open(&server).await, raw(&server).await);
+    accept(&store, job("1").after(hours(2))).await;
+    let record: String = run(&mut redis, &format!("HGET {} 1", key("tasks"))).await;
+    let submitted = record.strip_prefix("1{\"s\":").unwrap();
+    let (submitted, rest) = submitted.split_once(',').unwrap();
+    let later = submitted.parse::<u64>().unwrap() + 3_600_000;
+    let mut edit = redis::cmd("HSET");
+    edit.arg(key("tasks")).arg("1");
+    edit.arg(format!("1{{\"s\":{later},{rest}"));
+    edit.exec_async(&mut redis).await.unwrap();
+    let now = When::After(Duration::ZERO);
+    let moved = store.reschedule(&task_type(), &id("1"), now).await;
+    let Ok(ChangeOutcome::Changed { due_at }) = moved else {
+        panic!("{moved:?}");
+    };
+    let now = store.stats(&task_type()).await.unwrap().now;
+    assert!(due_at <= now.plus(millis(1)), "{due_at} at {now}");
 }
