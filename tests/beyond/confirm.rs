@@ -147,13 +147,18 @@ async fn a_repeated_cancel_is_confirmed_like_the_first() {
 async fn a_repeated_operation_on_a_type_is_confirmed_like_the_first() {
     let mut set = start().await;
     let store = open(&set).await;
-    submit(&store, "1").await.unwrap();
+    for name in ["1", "2"] {
+        submit(&store, name).await.unwrap();
+    }
+    let cancelled = store.cancel(&task_type(), &id("2")).await;
+    assert_eq!(cancelled, Ok(CancelOutcome::Cancelled));
     store.pause(&task_type(), None).await.unwrap();
     let other = open(&set).await;
     set.servers[1].stop();
     let dead = DeadFilter::Ids(vec![id("1")]);
     for store in [&store, &other] {
         unconfirmed(store.purge(&task_type(), TaskState::Scheduled).await);
+        unconfirmed(store.purge(&task_type(), TaskState::Cancelled).await);
         unconfirmed(store.resume(&task_type()).await);
         unconfirmed(store.discard_dead(&task_type(), &dead).await);
         let at_once = Duration::ZERO;
