@@ -150,6 +150,22 @@ async fn no_edge_writes_anything_when_a_key_that_it_needs_is_a_strangers() {
     }
 }
 
+/// Without an expired lock among them, whose task is looked at first.
+#[tokio::test]
+async fn a_claim_of_new_tasks_writes_nothing_when_a_key_that_it_needs_is_a_strangers() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let (store, mut redis) = (open(&server).await, raw(&server).await);
+    for part in ["running", "locks", "tasks", "trail", "meta"] {
+        run::<()>(&mut redis, "FLUSHALL").await;
+        accept(&store, job("1")).await;
+        run::<()>(&mut redis, &format!("SET {} x", key(part))).await;
+        let before = dump(&mut redis).await;
+        let error = claim(&store).await.unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. }), "{part}: {error}");
+        assert_eq!(dump(&mut redis).await, before, "{part}");
+    }
+}
+
 /// One of the edges that write.
 async fn take_edge(store: &RedisStore, edge: usize, held: &[Lock; 2]) -> Result<(), Error> {
     let (usual, waits, all) = (task_type(), id("waits"), DeadFilter::all());
