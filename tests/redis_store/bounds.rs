@@ -14,11 +14,14 @@ use super::{
 
 /// Submits and ends `count` tasks.
 async fn end(store: &RedisStore, prefix: &str, count: usize) {
-    let batch = (0..count)
+    let batch: Vec<_> = (0..count)
         .map(|n| task(job(&format!("{prefix}{n}"))))
         .collect();
-    for outcome in store.submit(batch).await {
-        outcome.unwrap();
+    // Each call has a deadline.
+    for batch in batch.chunks(5_000) {
+        for outcome in store.submit(batch.to_vec()).await {
+            outcome.unwrap();
+        }
     }
     let mut done = 0;
     while done < count {
