@@ -36,7 +36,7 @@ pub struct HandlerHealth {
     pub task_type: TaskType,
     /// Workers under way.
     pub running: usize,
-    /// Attempts started since the plugin was.
+    /// Attempts handed to the application's runtime since the plugin was started.
     pub started: u64,
     /// Attempts settled since the plugin was started.
     pub settled: u64,

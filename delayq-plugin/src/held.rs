@@ -244,6 +244,13 @@ impl HeldLocks {
         }
     }
 
+    /// Whether an extension has to be asked for again.
+    pub(crate) fn has_unsure(&self) -> bool {
+        let is_open = |held: &Held| matches!(held.hold, Hold::Good | Hold::Extending);
+        let mut held = self.held.values();
+        held.any(|held| held.is_unsure && is_open(held))
+    }
+
     pub(crate) fn get(&self, seq: Seq) -> Option<&Held> {
         self.held.get(&seq)
     }

@@ -95,10 +95,11 @@ impl DelayQueuePlugin {
         for task_type in store.types().await? {
             if !served.contains(&task_type) {
                 let mut stats = None;
-                // Each further one may take as long to fail.
                 if !is_silent {
-                    stats = store.stats(&task_type).await.ok();
-                    is_silent = stats.is_none();
+                    let answer = store.stats(&task_type).await;
+                    // Each further one may take as long to fail.
+                    is_silent = answer.as_ref().is_err_and(delayq_core::Error::is_transient);
+                    stats = answer.ok();
                 }
                 unserved.push(UnservedType { task_type, stats });
             }

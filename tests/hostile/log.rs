@@ -3,11 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use delayq_plugin::{DelayQueueJob, WorkerOptions, seconds};
+use delayq_plugin::{DelayQueueJob, TaskId, WorkerOptions, millis, seconds};
 use delayq_tests::faulty::{Fault, FaultyStore};
-use delayq_tests::rig::Rig;
+use delayq_tests::rig::{Rig, until};
 
 use super::{LOG, listen_to_log, logged};
+
+/// How many lines of the log have both words.
+fn count(type_name: &str, what: &str) -> usize {
+    let text = String::from_utf8_lossy(&LOG.lock().unwrap()).into_owned();
+    let told = text.lines();
+    told.filter(|line| line.contains(type_name) && line.contains(what))
+        .count()
+}
 
 #[tokio::test]
 async fn a_call_that_fails_beside_others_that_work_is_told_when_it_begins_and_when_it_is_over() {
@@ -37,9 +45,45 @@ async fn a_call_that_fails_beside_others_that_work_is_told_when_it_begins_and_wh
     is_broken.store(false, Ordering::Relaxed);
     rig.pass(&plugin, seconds(1)).await;
     logged(&["the store answers again", "unsettled"]).await;
-    let text = String::from_utf8_lossy(&LOG.lock().unwrap()).into_owned();
-    let told = text
-        .lines()
-        .filter(|line| line.contains("unsettled") && line.contains("the store failed"));
-    assert_eq!(told.count(), 1, "{text}");
+    assert_eq!(count("unsettled", "the store failed"), 1);
+}
+
+/// As of a type one of whose partitions lies on a node that hangs.
+#[tokio::test]
+async fn a_part_of_the_store_that_gives_no_answer_is_told_once_though_the_others_answer() {
+    listen_to_log();
+    let mut rig = Rig::default();
+    let is_silent = Arc::new(AtomicBool::new(true));
+    let silence = {
+        let is_silent = Arc::clone(&is_silent);
+        move |id: &TaskId| id.as_str() == "stuck" && is_silent.load(Ordering::Relaxed)
+    };
+    let clock = Arc::new(rig.clock.clone());
+    let faulty = FaultyStore::new(Arc::clone(&rig.store), |_| Fault::None);
+    rig.store = Arc::new(faulty.with_silence(silence).with_delay(clock, millis(250)));
+    let worker = rig.worker(|_| async { Ok(()) });
+    let builder = rig.builder();
+    let builder = builder.worker("half-silent", WorkerOptions::DEFAULT, worker);
+    let plugin = builder.start().await.unwrap();
+    let service = plugin.submit_service();
+    let send = async |id: &str| {
+        let job = DelayQueueJob::raw("half-silent", "").id(id);
+        service.send(job).await.unwrap();
+    };
+    send("stuck").await;
+    rig.next().await;
+    for n in 0..10 {
+        send(&n.to_string()).await;
+        rig.next().await;
+        rig.pass(&plugin, seconds(1)).await;
+    }
+    logged(&["the store failed", "half-silent"]).await;
+    assert_eq!(count("half-silent", "the store failed"), 1);
+    assert_eq!(count("half-silent", "the store answers again"), 0);
+    is_silent.store(false, Ordering::Relaxed);
+    until("the store answers again", || async {
+        rig.clock.advance(millis(100));
+        (count("half-silent", "the store answers again") == 1).then_some(())
+    })
+    .await;
 }

@@ -114,7 +114,8 @@ impl Threads {
             let Some(waited) = waited_ns(&thread.path()) else {
                 continue;
             };
-            let ns = waited - self.0.get(&name).copied().unwrap_or(waited);
+            // A number may be that of a new thread by now.
+            let ns = waited.saturating_sub(self.0.get(&name).copied().unwrap_or(waited));
             if ns > in_ns(LATE) {
                 let comm = read_to_string(thread.path().join("comm"));
                 let of_writer = comm.is_ok_and(|comm| comm.trim_end() == WRITER);
@@ -181,6 +182,6 @@ mod tests {
     fn the_kernel_tells_it_of_this_process() {
         let mut threads = Threads::default();
         threads.look(Path::new(THREADS));
-        assert!(!threads.0.is_empty());
+        assert!(threads.0.values().any(|waited| *waited > 0));
     }
 }

@@ -35,10 +35,10 @@ impl DelayBucketHandler {
                 self.on_error(CLAIM, error);
             }
             Event::Settled((batch, sent_at, Ok(outcomes))) => {
-                self.on_success(SETTLE);
                 self.settle_backoff.reset();
                 let open = self.take_settled(batch, sent_at, &outcomes);
                 self.unsure.add(open, self.elapsed());
+                self.on_success(SETTLE);
             }
             Event::Settled((batch, _, Err(error))) => {
                 // Whatever comes meanwhile does not wait for these: others may be answered.
@@ -93,10 +93,12 @@ impl DelayBucketHandler {
         });
     }
 
+    /// Nothing is over while a part of the store still has to be asked again: others answer all the time.
     pub(super) fn on_success(&mut self, call: &'static str) {
-        let known = self.failing.len();
-        self.failing.retain(|failing| *failing != call);
-        if self.failing.len() < known {
+        let is_failing = self.failing.contains(&call);
+        let is_open = || self.unsure.is_open() || self.held.has_unsure();
+        if is_failing && (call == CLAIM || !is_open()) {
+            self.failing.retain(|failing| *failing != call);
             info!(task_type = %self.bucket.task_type, call, "the store answers again");
         }
     }
@@ -120,9 +122,15 @@ impl DelayBucketHandler {
         self.compare_fences(&batch);
         self.unsettled.extend(batch.settle);
         let started = batch.start.len();
-        self.settle_most = started.max(MAX_BATCH);
         for task in batch.start {
             self.start(task, sent_at, now);
+        }
+        // For as long as that many are under way: the claims behind it take what is free.
+        let kept = self.settle_most.min(self.held.len());
+        self.settle_most = started.max(kept).max(MAX_BATCH);
+        if self.held.is_empty() {
+            // Nothing is left that an extension could tell of.
+            self.failing.retain(|call| *call != EXTEND);
         }
         let (running, task_type) = (self.held.len(), &self.bucket.task_type);
         self.wiring.status.update(|counters| {
@@ -317,9 +325,12 @@ impl DelayBucketHandler {
     fn on_extended(&mut self, (seqs, sent_at, outcomes): Extended) {
         match outcomes {
             Ok(outcomes) => {
-                self.on_success(EXTEND);
+                let is_told = !outcomes.contains(&ExtendOutcome::Unknown);
                 for (seq, outcome) in seqs.into_iter().zip(outcomes) {
                     self.on_lock_extended(seq, sent_at, outcome);
+                }
+                if is_told {
+                    self.on_success(EXTEND);
                 }
             }
             Err(error) => {

@@ -73,7 +73,7 @@ pub struct DelayBucketHandler {
     unsure: Unsure,
     claim_at: Duration,
     settle_at: Duration,
-    /// As many as the last claim took, if that is more than a batch: what was in several partitions goes back to as many.
+    /// As many as a claim took, if that is more than a batch: what was in several partitions goes back to as many.
     settle_most: usize,
     /// Woken while a claim was under way, which may have looked too early to see why.
     woken: bool,

@@ -42,6 +42,12 @@ impl Unsure {
         waits.then_some(self.settle_at)
     }
 
+    /// Whether anything of it has no answer yet.
+    pub(super) fn is_open(&self) -> bool {
+        let is_asked = self.settling.is_under_way() || self.extending.is_under_way();
+        is_asked || !self.settlements.is_empty() || !self.locks.is_empty()
+    }
+
     /// Takes in settlements of which nobody knows whether they are applied.
     pub(super) fn add(&mut self, settlements: Vec<Settlement>, now: Duration) {
         if self.settlements.is_empty() && !self.settling.is_under_way() {
@@ -75,10 +81,7 @@ impl DelayBucketHandler {
     pub(super) fn on_settled_again(&mut self, (batch, sent_at, outcomes): Settled) {
         let count = batch.len();
         let open = match outcomes {
-            Ok(outcomes) => {
-                self.on_success(SETTLE);
-                self.take_settled(batch, sent_at, &outcomes)
-            }
+            Ok(outcomes) => self.take_settled(batch, sent_at, &outcomes),
             Err(error) => {
                 self.on_error(SETTLE, error);
                 batch
@@ -90,6 +93,10 @@ impl DelayBucketHandler {
         if !open.is_empty() {
             self.unsure.settle_at = self.elapsed() + self.unsure.backoff.next();
         }
+        let is_told = open.is_empty();
         self.unsure.settlements.extend(open);
+        if is_told {
+            self.on_success(SETTLE);
+        }
     }
 }

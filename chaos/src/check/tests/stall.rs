@@ -107,3 +107,14 @@ fn stalls_that_overlap_or_follow_on_each_other_are_one() {
     let faults = scene.verdict().figures.faults;
     assert_eq!(faults, [("no-processor".to_owned(), 1)].into());
 }
+
+/// Of one thread and another, they would add up to an excuse for anything on a busy machine.
+#[test]
+fn short_stalls_in_a_row_are_none() {
+    let mut scene = Scene::new();
+    for part in 0..20 {
+        let from = 20 + part * (LOCK / 8);
+        scene.stalls((from, from + LOCK / 7), "w1");
+    }
+    assert_eq!(scene.verdict().figures.faults, [].into());
+}

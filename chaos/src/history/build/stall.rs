@@ -38,7 +38,10 @@ impl HistoryBuilder {
         let plan = self.history.plan.as_ref();
         // One extension comes too late, and the next one, too.
         let least_ns = plan.map_or(0, |plan| plan.lock_ms * 1_000_000 / 3);
-        for stall in merged(std::mem::take(&mut self.stalls)) {
+        let mut stalls = std::mem::take(&mut self.stalls);
+        // Short ones, of one thread and another, would add up to an excuse for anything.
+        stalls.retain(|stall| stall.to - stall.from >= least_ns / 2);
+        for stall in merged(stalls) {
             let target = stall.process.map_or(Target::Store, Target::Process);
             let mut planned = self.faults.values();
             let is_planned = planned.any(|fault| {
