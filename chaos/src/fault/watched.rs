@@ -55,13 +55,17 @@ impl Stage {
     }
 }
 
-/// SIGKILL of a replica, which is started again and copies everything anew. The other one confirms meanwhile,
-/// so that it explains nothing. That it ran until then shows that it happened.
+/// SIGKILL of a replica, which is started again and copies everything anew. Writes wait until it is known not to follow:
+/// about a second, which costs a short lock. That it ran until then shows that it happened.
 pub(super) async fn kill_replica(stage: &mut Stage) -> Result<bool> {
     let absence = stage.dice.u64(..ABSENCE_MS);
     let master = stage.watched()?.ready().await;
     let victim = stage.replica_of(master)?.unwrap_or_default();
-    let open = stage.begin(&Kind::KillReplica.name(), Target::Store, Vec::new());
+    let open = stage.begin(
+        &Kind::KillReplica.name(),
+        Target::Store,
+        vec![Explains::LostLock],
+    );
     let was_there = stage.watched()?.server(victim)?.is_running();
     stage.watched()?.server(victim)?.kill();
     tokio::time::sleep(millis(absence)).await;

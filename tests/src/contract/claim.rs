@@ -150,7 +150,12 @@ pub async fn a_claim_without_a_limit_is_capped(rig: &Rig) {
     for _ in 0..4 {
         sizes.push(rig.claim_as(&request).await.tasks.len());
     }
-    assert_eq!(sizes, [MAX_BATCH, MAX_BATCH, 300 - 2 * MAX_BATCH, 0]);
+    if rig.is_split() {
+        // Each partition has a cap of its own.
+        assert_eq!(sizes.iter().sum::<usize>(), 300, "{sizes:?}");
+    } else {
+        assert_eq!(sizes, [MAX_BATCH, MAX_BATCH, 300 - 2 * MAX_BATCH, 0]);
+    }
 }
 
 pub async fn claims_at_the_same_time_share_the_tasks(rig: &Rig) {
