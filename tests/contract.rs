@@ -5,6 +5,7 @@ mod memory {
 
     delayq_tests::contract_suite!(Memory::default());
     delayq_tests::limit_suite!(Memory::default());
+    delayq_tests::fleet_suite!(Memory::default());
     delayq_tests::clock_suite!(Memory::default());
 }
 
@@ -13,6 +14,7 @@ mod on_sqlite {
 
     delayq_tests::contract_suite!(Sqlite::default());
     delayq_tests::limit_suite!(Sqlite::default());
+    delayq_tests::fleet_suite!(Sqlite::default());
     delayq_tests::shared_suite!(Sqlite::default());
     delayq_tests::damage_suite!(Sqlite::default());
     delayq_tests::clock_suite!(Sqlite::default());
@@ -22,6 +24,7 @@ mod on_split_redis {
     use delayq_tests::stores::{Redis, Split};
 
     delayq_tests::contract_suite!(Split(Redis));
+    delayq_tests::fleet_suite!(Split(Redis));
     delayq_tests::shared_suite!(Split(Redis));
     delayq_tests::damage_suite!(Split(Redis));
 }
@@ -30,6 +33,7 @@ mod on_a_split_cluster {
     use delayq_tests::stores::{RedisCluster, Split};
 
     delayq_tests::contract_suite!(Split(RedisCluster));
+    delayq_tests::fleet_suite!(Split(RedisCluster));
     delayq_tests::shared_suite!(Split(RedisCluster));
 }
 
@@ -38,6 +42,7 @@ mod on_redis {
 
     delayq_tests::contract_suite!(Redis);
     delayq_tests::limit_suite!(Redis);
+    delayq_tests::fleet_suite!(Redis);
     delayq_tests::shared_suite!(Redis);
     delayq_tests::damage_suite!(Redis);
 }
@@ -47,6 +52,7 @@ mod on_a_cluster {
 
     delayq_tests::contract_suite!(RedisCluster);
     delayq_tests::limit_suite!(RedisCluster);
+    delayq_tests::fleet_suite!(RedisCluster);
     delayq_tests::shared_suite!(RedisCluster);
 }
 
@@ -55,6 +61,7 @@ mod on_replicated_redis {
 
     delayq_tests::contract_suite!(ReplicatedRedis);
     delayq_tests::limit_suite!(ReplicatedRedis);
+    delayq_tests::fleet_suite!(ReplicatedRedis);
     delayq_tests::shared_suite!(ReplicatedRedis);
 }
 
@@ -64,6 +71,7 @@ mod on_restricted_redis {
 
     delayq_tests::contract_suite!(RestrictedRedis);
     delayq_tests::limit_suite!(RestrictedRedis);
+    delayq_tests::fleet_suite!(RestrictedRedis);
     delayq_tests::shared_suite!(RestrictedRedis);
     delayq_tests::damage_suite!(RestrictedRedis);
 }
@@ -72,4 +80,5 @@ mod on_split_restricted_redis {
     use delayq_tests::stores::{RestrictedRedis, Split};
 
     delayq_tests::contract_suite!(Split(RestrictedRedis));
+    delayq_tests::fleet_suite!(Split(RestrictedRedis));
 }

@@ -14,6 +14,7 @@ mod faults;
 mod fences;
 mod papers;
 mod partitions;
+mod permits;
 mod preflight;
 mod raise;
 mod refusals;

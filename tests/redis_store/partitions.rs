@@ -8,10 +8,7 @@ use delayq_core::store::{
     AttemptEnd, CancelOutcome, ChangeOutcome, ClaimRequest, MAX_BATCH, RedisStore, SettleOutcome,
     Settlement, StoreOptions, SubmitOutcome, TypeSettings,
 };
-use delayq_core::{
-    Clock, DelayQueueJob, Error, FleetLimits, Limits, Lock, Rate, Store, SystemClock, TaskState,
-    When,
-};
+use delayq_core::{Clock, DelayQueueJob, Error, Limits, Lock, Store, SystemClock, TaskState, When};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::soon;
 use redis::aio::MultiplexedConnection;
@@ -518,74 +515,31 @@ async fn new_partitions_take_over_the_pause_and_the_bound() {
     assert_eq!(work_off(&store).await.len(), 10);
 }
 
+/// Each partition keeps a part of it, which must not be nothing.
 #[tokio::test]
-async fn the_fleets_limits_are_divided() {
+async fn a_bound_below_the_number_of_partitions_is_refused_before_anything_is_changed() {
     let server = RedisServer::start(Persistence::None, &[]);
     let store = open(&server).await;
-    split(&store, 2).await;
-    for n in 0..40 {
-        accept(&store, job(&n.to_string())).await;
+    let configure =
+        async |settings: TypeSettings| store.configure_type(&task_type(), &settings).await;
+    let bound = |most| TypeSettings::default().max_pending(Some(most));
+    configure(bound(3)).await.unwrap();
+    for (refused, names) in [
+        (TypeSettings::default().partitions(4), "max_pending 3"),
+        (bound(5).partitions(6), "max_pending 5"),
+    ] {
+        let text = configure(refused).await.unwrap_err().to_string();
+        assert!(
+            text.contains(names) && text.contains("partitions of order.cancel"),
+            "{text}"
+        );
+        assert_eq!(layout(&mut raw(&server).await).await, "");
     }
-    let mut limited = request();
-    limited.fleet = FleetLimits {
-        concurrency: Some(6),
-        rate: Some(Rate::per_hour(1).with_burst(10)),
-    };
-    // The first partition of all is drained and dropped by this claim; it counts until then.
-    claim_none(&store).await;
-    let first = store.claim(&task_type(), &limited).await.unwrap().tasks;
-    assert_eq!(first.len(), 6);
-    let ends = first.into_iter().map(|task| Settlement {
-        lock: task.lock,
-        end: AttemptEnd::Done,
-    });
-    store.settle(&task_type(), ends.collect()).await.unwrap();
-    assert_eq!(
-        store
-            .claim(&task_type(), &limited)
-            .await
-            .unwrap()
-            .tasks
-            .len(),
-        4
-    );
-    limited.fleet.concurrency = Some(1);
-    let refused = store.claim(&task_type(), &limited).await.unwrap_err();
-    assert!(matches!(refused, Error::InvalidInput(_)), "{refused:?}");
-}
-
-/// Found by a user: the old partitions counted, so nothing was claimed, and they were never drained.
-#[tokio::test]
-async fn a_limit_of_as_many_as_there_are_partitions_is_enough_while_old_ones_drain() {
-    let server = RedisServer::start(Persistence::None, &[]);
-    let store = open(&server).await;
-    let mut limited = request();
-    for parts in [2, 5] {
-        // The first time the old one is empty.
-        split(&store, parts).await;
-        for n in 0..20 {
-            accept(&store, job(&format!("{parts}-{n}"))).await;
-        }
-        limited.fleet.concurrency = Some(parts);
-        let taken = store.claim(&task_type(), &limited).await.unwrap().tasks;
-        assert!(!taken.is_empty(), "{parts} partitions");
-        let ends = taken.into_iter().map(|task| Settlement {
-            lock: task.lock,
-            end: AttemptEnd::Done,
-        });
-        store.settle(&task_type(), ends.collect()).await.unwrap();
-    }
-    let mut done = 0;
-    while done < 20 {
-        let taken = store.claim(&task_type(), &limited).await.unwrap().tasks;
-        assert!(!taken.is_empty(), "it stands still");
-        done += taken.len();
-        let ends = taken.into_iter().map(|task| Settlement {
-            lock: task.lock,
-            end: AttemptEnd::Done,
-        });
-        store.settle(&task_type(), ends.collect()).await.unwrap();
-    }
+    configure(bound(4).partitions(4)).await.unwrap();
+    assert!(configure(bound(3)).await.is_err());
+    configure(bound(0)).await.unwrap();
+    let stats = store.stats(&task_type()).await.unwrap();
+    assert_eq!(stats.max_pending, Some(0));
 }
 
 async fn claim_none(store: &RedisStore) {

@@ -422,6 +422,12 @@ sentences! {
         a_bound_concerns_one_type_and_lists_none,
         submits_at_the_same_time_keep_the_bound,
     ]
+}
+
+sentences! {
+    ($)
+    /// Limits of the fleet, to the task.
+    fleet_suite on Rig
     fleet: [
         no_more_tasks_run_than_the_fleets_limit,
         every_way_to_end_an_attempt_frees_its_place,

@@ -79,10 +79,6 @@ pub async fn two_namespaces_never_see_each_other(rig: &Rig) {
 }
 
 pub async fn two_stores_on_the_same_data_share_the_limits_of_the_fleet(rig: &Rig) {
-    // A split type divides its limits.
-    if rig.is_split() {
-        return;
-    }
     let other = rig.open_again().await;
     let request = ClaimRequest {
         fleet: FleetLimits {

@@ -67,13 +67,28 @@ impl RedisStore {
     }
 
     /// Changes settings of a type. A bound is divided among the partitions that take new tasks.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a number of partitions or a bound that cannot be, before anything is changed.
     pub(super) async fn configure(
         &self,
         task_type: &TaskType,
         settings: &TypeSettings,
     ) -> Result<()> {
+        let whole = match settings.max_pending {
+            Setting::To(most) => Some(most),
+            Setting::Keep | Setting::Unset => None,
+        };
+        if whole.is_some() {
+            let there_are = self.look(task_type).await?.newest().count();
+            let wanted = settings
+                .partitions
+                .map_or(1, |wanted| usize::try_from(wanted).unwrap_or(1));
+            divide::check(whole, there_are.max(wanted), task_type)?;
+        }
         if let Some(wanted) = settings.partitions {
-            let there_are = self.raise(task_type, wanted).await?;
+            let keeps_bound = settings.max_pending == Setting::Keep;
+            let there_are = self.raise(task_type, wanted, keeps_bound).await?;
             if there_are > usize::try_from(wanted).unwrap_or(1) {
                 tracing::warn!(%task_type, wanted, there_are,
                     "the type has more partitions than it is declared with: their number is never lowered");
@@ -84,10 +99,6 @@ impl RedisStore {
         }
         let ask = |part: Arc<Partition>, most: Option<u64>| async move {
             Ok(((), self.configure_part(&part, most.into()).await?))
-        };
-        let whole = match settings.max_pending {
-            Setting::To(most) => Some(most),
-            Setting::Keep | Setting::Unset => None,
         };
         let newest = |spread: &Spread| {
             let parts = divide::bounds(whole, spread.newest().count());

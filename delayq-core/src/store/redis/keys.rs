@@ -17,6 +17,11 @@ const OF_A_TYPE: [&str; 9] = [
     "due", "running", "locks", "dead", "tasks", "trail", "meta", "gone", "gone_old",
 ];
 
+/// What each of the nine keys of a type is, in their order.
+pub(super) const KINDS: [&str; 9] = [
+    "zset", "zset", "hash", "zset", "hash", "hash", "hash", "hash", "hash",
+];
+
 /// The names of one namespace.
 #[derive(Clone, Debug)]
 pub(super) struct Keyspace {
@@ -69,6 +74,12 @@ impl Keyspace {
     /// The keys of the instances that are there, in the order in which their scripts take them.
     pub(super) fn instances(&self) -> [String; 2] {
         ["instances", "seen"].map(|name| format!("delayq:{{{}}}:{name}", self.namespace))
+    }
+
+    /// What the limits of a split type are kept in, in the order in which `permit.lua` takes them.
+    pub(super) fn permits(&self, task_type: &TaskType) -> [String; 2] {
+        ["permits", "places"]
+            .map(|name| format!("delayq:{{{}}}:{name}:{task_type}", self.namespace))
     }
 
     /// The slot of what belongs to the namespace, and to no type.
@@ -236,6 +247,9 @@ mod tests {
         let instances = ["delayq:{shop}:instances", "delayq:{shop}:seen"];
         assert_eq!(keyspace("shop").instances(), instances);
         assert_eq!(keyspace("shop").wake_channel(), "delayq:{shop}:wake");
+        let permits =
+            ["permits", "places"].map(|name| format!("delayq:{{shop}}:{name}:order.cancel"));
+        assert_eq!(keyspace("shop").permits(&task_type), permits);
     }
 
     proptest! {
@@ -250,8 +264,9 @@ mod tests {
             let slots: HashSet<u16> = keys.map(|key| slot(&key)).collect();
             prop_assert_eq!(slots, HashSet::from([part.slot]));
             let keyspace = keyspace(&namespace);
-            let own = keyspace.instances().map(|key| slot(&key));
-            prop_assert_eq!(own, [keyspace.slot(); 2]);
+            for own in [keyspace.instances(), keyspace.permits(&part.task_type)] {
+                prop_assert_eq!(own.map(|key| slot(&key)), [keyspace.slot(); 2]);
+            }
         }
 
         #[test]
@@ -277,6 +292,9 @@ mod tests {
             let places: HashMap<_, Place> = named.collect();
             for (namespace, task_type) in &names {
                 let task_type = TaskType::new(task_type).unwrap();
+                for key in keyspace(namespace).permits(&task_type) {
+                    prop_assert!(seen.insert(key.clone()), "{key} twice");
+                }
                 for place in places.values() {
                     for key in keyspace(namespace).partition(&task_type, *place).keys {
                         prop_assert!(seen.insert(key.clone()), "{key} twice");

@@ -158,6 +158,15 @@ fn call_again(claimed: &mut Claimed, wait: Duration, due: Option<Timestamp>) {
     }
 }
 
+/// Has the caller come again after `wait` although more is due: limits allow nothing earlier. Without a time somebody
+/// will tell.
+pub(super) fn hold_back(claimed: &mut Claimed, wait: Option<Duration>) {
+    claimed.next_due = None;
+    if let Some(wait) = wait {
+        call_again(claimed, wait, None);
+    }
+}
+
 /// Rounded up: nobody is to come early.
 fn micros(span: Duration) -> i128 {
     i128::try_from(span.as_nanos().div_ceil(1_000)).unwrap_or(i128::MAX)

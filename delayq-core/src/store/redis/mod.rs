@@ -3,7 +3,7 @@
 //! One Lua script per edge, so that each edge is one atomic step; `lua/model.lua` says what is stored where.
 //! Time is the server's. Reading order: [`keys`], `lua/model.lua`, [`scripts`], [`record`], then the edges on one
 //! partition: [`submit`] with [`flight`], [`claim`], [`settle`], [`change`], [`query`], [`dead`], [`audit`]. Above
-//! them is what makes partitions a type: [`layout`], [`registry`], then [`chain`] for submits, [`round`] for claims (in [`turns`]),
+//! them is what makes partitions a type: [`layout`], [`registry`], then [`chain`] for submits, [`round`] for claims (in [`turns`], with [`permits`]),
 //! [`seek`] for edges by id, [`every`] and [`meant`] for those of a whole type. Beneath them
 //! [`client`], the only module that knows the crate `redis`.
 
@@ -31,6 +31,7 @@ mod keys;
 mod layout;
 mod meant;
 mod merge;
+mod permits;
 mod placing;
 mod preflight;
 mod query;
@@ -53,7 +54,8 @@ mod visits;
 pub use self::config::{Address, RedisConfig, RedisServers, ReplicaConfirm, Secret, TlsConfig};
 
 use self::client::{Client, Command, Fields, Lane, Reply};
-use self::keys::Partition;
+use self::keys::{KINDS, Partition};
+use self::permits::Permits;
 use self::preflight::Terms;
 use self::room::Watermark;
 use self::scope::Scope;
@@ -71,11 +73,6 @@ use crate::state::TaskState;
 use crate::task::{Lock, TaskInfo};
 use crate::time::Timestamp;
 
-/// What each of the nine keys of a type is, in their order.
-const KINDS: [&str; 9] = [
-    "zset", "zset", "hash", "zset", "hash", "hash", "hash", "hash", "hash",
-];
-
 /// Tasks on a Redis server, which any number of instances share.
 ///
 /// Needs Redis 7.0 or newer (or Valkey), `maxmemory-policy noeviction`, and an append-only file unless
@@ -91,6 +88,7 @@ pub struct RedisStore {
     client: Client,
     submitter: Submitter,
     unanswered: Unanswered,
+    permits: Permits,
     terms: Terms,
     durability: Mutex<Durability>,
 }
@@ -134,6 +132,7 @@ impl RedisStore {
             client,
             submitter,
             unanswered: Unanswered::default(),
+            permits: Permits::default(),
             terms,
             durability: Mutex::new(found.durability),
         });

@@ -104,8 +104,14 @@ impl RedisStore {
     /// Raises the number of partitions of a type. Never lowers it: returns how many there are.
     ///
     /// # Errors
-    /// `InvalidInput` for a number out of range, or while as many older generations as can be still drain.
-    pub(super) async fn raise(&self, task_type: &TaskType, partitions: u32) -> Result<usize> {
+    /// `InvalidInput` for a number out of range, for one that the present bound is too small for if that is kept, or
+    /// while as many older generations as can be still drain.
+    pub(super) async fn raise(
+        &self,
+        task_type: &TaskType,
+        partitions: u32,
+        keeps_bound: bool,
+    ) -> Result<usize> {
         if !(1..=MAX_PARTITIONS).contains(&partitions) {
             let reason = format!("{partitions} partitions: use 1 to {MAX_PARTITIONS}");
             return Err(Error::InvalidInput(reason));
@@ -129,11 +135,30 @@ impl RedisStore {
                 );
                 return Err(Error::InvalidInput(reason));
             }
+            if keeps_bound {
+                let bound = self.bound(task_type, &stored.layout).await?;
+                divide::check(bound, wanted, task_type)?;
+            }
             let suffixes = self.suffixes(task_type, (stored.layout.next_number(), wanted));
             let raised = stored.layout.raised(suffixes);
             self.change_layout(task_type, &stored.text, &raised).await?;
         }
         Err(self.unsettled(task_type))
+    }
+
+    /// The bound of a type as its newest partitions keep it.
+    async fn bound(&self, task_type: &TaskType, layout: &Layout) -> Result<Option<u64>> {
+        let spread = Spread::new(&self.scope.keys, task_type, layout.clone());
+        let mut whole: Option<u64> = None;
+        for part in spread.newest() {
+            let ask = part.setting("max_pending");
+            let text = self.client.call(Lane::Main, ask).await?;
+            if text != Reply::Nil {
+                let own: u64 = text.fields().text()?.parse().unwrap_or(u64::MAX);
+                whole = Some(whole.unwrap_or(0).saturating_add(own));
+            }
+        }
+        Ok(whole)
     }
 
     /// What the partitions of a new generation are named with. On one server it makes no difference.

@@ -7,9 +7,8 @@ use tokio::sync::watch;
 
 use super::RedisStore;
 use super::claim::Visited;
-use super::divide;
 use super::keys::Partition;
-use super::merge::Merged;
+use super::merge::{self, Merged};
 use super::seek::MAX_LOOKS;
 use super::spread::Spread;
 use super::together::together;
@@ -30,7 +29,6 @@ struct Visit {
     part: Arc<Partition>,
     /// How many tasks it might take.
     share: usize,
-    fleet: FleetLimits,
     known_fence: u64,
     outcome: Result<Visited>,
 }
@@ -55,7 +53,10 @@ impl RedisStore {
                 is_outdated,
             } = match spread.single() {
                 Some(part) => self.claim_single(part, request).await?,
-                None => self.claim_round(task_type, &spread, request).await?,
+                None if request.fleet == FleetLimits::NONE => {
+                    self.claim_round(task_type, &spread, request, None).await?
+                }
+                None => self.claim_limited(task_type, &spread, request).await?,
             };
             unheard += claimed.unheard;
             claimed.unheard = unheard;
@@ -90,28 +91,87 @@ impl RedisStore {
         })
     }
 
-    /// Visits the partitions that are due, at the same time: each may take its share of the limit, and those that
-    /// have more what the others leave. Nothing is found only where every partition has been looked at.
-    async fn claim_round(
+    /// Claims what the limits of the fleet allow. They are asked only if something is known to be due, and nothing is
+    /// taken that they do not grant.
+    async fn claim_limited(
         &self,
         task_type: &TaskType,
         spread: &Spread,
         request: &ClaimRequest,
     ) -> Result<Found> {
+        let of = |limit| ClaimRequest {
+            limit,
+            fleet: FleetLimits::NONE,
+            ..request.clone()
+        };
+        let is_due = |found: &Found| found.claimed.next_in() == Some(Duration::ZERO);
+        if request.limit == 0 || !self.scope.visits.know_due(spread.all(), Instant::now()) {
+            let look = self.claim_round(task_type, spread, &of(0), None).await?;
+            if request.limit == 0 || look.is_outdated || !is_due(&look) {
+                return Ok(look);
+            }
+        }
+        let permit = self.permit(task_type, spread, request).await?;
+        let (starts, is_full, mut again_at) = (permit.starts, permit.is_full, permit.again_at);
+        let until = Some(permit.until).filter(|_| starts > 0);
+        let start = Instant::now();
+        let found = self
+            .claim_round(task_type, spread, &of(starts), until)
+            .await;
+        let tasks = found.as_ref().map_or(&[][..], |found| &found.claimed.tasks);
+        let unused = permit.used_by(tasks, request.lock_for);
+        if unused > 0 {
+            self.give_back(task_type, unused).await;
+        }
+        let mut found = found?;
+        if unused > 0 || !is_due(&found) {
+            return Ok(found);
+        }
+        if starts > 0 && is_full {
+            // Whoever frees a place has to know that somebody waits for it.
+            let one = ClaimRequest {
+                limit: 1,
+                ..request.clone()
+            };
+            let Ok(next) = self.permit(task_type, spread, &one).await else {
+                return Ok(found);
+            };
+            again_at = next.again_at;
+            let unused = next.used_by(&[], request.lock_for);
+            if unused > 0 {
+                self.give_back(task_type, unused).await;
+            }
+        }
+        let wait = again_at.map(|again_at| again_at.saturating_duration_since(start));
+        merge::hold_back(&mut found.claimed, wait);
+        Ok(found)
+    }
+
+    /// Visits the partitions that are due, at the same time: each may take its share of the limit, and those that
+    /// have more what the others leave. Nothing is found only where every partition has been looked at. After `until`
+    /// nothing is taken.
+    async fn claim_round(
+        &self,
+        task_type: &TaskType,
+        spread: &Spread,
+        request: &ClaimRequest,
+        until: Option<Instant>,
+    ) -> Result<Found> {
         let limit = request.limit;
         // So many are worth starting before others are asked for.
         let enough = limit.min(MAX_BATCH);
-        let (newest, older) = (spread.newest().count(), spread.older().count());
-        let fleet = divide::limits(request.fleet, task_type, newest, older)?;
-        spread.tell_excess(task_type, request.fleet, &fleet);
         let visits = &self.scope.visits;
         let start = Instant::now();
         let mut merged = Merged::new(start);
-        let all = spread.all().cloned().zip(fleet);
-        let (mut due, mut others) = visits.due(all.collect(), start);
+        let (mut due, mut others) = visits.due(spread.all().cloned().collect(), start);
         let (mut sent, mut failed, mut unheard, mut is_outdated) = (start, None, 0, false);
         loop {
-            let left = limit.saturating_sub(merged.taken());
+            let is_over = until.is_some_and(|until| sent > until);
+            let left = if is_over {
+                0
+            } else {
+                limit.saturating_sub(merged.taken())
+            };
             let wave = self.wave(&mut due, left);
             for visit in self.visit(wave, left, sent, request).await {
                 match visit.outcome {
@@ -119,7 +179,7 @@ impl RedisStore {
                         is_outdated |= split != visit.part.open && spread.is_newest(&visit.part);
                         let is_full = claimed.tasks.len() + claimed.ended.len() >= visit.share;
                         if left > 0 && is_full && claimed.next_in() == Some(Duration::ZERO) {
-                            due.push((visit.part, visit.fleet));
+                            due.push(visit.part);
                         }
                         merged.add(claimed, visit.known_fence);
                     }
@@ -137,7 +197,8 @@ impl RedisStore {
             if due.is_empty() && merged.taken() == 0 {
                 due.append(&mut others);
             }
-            if due.is_empty() || (limit > 0 && merged.taken() >= enough) || is_late {
+            let has_enough = limit > 0 && merged.taken() >= enough;
+            if due.is_empty() || has_enough || is_late || is_over {
                 break;
             }
         }
@@ -155,7 +216,7 @@ impl RedisStore {
 
     /// Takes those to visit next off `due`, in their order. Of those known to have more a few are enough, each for a
     /// share worth the visit: the others have their turn with the next claim.
-    fn wave<T>(&self, due: &mut Vec<(Arc<Partition>, T)>, left: usize) -> Vec<(Arc<Partition>, T)> {
+    fn wave(&self, due: &mut Vec<Arc<Partition>>, left: usize) -> Vec<Arc<Partition>> {
         if left == 0 {
             // One that may take nothing says at least when to come again.
             return std::mem::take(due);
@@ -166,13 +227,13 @@ impl RedisStore {
         };
         let (mut wave, mut rich) = (Vec::new(), (left / WORTHWHILE).max(1));
         let mut staying = Vec::new();
-        for (part, with) in due.drain(..) {
+        for part in due.drain(..) {
             let is_rich = has_more(&part);
             if wave.len() < left && (!is_rich || rich > 0) {
                 rich -= usize::from(is_rich);
-                wave.push((part, with));
+                wave.push(part);
             } else {
-                staying.push((part, with));
+                staying.push(part);
             }
         }
         *due = staying;
@@ -182,18 +243,17 @@ impl RedisStore {
     /// Visits partitions at the same time.
     async fn visit(
         &self,
-        parts: Vec<(Arc<Partition>, FleetLimits)>,
+        parts: Vec<Arc<Partition>>,
         left: usize,
         sent: Instant,
         request: &ClaimRequest,
     ) -> Vec<Visit> {
         let (answered, _) = watch::channel(false);
         let count = parts.len();
-        let visits = parts.into_iter().enumerate().map(|(at, (part, fleet))| {
+        let visits = parts.into_iter().enumerate().map(|(at, part)| {
             let own = ClaimRequest {
                 // The first ones get what cannot be divided.
                 limit: (left / count + usize::from(at < left % count)).min(MAX_BATCH),
-                fleet,
                 ..request.clone()
             };
             self.visit_one(part, own, sent, &answered)
@@ -243,7 +303,6 @@ impl RedisStore {
         Visit {
             part,
             share: request.limit,
-            fleet: request.fleet,
             known_fence: begun.known_fence,
             outcome,
         }

@@ -146,9 +146,24 @@ impl Scope {
         wake_message(part, &self.sender)
     }
 
+    /// What this instance calls itself.
+    pub(super) fn sender(&self) -> &str {
+        &self.sender
+    }
+
+    /// Whether channels have slots.
+    pub(super) fn is_cluster(&self) -> bool {
+        self.is_cluster
+    }
+
+    /// What a script of the namespace publishes to wake the handlers of a type in other instances.
+    pub(super) fn type_message(&self, task_type: &TaskType) -> String {
+        format!("{task_type} {}", self.sender)
+    }
+
     /// The command that tells other instances of a new type, where they would not hear of its first task.
     pub(super) fn announcement(&self, task_type: &TaskType) -> Option<Command> {
-        let message = format!("{task_type} {}", self.sender);
+        let message = self.type_message(task_type);
         let publish = || Command::write(&["SPUBLISH", &self.keys.wake_channel(), &message]);
         self.is_cluster.then(|| publish().at(self.keys.slot()))
     }
@@ -179,6 +194,11 @@ impl Scope {
         self.visits.wake(part);
         self.turns.woken(part);
         self.tell(Wakeup::Type(part.task_type.clone()));
+    }
+
+    /// Wakes this instance's handlers of a type.
+    pub(super) fn wake_type(&self, task_type: &TaskType) {
+        self.tell(Wakeup::Type(task_type.clone()));
     }
 
     fn tell(&self, wakeup: Wakeup) {

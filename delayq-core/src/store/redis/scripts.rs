@@ -32,6 +32,8 @@ pub(super) enum Script {
     Seal,
     Open,
     Layout,
+    Permit,
+    Unstated,
 }
 
 const MODEL: &str = include_str!("lua/model.lua");
@@ -41,7 +43,7 @@ const DEAD: &str = include_str!("lua/dead.lua");
 
 impl Script {
     /// Every script, so that a new connection can load them all at once.
-    pub(super) const ALL: [Self; 27] = [
+    pub(super) const ALL: [Self; 29] = [
         Self::Submit,
         Self::Claim,
         Self::Settle,
@@ -69,6 +71,8 @@ impl Script {
         Self::Seal,
         Self::Open,
         Self::Layout,
+        Self::Permit,
+        Self::Unstated,
     ];
 
     /// The file's text: the flags in its first line, then the edge.
@@ -101,13 +105,15 @@ impl Script {
             Self::Seal => include_str!("lua/seal.lua"),
             Self::Open => include_str!("lua/open.lua"),
             Self::Layout => include_str!("lua/layout.lua"),
+            Self::Permit => include_str!("lua/permit.lua"),
+            Self::Unstated => include_str!("lua/unstated.lua"),
         }
     }
 
     /// The parts that stand between the first line and the edge.
     fn parts(self) -> &'static [&'static str] {
         match self {
-            Self::Claim => &[MODEL, LIMIT],
+            Self::Claim | Self::Permit => &[MODEL, LIMIT],
             Self::List => &[MODEL, ORDER],
             Self::Requeue | Self::Discard => &[MODEL, ORDER, DEAD],
             Self::Layout => &[],

@@ -67,12 +67,14 @@ impl RedisStore {
             lost: SettleOutcome::LockLost,
             unknown: SettleOutcome::Unknown,
         };
-        self.seek_locks(task_type, &ids, otherwise, |part, places| {
+        let settled = self.seek_locks(task_type, &ids, otherwise, |part, places| {
             let own = places.iter().filter_map(|place| endings.get(*place));
             let own: Vec<&Ending> = own.collect();
             async move { self.settle_part(&part, &own).await }
-        })
-        .await
+        });
+        let outcomes = settled.await?;
+        self.free_places(task_type, settlements, &outcomes).await;
+        Ok(outcomes)
     }
 
     /// Settles tasks of one partition.
@@ -142,12 +144,15 @@ impl RedisStore {
             lost: ExtendOutcome::LockLost,
             unknown: ExtendOutcome::Unknown,
         };
-        self.seek_locks(task_type, &ids, otherwise, |part, places| {
+        self.keep_places(task_type, locks, lock_for).await?;
+        let extended = self.seek_locks(task_type, &ids, otherwise, |part, places| {
             let own = places.iter().filter_map(|place| locks.get(*place));
             let own: Vec<&Lock> = own.collect();
             async move { self.extend_part(&part, &own, lock_for).await }
-        })
-        .await
+        });
+        let outcomes = extended.await?;
+        self.note_ends(task_type, locks, &outcomes, lock_for);
+        Ok(outcomes)
     }
 
     async fn extend_part(

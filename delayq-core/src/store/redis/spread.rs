@@ -1,11 +1,10 @@
 //! The partitions of a type, as one store knows them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use super::keys::{Keyspace, Partition};
 use super::layout::{Layout, partition_of};
-use crate::fleet::FleetLimits;
 use crate::name::{TaskId, TaskType};
 
 /// Partitions that were made together, by their numbers.
@@ -18,7 +17,8 @@ pub(super) struct Spread {
     pub(super) layout: Layout,
     /// Oldest first, never empty.
     generations: Vec<Together>,
-    has_told_excess: AtomicBool,
+    /// No task runs any more that was started before the type was split.
+    pub(super) has_stated_all: AtomicBool,
 }
 
 impl Spread {
@@ -30,25 +30,7 @@ impl Spread {
         Self {
             generations: generations.collect(),
             layout,
-            has_told_excess: AtomicBool::new(false),
-        }
-    }
-
-    /// Says once that parts of a limit add up to more than the whole, if they do.
-    pub(super) fn tell_excess(
-        &self,
-        task_type: &TaskType,
-        whole: FleetLimits,
-        parts: &[FleetLimits],
-    ) {
-        let sum: u32 = parts.iter().filter_map(|part| part.concurrency).sum();
-        let Some(most) = whole.concurrency.filter(|most| *most < sum) else {
-            return;
-        };
-        if !self.has_told_excess.swap(true, Ordering::Relaxed) {
-            let old = self.older().count();
-            tracing::warn!(%task_type, fleet_concurrency = most, at_most = sum,
-                "until {old} older partitions have drained, each has a place of its own beside the limit");
+            has_stated_all: AtomicBool::new(false),
         }
     }
 

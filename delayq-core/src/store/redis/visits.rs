@@ -52,8 +52,7 @@ pub(super) struct Seen {
     pub(super) next_in: Option<Duration>,
 }
 
-/// Partitions, each with what goes with it.
-type Parts<T> = Vec<(Arc<Partition>, T)>;
+type Parts = Vec<Arc<Partition>>;
 
 /// A visit that begins.
 #[derive(Clone, Copy, Debug)]
@@ -159,11 +158,11 @@ impl Visits {
 
     /// Those of `parts` that are due, the one first that has been due for longest; and the others that can be asked,
     /// in case there is nothing to be had of the first ones.
-    pub(super) fn due<T>(&self, parts: Parts<T>, now: Instant) -> (Parts<T>, Parts<T>) {
+    pub(super) fn due(&self, parts: Parts, now: Instant) -> (Parts, Parts) {
         let mut all = self.all();
         let (mut due, mut others, mut troubled) = (Vec::new(), Vec::new(), Vec::new());
         for part in parts {
-            let visit = all.entry(part.0.stem.clone()).or_default();
+            let visit = all.entry(part.stem.clone()).or_default();
             match visit {
                 Visit {
                     is_drained: true, ..
@@ -178,12 +177,26 @@ impl Visits {
         drop(all);
         // Those that are only looked after come last.
         due.sort_by_key(|(since, _)| (since.is_none(), *since));
-        let due: Parts<T> = due.into_iter().map(|(_, part)| part).collect();
+        let due: Parts = due.into_iter().map(|(_, part)| part).collect();
         match (due.is_empty(), others.is_empty()) {
             (true, true) => (troubled, others),
             (true, false) => (others, due),
             (false, _) => (due, others),
         }
+    }
+
+    /// Whether one of `parts` is known to have something that is due.
+    pub(super) fn know_due<'a>(
+        &self,
+        mut parts: impl Iterator<Item = &'a Arc<Partition>>,
+        now: Instant,
+    ) -> bool {
+        let all = self.all();
+        parts.any(|part| {
+            let seen = all.get(&part.stem).and_then(|visit| visit.seen);
+            let next_at = seen.and_then(|seen| seen.next_at());
+            next_at.is_some_and(|next_at| next_at <= now)
+        })
     }
 
     /// A visit begins.

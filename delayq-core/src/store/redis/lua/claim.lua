@@ -6,7 +6,7 @@
 -- ARGV: 1 most tasks to look at · 2 length of the locks, ms · 3 the caller's clock and its guard, ms ·
 --   4 lock expiries that make a task poison · 5 retention, ms · 6 ends that one generation holds ·
 --   7 the number of this claim · 8 the numbers of the caller's claims whose answers were lost, each between blanks ·
---   9 most tasks that run in the fleet, or "" · 10 starts of the fleet's rate, or "" · 11 their span, microseconds ·
+--   9 most tasks that run in the fleet, or "", as for a type that is split · 10 starts of the fleet's rate, or "" · 11 their span, microseconds ·
 --   12 its burst · 13 wake channel, or "" to tell nobody · 14 wake message
 -- Returns: the server's now · what was cut off it, microseconds · the now that due times were compared with ·
 --   the next time to call or -1 · the first fence, the others follow it · ids of the locked tasks · their
@@ -79,8 +79,12 @@ if unanswered ~= '' then
   end
 end
 
+if split == '-' and (rate or most_running) then
+  -- The limits are kept for all partitions together since then; who knows that gives none here.
+  limit = 0
+end
 if rate then
-  pace_of(rate, now * 1000 + past)
+  pace_of(META, rate, now * 1000 + past)
   limit = math.min(limit, starts_left(rate))
 end
 local ids = call('ZRANGEBYSCORE', RUNNING, '-inf', text(now), 'LIMIT', 0, limit)

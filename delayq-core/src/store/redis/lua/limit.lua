@@ -1,9 +1,9 @@
--- The limits of the fleet: how many tasks a claim may start. It stands between model.lua and claim.lua.
+-- The limits of the fleet: how many tasks a claim may start. It stands between model.lua and an edge.
 --
 -- Concurrency counts the locks. A claim that leaves due tasks behind as no place is free notes that in
 -- meta.held_back, so that the settlement that frees one tells everybody. Rate is the generic cell rate algorithm
--- (ITU-T I.371, virtual scheduling), as in store/pace.rs: meta.tat is the theoretical arrival time of the next
--- start, microseconds. All products stay below 2^53, so they are exact.
+-- (ITU-T I.371, virtual scheduling), as in store/pace.rs: tat, in meta, is the theoretical arrival time of the next
+-- start, microseconds. A type that is split has both in the keys of permit.lua. All products stay below 2^53, so they are exact.
 local GATHER = 50000
 
 -- No limit where `most` is nil.
@@ -13,13 +13,13 @@ end
 
 -- `rate`: starts, per (microseconds), burst. A `tat` that is further ahead than any claim leaves it is of another
 -- rate, or the clock was set back: then the burst counts as used up just now.
-local function pace_of(rate, now)
-  local tat = tonumber(call('HGET', META, 'tat') or 0)
+local function pace_of(key, rate, now)
+  local tat = tonumber(call('HGET', key, 'tat') or 0)
   local furthest = now + math.ceil(rate.burst * rate.per / rate.starts)
   rate.now = now
   rate.tat = math.max(now, math.min(tat, furthest))
   if tat > furthest then
-    call('HSET', META, 'tat', text(furthest))
+    call('HSET', key, 'tat', text(furthest))
   end
 end
 

@@ -8,7 +8,7 @@
 --                           only for tasks with a history; error: "-" for none, else "+" and its text
 --   7 meta      hash  v (format), fence (the largest given), pause (its end, ms), gone (generation's begin, ms),
 --                           tat and held_back (see limit.lua), max_pending (scheduled tasks), refused (by that),
---                           split (see split_of), next (the layout that sealed it)
+--                           split (see split_of), next (the layout that sealed it), sealed_at (the fence then)
 --   8 gone, 9 gone_old  hash  id -> "<d|c|e><ended, ms> <fence> <attempt> <crc>" (done, cancelled, expired)
 -- Record: 1{"s":<submitted ms>,"a":<delay ms> | "d":<due ms>[,"x":..|,"xa":..][,"h":{..}],"c":"<crc>"}\n<message>
 --
@@ -149,9 +149,10 @@ local function touch()
   end
 end
 
--- Tells the other instances. The channel of a partition has its slot, and is known to the node of it alone.
-local function publish(channel, message)
-  call(find(channel, '/', 1, true) and 'SPUBLISH' or 'PUBLISH', channel, message)
+-- Tells the other instances. In a cluster a channel has a slot, and is known to the node of it alone: that of a partition,
+-- which has a name with a slash, and that of the namespace.
+local function publish(channel, message, is_in_cluster)
+  call((is_in_cluster or find(channel, '/', 1, true)) and 'SPUBLISH' or 'PUBLISH', channel, message)
 end
 
 -- Tells the other instances when the first due time becomes earlier than `head`; whether it does.

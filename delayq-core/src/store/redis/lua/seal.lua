@@ -6,7 +6,8 @@
 --   knows: then it never will.
 local layout = ARGV[1]
 
-call('HSET', META, 'v', 1, 'split', '-', 'next', layout)
 local meta = call('HMGET', META, 'pause', 'max_pending', 'fence')
+call('HSETNX', META, 'sealed_at', meta[3] or 0)
+call('HSET', META, 'v', 1, 'split', '-', 'next', layout)
 local is_empty = not meta[3] and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
 return { meta[1] or '', meta[2] or '', is_empty and 1 or 0 }

@@ -40,10 +40,8 @@ fn task(fence: u64) -> ClaimedTask {
     }
 }
 
-fn names(parts: Parts<()>) -> Vec<String> {
-    let names = parts
-        .into_iter()
-        .map(|(part, ())| part.task_type.to_string());
+fn names(parts: Parts) -> Vec<String> {
+    let names = parts.into_iter().map(|part| part.task_type.to_string());
     names.collect()
 }
 
@@ -51,7 +49,7 @@ fn names(parts: Parts<()>) -> Vec<String> {
 fn those_due_for_longest_come_first_and_the_others_are_at_hand() {
     let (visits, sent) = (Visits::default(), Instant::now());
     let parts = ["soon", "later", "new", "never"].map(part);
-    let all = || parts.iter().map(|part| (Arc::clone(part), ())).collect();
+    let all = || parts.iter().map(Arc::clone).collect();
     let waits = [Some(1), Some(500), None, None].map(|ms| ms.map(Duration::from_millis));
     for (part, wait) in parts.iter().zip(waits) {
         if *part.task_type.as_str() != *"new" {
@@ -75,7 +73,7 @@ fn those_due_for_longest_come_first_and_the_others_are_at_hand() {
 fn one_that_fails_is_left_alone_for_longer_each_time_unless_it_is_woken() {
     let (visits, longest) = (Visits::default(), Duration::from_secs(5));
     let (bad, good) = (part("bad"), part("good"));
-    let all = || [&bad, &good].map(|part| (Arc::clone(part), ())).to_vec();
+    let all = || [&bad, &good].map(Arc::clone).to_vec();
     for part in [&bad, &good] {
         visits.begin(part);
         visits.answered(part, (0, Instant::now()), &quiet(None));
@@ -135,7 +133,7 @@ fn a_wake_up_for_all_is_one_for_each_and_a_drained_one_is_left_alone_for_ever() 
     }
     visits.drained(&parts[2]);
     let due = || {
-        let all = parts.iter().map(|part| (Arc::clone(part), ())).collect();
+        let all = parts.iter().map(Arc::clone).collect();
         let (due, others) = visits.due(all, Instant::now());
         (names(due).join(" "), names(others).join(" "))
     };
