@@ -764,7 +764,9 @@ async fn a_stuck_blocking_worker_is_timed_out_and_keeps_only_its_own_place() {
     let tasks = plugin.submit_service();
     send(&tasks, "stuck", Duration::ZERO).await;
     rig.next().await;
-    rig.clock.advance(seconds(5));
+    rig.pass(&plugin, seconds(5)).await;
+    // It is waited for a little.
+    rig.clock.advance(seconds(1));
     let dead = reaches(&tasks, "stuck", TaskState::Dead).await;
     assert_eq!(dead.trail.last_error.as_deref(), Some("timed out after 5s"));
     for id in ["b", "c"] {
@@ -777,6 +779,61 @@ async fn a_stuck_blocking_worker_is_timed_out_and_keeps_only_its_own_place() {
         "the stuck thread keeps its place"
     );
     drop(release);
+}
+
+/// Says that it is being dropped, and is not before it may.
+struct Goodbye(std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>);
+
+impl Drop for Goodbye {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+        let _ = self.1.recv();
+    }
+}
+
+/// Found by a soak on a machine without a processor to spare: the next attempt had begun beside a worker that was stopped
+/// and not yet gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_waits_until_the_worker_of_the_last_one_is_gone_whose_time_was_up() {
+    let mut rig = Rig::default();
+    let options = WorkerOptions {
+        timeout: seconds(5),
+        retry: RetryPolicy {
+            base: Duration::ZERO,
+            ..EXACT
+        },
+        ..WorkerOptions::DEFAULT
+    };
+    let (going, is_going) = std::sync::mpsc::channel();
+    let (may_go, waits) = std::sync::mpsc::channel();
+    let first = Arc::new(std::sync::Mutex::new(Some(Goodbye(going, waits))));
+    let plugin = rig
+        .start(options, move |_| {
+            let first = Arc::clone(&first);
+            async move {
+                let goodbye = first.lock().unwrap().take();
+                if goodbye.is_some() {
+                    std::future::pending::<()>().await;
+                }
+                Ok(())
+            }
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    assert_eq!(rig.next().await.cx.attempt(), 1);
+    rig.clock.advance(seconds(5));
+    tokio::task::spawn_blocking(move || is_going.recv().unwrap())
+        .await
+        .unwrap();
+    for _ in 0..100 {
+        assert_eq!(info(&tasks, "a").await.state, TaskState::Running);
+        plugin.health().await;
+    }
+    assert!(!rig.has_started());
+    may_go.send(()).unwrap();
+    assert_eq!(rig.next().await.cx.attempt(), 2);
+    reaches(&tasks, "a", TaskState::Done).await;
 }
 
 /// Counts its runs.

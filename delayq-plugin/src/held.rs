@@ -14,6 +14,9 @@ use crate::running::Running;
 /// Numbers the attempts of one handler.
 pub(crate) type Seq = u64;
 
+/// How long a worker that was stopped is waited for, so that the next attempt does not begin beside it.
+const STOPPED_WITHIN: Duration = Duration::from_millis(500);
+
 /// The state of a held lock as this process sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
@@ -23,6 +26,8 @@ enum Hold {
     Extending,
     /// The lock has run out or somebody else has it; the worker has been told.
     Lost,
+    /// Its time is up and the worker was stopped: the attempt is settled once that has come back, or else at this time.
+    Stopping(Duration),
     /// The attempt is settled already; only the worker's thread has not come back yet.
     Concluded,
 }
@@ -89,7 +94,7 @@ pub(crate) struct Due {
     pub(crate) extend: Vec<(Seq, Lock)>,
     /// To extend again, as the last answer was none.
     pub(crate) again: Vec<(Seq, Lock)>,
-    /// Attempts whose time is up, concluded by this call.
+    /// Attempts whose time is up and whose workers have not come back, concluded by this call.
     pub(crate) timed_out: Vec<Seq>,
     /// Locks that have run out, lost by this call.
     pub(crate) run_out: Vec<Seq>,
@@ -169,7 +174,7 @@ impl HeldLocks {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// Takes what is due at `now`: fires `cancelled()` of lost and timed-out attempts, and stops the
+    /// Takes what is due at `now`: fires `cancelled()` of lost attempts and of those whose time is up, and stops the
     /// workers of the latter.
     pub(crate) fn take_due(&mut self, now: Duration) -> Due {
         let mut due = Due::default();
@@ -177,9 +182,11 @@ impl HeldLocks {
             && at <= now
         {
             self.change(seq, |held| {
-                if held.limit_at <= now {
+                if matches!(held.hold, Hold::Stopping(_) | Hold::Lost) {
                     held.conclude();
                     due.timed_out.push(seq);
+                } else if held.limit_at <= now {
+                    held.stop(now);
                 } else if held.run_out.at() <= now {
                     held.lose();
                     due.run_out.push(seq);
@@ -298,8 +305,21 @@ impl Held {
             Hold::Good => Some(self.extend_at.min(self.run_out.at()).min(self.limit_at)),
             Hold::Extending => Some(self.run_out.at().min(self.limit_at)),
             Hold::Lost => Some(self.limit_at),
+            Hold::Stopping(until) => Some(until),
             Hold::Concluded => None,
         }
+    }
+
+    /// Whether its time is up.
+    pub(crate) fn is_stopping(&self) -> bool {
+        matches!(self.hold, Hold::Stopping(_))
+    }
+
+    /// Stops the worker, and leaves half of what is left of the lock for the settlement.
+    fn stop(&mut self, now: Duration) {
+        self.conclude();
+        let patience = STOPPED_WITHIN.min(self.run_out.at().saturating_sub(now) / 2);
+        self.hold = Hold::Stopping(now.saturating_add(patience));
     }
 
     fn lose(&mut self) {
@@ -317,73 +337,4 @@ impl Held {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::future::pending;
-
-    use delayq_core::{TaskId, seconds};
-
-    use super::*;
-
-    const LOCK: Duration = seconds(30);
-    const LIMIT: Duration = seconds(100);
-
-    /// An attempt whose claim was sent at 1 s and whose worker started at 2 s; its number is 0.
-    fn one() -> (HeldLocks, Lock) {
-        let lock = Lock {
-            id: TaskId::new("a").unwrap(),
-            fence: 7,
-        };
-        let mut held = HeldLocks::new(LOCK, LIMIT);
-        let new = NewHold {
-            lock: lock.clone(),
-            attempt: 1,
-            trail: Trail::default(),
-            cancel: CancellationToken::new(),
-            running: Running::single(tokio::spawn(pending::<()>()).abort_handle()),
-            run_out: held.run_out_of(seconds(1)),
-            claimed_at: seconds(1),
-            started_at: seconds(2),
-        };
-        held.add(new);
-        (held, lock)
-    }
-
-    fn extends(held: &mut HeldLocks, now: u64) -> bool {
-        let due = held.take_due(seconds(now));
-        assert_eq!((due.run_out.len(), due.timed_out.len()), (0, 0));
-        !due.extend.is_empty()
-    }
-
-    fn extends_again(held: &mut HeldLocks, now: u64) -> bool {
-        let due = held.take_due(seconds(now));
-        assert!(due.extend.is_empty() && due.run_out.is_empty());
-        !due.again.is_empty()
-    }
-
-    #[tokio::test]
-    async fn a_lock_is_extended_by_thirds_tried_again_after_a_failure_and_given_up_at_its_end() {
-        let (mut held, _) = one();
-        assert_eq!(held.next_timer(), Some(seconds(11)));
-        assert!(!extends(&mut held, 10) && extends(&mut held, 11));
-        assert_eq!(held.next_timer(), Some(seconds(31)), "its end, meanwhile");
-        held.extended(0, seconds(11));
-        assert_eq!(held.next_timer(), Some(seconds(21)));
-        assert!(extends(&mut held, 21));
-        held.extend_failed(0, seconds(22));
-        assert_eq!(held.next_timer(), Some(seconds(22)));
-        assert!(extends_again(&mut held, 22), "beside the others");
-        assert_eq!(held.take_due(seconds(41)).run_out, [0]);
-        held.extend_failed(0, seconds(42));
-        assert_eq!(held.next_timer(), Some(seconds(102)), "its time limit");
-        assert_eq!(held.take_due(seconds(102)).timed_out, [0]);
-        assert_eq!((held.next_timer(), held.len()), (None, 1));
-    }
-
-    #[tokio::test]
-    async fn a_lost_lock_is_news_once_and_known_until_it_is_settled() {
-        let (mut held, lock) = one();
-        assert!(!held.settled(&lock), "nothing is known of it");
-        assert!(held.lose(0) && !held.lose(0));
-        assert!(held.settled(&lock) && !held.settled(&lock));
-    }
-}
+mod tests;

@@ -254,14 +254,25 @@ impl DelayBucketHandler {
             .status
             .update(|counters| counters.running = running);
         let Some(held) = held else { return };
+        // One that came to its end when its time was up has done its work.
+        let is_through =
+            |(_, results): &(Id, Vec<HandResult>)| results.iter().all(|(_, result)| result.is_ok());
+        let is_late = held.is_stopping() && !result.as_ref().is_ok_and(is_through);
+        let timed_out = is_late.then(|| self.time_is_up(&held));
         // At most once: settled before it started, whatever came of it.
         if self.bucket.options.delivery == Delivery::AtMostOnce {
             return;
         }
-        let end = self.end_of(&held, result);
+        let end = timed_out.unwrap_or_else(|| self.end_of(&held, result));
         let Held { lock, attempt, .. } = held;
         debug!(task_type = %self.bucket.task_type, id = %lock.id, attempt, ?end, "attempt ended");
         self.unsettled.push_back(Settlement { lock, end });
+    }
+
+    pub(super) fn time_is_up(&self, held: &Held) -> AttemptEnd {
+        let (task_type, limit) = (&self.bucket.task_type, self.bucket.options.timeout);
+        warn!(%task_type, id = %held.lock.id, attempt = held.attempt, ?limit, "timed out");
+        run::time_is_up(&self.bucket.crew, held.attempt, &held.trail_so_far(), limit)
     }
 
     fn end_of(&self, held: &Held, result: Result<(Id, Vec<HandResult>), JoinError>) -> AttemptEnd {

@@ -19,7 +19,7 @@ use crate::call::{Backoff, Call};
 use crate::claim::{Batch, Bucket, Reckoning, give_back};
 use crate::health::Status;
 use crate::held::{Due, HeldLocks, Seq};
-use crate::run::{self, HandResult};
+use crate::run::HandResult;
 use unsure::Unsure;
 
 /// Most tasks of one claim: a batch of each of eight partitions.
@@ -203,16 +203,13 @@ impl DelayBucketHandler {
                 .status
                 .update(|counters| counters.locks_lost += 1);
         }
-        let limit = self.bucket.options.timeout;
         for held in due
             .timed_out
             .into_iter()
             .filter_map(|seq| self.held.get(seq))
         {
-            warn!(%task_type, id = %held.lock.id, attempt = held.attempt, ?limit, "timed out");
+            let end = self.time_is_up(held);
             if self.bucket.options.delivery == Delivery::AtLeastOnce {
-                let end =
-                    run::time_is_up(&self.bucket.crew, held.attempt, &held.trail_so_far(), limit);
                 self.unsettled.push_back(Settlement {
                     lock: held.lock.clone(),
                     end,
