@@ -6,11 +6,14 @@
 //! once its place has been. So no more tasks run than the limit says, whatever is lost on the way and however the
 //! type is split meanwhile.
 
-use std::collections::HashMap;
+mod places;
+
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+pub(super) use self::places::{Again, Permits};
+use self::places::{Desk, Permit, ends_at};
 use super::RedisStore;
 use super::client::{Command, Lane};
 use super::record::span_ms;
@@ -19,40 +22,9 @@ use super::spread::Spread;
 use super::visits::FIRST_PATIENCE;
 use crate::error::{Error, Result};
 use crate::fleet::{FleetLimits, Rate};
-use crate::name::{TaskId, TaskType};
+use crate::name::TaskType;
 use crate::store::{ClaimRequest, ExtendOutcome, SettleOutcome, Settlement};
-use crate::task::{ClaimedTask, Lock};
-
-/// How much longer than its locks an instance has its places: so long after it asked it may still send a claim.
-const SLACK: Duration = Duration::from_millis(500);
-/// A lock without an end is reckoned to last so long.
-const LONGEST: Duration = Duration::from_hours(24 * 365 * 100);
-/// When to ask again while tasks run that were started before the type was split: nobody tells of their ends.
-const UNSTATED_AGAIN: Duration = Duration::from_millis(50);
-
-/// What one store holds of the limits, by type.
-#[derive(Debug, Default)]
-pub(super) struct Permits(Mutex<HashMap<TaskType, Arc<Desk>>>);
-
-/// What is held of one type.
-#[derive(Debug, Default)]
-struct Desk {
-    /// The number of the last statement. One is made after another.
-    last: tokio::sync::Mutex<u64>,
-    places: Mutex<Places>,
-}
-
-#[derive(Debug, Default)]
-struct Places {
-    limits: FleetLimits,
-    /// Of claims that are under way, and until when their locks last at most.
-    reserved: usize,
-    reserved_until: Option<Instant>,
-    /// Tasks under way: the fence, and until when the lock lasts at most.
-    locks: HashMap<TaskId, (u64, Instant)>,
-    /// Some have become free since the last statement.
-    has_freed: bool,
-}
+use crate::task::Lock;
 
 /// What a statement is about, beside what is held.
 #[derive(Debug, Default)]
@@ -60,9 +32,9 @@ struct Statement {
     want: usize,
     /// How long locks last that are given or extended behind it.
     lock_for: Duration,
-    /// Starts that were granted and not used.
-    back: usize,
     unstated: Unstated,
+    /// Whether this instance's own handlers may be the ones that wait.
+    wakes_own: bool,
 }
 
 /// What claims from before the type was split have left: places, and how long their rate is used up.
@@ -76,83 +48,8 @@ struct Unstated {
 #[derive(Debug)]
 struct Answer {
     granted: usize,
-    again_at: Option<Instant>,
-}
-
-/// What a claim may start.
-#[derive(Debug)]
-pub(super) struct Permit {
-    desk: Arc<Desk>,
-    pub(super) starts: usize,
-    /// No claim may be sent later.
-    pub(super) until: Instant,
-    /// Whether fewer were granted than asked for as no place is left.
-    pub(super) is_full: bool,
-    /// When it is worth to ask for more, if that is known.
-    pub(super) again_at: Option<Instant>,
-}
-
-impl Permits {
-    fn desk(&self, task_type: &TaskType) -> Arc<Desk> {
-        Arc::clone(self.all().entry(task_type.clone()).or_default())
-    }
-
-    fn known(&self, task_type: &TaskType) -> Option<Arc<Desk>> {
-        self.all().get(task_type).cloned()
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<TaskType, Arc<Desk>>> {
-        // No panic leaves it half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Desk {
-    fn places(&self) -> MutexGuard<'_, Places> {
-        // No panic leaves it half changed.
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Places {
-    /// How many are held, and for how long at least, as of a statement that is about to be sent.
-    fn stated(&mut self, now: Instant, until: Instant) -> (usize, Duration) {
-        self.locks.retain(|_, (_, until)| *until > now);
-        self.has_freed = false;
-        let reserved = self.reserved_until.filter(|_| self.reserved > 0);
-        let ends = self.locks.values().map(|(_, until)| *until);
-        let longest = ends.chain(reserved).fold(until, Instant::max);
-        let keep = longest.saturating_duration_since(now) + SLACK;
-        (self.reserved + self.locks.len(), keep)
-    }
-
-    fn reserve(&mut self, places: usize, until: Instant) {
-        self.reserved += places;
-        self.reserved_until = self.reserved_until.max(Some(until));
-    }
-}
-
-impl Permit {
-    /// Turns what was used into places of these tasks, and returns how much was not.
-    pub(super) fn used_by(self, tasks: &[ClaimedTask], lock_for: Duration) -> usize {
-        let until = ends_at(Instant::now(), lock_for);
-        let mut places = self.desk.places();
-        if places.limits.concurrency.is_some() {
-            let locks = tasks.iter().map(|task| &task.lock);
-            let held = locks.map(|lock| (lock.id.clone(), (lock.fence, until)));
-            places.locks.extend(held);
-        }
-        drop(places);
-        self.starts.saturating_sub(tasks.len())
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        let mut places = self.desk.places();
-        places.reserved = places.reserved.saturating_sub(self.starts);
-        places.has_freed = true;
-    }
+    granted_at: u64,
+    again: Again,
 }
 
 impl RedisStore {
@@ -166,7 +63,6 @@ impl RedisStore {
         let desk = self.permits.desk(task_type);
         desk.places().limits = request.fleet;
         let unstated = self.unstated(spread, request.fleet).await?;
-        let asked = Instant::now();
         let statement = Statement {
             want: request.limit,
             lock_for: request.lock_for,
@@ -174,39 +70,41 @@ impl RedisStore {
             ..Statement::default()
         };
         let answer = self.state(task_type, &desk, Lane::Main, statement).await?;
-        let mut again_at = answer.again_at;
-        if answer.granted == 0 {
-            let first_end = desk.places().locks.values().map(|(_, until)| *until).min();
-            let unstated = (unstated.places > 0).then(|| Instant::now() + UNSTATED_AGAIN);
-            again_at = again_at.into_iter().chain(first_end).chain(unstated).min();
-        }
-        Ok(Permit {
-            is_full: request.fleet.concurrency.is_some()
-                && answer.granted < request.limit
-                && answer
-                    .again_at
-                    .is_some_and(|again_at| again_at <= Instant::now()),
-            desk,
-            starts: answer.granted,
-            until: asked + SLACK,
-            again_at,
-        })
+        let is_less = answer.granted < request.limit && answer.again == Again::AtOnce;
+        let first_end = desk.places().first_end().filter(|_| answer.granted == 0);
+        let mut permit = Permit::new(desk, (answer.granted, answer.granted_at));
+        permit.is_full = is_less && request.fleet.concurrency.is_some();
+        permit.again = match (answer.again, first_end) {
+            (Again::At(at), Some(end)) => Again::At(at.min(end)),
+            (Again::WhenTold, Some(end)) => Again::At(end),
+            (again, _) => again,
+        };
+        Ok(permit)
     }
 
-    /// Gives starts back that were granted and not used.
-    pub(super) async fn give_back(&self, task_type: &TaskType, back: usize) {
-        let desk = self.permits.desk(task_type);
+    /// Says what is not held any more, unless another statement has said so meanwhile. Nobody waits for that for long.
+    pub(super) async fn give_back(&self, task_type: &TaskType, wakes_own: bool) {
+        let Some(desk) = self.permits.known(task_type) else {
+            return;
+        };
         let statement = Statement {
-            back,
+            wakes_own,
             ..Statement::default()
+        };
+        let state = async {
+            drop(desk.last.lock().await);
+            if desk.places().has_freed {
+                self.state(task_type, &desk, Lane::Main, statement).await?;
+            }
+            Ok(())
         };
         let stated = tokio::select! {
             biased;
-            stated = self.state(task_type, &desk, Lane::Main, statement) => stated.map(drop),
+            stated = state => stated,
             () = self.client.rest(FIRST_PATIENCE) => Err(self.slower(FIRST_PATIENCE)),
         };
         if let Err(error) = stated {
-            // The next statement says it again, and without one it is free once the locks would have ended.
+            // Places are free once the locks would have ended, or with the next statement.
             tracing::debug!(%task_type, %error, "cannot give back what a limit had granted");
         }
     }
@@ -221,21 +119,17 @@ impl RedisStore {
         let Some(desk) = self.permits.known(task_type) else {
             return;
         };
-        {
+        let has_freed = {
             let mut places = desk.places();
             for (settlement, outcome) in settlements.iter().zip(outcomes) {
-                let Lock { id, fence } = &settlement.lock;
-                let is_held = places.locks.get(id).is_some_and(|(held, _)| held == fence);
-                if is_held && *outcome != SettleOutcome::Unknown {
-                    places.locks.remove(id);
-                    places.has_freed = true;
+                if *outcome != SettleOutcome::Unknown {
+                    places.free(&settlement.lock);
                 }
             }
-        }
-        // Another statement may be about to say so.
-        drop(desk.last.lock().await);
-        if desk.places().has_freed {
-            self.give_back(task_type, 0).await;
+            places.has_freed
+        };
+        if has_freed {
+            self.give_back(task_type, true).await;
         }
     }
 
@@ -252,31 +146,27 @@ impl RedisStore {
         let Some(desk) = self.permits.known(task_type) else {
             return Ok(());
         };
-        let held: Vec<&Lock> = {
-            let places = desk.places();
-            let is_held = |lock: &&Lock| {
-                let held = places.locks.get(&lock.id);
-                held.is_some_and(|(fence, _)| *fence == lock.fence)
-            };
-            locks.iter().filter(is_held).collect()
-        };
-        if held.is_empty() {
+        let until = ends_at(Instant::now(), lock_for);
+        let mut is_any = false;
+        {
+            let mut places = desk.places();
+            for lock in locks {
+                is_any |= places.note_end(lock, until, false);
+            }
+        }
+        if !is_any {
             return Ok(());
         }
         let statement = Statement {
             lock_for,
             ..Statement::default()
         };
-        let until = ends_at(Instant::now(), lock_for);
-        self.state(task_type, &desk, Lane::Extend, statement)
-            .await?;
-        let mut places = desk.places();
-        for lock in held {
-            if let Some((_, end)) = places.locks.get_mut(&lock.id) {
-                *end = until.max(*end);
-            }
+        let longest = self.scope.options.call_timeout;
+        tokio::select! {
+            biased;
+            stated = self.state(task_type, &desk, Lane::Extend, statement) => stated.map(drop),
+            () = self.client.rest(longest) => Err(self.slower(longest)),
         }
-        Ok(())
     }
 
     /// Notes that these locks last until they do, which may be earlier than they did.
@@ -292,15 +182,13 @@ impl RedisStore {
         };
         let until = ends_at(Instant::now(), lock_for);
         let mut places = desk.places();
-        for (Lock { id, fence }, outcome) in locks.iter().zip(outcomes) {
+        for (lock, outcome) in locks.iter().zip(outcomes) {
             let is_applied = matches!(
                 outcome,
                 ExtendOutcome::Extended(_) | ExtendOutcome::CancelRequested(_)
             );
-            if let Some((held, end)) = places.locks.get_mut(id).filter(|_| is_applied)
-                && held == fence
-            {
-                *end = until;
+            if is_applied {
+                places.note_end(lock, until, true);
             }
         }
     }
@@ -314,8 +202,9 @@ impl RedisStore {
         else {
             return Ok(Unstated::default());
         };
-        let most = fleet.concurrency.unwrap_or(0);
-        let command = whole.script(Script::Unstated, 32).number(i64::from(most));
+        let most = fleet.concurrency.unwrap_or(1);
+        let command = whole.script(Script::Unstated, 64).number(i64::from(most));
+        let command = with_rate(command, fleet);
         let mut fields = self.run(Lane::Main, whole, command).await?;
         let unstated = Unstated {
             places: fields.count()?,
@@ -338,16 +227,12 @@ impl RedisStore {
         let mut last = desk.last.lock().await;
         *last += 1;
         let now = Instant::now();
-        let (limits, (held, keep)) = {
+        let (limits, (held, keep), back) = {
             let mut places = desk.places();
-            (
-                places.limits,
-                places.stated(now, ends_at(now, statement.lock_for)),
-            )
+            let stated = places.stated(now, ends_at(now, statement.lock_for));
+            (places.limits, stated, std::mem::take(&mut places.back))
         };
-        let text = |number: Option<u32>| number.map_or(String::new(), |number| number.to_string());
-        let rate = limits.rate.map(Rate::clamped);
-        let per = rate.map(|rate| rate.per.as_micros().to_string());
+        let most = limits.concurrency.map(|most| most.max(1).to_string());
         let (keys, slot) = (self.scope.keys.permits(task_type), self.scope.keys.slot());
         let command = Command::script(Script::Permit, slot, keys.iter(), 256)
             .arg(self.scope.sender())
@@ -356,34 +241,52 @@ impl RedisStore {
             .arg(statement.want.to_string())
             .arg(statement.unstated.places.to_string())
             .number(span_ms(keep))
-            .arg(text(limits.concurrency.map(|most| most.max(1))))
-            .arg(text(rate.map(|rate| rate.starts)))
-            .arg(per.unwrap_or_default())
-            .arg(text(rate.map(|rate| rate.burst)))
-            .arg(statement.back.to_string())
+            .arg(most.unwrap_or_default());
+        let command = with_rate(command, limits)
+            .arg(back.0.to_string())
+            .arg(back.1.to_string())
             .arg(statement.unstated.ahead_us.to_string())
             .number(i64::from(self.scope.is_cluster()))
             .arg(self.scope.keys.wake_channel())
             .arg(self.scope.type_message(task_type));
         let answer = self.client.call_while_awaited(lane, command).await;
+        if answer
+            .as_ref()
+            .is_err_and(|error| !error.is_indeterminate())
+        {
+            let mut places = desk.places();
+            places.has_freed = true;
+            places.give_back(back.0, back.1);
+        }
         let mut fields = answer.map_err(|error| not_ours(error, &keys))?.fields();
         let granted = usize::try_from(fields.count()?).unwrap_or(usize::MAX);
         let granted = granted.min(statement.want);
-        if fields.flag()? {
+        if fields.flag()? && statement.wakes_own {
             self.scope.wake_type(task_type);
         }
-        let again_us = u64::try_from(fields.int()?).ok();
+        let again = match u64::try_from(fields.int()?) {
+            Ok(0) => Again::AtOnce,
+            Ok(us) => Again::At(ends_at(Instant::now(), Duration::from_micros(us))),
+            Err(_) => Again::WhenTold,
+        };
         desk.places()
             .reserve(granted, ends_at(now, statement.lock_for));
         Ok(Answer {
             granted,
-            again_at: again_us.map(|us| ends_at(Instant::now(), Duration::from_micros(us))),
+            granted_at: fields.count()?,
+            again,
         })
     }
 }
 
-fn ends_at(now: Instant, span: Duration) -> Instant {
-    now + span.min(LONGEST)
+/// Adds the rate as the scripts take it.
+fn with_rate(command: Command, limits: FleetLimits) -> Command {
+    let rate = limits.rate.map(Rate::clamped);
+    let text = |number: Option<u128>| number.map_or(String::new(), |number| number.to_string());
+    command
+        .arg(text(rate.map(|rate| rate.starts.into())))
+        .arg(text(rate.map(|rate| rate.per.as_micros())))
+        .arg(text(rate.map(|rate| rate.burst.into())))
 }
 
 /// Names the keys where somebody else uses one of them.

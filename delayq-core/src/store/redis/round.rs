@@ -9,6 +9,7 @@ use super::RedisStore;
 use super::claim::Visited;
 use super::keys::Partition;
 use super::merge::{self, Merged};
+use super::permits::Again;
 use super::seek::MAX_LOOKS;
 use super::spread::Spread;
 use super::together::together;
@@ -54,7 +55,7 @@ impl RedisStore {
             } = match spread.single() {
                 Some(part) => self.claim_single(part, request).await?,
                 None if request.fleet == FleetLimits::NONE => {
-                    self.claim_round(task_type, &spread, request, None).await?
+                    self.claim_round(task_type, &spread, request).await?
                 }
                 None => self.claim_limited(task_type, &spread, request).await?,
             };
@@ -105,23 +106,27 @@ impl RedisStore {
             ..request.clone()
         };
         let is_due = |found: &Found| found.claimed.next_in() == Some(Duration::ZERO);
+        let (mut look, mut start) = (None, Instant::now());
         if request.limit == 0 || !self.scope.visits.know_due(spread.all(), Instant::now()) {
-            let look = self.claim_round(task_type, spread, &of(0), None).await?;
-            if request.limit == 0 || look.is_outdated || !is_due(&look) {
-                return Ok(look);
+            let found = self.claim_round(task_type, spread, &of(0)).await?;
+            if request.limit == 0 || found.is_outdated || !is_due(&found) {
+                return Ok(found);
             }
+            look = Some(found);
         }
         let permit = self.permit(task_type, spread, request).await?;
-        let (starts, is_full, mut again_at) = (permit.starts, permit.is_full, permit.again_at);
-        let until = Some(permit.until).filter(|_| starts > 0);
-        let start = Instant::now();
-        let found = self
-            .claim_round(task_type, spread, &of(starts), until)
-            .await;
+        let (starts, is_full, mut again) = (permit.starts, permit.is_full, permit.again);
+        let found = match look {
+            Some(found) if starts == 0 => Ok(found),
+            _ => {
+                start = Instant::now();
+                self.claim_round(task_type, spread, &of(starts)).await
+            }
+        };
         let tasks = found.as_ref().map_or(&[][..], |found| &found.claimed.tasks);
         let unused = permit.used_by(tasks, request.lock_for);
         if unused > 0 {
-            self.give_back(task_type, unused).await;
+            self.give_back(task_type, false).await;
         }
         let mut found = found?;
         if unused > 0 || !is_due(&found) {
@@ -136,26 +141,29 @@ impl RedisStore {
             let Ok(next) = self.permit(task_type, spread, &one).await else {
                 return Ok(found);
             };
-            again_at = next.again_at;
-            let unused = next.used_by(&[], request.lock_for);
-            if unused > 0 {
-                self.give_back(task_type, unused).await;
+            again = next.again;
+            if next.used_by(&[], request.lock_for) > 0 {
+                self.give_back(task_type, false).await;
             }
         }
-        let wait = again_at.map(|again_at| again_at.saturating_duration_since(start));
-        merge::hold_back(&mut found.claimed, wait);
+        match again {
+            Again::AtOnce => {}
+            Again::At(at) => {
+                let wait = at.saturating_duration_since(start);
+                merge::hold_back(&mut found.claimed, Some(wait));
+            }
+            Again::WhenTold => merge::hold_back(&mut found.claimed, None),
+        }
         Ok(found)
     }
 
     /// Visits the partitions that are due, at the same time: each may take its share of the limit, and those that
-    /// have more what the others leave. Nothing is found only where every partition has been looked at. After `until`
-    /// nothing is taken.
+    /// have more what the others leave. Nothing is found only where every partition has been looked at.
     async fn claim_round(
         &self,
         task_type: &TaskType,
         spread: &Spread,
         request: &ClaimRequest,
-        until: Option<Instant>,
     ) -> Result<Found> {
         let limit = request.limit;
         // So many are worth starting before others are asked for.
@@ -165,20 +173,18 @@ impl RedisStore {
         let mut merged = Merged::new(start);
         let (mut due, mut others) = visits.due(spread.all().cloned().collect(), start);
         let (mut sent, mut failed, mut unheard, mut is_outdated) = (start, None, 0, false);
+        let mut has_to_come = false;
         loop {
-            let is_over = until.is_some_and(|until| sent > until);
-            let left = if is_over {
-                0
-            } else {
-                limit.saturating_sub(merged.taken())
-            };
+            let left = limit.saturating_sub(merged.taken());
             let wave = self.wave(&mut due, left);
             for visit in self.visit(wave, left, sent, request).await {
                 match visit.outcome {
                     Ok(Visited { claimed, split }) => {
                         is_outdated |= split != visit.part.open && spread.is_newest(&visit.part);
                         let is_full = claimed.tasks.len() + claimed.ended.len() >= visit.share;
-                        if left > 0 && is_full && claimed.next_in() == Some(Duration::ZERO) {
+                        let has_more = claimed.next_in() == Some(Duration::ZERO);
+                        has_to_come |= limit == 0 && has_more;
+                        if left > 0 && is_full && has_more {
                             due.push(visit.part);
                         }
                         merged.add(claimed, visit.known_fence);
@@ -194,11 +200,11 @@ impl RedisStore {
             }
             sent = Instant::now();
             let is_late = sent.duration_since(start) > self.scope.options.call_timeout;
-            if due.is_empty() && merged.taken() == 0 {
+            if due.is_empty() && merged.taken() == 0 && !has_to_come {
                 due.append(&mut others);
             }
             let has_enough = limit > 0 && merged.taken() >= enough;
-            if due.is_empty() || has_enough || is_late || is_over {
+            if due.is_empty() || has_enough || is_late {
                 break;
             }
         }

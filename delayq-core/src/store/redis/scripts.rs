@@ -113,7 +113,7 @@ impl Script {
     /// The parts that stand between the first line and the edge.
     fn parts(self) -> &'static [&'static str] {
         match self {
-            Self::Claim | Self::Permit => &[MODEL, LIMIT],
+            Self::Claim | Self::Permit | Self::Unstated => &[MODEL, LIMIT],
             Self::List => &[MODEL, ORDER],
             Self::Requeue | Self::Discard => &[MODEL, ORDER, DEAD],
             Self::Layout => &[],

@@ -193,8 +193,8 @@ impl Visits {
     ) -> bool {
         let all = self.all();
         parts.any(|part| {
-            let seen = all.get(&part.stem).and_then(|visit| visit.seen);
-            let next_at = seen.and_then(|seen| seen.next_at());
+            let heard = all.get(&part.stem).filter(|visit| visit.trouble.is_none());
+            let next_at = heard.and_then(|visit| visit.seen?.next_at());
             next_at.is_some_and(|next_at| next_at <= now)
         })
     }

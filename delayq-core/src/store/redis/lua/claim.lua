@@ -31,12 +31,13 @@ local byte, VERSION_1 = string.byte, 49 -- '1'
 
 local now, _, past = clock()
 local guarded = math.min(now, caller_now)
-local meta = call('HMGET', META, 'pause', 'fence', 'split')
+local meta = call('HMGET', META, 'pause', 'fence', 'split', 'tat')
 local pause, high_water, split = tonumber(meta[1] or 0), tonumber(meta[2] or 0), meta[3] or ''
 
--- A sealed partition that is empty stays so.
+-- A sealed partition that is empty stays so. Its rate may have to be known still.
 local function split_told()
   local is_empty = split == '-' and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
+    and tonumber(meta[4] or 0) <= now * 1000
   return is_empty and '--' or split
 end
 

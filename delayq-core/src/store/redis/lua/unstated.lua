@@ -1,17 +1,19 @@
-#!lua flags=no-writes
+#!lua flags=allow-oom
 -- What a partition that was the only one of its type has left of limits that its claims kept by themselves.
 -- KEYS: the nine of model.lua.
--- ARGV: 1 most locks to count
--- Returns: the locks that are older than its seal · for how long the rate is used up, microseconds
+-- ARGV: 1 most locks to count · 2 starts of the rate, or "" · 3 its span, microseconds · 4 its burst
+-- Returns: the locks that are older than its seal, and have not expired: whoever settles one tells all · for how long
+--   the rate is used up, microseconds
 local most = tonumber(ARGV[1])
+local rate = ARGV[2] ~= '' and { starts = tonumber(ARGV[2]), per = tonumber(ARGV[3]), burst = tonumber(ARGV[4]) }
 local AT_ONCE = 1000
 
-local meta = call('HMGET', META, 'sealed_at', 'tat')
 -- Not sealed yet, as far as it knows: any lock may be such a one.
-local sealed_at = tonumber(meta[1] or math.huge)
+local sealed_at = tonumber(call('HGET', META, 'sealed_at') or math.huge)
+local now, _, past = clock()
 local count, from = 0, 0
 while count < most do
-  local ids = call('ZRANGE', RUNNING, from, from + AT_ONCE - 1)
+  local ids = call('ZRANGEBYSCORE', RUNNING, '(' .. text(now), '+inf', 'LIMIT', from, AT_ONCE)
   if #ids == 0 then
     break
   end
@@ -21,5 +23,12 @@ while count < most do
   end
   from = from + AT_ONCE
 end
-local now, _, past = clock()
-return { math.min(count, most), math.max(0, tonumber(meta[2] or 0) - now * 1000 - past) }
+if count > 0 then
+  call('HSET', META, 'held_back', 1)
+end
+local ahead = 0
+if rate then
+  pace_of(META, rate, now * 1000 + past)
+  ahead = rate.tat - rate.now
+end
+return { math.min(count, most), ahead }
