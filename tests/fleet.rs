@@ -114,21 +114,6 @@ fn end_of(start: &Attempt) -> i64 {
     start.end.unwrap().0
 }
 
-/// The most workers that were under way at a time. One that ended in the millisecond in which another began was
-/// before it.
-fn most_at_a_time(history: &History) -> i64 {
-    let begins = history.starts().map(|start| (start.at, 1));
-    let ends = history.starts().map(|start| (end_of(start), -1));
-    let mut steps: Vec<(i64, i64)> = begins.chain(ends).collect();
-    steps.sort_unstable();
-    let mut running = 0;
-    let running = steps.into_iter().map(|(_, step)| {
-        running += step;
-        running
-    });
-    running.max().unwrap()
-}
-
 #[allow(clippy::cast_precision_loss, reason = "milliseconds of a test")]
 fn share(part: i64, whole: i64) -> f64 {
     part as f64 / whole as f64
@@ -141,7 +126,7 @@ async fn concurrency(mut scene: Scene, how: Split) {
         rate: None,
     };
     let history = meet(&mut scene, fleet, (300, 200), how).await;
-    let most = most_at_a_time(&history);
+    let most = history.most_at_a_time();
     assert_eq!(
         most,
         i64::from(LIMIT),

@@ -10,6 +10,7 @@
 mod application;
 mod cluster;
 mod confirm;
+mod limits;
 mod partitions;
 mod replicas;
 mod sentinel;

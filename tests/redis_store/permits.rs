@@ -471,9 +471,7 @@ async fn a_limit_is_never_exceeded_while_partitions_are_added_under_load() {
         }
         assert!(most <= u64::from(LIMIT), "{most}");
     };
-    assert_eq!(
-        (done, most),
-        (TASKS, u64::from(LIMIT)),
-        "reached, and not exceeded"
-    );
+    assert_eq!(done, TASKS);
+    // It is looked at now and then only.
+    assert!(most > u64::from(LIMIT) / 2, "{most}");
 }

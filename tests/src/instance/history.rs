@@ -68,6 +68,25 @@ impl History {
         history
     }
 
+    /// The most workers that were under way at a time. One that ended in the millisecond in which another began was
+    /// before it.
+    ///
+    /// # Panics
+    /// When a worker has not ended.
+    #[must_use]
+    pub fn most_at_a_time(&self) -> i64 {
+        let end = |start: &Attempt| start.end.expect("every worker has ended").0;
+        let begins = self.starts().map(|start| (start.at, 1));
+        let ends = self.starts().map(|start| (end(start), -1));
+        let mut steps: Vec<(i64, i64)> = begins.chain(ends).collect();
+        steps.sort_unstable();
+        let running = steps.into_iter().scan(0, |running, (_, step)| {
+            *running += step;
+            Some(*running)
+        });
+        running.max().unwrap_or(0)
+    }
+
     fn add(&mut self, name: &str, Event { at, what }: Event) {
         match what {
             What::Sent {

@@ -61,16 +61,20 @@ impl RedisStore {
         request: &ClaimRequest,
     ) -> Result<Permit> {
         let desk = self.permits.desk(task_type);
-        desk.places().limits = request.fleet;
+        let want = {
+            let mut places = desk.places();
+            places.limits = request.fleet;
+            places.next_want().min(request.limit)
+        };
         let unstated = self.unstated(spread, request.fleet).await?;
         let statement = Statement {
-            want: request.limit,
+            want,
             lock_for: request.lock_for,
             unstated,
             ..Statement::default()
         };
         let answer = self.state(task_type, &desk, Lane::Main, statement).await?;
-        let is_less = answer.granted < request.limit && answer.again == Again::AtOnce;
+        let is_less = answer.granted < want && answer.again == Again::AtOnce;
         let first_end = desk.places().first_end().filter(|_| answer.granted == 0);
         let mut permit = Permit::new(desk, (answer.granted, answer.granted_at));
         permit.is_full = is_less && request.fleet.concurrency.is_some();

@@ -141,8 +141,10 @@ impl RedisStore {
             let Ok(next) = self.permit(task_type, spread, &one).await else {
                 return Ok(found);
             };
+            let is_unused = next.starts > 0;
             again = next.again;
-            if next.used_by(&[], request.lock_for) > 0 {
+            drop(next);
+            if is_unused {
                 self.give_back(task_type, false).await;
             }
         }

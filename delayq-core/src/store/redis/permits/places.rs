@@ -11,6 +11,8 @@ use crate::task::{ClaimedTask, Lock};
 /// How much longer than its locks an instance has its places. A claim is sent only after they were granted, so its locks
 /// end a little later in the store; its workers have been stopped by then, as their time counts from before that.
 const SLACK: Duration = Duration::from_millis(500);
+/// So many starts are asked for at least: others have none of them until what is not used is given back.
+const LEAST_WANT: usize = 16;
 /// A lock without an end is reckoned to last so long.
 const LONGEST: Duration = Duration::from_hours(24 * 365 * 100);
 
@@ -36,6 +38,8 @@ pub(super) struct Places {
     locks: HashMap<TaskId, (u64, Instant)>,
     /// Some have become free since the last statement.
     pub(super) has_freed: bool,
+    /// How many tasks the last claim that might take some has taken.
+    used: usize,
     /// Starts to give back, and when they were granted, by the clock of the store, microseconds.
     pub(super) back: (usize, u64),
 }
@@ -128,6 +132,11 @@ impl Places {
         *held == lock.fence
     }
 
+    /// How many starts to ask for: twice as many as were used last, as nobody knows how much is due.
+    pub(super) fn next_want(&self) -> usize {
+        self.used.saturating_mul(2).max(LEAST_WANT)
+    }
+
     /// When the first of the locks ends.
     pub(super) fn first_end(&self) -> Option<Instant> {
         self.locks.values().map(|(_, until)| *until).min()
@@ -160,6 +169,9 @@ impl Permit {
     ) -> usize {
         let until = ends_at(Instant::now(), lock_for);
         let mut places = self.desk.places();
+        if self.starts > 0 {
+            places.used = tasks.len();
+        }
         if places.limits.concurrency.is_some() {
             let locks = tasks.iter().map(|task| &task.lock);
             let held = locks.map(|lock| (lock.id.clone(), (lock.fence, until)));
