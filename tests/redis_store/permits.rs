@@ -4,12 +4,15 @@
 use std::time::{Duration, Instant};
 
 use delayq_core::store::{
-    AttemptEnd, ClaimRequest, Claimed, ExtendOutcome, RedisStore, Settlement, StoreOptions,
-    TypeSettings, Wakeup,
+    AttemptEnd, ChangeOutcome, ClaimRequest, Claimed, ExtendOutcome, RedisStore, Settlement,
+    StoreOptions, TypeSettings, Wakeup,
 };
-use delayq_core::{ClaimedTask, Error, FleetLimits, Lock, Rate, Store, hours, millis, seconds};
+use delayq_core::{
+    ClaimedTask, Error, FleetLimits, Lock, Rate, Store, When, hours, millis, seconds,
+};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::{soon, until};
+use redis::aio::MultiplexedConnection;
 
 use super::{accept, id, job, open, raw, request, run, task_type};
 
@@ -474,4 +477,751 @@ async fn a_limit_is_never_exceeded_while_partitions_are_added_under_load() {
     assert_eq!(done, TASKS);
     // It is looked at now and then only.
     assert!(most > u64::from(LIMIT) / 2, "{most}");
+}
+
+/// Calls a script by hand, as instances of any name might.
+struct ByHand {
+    _server: RedisServer,
+    redis: MultiplexedConnection,
+    permit: String,
+    unstated: String,
+}
+
+const PERMITS: &str = "delayq:{default}:permits:by.hand";
+const PLACES: &str = "delayq:{default}:places:by.hand";
+/// For how long an instance that holds nothing is known, and for how long anything is kept beyond that, ms.
+const KNOWN_MS: i64 = 60_000;
+const SPARE_MS: i64 = 60_000;
+
+/// An entry of the log of slow calls: its number, when, how long, the call, and who called.
+type Call = (u64, u64, u64, Vec<String>, String, String);
+
+/// What an instance says.
+#[derive(Clone, Debug)]
+struct Said<'a> {
+    instance: &'a str,
+    number: u64,
+    held: u64,
+    want: u64,
+    unstated: u64,
+    keep_ms: i64,
+    most: Option<u64>,
+    rate: Option<Rate>,
+    back: (u64, i64),
+    ahead_us: i64,
+    is_in_cluster: bool,
+}
+
+/// What it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    granted: u64,
+    is_free: bool,
+    again_us: i64,
+    now_us: i64,
+}
+
+impl Told {
+    fn now_ms(self) -> i64 {
+        self.now_us / 1_000
+    }
+}
+
+/// Says that it holds so many places and wants so many starts, of at most seven places.
+fn says(instance: &str, number: u64, held: u64, want: u64) -> Said<'_> {
+    Said {
+        instance,
+        number,
+        held,
+        want,
+        unstated: 0,
+        keep_ms: 5_000,
+        most: Some(7),
+        rate: None,
+        back: (0, 0),
+        ahead_us: 0,
+        is_in_cluster: false,
+    }
+}
+
+/// Wants so many starts of a rate.
+fn wants(number: u64, want: u64, rate: Rate) -> Said<'static> {
+    Said {
+        most: None,
+        rate: Some(rate),
+        ..says("a", number, 0, want)
+    }
+}
+
+fn rate_words(rate: Option<Rate>) -> [String; 3] {
+    rate.map_or_else(Default::default, |rate| {
+        let per = rate.per.as_micros();
+        [
+            rate.starts.to_string(),
+            per.to_string(),
+            rate.burst.to_string(),
+        ]
+    })
+}
+
+impl ByHand {
+    /// The server tells by which names it knows the scripts, once a store has called them.
+    async fn open() -> Self {
+        let server = RedisServer::start(Persistence::None, &["--slowlog-log-slower-than", "0"]);
+        let store = open(&server).await;
+        accept_all(&store, "1", 1).await;
+        split(&store, 2).await;
+        assert_eq!(claim(&store, &at_most(1)).await.tasks.len(), 1);
+        drop(store);
+        let mut redis = raw(&server).await;
+        let calls: Vec<Call> = run(&mut redis, "SLOWLOG GET 100").await;
+        let name_of = |keys: &str, words: usize| {
+            let mut calls = calls.iter().map(|(_, _, _, call, ..)| call);
+            let called = |call: &&Vec<String>| {
+                call[0] == "EVALSHA" && call[2] == keys && call.len() == words
+            };
+            calls.find(called).unwrap()[1].clone()
+        };
+        Self {
+            permit: name_of("2", 21),
+            unstated: name_of("9", 16),
+            _server: server,
+            redis,
+        }
+    }
+
+    async fn say(&mut self, said: &Said<'_>) -> Told {
+        let text = |number: Option<u64>| number.map_or(String::new(), |number| number.to_string());
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(&self.permit).arg(2).arg(PERMITS).arg(PLACES);
+        call.arg(said.instance).arg(said.number).arg(said.held);
+        call.arg(said.want).arg(said.unstated).arg(said.keep_ms);
+        call.arg(text(said.most)).arg(&rate_words(said.rate));
+        call.arg(said.back.0).arg(said.back.1).arg(said.ahead_us);
+        call.arg(u8::from(said.is_in_cluster)).arg("by.hand.wake");
+        call.arg("woken");
+        let (granted, is_free, again_us, now_us) = call.query_async(&mut self.redis).await.unwrap();
+        Told {
+            granted,
+            is_free,
+            again_us,
+            now_us,
+        }
+    }
+
+    async fn granted(&mut self, said: &Said<'_>) -> u64 {
+        self.say(said).await.granted
+    }
+
+    async fn run<T: redis::FromRedisValue>(&mut self, line: &str) -> T {
+        run(&mut self.redis, line).await
+    }
+
+    async fn places_of(&mut self, instance: &str) -> Option<String> {
+        self.run(&format!("HGET {PLACES} {instance}")).await
+    }
+
+    async fn tat(&mut self) -> i64 {
+        self.run(&format!("HGET {PLACES} tat")).await
+    }
+
+    async fn somebody_waits(&mut self) -> bool {
+        self.run(&format!("HEXISTS {PLACES} waiting")).await
+    }
+
+    async fn until(&mut self, instance: &str) -> Option<i64> {
+        self.run(&format!("ZSCORE {PERMITS} {instance}")).await
+    }
+
+    /// The places of `instance` end now.
+    async fn lapse(&mut self, instance: &str) {
+        let _: u64 = self.run(&format!("ZADD {PERMITS} 1 {instance}")).await;
+    }
+
+    /// How often anything was published since this was asked last: to all, and within a slot.
+    async fn published(&mut self) -> (u64, u64) {
+        let stats: String = self.run("INFO commandstats").await;
+        let _: () = self.run("CONFIG RESETSTAT").await;
+        let calls_of = |command: &str| {
+            let stat = format!("cmdstat_{command}:calls=");
+            let rest = stats.lines().find_map(|line| line.strip_prefix(&stat));
+            rest.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+        };
+        (calls_of("publish"), calls_of("spublish"))
+    }
+
+    /// Both keys last until then, and no longer.
+    async fn assert_kept_until(&mut self, expected_ms: i64) {
+        for key in [PERMITS, PLACES] {
+            let ends: i64 = self.run(&format!("PEXPIRETIME {key}")).await;
+            let off = ends - expected_ms;
+            assert!((-2..=500).contains(&off), "{key}: {off} ms");
+        }
+    }
+
+    /// Runs these lines of Lua, with `call` and the time.
+    async fn lua<T: redis::FromRedisValue>(&mut self, lines: &str) -> T {
+        let head = "local call, now = redis.call, redis.call('TIME')[1] * 1000\n";
+        let script = format!("{head}{lines}");
+        let mut eval = redis::cmd("EVAL");
+        eval.arg(script).arg(0);
+        eval.query_async(&mut self.redis).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn what_an_instance_holds_counts_for_all_others_and_once() {
+    let mut hand = ByHand::open().await;
+    assert_eq!(hand.granted(&says("a", 1, 0, 3)).await, 3);
+    assert_eq!(hand.places_of("a").await.unwrap(), "1 3");
+    // What it holds it says itself.
+    assert_eq!(hand.granted(&says("a", 2, 3, 1)).await, 1);
+    assert_eq!(hand.places_of("a").await.unwrap(), "2 4");
+    assert_eq!(hand.granted(&says("b", 1, 0, 2)).await, 2);
+    let unstated = Said {
+        unstated: 1,
+        ..says("c", 1, 0, 9)
+    };
+    assert_eq!(hand.granted(&unstated).await, 0);
+    assert_eq!(hand.granted(&says("c", 2, 0, 9)).await, 1);
+    // Another limit: never less than nothing.
+    let fewer = Said {
+        most: Some(2),
+        ..says("d", 1, 1, 9)
+    };
+    assert_eq!(hand.granted(&fewer).await, 0);
+    assert_eq!(hand.places_of("d").await.unwrap(), "1 1");
+}
+
+#[tokio::test]
+async fn a_statement_that_was_overtaken_changes_nothing() {
+    let mut hand = ByHand::open().await;
+    assert_eq!(hand.granted(&says("a", 10, 2, 0)).await, 0);
+    let until = hand.until("a").await;
+    for number in [9, 10] {
+        let told = hand.say(&says("a", number, 0, 3)).await;
+        let nothing = Told {
+            granted: 0,
+            is_free: false,
+            again_us: 0,
+            ..told
+        };
+        assert_eq!(told, nothing);
+        assert_eq!(hand.places_of("a").await.unwrap(), "10 2");
+        assert_eq!(hand.until("a").await, until);
+    }
+    assert_eq!(hand.granted(&says("a", 11, 0, 3)).await, 3);
+    // Nobody else's numbers count.
+    assert_eq!(hand.granted(&says("b", 1, 0, 3)).await, 3);
+}
+
+/// Else a statement that is late would be taken for a new one.
+#[tokio::test]
+async fn an_instance_is_known_for_a_minute_or_for_as_long_as_it_has_places() {
+    let mut hand = ByHand::open().await;
+    for (number, held, want, lasts_ms) in [
+        (1, 0, 0, KNOWN_MS),
+        (2, 1, 0, 5_000),
+        (3, 0, 1, 5_000),
+        (4, 0, 0, KNOWN_MS),
+    ] {
+        let told = hand.say(&says("a", number, held, want)).await;
+        let until = hand.until("a").await.unwrap();
+        assert_eq!(until - told.now_ms(), lasts_ms, "{number}");
+    }
+}
+
+#[tokio::test]
+async fn who_gets_no_place_is_told_when_the_first_one_of_the_others_ends() {
+    let mut hand = ByHand::open().await;
+    for (instance, held, keep_ms) in [("a", 2, 90_000), ("b", 2, 70_000), ("c", 2, 80_000)] {
+        let said = Said {
+            keep_ms,
+            ..says(instance, 1, held, 0)
+        };
+        hand.say(&said).await;
+    }
+    // An instance that holds nothing keeps nobody waiting, nor does one of which nothing is known, nor oneself.
+    hand.say(&says("d", 1, 0, 0)).await;
+    hand.say(&says("f", 1, 1, 0)).await;
+    let _: u64 = hand.run(&format!("HDEL {PLACES} f")).await;
+    let own = Said {
+        keep_ms: 1_000,
+        ..says("e", 1, 1, 0)
+    };
+    hand.say(&own).await;
+    let told = hand.say(&says("e", 2, 1, 2)).await;
+    let first = hand.until("b").await.unwrap();
+    assert_eq!(told.granted, 0);
+    assert_eq!(told.again_us, (first - told.now_ms()) * 1_000);
+    // Nobody knows when what was started without a word ends.
+    let _: u64 = hand.run(&format!("UNLINK {PERMITS} {PLACES}")).await;
+    let unstated = Said {
+        unstated: 7,
+        ..says("e", 3, 0, 2)
+    };
+    assert_eq!(hand.say(&unstated).await.again_us, -1);
+    // Who got some of what it wants, or wants nothing, is not kept waiting.
+    for said in [says("e", 4, 5, 9), says("e", 5, 7, 0), says("e", 6, 3, 4)] {
+        assert_eq!(hand.say(&said).await.again_us, 0, "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_place_that_is_free_again_is_told_once_and_only_if_somebody_waited() {
+    let mut hand = ByHand::open().await;
+    hand.say(&says("a", 1, 7, 0)).await;
+    hand.published().await;
+    // Nobody waits yet: nobody wanted anything.
+    hand.say(&says("b", 1, 0, 0)).await;
+    assert!(!hand.say(&says("a", 2, 6, 0)).await.is_free);
+    // Nor was this one kept without a place.
+    assert_eq!(hand.granted(&says("b", 2, 0, 9)).await, 1);
+    assert!(!hand.somebody_waits().await);
+    assert_eq!(hand.granted(&says("b", 3, 1, 1)).await, 0);
+    assert!(hand.somebody_waits().await);
+    // As many as before, in one way or another, or nothing from the first.
+    assert!(!hand.say(&says("c", 1, 0, 0)).await.is_free);
+    assert!(!hand.say(&says("a", 3, 6, 0)).await.is_free);
+    assert!(!hand.say(&says("b", 4, 0, 1)).await.is_free);
+    assert!(hand.somebody_waits().await);
+    assert_eq!(hand.published().await, (0, 0));
+    assert!(hand.say(&says("a", 4, 5, 0)).await.is_free);
+    assert!(!hand.somebody_waits().await);
+    assert_eq!(hand.published().await, (1, 0));
+    assert!(!hand.say(&says("a", 5, 4, 0)).await.is_free);
+    assert_eq!(hand.published().await, (0, 0));
+}
+
+/// In a cluster, where a message of this channel is heard by nobody that is published to all.
+#[tokio::test]
+async fn in_a_cluster_a_place_is_told_of_in_the_slot_of_the_channel() {
+    let mut hand = ByHand::open().await;
+    hand.say(&says("a", 1, 7, 0)).await;
+    hand.say(&says("b", 1, 0, 1)).await;
+    hand.published().await;
+    let freed = Said {
+        is_in_cluster: true,
+        ..says("a", 2, 0, 0)
+    };
+    assert!(hand.say(&freed).await.is_free);
+    assert_eq!(hand.published().await, (0, 1));
+}
+
+#[tokio::test]
+async fn places_that_have_ended_are_told_of_by_whoever_comes_next() {
+    let mut hand = ByHand::open().await;
+    for who_comes in ["a", "c"] {
+        let _: u64 = hand.run(&format!("UNLINK {PERMITS} {PLACES}")).await;
+        hand.say(&says("a", 1, 7, 0)).await;
+        hand.say(&says("b", 1, 0, 1)).await;
+        hand.lapse("a").await;
+        hand.published().await;
+        assert!(hand.say(&says(who_comes, 2, 0, 0)).await.is_free);
+        assert_eq!(hand.published().await, (1, 0));
+        assert!(!hand.somebody_waits().await);
+        let is_known = (who_comes == "a").then(|| "2 0".to_owned());
+        assert_eq!(hand.places_of("a").await, is_known);
+        assert_eq!(hand.until("a").await.is_some(), is_known.is_some());
+        assert_eq!(hand.granted(&says("b", 2, 0, 9)).await, 7);
+    }
+}
+
+/// There is a place again, and it is not enough for this one.
+#[tokio::test]
+async fn who_still_waits_when_a_place_is_told_of_is_not_forgotten() {
+    let mut hand = ByHand::open().await;
+    hand.say(&says("a", 1, 1, 0)).await;
+    hand.say(&says("b", 1, 6, 0)).await;
+    hand.say(&says("c", 1, 0, 1)).await;
+    hand.lapse("a").await;
+    let fewer = Said {
+        most: Some(6),
+        ..says("c", 2, 0, 1)
+    };
+    let told = hand.say(&fewer).await;
+    assert_eq!((told.granted, told.is_free), (0, true));
+    assert!(hand.somebody_waits().await);
+}
+
+#[tokio::test]
+async fn all_of_thousands_of_instances_count_and_are_forgotten_when_they_have_ended() {
+    let mut hand = ByHand::open().await;
+    let many = format!(
+        "for n = 1, 9000 do
+           call('ZADD', '{PERMITS}', now + 100000 + n * 10, 'p' .. n)
+           call('HSET', '{PLACES}', 'p' .. n, '1 2')
+           call('ZADD', '{PERMITS}', now - n, 'g' .. n)
+           call('HSET', '{PLACES}', 'g' .. n, '1 5')
+         end
+         return now"
+    );
+    let began: i64 = hand.lua(&many).await;
+    let of_many = |number, want| Said {
+        most: Some(18_003),
+        ..says("me", number, 0, want)
+    };
+    let told = hand.say(&of_many(1, 9)).await;
+    assert_eq!(told.granted, 3);
+    hand.assert_kept_until(began + 100_000 + 90_000 + SPARE_MS)
+        .await;
+    let full = Said {
+        most: Some(18_000),
+        ..of_many(2, 9)
+    };
+    let told = hand.say(&full).await;
+    let first = began + 100_010;
+    assert_eq!(told.again_us, (first - told.now_ms()) * 1_000);
+    // So many at a time that no call is slow.
+    let left: u64 = hand.run(&format!("ZCARD {PERMITS}")).await;
+    assert_eq!(left, 1 + 9_000 + 7_000);
+    for number in 3..10 {
+        hand.say(&of_many(number, 0)).await;
+    }
+    for count in [format!("ZCARD {PERMITS}"), format!("HLEN {PLACES}")] {
+        let left: u64 = hand.run(&count).await;
+        assert_eq!(left, 1 + 9_000, "{count}");
+    }
+}
+
+#[tokio::test]
+async fn what_limits_are_kept_in_lasts_as_long_as_it_says_anything() {
+    let mut hand = ByHand::open().await;
+    let told = hand.say(&says("a", 1, 0, 0)).await;
+    hand.assert_kept_until(told.now_ms() + KNOWN_MS + SPARE_MS)
+        .await;
+    let long = Said {
+        keep_ms: 300_000,
+        ..says("a", 2, 1, 0)
+    };
+    let told = hand.say(&long).await;
+    let until = told.now_ms() + 300_000;
+    hand.assert_kept_until(until + SPARE_MS).await;
+    // For others, too.
+    hand.say(&says("b", 1, 1, 0)).await;
+    hand.assert_kept_until(until + SPARE_MS).await;
+    // And for as long as a rate is used up, also by a statement that is not about it.
+    let paced = Said {
+        rate: Some(Rate::per_hour(1)),
+        ..says("b", 2, 1, 1)
+    };
+    let told = hand.say(&paced).await;
+    let until = told.now_ms() + 3_600_000;
+    hand.assert_kept_until(until + SPARE_MS).await;
+    hand.say(&says("b", 3, 1, 1)).await;
+    hand.assert_kept_until(until + SPARE_MS).await;
+}
+
+/// Starts, at most five at once and one an hour.
+const HOURLY: Rate = Rate::per_hour(1).with_burst(5);
+const HOUR_US: i64 = 3_600_000_000;
+
+#[tokio::test]
+async fn starts_are_counted_to_the_microsecond() {
+    let mut hand = ByHand::open().await;
+    let first = hand.say(&wants(1, 3, HOURLY)).await;
+    assert_eq!((first.granted, first.again_us), (3, 0));
+    assert_eq!(hand.tat().await, first.now_us + 3 * HOUR_US);
+    let second = hand.say(&wants(2, 9, HOURLY)).await;
+    assert_eq!(second.granted, 2);
+    assert_eq!(hand.tat().await, first.now_us + 5 * HOUR_US);
+    // In whole milliseconds, rounded up.
+    let again = (first.now_us + HOUR_US + 999) / 1_000 * 1_000;
+    assert_eq!(second.again_us, again - second.now_us);
+    let third = hand.say(&wants(3, 9, HOURLY)).await;
+    assert_eq!((third.granted, third.again_us), (0, again - third.now_us));
+    // Where nothing is said of places, nothing is written down of them, and nobody waits for one.
+    assert_eq!(hand.places_of("a").await, None);
+    assert_eq!(hand.until("a").await, None);
+    assert!(!hand.somebody_waits().await);
+}
+
+#[tokio::test]
+async fn who_waits_for_a_start_is_not_told_to_wait_for_a_place() {
+    let mut hand = ByHand::open().await;
+    hand.say(&says("b", 1, 2, 0)).await;
+    let both = |number, held, want| Said {
+        most: Some(7),
+        held,
+        ..wants(number, want, HOURLY)
+    };
+    let told = hand.say(&both(1, 1, 9)).await;
+    // Four of five starts: as many as there are places.
+    assert_eq!((told.granted, told.again_us), (4, 0));
+    assert_eq!(hand.tat().await, told.now_us + 4 * HOUR_US);
+    let told = hand.say(&both(2, 2, 9)).await;
+    assert_eq!(told.granted, 1);
+    assert!(told.again_us > HOUR_US / 2, "{told:?}");
+    let told = hand.say(&both(3, 2, 9)).await;
+    assert_eq!(told.granted, 0);
+    assert!(told.again_us > HOUR_US / 2, "{told:?}");
+    assert!(!hand.somebody_waits().await);
+    // No place either: that is what it waits for.
+    let told = hand.say(&both(4, 5, 9)).await;
+    let end = hand.until("b").await.unwrap();
+    assert_eq!(told.granted, 0);
+    assert_eq!(told.again_us, (end - told.now_ms()) * 1_000);
+    assert!(hand.somebody_waits().await);
+}
+
+/// What would have come back by itself since does not come back twice: or others would start too many.
+#[tokio::test]
+async fn a_start_that_is_given_back_is_worth_less_the_longer_it_was_held() {
+    let mut hand = ByHand::open().await;
+    let back = |number, back| Said {
+        back,
+        ..wants(number, 0, HOURLY)
+    };
+    let told = hand.say(&wants(1, 5, HOURLY)).await;
+    let (granted_at, mut tat) = (told.now_us, told.now_us + 5 * HOUR_US);
+    let told = hand.say(&back(2, (2, granted_at))).await;
+    tat -= 2 * HOUR_US - (told.now_us - granted_at);
+    assert_eq!(hand.tat().await, tat);
+    // Half of it is gone.
+    let told = hand.say(&back(3, (1, granted_at - HOUR_US / 2))).await;
+    tat -= HOUR_US / 2 - (told.now_us - granted_at);
+    assert_eq!(hand.tat().await, tat);
+    // All of it is, and more.
+    hand.say(&back(4, (1, granted_at - 2 * HOUR_US))).await;
+    assert_eq!(hand.tat().await, tat);
+    // The clock was set back: worth a whole one, and no more.
+    hand.say(&back(5, (1, granted_at + HOUR_US))).await;
+    tat -= HOUR_US;
+    assert_eq!(hand.tat().await, tat);
+    // Rounded down: it has taken no more.
+    let seventh = Said {
+        rate: Some(Rate::per_hour(7).with_burst(35)),
+        ..back(6, (1, granted_at + HOUR_US))
+    };
+    hand.say(&seventh).await;
+    tat -= 514_285_714;
+    assert_eq!(hand.tat().await, tat);
+    // No burst comes of it that is larger than usual, and it is counted before anything is granted.
+    let told = hand
+        .say(&Said {
+            want: 9,
+            ..back(7, (9, granted_at))
+        })
+        .await;
+    assert_eq!(told.granted, 5);
+    assert_eq!(hand.tat().await, told.now_us + 5 * HOUR_US);
+}
+
+#[tokio::test]
+async fn what_is_used_up_of_a_rate_elsewhere_counts_and_no_more_than_a_burst_of_it() {
+    let mut hand = ByHand::open().await;
+    let ahead = |number, ahead_us| Said {
+        ahead_us,
+        ..wants(number, 0, HOURLY)
+    };
+    let told = hand.say(&ahead(1, HOUR_US)).await;
+    let tat = told.now_us + HOUR_US;
+    assert_eq!(hand.tat().await, tat);
+    // It is the same that was used up, not more.
+    hand.say(&ahead(2, HOUR_US / 2)).await;
+    assert_eq!(hand.tat().await, tat);
+    let told = hand.say(&ahead(3, 9 * HOUR_US)).await;
+    assert_eq!(hand.tat().await, told.now_us + 5 * HOUR_US);
+    let faster = Rate::per_second(7).with_burst(3);
+    for number in [4, 5] {
+        let far = Said {
+            ahead_us: 9 * HOUR_US,
+            ..wants(number, 1, faster)
+        };
+        let told = hand.say(&far).await;
+        assert_eq!(told.granted, 0);
+        assert_eq!(hand.tat().await, told.now_us + 428_572);
+        let _: u64 = hand.run(&format!("UNLINK {PLACES}")).await;
+    }
+}
+
+const PART: &str = "delayq:{by.hand}";
+
+impl ByHand {
+    /// Asks a partition, whose keys are not those of any type, what runs of it, and how far ahead its rate is.
+    async fn unstated(&mut self, most: u64, rate: Option<Rate>) -> (u64, i64) {
+        let parts = [
+            "due", "running", "locks", "dead", "tasks", "trail", "meta", "gone", "gone_old",
+        ];
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(&self.unstated).arg(parts.len());
+        call.arg(&parts.map(|part| format!("{PART}:{part}")));
+        call.arg(most).arg(&rate_words(rate));
+        call.query_async(&mut self.redis).await.unwrap()
+    }
+
+    /// Locks with these fences, which last so many milliseconds.
+    async fn lock(&mut self, fences: std::ops::RangeInclusive<u64>, lasts_ms: i64) {
+        let fill = format!(
+            "for fence = {}, {} do
+               call('ZADD', '{PART}:running', now + {lasts_ms}, 't' .. fence)
+               call('HSET', '{PART}:locks', 't' .. fence, fence .. ' 1 0')
+             end
+             return 0",
+            fences.start(),
+            fences.end()
+        );
+        self.lua::<u64>(&fill).await;
+    }
+
+    async fn holds_back(&mut self) -> bool {
+        self.run(&format!("HEXISTS {PART}:meta held_back")).await
+    }
+
+    async fn time_us(&mut self) -> i64 {
+        let (seconds, micros): (i64, i64) = self.run("TIME").await;
+        seconds * 1_000_000 + micros
+    }
+}
+
+#[tokio::test]
+async fn of_a_sealed_partition_the_locks_count_that_are_older_than_its_seal_and_last() {
+    let mut hand = ByHand::open().await;
+    let _: u64 = hand.run(&format!("HSET {PART}:meta sealed_at 10")).await;
+    hand.lock(3..=5, -1_000).await;
+    hand.lock(11..=14, 100_000).await;
+    // An entry without a lock is damage, and is no lock.
+    hand.lua::<u64>(&format!(
+        "return call('ZADD', '{PART}:running', now + 9000, 'stray')"
+    ))
+    .await;
+    assert_eq!(hand.unstated(9, None).await, (0, 0));
+    assert!(!hand.holds_back().await);
+    hand.lock(10..=10, 100_000).await;
+    assert_eq!(hand.unstated(9, None).await, (1, 0));
+    assert!(hand.holds_back().await);
+    hand.lock(9..=9, 100_000).await;
+    assert_eq!(hand.unstated(9, None).await, (2, 0));
+    assert_eq!(hand.unstated(2, None).await, (2, 0));
+    assert_eq!(hand.unstated(1, None).await, (1, 0));
+    // One that does not know of its seal may give such locks still.
+    let _: u64 = hand.run(&format!("HDEL {PART}:meta sealed_at")).await;
+    assert_eq!(hand.unstated(9, None).await, (6, 0));
+}
+
+#[tokio::test]
+async fn thousands_of_locks_that_are_older_than_a_seal_count() {
+    let mut hand = ByHand::open().await;
+    let _: u64 = hand.run(&format!("HSET {PART}:meta sealed_at 9100")).await;
+    hand.lock(1..=9_200, 100_000).await;
+    for (most, expected) in [(9_050, 9_050), (50_000, 9_100)] {
+        assert_eq!(hand.unstated(most, None).await, (expected, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_partition_tells_for_how_long_its_rate_is_used_up() {
+    let mut hand = ByHand::open().await;
+    assert_eq!(hand.unstated(9, Some(HOURLY)).await, (0, 0));
+    let tat = hand.time_us().await + 2 * HOUR_US;
+    let _: u64 = hand.run(&format!("HSET {PART}:meta tat {tat}")).await;
+    // To the microsecond, whichever it is of its millisecond.
+    for _ in 0..50 {
+        let before = hand.time_us().await;
+        let (_, ahead) = hand.unstated(9, Some(HOURLY)).await;
+        let after = hand.time_us().await;
+        assert!((tat - after..=tat - before).contains(&ahead), "{ahead}");
+    }
+    // Also to who asks without a rate, and may have one the next time.
+    assert!(hand.unstated(9, None).await.1 > HOUR_US);
+    let faster = Rate::per_second(10).with_burst(3);
+    assert_eq!(hand.unstated(9, Some(faster)).await, (0, 300_000));
+}
+
+/// A partition is sealed anew with each raise; what ran by then under permits is not counted twice.
+#[tokio::test]
+async fn another_raise_leaves_it_at_what_ran_before_the_first_one() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    accept_all(&store, "old", 6).await;
+    let some = |limit| ClaimRequest {
+        limit,
+        ..at_most(4)
+    };
+    assert_eq!(claim(&store, &some(1)).await.tasks.len(), 1);
+    split(&store, 2).await;
+    assert_eq!(claim(&store, &some(2)).await.tasks.len(), 2);
+    split(&store, 4).await;
+    assert_eq!(claim_all(&store, &at_most(4)).await.len(), 1);
+    assert_eq!(running(&store).await, 4);
+}
+
+/// Who does not know of the raise would count its locks alone, and its own starts.
+#[tokio::test]
+async fn who_does_not_know_that_a_type_is_split_takes_nothing_beyond_its_limits() {
+    let hourly = Rate::per_hour(1).with_burst(2);
+    for (concurrency, rate) in [(Some(2), None), (None, Some(hourly))] {
+        let server = RedisServer::start(Persistence::None, &[]);
+        let (old, new) = (open(&server).await, open(&server).await);
+        for name in ["old-1", "old-2"] {
+            accept(&old, job(name).after(hours(1))).await;
+        }
+        split(&new, 3).await;
+        accept_all(&new, "new", 2).await;
+        assert_eq!(claim_all(&new, &limited(concurrency, rate)).await.len(), 2);
+        for name in ["old-1", "old-2"] {
+            let now = When::After(Duration::ZERO);
+            let moved = new.reschedule(&task_type(), &id(name), now).await.unwrap();
+            assert!(matches!(moved, ChangeOutcome::Changed { .. }), "{moved:?}");
+        }
+        assert_eq!(claim(&old, &limited(concurrency, rate)).await.tasks, []);
+        assert_eq!(running(&new).await, 2);
+    }
+}
+
+/// What is known of its rate says nothing any more.
+#[tokio::test]
+async fn an_old_partition_is_given_up_though_it_had_a_rate_once() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let options = StoreOptions {
+        retention: Duration::ZERO,
+        ..super::options()
+    };
+    let store = RedisStore::connect(&server.url(), options).await.unwrap();
+    let paced = || limited(None, Some(Rate::per_second(1_000)));
+    accept_all(&store, "1", 1).await;
+    end(&store, claim_all(&store, &paced()).await).await;
+    split(&store, 3).await;
+    let mut redis = raw(&server).await;
+    let layout = "HGET delayq:{default}:layouts order.cancel";
+    let both: String = run(&mut redis, layout).await;
+    assert_eq!(both, "1 0:1 1:3");
+    let redis = tokio::sync::Mutex::new(redis);
+    until("a layout without the old partition", || async {
+        claim_all(&store, &paced()).await;
+        let rest: String = run(&mut *redis.lock().await, layout).await;
+        (rest == "1 1:3").then_some(())
+    })
+    .await;
+}
+
+/// Found by reading: no places at all, which is read as one, were counted as none that run.
+#[tokio::test]
+async fn a_limit_of_nothing_is_one_also_while_a_type_is_being_split() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    accept_all(&store, "old", 6).await;
+    let before = ClaimRequest {
+        limit: 2,
+        ..at_most(2)
+    };
+    assert_eq!(claim(&store, &before).await.tasks.len(), 2);
+    split(&store, 3).await;
+    for most in [0, 2] {
+        assert_eq!(claim_all(&store, &at_most(most)).await, [], "{most}");
+    }
+}
+
+/// A claim without a rate says nothing of the rate that is used up.
+#[tokio::test]
+async fn a_rate_that_is_used_up_is_known_though_a_claim_without_one_came_first() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    accept_all(&store, "old", 2).await;
+    let paced = || limited(None, Some(Rate::per_hour(1).with_burst(2)));
+    end(&store, claim_all(&store, &paced()).await).await;
+    split(&store, 3).await;
+    accept_all(&store, "new", 3).await;
+    assert_eq!(claim_all(&store, &at_most(1)).await.len(), 1);
+    assert_eq!(claim_all(&store, &paced()).await, []);
 }

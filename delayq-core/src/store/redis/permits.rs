@@ -206,7 +206,7 @@ impl RedisStore {
         else {
             return Ok(Unstated::default());
         };
-        let most = fleet.concurrency.unwrap_or(1);
+        let most = fleet.concurrency.map_or(1, |most| most.max(1));
         let command = whole.script(Script::Unstated, 64).number(i64::from(most));
         let command = with_rate(command, fleet);
         let mut fields = self.run(Lane::Main, whole, command).await?;

@@ -26,9 +26,9 @@ end
 if count > 0 then
   call('HSET', META, 'held_back', 1)
 end
-local ahead = 0
 if rate then
   pace_of(META, rate, now * 1000 + past)
-  ahead = rate.tat - rate.now
 end
-return { math.min(count, most), ahead }
+-- Also to a claim without a rate: the next one may have one.
+local tat = tonumber(call('HGET', META, 'tat') or 0)
+return { math.min(count, most), math.max(0, tat - now * 1000 - past) }
