@@ -17,12 +17,13 @@ const BURST_SPAN: Duration = Duration::from_millis(100);
 
 /// The limits of a type over all instances; default: none.
 ///
-/// They are kept in the store, within the claim. Instances that are started with different limits each
+/// They are kept in the store, within the claim; for a type that is split into partitions right before it. Instances that are started with different limits each
 /// keep to their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FleetLimits {
     /// Most tasks of the type that run at the same time, at least 1: tasks with a lock, also one that has
-    /// expired and that nobody has taken over yet.
+    /// expired and that nobody has taken over yet. Of a type that is split, tasks whose lock has not expired, or not
+    /// for longer than half a second.
     pub concurrency: Option<u32>,
     /// How many tasks of the type are started in a span.
     pub rate: Option<Rate>,
