@@ -20,6 +20,14 @@ fn at_most(concurrency: u32) -> ClaimRequest {
     limited(Some(concurrency), None)
 }
 
+/// With locks of a second.
+fn briefly(concurrency: u32) -> ClaimRequest {
+    ClaimRequest {
+        lock_for: seconds(1),
+        ..at_most(concurrency)
+    }
+}
+
 fn limited(concurrency: Option<u32>, rate: Option<Rate>) -> ClaimRequest {
     ClaimRequest {
         fleet: FleetLimits { concurrency, rate },
@@ -160,10 +168,7 @@ async fn a_lock_that_expired_before_its_type_was_split_keeps_no_place() {
     let server = RedisServer::start(Persistence::None, &[]);
     let (old, new) = (open(&server).await, open(&server).await);
     accept_all(&old, "old", 1).await;
-    let short = ClaimRequest {
-        lock_for: seconds(1),
-        ..at_most(1)
-    };
+    let short = briefly(1);
     assert_eq!(claim(&old, &short).await.tasks.len(), 1);
     split(&new, 3).await;
     assert_eq!(claim_all(&new, &at_most(1)).await, []);
@@ -267,10 +272,7 @@ async fn places_of_an_instance_that_is_gone_are_free_when_its_locks_have_ended()
     let (dead, alive) = (open(&server).await, open(&server).await);
     split(&alive, 3).await;
     accept_all(&alive, "1", 6).await;
-    let short = ClaimRequest {
-        lock_for: seconds(1),
-        ..at_most(2)
-    };
+    let short = briefly(2);
     let begun = Instant::now();
     assert_eq!(claim(&dead, &short).await.tasks.len(), 2);
     let held_back = claim(&alive, &short).await;
@@ -294,10 +296,7 @@ async fn a_place_lasts_as_long_as_its_lock_is_extended() {
     let (here, there) = (open(&server).await, open(&server).await);
     split(&here, 3).await;
     accept_all(&here, "1", 6).await;
-    let short = ClaimRequest {
-        lock_for: seconds(1),
-        ..at_most(2)
-    };
+    let short = briefly(2);
     let tasks = claim(&here, &short).await.tasks;
     let locks: Vec<Lock> = tasks.iter().map(|task| task.lock.clone()).collect();
     let begun = Instant::now();
@@ -364,10 +363,7 @@ async fn a_claim_that_is_given_up_keeps_no_place_for_longer_than_its_locks() {
     let store = open(&server).await;
     split(&store, 3).await;
     accept_all(&store, "1", 6).await;
-    let short = ClaimRequest {
-        lock_for: seconds(1),
-        ..at_most(2)
-    };
+    let short = briefly(2);
     for n in 0..50 {
         let patience = Duration::from_micros(100 * n);
         let given_up = claim(&store, &short);
