@@ -28,9 +28,11 @@ mod recovery;
 mod repeat;
 mod report;
 mod structure;
+mod told;
 mod trail;
 mod validity;
 mod view;
+mod waits;
 mod work;
 
 #[cfg(test)]
@@ -148,6 +150,8 @@ pub struct Verdict {
     pub broken: BTreeMap<(Promise, &'static str), u64>,
     /// Why the run proves nothing; empty: it does.
     pub invalid: Vec<String>,
+    /// The kinds of faults that the machine could not do.
+    pub skipped: Vec<String>,
     /// What was counted and measured.
     pub figures: Figures,
 }
@@ -227,6 +231,7 @@ pub fn check(history: &History) -> Verdict {
         repeat::check(&view, &mut findings);
         cancel::check(&view, &mut findings);
         held::check(&view, &mut findings);
+        told::check(&view, &mut findings);
         integrity::check(&view, &mut findings);
         structure::check(&view, &mut findings);
         answer::check(&view, &mut findings);
@@ -247,6 +252,10 @@ pub fn check(history: &History) -> Verdict {
         violations: findings.kept.into_values().flatten().collect(),
         broken: findings.counts,
         invalid,
+        skipped: history
+            .plan
+            .as_ref()
+            .map_or_else(Vec::new, |plan| plan.skipped.clone()),
         figures,
     }
 }

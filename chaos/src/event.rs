@@ -13,7 +13,7 @@ pub use edge::{
     Asked, CancelAnswer, Change, ChangeAnswer, ClaimedLock, ConflictRule, End, EndedByClaim,
     ExtendAnswer, HeldLock, SettleAnswer, SettledLock, SubmitAnswer, Submitted, TypeChange,
 };
-pub use fault::{Explains, Phase, Plan, StoredTask, Target};
+pub use fault::{DRIVER, Explains, Phase, Plan, SINK, StoredTask, Target};
 
 /// Something that happened, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -288,7 +288,7 @@ pub enum What {
         target: Target,
         /// Which phase; a fault without length has both.
         phase: Phase,
-        /// What it may explain; the same in both phases.
+        /// What it may explain; at its end what is left of that.
         explains: Vec<Explains>,
     },
 

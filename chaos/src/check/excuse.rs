@@ -74,8 +74,8 @@ pub(super) struct Loss<'a> {
     pub(super) holder: &'a str,
     pub(super) task: &'a str,
     pub(super) alive: u64,
-    /// When the holder would have extended it first, if it still was alive when it ran out.
-    pub(super) extends: u64,
+    /// Until when a fault has to last, if the holder still was alive when it ran out.
+    pub(super) lasts_to: u64,
     pub(super) ran_out: u64,
     pub(super) taker: &'a str,
     pub(super) taken: (u64, u64),
@@ -157,14 +157,15 @@ impl Excuses {
     }
 
     /// The fault that explains why a lock was lost: it came between the holder and the lock while the lock
-    /// lasted, and was not over before the holder would have extended it for the first time; or it set a
-    /// clock that the lock was given or taken by.
+    /// lasted, and was not over so early that the holder could still have extended it; or it set a clock that the lock
+    /// was given or taken by.
     pub(super) fn lost_lock(&self, loss: Loss<'_>) -> Option<usize> {
         let of_process = self.locks_of_process.get(loss.holder).into_iter().flatten();
         let of_task = self.locks_of_task.get(loss.task).into_iter().flatten();
         let windows = of_process.chain(of_task).chain(&self.locks_of_store);
-        let found = windows
-            .filter(|window| window.touches(loss.alive, loss.ran_out) && window.to >= loss.extends);
+        let found = windows.filter(|window| {
+            window.touches(loss.alive, loss.ran_out) && window.to >= loss.lasts_to
+        });
         let clocks = self.clocks.iter().filter(|clock| {
             let taken = clock.ahead_ms > 0
                 && clock.is_of(loss.taker)
@@ -277,7 +278,7 @@ impl Clock {
     }
 }
 
-fn merged(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+pub(super) fn merged(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     spans.sort_unstable();
     let mut merged: Vec<(u64, u64)> = Vec::new();
     for (begin, end) in spans {

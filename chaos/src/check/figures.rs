@@ -27,6 +27,8 @@ pub struct Figures {
     pub(super) purged: BTreeMap<(String, TaskState), u64>,
     /// Starts of workers.
     pub starts: u64,
+    /// Attempts that ended well, and of which the sinks know nothing.
+    pub(super) unwitnessed: u64,
     /// What was answered, by kind of call and answer.
     pub answers: BTreeMap<&'static str, u64>,
     /// Repeats by cause; expired locks by the kind of the fault that explains them.
@@ -39,8 +41,8 @@ pub struct Figures {
     pub due_by_wrong_clock: u64,
     /// First attempts that were seen of tasks that had had others: their locks had expired unheard of.
     pub unseen_expiries: u64,
-    /// Due to start, of tasks sent to idle types while nothing was wrong: how soon a handler is woken.
-    pub lateness_idle: Span,
+    /// Due to start, of tasks sent to idle types by other processes while nothing was wrong: how soon a handler is woken.
+    pub lateness_idle: BTreeMap<String, Span>,
     /// How often each kind of fault fired.
     pub faults: BTreeMap<String, u64>,
     /// From the end of a fault to the next start of a due task of each type, by kind.
@@ -65,8 +67,14 @@ pub struct Figures {
 pub(super) struct Began {
     pub(super) at: u64,
     pub(super) waited_from: u64,
-    /// Whether nothing was wrong from when it was due.
-    pub(super) is_quiet: bool,
+    /// The claim: sent and answered.
+    pub(super) claimed: (u64, u64),
+    /// Whether its lock was somebody else's before: such tasks are claimed before all that are due.
+    pub(super) is_takeover: bool,
+    /// Whether a wrong clock may have said when it is due.
+    pub(super) is_by_wrong_clock: bool,
+    /// A place in the tasks of the history.
+    pub(super) task: u32,
 }
 
 /// Lengths of time, in microseconds.
@@ -127,6 +135,7 @@ impl Figures {
             before = Some(lock);
         }
         self.undone(view);
+        self.unwitnessed += unwitnessed(view);
     }
 
     /// Ends that were answered, and the task was handed out again all the same.
@@ -192,16 +201,15 @@ impl Figures {
         lock: &LockView<'_>,
         number: usize,
     ) {
-        let faults = &view.run.history.faults;
+        let run = view.run;
+        let faults = &run.history.faults;
         let Some(fault) = faults.get(number) else {
             return;
         };
         let since = match &fault.target {
             Target::Store => fault.ended_ns,
             // Nobody else serves the type.
-            Target::Process(name) if view.run.is_only_claimer(view.task_type, name) => {
-                fault.ended_ns
-            }
+            Target::Process(name) if run.is_only_claimer(view.task_type, name) => fault.ended_ns,
             _ => fault.begun_ns,
         };
         // A store that comes back while its fault is still being ended: that is no recovery from it.
@@ -218,7 +226,7 @@ impl Figures {
         let others = faults
             .iter()
             .enumerate()
-            .filter(|(other, _)| *other != number);
+            .filter(|(other, fault)| *other != number && run.disturbs(fault, view.task_type));
         let mut others = others.map(|(_, fault)| (fault.begun_ns, fault.ended_ns));
         if !others.any(|(begun, ended)| begun <= lock.row.to && ended >= since) {
             let alone = self.takeover_alone.entry(fault.kind.clone()).or_default();
@@ -245,11 +253,16 @@ impl Figures {
         let due = view.run.resumed_at(view.task_type, (due, start.from));
         let is_takeover = matches!(cause, Some(Cause::Expired(_) | Cause::Rollback));
         let waited_from = if is_takeover { due.max(free) } else { due };
+        let waited_from = waited_from.max(set_by(view, lock));
         let is_quiet = (view.run.excuses).is_quiet(waited_from.min(start.from), start.from);
+        let is_unseen = lock.attempt > 1 && before.is_none();
         let began = Began {
             at: start.from,
             waited_from,
-            is_quiet,
+            claimed: (lock.row.from, lock.row.to),
+            is_takeover: is_takeover || is_unseen,
+            is_by_wrong_clock: view.is_set_by_wrong_clock(lock.row.to),
+            task: start.task,
         };
         match self.starts_of_type.get_mut(view.task_type) {
             Some(starts) => starts.push(began),
@@ -258,17 +271,17 @@ impl Figures {
                     .insert(view.task_type.to_owned(), vec![began]);
             }
         }
-        let is_unseen = lock.attempt > 1 && before.is_none();
         self.unseen_expiries += u64::from(is_unseen);
         if is_takeover || is_unseen {
             return;
         }
-        if is_quiet && before.is_none() && is_for_idle(view) {
+        if is_quiet && before.is_none() && is_for_idle(view) && is_sent_by_another(view, lock) {
             // Due at once: how long it took needs no clock but the monotonic one.
-            self.lateness_idle
-                .add_us(start.from.saturating_sub(sent) / 1_000);
+            let of_type = view.task_type.to_owned();
+            let lateness = self.lateness_idle.entry(of_type).or_default();
+            lateness.add_us(start.from.saturating_sub(sent) / 1_000);
         }
-        if is_by_wrong_clock(view, lock) {
+        if view.is_set_by_wrong_clock(lock.row.to) {
             self.due_by_wrong_clock += 1;
             return;
         }
@@ -283,20 +296,49 @@ impl Figures {
     }
 }
 
-/// Whether a clock may have been wrong when somebody said when this attempt is due.
-fn is_by_wrong_clock(view: &TaskView<'_>, lock: &LockView<'_>) -> bool {
-    let mut rows = view.rows.iter().filter(|row| row.from <= lock.row.to);
-    rows.any(|row| {
-        let sets = matches!(
-            row.step,
-            Step::Submit { .. }
-                | Step::Reschedule { .. }
-                | Step::Requeue { .. }
-                | Step::Settle { .. }
-                | Step::Claim { .. }
-        );
-        sets && !view.run.clock_off(row, lock.row.to).is_none()
-    })
+/// How many attempts ended well without an effect that the sinks have seen.
+fn unwitnessed(view: &TaskView<'_>) -> u64 {
+    let ends = view.rows.iter().filter(|row| {
+        let Step::End {
+            fence,
+            end: End::Done,
+            ..
+        } = row.step
+        else {
+            return false;
+        };
+        let mut rows = view.rows.iter();
+        !rows.any(|row| match row.step {
+            Step::SinkAccepted { fence: by } | Step::SinkRefused { fence: by } => by == fence,
+            _ => false,
+        })
+    });
+    ends.count() as u64
+}
+
+/// When the due time of this attempt was known for certain: when what set it was answered.
+fn set_by(view: &TaskView<'_>, lock: &LockView<'_>) -> u64 {
+    let sets = |row: &&Row| match row.step {
+        Step::Submit { result, .. } => matches!(
+            result,
+            SubmitResult::Accepted { .. } | SubmitResult::Unknown
+        ),
+        Step::Reschedule { .. } | Step::Requeue { .. } | Step::Settle { .. } => true,
+        _ => false,
+    };
+    let rows = view.rows.iter().filter(|row| row.from <= lock.row.from);
+    let times = rows.filter(sets).map(|row| match row.to {
+        NEVER => row.from,
+        answered => answered,
+    });
+    times.max().unwrap_or(0).min(lock.row.to)
+}
+
+/// Whether somebody else sent the task than claimed it: only then has a wake-up gone from one process to another.
+fn is_sent_by_another(view: &TaskView<'_>, lock: &LockView<'_>) -> bool {
+    let mut rows = view.rows.iter();
+    let sent = rows.find(|row| matches!(row.step, Step::Submit { .. }));
+    sent.is_some_and(|sent| view.run.process(sent) != view.run.process(lock.row))
 }
 
 fn answer(row: &Row) -> Option<&'static str> {

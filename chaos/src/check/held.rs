@@ -1,4 +1,4 @@
-//! I6: a task whose lock lasts is running, and no cancel may answer that it never starts.
+//! I6 and I3: a task whose lock lasts is running: no cancel may answer that it never starts, and no claim ends it.
 
 use super::view::{LockView, TaskView};
 use super::{Findings, Promise};
@@ -7,16 +7,19 @@ use crate::history::{Row, Step};
 
 pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings) {
     for row in view.rows {
-        let Step::Cancel {
-            answer: Some(CancelAnswer::Cancelled),
-        } = row.step
-        else {
-            continue;
+        let (promise, rule) = match row.step {
+            Step::Cancel {
+                answer: Some(CancelAnswer::Cancelled),
+            } => (Promise::CancelIsFinal, "cancelled while somebody held it"),
+            Step::EndedByClaim { .. } => (
+                Promise::OneHolder,
+                "ended by a claim while somebody held it",
+            ),
+            _ => continue,
         };
         if let Some(lock) = view.locks.iter().find(|lock| is_held(view, lock, row)) {
             let detail = format!("fence {}: its lock had not ended", lock.fence);
-            let rule = "cancelled while somebody held it";
-            findings.task(Promise::CancelIsFinal, rule, view, detail);
+            findings.task(promise, rule, view, detail);
         }
     }
 }

@@ -5,7 +5,7 @@ use delayq_core::store::MAX_RETAINED;
 
 use super::view::TaskView;
 use super::{Figures, Findings, Promise};
-use crate::event::{End, SettleAnswer, TypeChange};
+use crate::event::{End, ExtendAnswer, SettleAnswer, TypeChange};
 use crate::history::{NEVER, Row, Step, SubmitResult};
 
 pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings, figures: &mut Figures) {
@@ -107,7 +107,34 @@ fn applied_by(view: &TaskView<'_>, sent: &Row) -> u64 {
 
 fn is_undone(view: &TaskView<'_>, sent: &Row) -> bool {
     let span = (sent.from, applied_by(view, sent));
-    view.run.excuses.undone(span).is_some()
+    let mut rollbacks = view.run.excuses.rollbacks(span);
+    rollbacks.any(|window| !is_seen_after(view, sent, window.to))
+}
+
+/// Whether the store has shown after `lost` that it still had what `sent` had put there, and nobody else.
+fn is_seen_after(view: &TaskView<'_>, sent: &Row, lost: u64) -> bool {
+    let again = view.rows.iter().find(|row| {
+        let Step::Submit { result, .. } = row.step else {
+            return false;
+        };
+        let puts = matches!(
+            result,
+            SubmitResult::Accepted { .. } | SubmitResult::Unknown
+        );
+        puts && row.from > sent.from
+    });
+    let until = again.map_or(NEVER, |again| again.from);
+    view.rows.iter().any(|row| {
+        let shows = match row.step {
+            Step::Claim { .. } | Step::EndedByClaim { .. } => true,
+            Step::Settle { answer, .. } => answer == Some(SettleAnswer::Settled),
+            Step::Extend { answer, .. } => {
+                matches!(answer, Some(answer) if answer != ExtendAnswer::LockLost)
+            }
+            _ => false,
+        };
+        shows && row.from > lost && row.to < until
+    })
 }
 
 /// How long it had been accepted when the store lost its last writes, the next time that it did.

@@ -1,8 +1,8 @@
-//! I7: after a fault ends, due tasks start within the time of a lock and a second.
+//! I7: what faults cost: until tasks start again, are taken over, and are accepted.
 
 use super::figures::{Began, Figures};
 use super::view::Run;
-use super::{Findings, Promise};
+use super::{Findings, Promise, waits};
 use crate::event::Target;
 use crate::history::FaultSpan;
 
@@ -17,45 +17,18 @@ pub(super) fn check(run: &Run<'_>, figures: &mut Figures, findings: &mut Finding
     let mut starts = std::mem::take(&mut figures.starts_of_type);
     for (task_type, starts) in &mut starts {
         starts.sort_unstable_by_key(|began| began.at);
-        stalls(run, task_type, starts, findings);
-        let waiting = waiting_after(starts);
-        for (number, fault) in run.history.faults.iter().enumerate() {
-            let Some(first) = first_of_waiting(starts, &waiting, fault) else {
-                continue;
-            };
-            let us = (first.at - fault.ended_ns) / 1_000;
-            figures
-                .recovery
-                .entry(fault.kind.clone())
-                .or_default()
-                .add_us(us);
-            if us > run.recovery_ms * 1_000 && is_alone(run, number, (fault.ended_ns, first.at)) {
-                let detail = format!(
-                    "type {task_type}: {} ms after the end of fault {} ({})",
-                    us / 1_000,
-                    fault.id,
-                    fault.kind
-                );
-                findings.run(Promise::ComesBack, "a type stalled after a fault", detail);
+        waits::check(run, task_type, starts, findings);
+        let waiting = waits::waiting_after(starts);
+        for fault in &run.history.faults {
+            if let Some(first) = first_of_waiting(starts, &waiting, fault) {
+                let us = (first.at - fault.ended_ns) / 1_000;
+                let recovery = figures.recovery.entry(fault.kind.clone()).or_default();
+                recovery.add_us(us);
             }
         }
     }
     takeovers(run, figures, findings);
     outages(run, figures, findings);
-}
-
-/// A type does not stall while nothing is wrong: of what waits for long, others start meanwhile.
-fn stalls(run: &Run<'_>, task_type: &str, starts: &[Began], findings: &mut Findings) {
-    let mut before = 0;
-    for began in starts {
-        let waited = began.at.saturating_sub(began.waited_from) / 1_000_000;
-        if began.is_quiet && waited > run.recovery_ms && before < began.waited_from {
-            let detail = format!("type {task_type}: nothing started for {waited} ms");
-            let rule = "a type stalled while nothing was wrong";
-            findings.run(Promise::ComesBack, rule, detail);
-        }
-        before = began.at;
-    }
 }
 
 fn takeovers(run: &Run<'_>, figures: &Figures, findings: &mut Findings) {
@@ -103,21 +76,6 @@ fn outages(run: &Run<'_>, figures: &mut Figures, findings: &mut Findings) {
             findings.run(Promise::ComesBack, rule, detail);
         }
     }
-}
-
-/// For each start, the earliest time since when it or a later one had waited.
-fn waiting_after(starts: &[Began]) -> Vec<u64> {
-    let mut earliest = u64::MAX;
-    let mut waiting: Vec<_> = starts
-        .iter()
-        .rev()
-        .map(|began| {
-            earliest = earliest.min(began.waited_from);
-            earliest
-        })
-        .collect();
-    waiting.reverse();
-    waiting
 }
 
 /// The first start after `fault` of a task that was waiting when it ended.

@@ -7,7 +7,7 @@ use delayq_core::store::MAX_RETAINED;
 use super::view::{Cause, LockView, TaskView};
 use super::{Findings, Promise};
 use crate::event::{Asked, End};
-use crate::history::{Row, Step, SubmitResult};
+use crate::history::{NEVER, Row, Step, SubmitResult};
 
 pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings) {
     let mut before: Option<&LockView<'_>> = None;
@@ -27,8 +27,10 @@ pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings) {
 
 fn has_ended(view: &TaskView<'_>, one: &LockView<'_>, next: &LockView<'_>) -> bool {
     let mut settles = view.settles(one.fence);
+    // One that nobody has answered may not have happened: then the repeat needs a cause as any other.
     let ended = settles.any(|(row, end)| {
-        row.from <= next.row.to && !matches!(end, End::Retry { .. } | End::Release { .. })
+        let is_end = !matches!(end, End::Retry { .. } | End::Release { .. });
+        is_end && row.to != NEVER && row.from <= next.row.to
     });
     ended && view.cause(one, next) == Cause::Expired(None)
 }

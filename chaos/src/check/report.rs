@@ -32,6 +32,9 @@ impl fmt::Display for Verdict {
         for reason in &self.invalid {
             writeln!(f, "\nINVALID: {reason}")?;
         }
+        if !self.skipped.is_empty() {
+            writeln!(f, "\nnot done on this machine: {}", self.skipped.join(", "))?;
+        }
         writeln!(
             f,
             "\n{}",
@@ -105,7 +108,9 @@ impl fmt::Display for Figures {
                 "due by a wrong clock, not counted", self.due_by_wrong_clock
             )?;
         }
-        span(f, "lateness, of sleeping handlers", &self.lateness_idle)?;
+        for (task_type, lateness) in &self.lateness_idle {
+            span(f, &format!("lateness, asleep: {task_type}"), lateness)?;
+        }
         for (kind, waited) in &self.recovery {
             span(f, &format!("first start after {kind}"), waited)?;
         }

@@ -2,13 +2,17 @@
 
 use delayq_core::TaskState;
 
-use super::view::{Run, TaskView};
+use super::view::{LockView, Run, TaskView};
 use super::{Findings, Promise};
-use crate::event::{CancelAnswer, End, SettleAnswer};
-use crate::history::{Row, Step};
+use crate::event::{Asked, CancelAnswer, ChangeAnswer, DRIVER, End, SettleAnswer};
+use crate::history::{NEVER, Row, Step, Stored};
+
+/// A delay, in milliseconds, of a task that the end of a run need not wait for.
+const LONG_MS: u64 = 50_000;
 
 pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings) {
     stuck(view, findings);
+    moved_up(view, findings);
     state(view, findings);
     attempts(view, findings);
 }
@@ -45,6 +49,47 @@ fn stuck(view: &TaskView<'_>, findings: &mut Findings) {
     let late = now.as_millis() - stored.at.as_millis() - waited_ms;
     if late > i64::try_from(view.run.recovery_ms).unwrap_or(i64::MAX) {
         let detail = format!("for {late} ms at the end of the run");
+        findings.task(Promise::ComesBack, rule, view, detail);
+    }
+}
+
+/// At the end, what is due in a long time is moved up so that the run ends: a clock was wrong when it was sent, or
+/// somebody has asked for that.
+fn moved_up(view: &TaskView<'_>, findings: &mut Findings) {
+    let asked_ms = |row: &Row| match row.step {
+        Step::Submit { when, .. } | Step::Reschedule { when, .. } => match when {
+            Asked::After(ms) => ms,
+            Asked::At(time) => {
+                let clock = &view.run.history.clock;
+                clock
+                    .monotonic_ns(time.as_millis())
+                    .saturating_sub(row.from)
+                    / 1_000_000
+            }
+        },
+        Step::Settle {
+            end: End::Retry { after } | End::Release { after },
+            ..
+        } => after,
+        _ => 0,
+    };
+    let by_driver = |row: &&Row| {
+        let moves = matches!(
+            row.step,
+            Step::Reschedule {
+                answer: Some(ChangeAnswer::Changed { .. }),
+                ..
+            }
+        );
+        moves && view.run.process(row) == DRIVER
+    };
+    let Some(moved) = view.rows.iter().find(by_driver) else {
+        return;
+    };
+    let is_asked = view.rows.iter().any(|row| asked_ms(row) >= LONG_MS);
+    if !is_asked && !view.is_set_by_wrong_clock(moved.to) {
+        let detail = "nobody had asked for that, and no clock was wrong".to_owned();
+        let rule = "due far too late";
         findings.task(Promise::ComesBack, rule, view, detail);
     }
 }
@@ -88,7 +133,7 @@ fn state(view: &TaskView<'_>, findings: &mut Findings) {
     let caused = match stored.state {
         TaskState::Scheduled | TaskState::Running => true,
         state => {
-            may_be_hidden(view, state) || view.rows.iter().any(|row| leads_to(view, row, state))
+            may_be_hidden(view, stored) || view.rows.iter().any(|row| leads_to(view, row, state))
         }
     };
     if !caused {
@@ -98,15 +143,26 @@ fn state(view: &TaskView<'_>, findings: &mut Findings) {
 }
 
 /// Whether a claim whose answer was lost may have brought the task there.
-fn may_be_hidden(view: &TaskView<'_>, state: TaskState) -> bool {
+fn may_be_hidden(view: &TaskView<'_>, stored: Stored) -> bool {
+    let state = stored.state;
     let since = match state {
         TaskState::Cancelled => view.marked_at(),
         TaskState::Expired => view.expires_at(),
-        // Poison, or a damaged record.
-        TaskState::Dead => view.rows.first().map(|row| row.from),
+        // A damaged record, or poison: after the lock that expired last.
+        TaskState::Dead if view.run.excuses.damaged(view.name) => Some(0),
+        TaskState::Dead => {
+            let expired = stored.trail.is_none_or(|(_, expiries, ..)| expiries > 0);
+            let first = view.rows.first().map_or(0, |row| row.from);
+            let last = view.locks.last().map_or(first, LockView::ran_out);
+            expired.then_some(last)
+        }
         _ => None,
     };
-    since.is_some_and(|since| view.hidden_after(since))
+    // What is certain to have ended otherwise stays so until it is sent or requeued anew.
+    let ends = view.ends().filter(|row| view.run.is_sure(row));
+    let mut others = ends.filter(|row| !leads_to(view, row, state));
+    let is_otherwise = others.any(|end| !view.opened_until(end, NEVER));
+    !is_otherwise && since.is_some_and(|since| view.hidden_after(since))
 }
 
 fn sent(view: &TaskView<'_>) -> bool {

@@ -2,6 +2,7 @@
 
 use super::figures::Figures;
 use super::view::Run;
+use crate::event::SINK;
 use crate::history::NEVER;
 
 /// Why it does not; empty: it does.
@@ -37,6 +38,24 @@ pub(super) fn check(run: &Run<'_>, figures: &Figures) -> Vec<String> {
     for kind in &plan.kinds {
         if !figures.faults.contains_key(kind) {
             invalid.push(format!("the planned fault {kind} never fired"));
+        }
+    }
+    if plan.sinks && figures.unwitnessed > 0 {
+        invalid.push(format!(
+            "the sinks know nothing of {} attempts that ended well: their record is not whole",
+            figures.unwitnessed
+        ));
+    }
+    for process in history.processes.iter().filter(|_| plan.sinks) {
+        let mut others = history.processes.iter();
+        let is_last = !others
+            .any(|other| other.name == process.name && other.incarnation > process.incarnation);
+        // The sinks end last, and are ended.
+        if is_last && !process.is_down && process.name != SINK {
+            invalid.push(format!(
+                "{} did not end in order: its record may not be whole",
+                process.name
+            ));
         }
     }
     let expired = figures

@@ -14,8 +14,9 @@ mod run;
 pub(super) use lock::LockView;
 pub(super) use run::Run;
 
-/// Handlers extend a lock after this part of its time.
-const EXTENDS_AT: u64 = 3;
+/// Handlers extend a lock after this part of its time, and try again until it ends: a fault that is over before the
+/// last such part has cost nobody a lock.
+const PART: u64 = 3;
 
 /// One task.
 #[derive(Debug)]
@@ -178,7 +179,14 @@ impl<'a> TaskView<'a> {
         rollbacks.any(|window| {
             let mut rows = self.rows.iter().filter(|row| row.from <= later.row.to);
             rows.any(|row| window.touches(row.from, row.to))
+                && !self.is_extended_after(earlier, window.to)
         })
+    }
+
+    /// Whether `lock` was extended after `lost`: so it had not been undone.
+    fn is_extended_after(&self, lock: &LockView<'_>, lost: u64) -> bool {
+        let untouched = self.settles(lock.fence).all(|(row, _)| row.from > lost);
+        untouched && lock.alive > lost && lock.alive > lock.row.from
     }
 
     /// How many locks there may have been between the end of `earlier`, or else the beginning, and
@@ -241,15 +249,31 @@ impl<'a> TaskView<'a> {
         let ran_out = lock.ran_out().min(next.row.to);
         let process = self.run.history.process_of(lock.row);
         let lived_on = process.is_some_and(|process| process.last_ns > ran_out);
-        let extends = lock.alive + lock.length_ns / EXTENDS_AT;
+        let needed = lock.ran_out() - lock.length_ns / PART;
         self.run.excuses.lost_lock(Loss {
             holder: self.run.process(lock.row),
             task: self.name,
             alive: lock.alive,
-            extends: if lived_on { extends } else { 0 },
+            lasts_to: if lived_on { needed } else { 0 },
             ran_out,
             taker: self.run.process(next.row),
             taken: (next.row.from, next.row.to),
+        })
+    }
+
+    /// Whether a clock may have been wrong when somebody said, by `until`, when it is due.
+    pub(super) fn is_set_by_wrong_clock(&self, until: u64) -> bool {
+        let mut rows = self.rows.iter().filter(|row| row.from <= until);
+        rows.any(|row| {
+            let sets = matches!(
+                row.step,
+                Step::Submit { .. }
+                    | Step::Reschedule { .. }
+                    | Step::Requeue { .. }
+                    | Step::Settle { .. }
+                    | Step::Claim { .. }
+            );
+            sets && !self.run.clock_off(row, until).is_none()
         })
     }
 

@@ -3,12 +3,22 @@
 use delayq_core::{TaskState, Timestamp};
 use serde::{Deserialize, Serialize};
 
+/// The process that takes the effects of the workers.
+pub const SINK: &str = "sink";
+/// The process that does the faults.
+pub const DRIVER: &str = "driver";
+
 /// What a run is about to do, and what it is judged by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Plan {
     /// The kinds of faults that must fire at least once; a run in which one did not is invalid.
     pub kinds: Vec<String>,
+    /// The kinds that fit the store, and that the machine could not do.
+    pub skipped: Vec<String>,
+    /// Whether every effect of a worker stands in the record of the sinks, and every process ends in order: or the record
+    /// is not whole, and the run is invalid.
+    pub sinks: bool,
     /// Whether some fault must lead to a repeat (kills, long stops): without one the run is invalid.
     pub expects_repeats: bool,
     /// How long the longest lock lasts, in milliseconds.

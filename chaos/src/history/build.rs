@@ -1,9 +1,10 @@
 //! Folds events into a history.
 
 use std::collections::{BTreeMap, HashMap};
+use std::mem::discriminant;
 
 use super::{FaultSpan, History, NEVER, Process, Row, Step, Stored};
-use crate::event::{Event, Phase, StoredTask, What};
+use crate::event::{Event, Explains, Phase, StoredTask, What};
 
 mod call;
 mod stall;
@@ -352,7 +353,7 @@ impl HistoryBuilder {
             begun_ns: at,
             struck_ns: NEVER,
             ended_ns: NEVER,
-            explains,
+            explains: explains.clone(),
         });
         match phase {
             Phase::Begun => {}
@@ -360,6 +361,12 @@ impl HistoryBuilder {
             Phase::Ended => {
                 span.ended_ns = at;
                 span.struck_ns = span.struck_ns.min(at);
+                // What turned out not to have happened is no longer named.
+                let is_named = |what: &Explains| {
+                    let mut named = explains.iter();
+                    named.any(|named| discriminant(named) == discriminant(what))
+                };
+                span.explains.retain(is_named);
             }
         }
     }

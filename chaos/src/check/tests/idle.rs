@@ -44,7 +44,7 @@ fn what_comes_late_in_a_fault_says_nothing_of_wake_ups() {
 #[test]
 fn a_run_that_sent_too_little_to_idle_types_proves_nothing() {
     let mut scene = Scene::new();
-    lone_tasks(&mut scene, 5, 1);
+    lone_tasks(&mut scene, 2, 1);
     let verdict = scene.verdict();
     assert_eq!(verdict.outcome(), Outcome::Invalid, "{verdict}");
     assert!(

@@ -151,9 +151,13 @@ fn tasks_of_a_killed_holder_that_are_taken_over_late() {
             scene.works(11, "w1", "a", (2, 1));
             scene.kill(12, "w1");
             let at = if bug { 13_000 + LOCK } else { 11 + LOCK };
-            scene.claim_due(at, "w2", "a", (3, 2, 10));
-            scene.start(at + 1, "w2", "a", (3, 2));
-            scene.done(at + 5, "w2", "a", 3);
+            // So that the type does not stand still.
+            scene.submit(12_500, "b", 0);
+            scene.works(12_510, "w2", "b", (5, 1));
+            scene.done(12_520, "w2", "b", 5);
+            scene.claim_due(at, "w2", "a", (6, 2, 10));
+            scene.start(at + 1, "w2", "a", (6, 2));
+            scene.done(at + 5, "w2", "a", 6);
         },
     );
 }

@@ -11,11 +11,14 @@ mod held;
 mod idle;
 mod lock;
 mod lost;
+mod narrow;
 mod operate;
 mod rollback;
 mod run;
 mod scene;
 mod stall;
+mod told;
+mod waits;
 mod work;
 
 use scene::Scene;

@@ -58,6 +58,31 @@ fn a_fault_without_an_end_makes_the_run_invalid() {
     assert_eq!(verdict.outcome(), Outcome::Invalid, "{verdict}");
 }
 
+/// Each attempt that ended well has an effect in the record of the sinks, and whoever was not killed has an end.
+#[test]
+fn a_record_that_is_not_whole_proves_nothing() {
+    let told = |sunk: bool, down: &[&str]| {
+        quiet(|scene| {
+            scene.plan.sinks = true;
+            if sunk {
+                let task = "mail/bystander".to_owned();
+                scene.at(7, "sink", What::SinkAccepted { task, fence: 1 });
+            }
+            for process in down {
+                scene.at(50, process, What::Down);
+            }
+        })
+    };
+    let verdict = told(true, &["driver", "s", "w1", "w2"]);
+    assert_eq!(verdict.outcome(), Outcome::Held, "{verdict}");
+    let verdict = told(false, &["driver", "s", "w1", "w2"]);
+    let sinks = "the sinks know nothing of 1 attempts that ended well: their record is not whole";
+    assert_eq!(verdict.invalid, [sinks]);
+    let verdict = told(true, &["driver", "s", "w2"]);
+    let cut = "w1 did not end in order: its record may not be whole";
+    assert_eq!(verdict.invalid, [cut]);
+}
+
 #[test]
 fn an_empty_record_proves_nothing() {
     let verdict = check(&HistoryBuilder::default().finish());

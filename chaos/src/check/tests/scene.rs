@@ -267,13 +267,24 @@ impl Scene {
     }
 
     /// A worker's end, just before the millisecond.
-    pub(super) fn ends(&mut self, ms: i64, who: &str, id: &str, (fence, end): (u64, End)) {
+    pub(super) fn ends(&mut self, ms: i64, who: &str, id: &str, lock: (u64, End)) {
+        self.ends_told((ms, who), id, lock, false);
+    }
+
+    /// The same; `told`: its context said cancelled.
+    pub(super) fn ends_told(
+        &mut self,
+        (ms, who): (i64, &str),
+        id: &str,
+        (fence, end): (u64, End),
+        told: bool,
+    ) {
         let what = What::WorkerEnd {
             task: name(id),
             worker: String::new(),
             fence,
             end,
-            told: false,
+            told,
         };
         let at_ns = ms.unsigned_abs() * 1_000_000 - 1;
         self.builder.add(who, Event { at_ns, what });
@@ -341,6 +352,16 @@ impl Scene {
         when: Asked,
         answer: Option<ChangeAnswer>,
     ) {
+        self.reschedule_by("s", (ms, id), when, answer);
+    }
+
+    pub(super) fn reschedule_by(
+        &mut self,
+        who: &str,
+        (ms, id): (i64, &str),
+        when: Asked,
+        answer: Option<ChangeAnswer>,
+    ) {
         let call = self.next_call();
         let invoked = What::ChangeInvoked {
             call,
@@ -348,7 +369,7 @@ impl Scene {
             change: Change::Reschedule { when },
         };
         let answered = answer.map(|answer| What::ChangeAnswered { call, answer });
-        self.call(ms, "s", invoked, answered);
+        self.call(ms, who, invoked, answered);
     }
 
     pub(super) fn requeue(&mut self, ms: i64, id: &str) {

@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::type_of;
 use crate::check::RECOVERY_MS;
-use crate::check::excuse::{Excuses, Off};
+use crate::check::excuse::{Excuses, Off, merged};
 use crate::check::hidden::Hidden;
-use crate::event::TypeChange;
-use crate::history::{History, NEVER, Row, Step};
+use crate::event::{Explains, Target, TypeChange};
+use crate::history::{FaultSpan, History, NEVER, Row, Step};
 
 /// A run, and what its faults explain.
 #[derive(Debug)]
@@ -68,6 +68,11 @@ impl<'a> Run<'a> {
         row.to != NEVER && self.excuses.undone((row.from, row.to)).is_none()
     }
 
+    /// How long the longest lock lasts, in milliseconds; 0: nobody said so.
+    pub(in crate::check) fn lock_ms(&self) -> u64 {
+        self.history.plan.as_ref().map_or(0, |plan| plan.lock_ms)
+    }
+
     /// How many tasks are of this type.
     pub(in crate::check) fn tasks_of(&self, task_type: &str) -> usize {
         self.types.get(task_type).map_or(0, |of_type| of_type.tasks)
@@ -77,6 +82,33 @@ impl<'a> Run<'a> {
     pub(in crate::check) fn is_only_claimer(&self, task_type: &str, process: &str) -> bool {
         let of_type = self.types.get(task_type);
         of_type.is_some_and(|of_type| of_type.claimers.iter().all(|name| *name == process))
+    }
+
+    /// Whether `fault` may keep tasks of this type from starting, while it lasts: it was done to the store or to somebody who
+    /// claims them, not to one task or to who sends.
+    pub(in crate::check) fn disturbs(&self, fault: &FaultSpan, task_type: &str) -> bool {
+        match &fault.target {
+            Target::Store => {
+                let mut explains = fault.explains.iter();
+                explains.any(|what| *what != Explains::Damage)
+            }
+            Target::Process(name) => {
+                let of_type = self.types.get(task_type);
+                of_type.is_some_and(|of_type| of_type.claimers.contains(name.as_str()))
+            }
+            Target::Task(_) => false,
+        }
+    }
+
+    /// When something disturbed this type; merged, by time.
+    pub(in crate::check) fn disturbances(&self, task_type: &str) -> Vec<(u64, u64)> {
+        let faults = self.history.faults.iter();
+        let faults = faults.filter(|fault| self.disturbs(fault, task_type));
+        merged(
+            faults
+                .map(|fault| (fault.begun_ns, fault.ended_ns))
+                .collect(),
+        )
     }
 
     /// When the last pause of this type may have ended of those that touch the span, or else its begin.

@@ -1,11 +1,9 @@
 //! Processes that the machine did not run, and a disk that it did not serve.
 
 use super::HistoryBuilder;
-use crate::event::{Explains, Target};
+use crate::event::{DRIVER, Explains, Target};
 use crate::history::FaultSpan;
 
-/// The process that all calls of a server pass through, if it says when it stalls.
-const DRIVER: &str = "driver";
 /// The kinds of the faults that are not planned.
 const NO_PROCESSOR: &str = "no-processor";
 const NO_DISK: &str = "no-disk";
@@ -26,6 +24,7 @@ impl HistoryBuilder {
         let process = process.and_then(|process| self.history.processes.get(usize::from(process)));
         let name = process.map(|process| process.name.clone());
         self.stalls.push(Stall {
+            // All calls of a server pass through it.
             process: name.filter(|name| name != DRIVER),
             from,
             to,
