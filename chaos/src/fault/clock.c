@@ -1,5 +1,5 @@
-/* Adds the milliseconds in the file that DELAYQ_CHAOS_CLOCK names to the time of day of a process.
-   Everything else, the monotonic clock above all, stays as it is. */
+/* Adds the milliseconds in the file that DELAYQ_CHAOS_CLOCK names to the time of day of a process, and counts behind
+   them how often somebody was given such a time. Everything else, the monotonic clock above all, stays as it is. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -11,14 +11,19 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile const int64_t *shift;
+struct page {
+    int64_t shift;
+    int64_t given;
+};
+
+static volatile struct page *page;
 
 __attribute__((constructor)) static void begin(void) {
     const char *name = getenv("DELAYQ_CHAOS_CLOCK");
-    int file = name ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+    int file = name ? open(name, O_RDWR | O_CLOEXEC) : -1;
     if (file < 0) return;
-    void *page = mmap(NULL, sizeof *shift, PROT_READ, MAP_SHARED, file, 0);
-    if (page != MAP_FAILED) shift = page;
+    void *mapped = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (mapped != MAP_FAILED) page = mapped;
     close(file);
 }
 
@@ -27,8 +32,10 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
     if (!real) real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
     int result = real(clock, time);
     int is_time_of_day = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
-    if (result != 0 || !shift || !is_time_of_day) return result;
-    int64_t ms = *shift;
+    if (result != 0 || !page || !is_time_of_day) return result;
+    int64_t ms = page->shift;
+    if (ms == 0) return result;
+    __atomic_fetch_add(&page->given, 1, __ATOMIC_RELAXED);
     time->tv_sec += ms / 1000;
     time->tv_nsec += ms % 1000 * 1000000;
     if (time->tv_nsec < 0) {

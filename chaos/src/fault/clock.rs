@@ -44,7 +44,7 @@ impl Clock {
     /// The library, and the file with the shift of the process `name` in milliseconds.
     pub(crate) fn preload(&self, name: &str, ahead_ms: i64) -> Result<Preload> {
         let place = self.folder.join(format!("{name}.clock"));
-        std::fs::write(&place, ahead_ms.to_ne_bytes())?;
+        std::fs::write(&place, [ahead_ms, 0].map(i64::to_ne_bytes).concat())?;
         Ok(Preload {
             library: self.library.clone(),
             variable: "DELAYQ_CHAOS_CLOCK",
@@ -72,8 +72,8 @@ const SERVERS: usize = 16;
 const SHIFT_S: i64 = 3_600;
 
 /// Sets the clock of one worker process, or of the server, an hour ahead or behind, and back after a
-/// while. The process's own answer shows that it happened: a server's `TIME`; a worker cannot be asked,
-/// but reads the file directly.
+/// while. The process's own answer shows that it happened: a server's `TIME`; for a worker, which cannot be asked, the
+/// library counts how often it was given such a time.
 pub(super) async fn shift(kind: Kind, stage: &mut Stage) -> Result<bool> {
     let span = stage.dice.u64(500..stage.lock_ms * 2);
     let victim = stage.dice.usize(..stage.workers.len());
@@ -97,12 +97,24 @@ pub(super) async fn shift(kind: Kind, stage: &mut Stage) -> Result<bool> {
     };
     let before = stage.server.as_ref().map_or(Ok(0), server_time)?;
     let open = stage.begin(&kind.name(), target, explains);
+    let given = given(&file)?;
     set(&file, ahead_ms)?;
     tokio::time::sleep(millis(span)).await;
     let during = stage.server.as_ref().map_or(Ok(0), server_time)?;
     set(&file, 0)?;
     stage.end(&open);
-    Ok(!of_server || (during - before).abs() > SHIFT_S / 2)
+    if of_server {
+        return Ok((during - before).abs() > SHIFT_S / 2);
+    }
+    Ok(self::given(&file)? > given)
+}
+
+/// How often somebody was given a time that was shifted.
+fn given(file: &Path) -> Result<i64> {
+    let mut count = [0; size_of::<i64>()];
+    let file = std::fs::File::open(file)?;
+    file.read_exact_at(&mut count, size_of::<i64>() as u64)?;
+    Ok(i64::from_ne_bytes(count))
 }
 
 /// In place: the process has the file mapped.

@@ -48,9 +48,12 @@ pub(super) async fn misbehave(kind: Kind, stage: &mut Stage) -> Result<bool> {
         worker.gone().await?;
         worker.restart()?;
         worker.up().await?;
+        stage.end(&open);
     }
     let info = ended(stage, &task_type, &id).await?;
-    stage.end(&open);
+    if kind != Kind::WorkerAborts {
+        stage.end(&open);
+    }
     let Some(info) = info.filter(|info| info.state == TaskState::Done) else {
         return Ok(false);
     };

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use super::Kind;
 use super::server::explains_crash;
 use crate::event::{Explains, Target};
-use crate::run::{Chore, Message, Result, Stage, failure, own_type, send};
+use crate::run::{Chore, Message, Open, Result, Stage, failure, own_type, send};
 
 /// How large the store's own disk is: enough for the longest run.
 pub(crate) const DISK: &str = "size=1g";
@@ -25,7 +25,7 @@ pub(super) async fn full(stage: &mut Stage) -> Result<bool> {
     let mut explains = explains_crash(stage.store);
     explains.push(Explains::LostLock);
     explains.dedup();
-    let open = stage.begin(&Kind::DiskFull.name(), Target::Store, explains);
+    let mut open = stage.begin(&Kind::DiskFull.name(), Target::Store, explains);
     fill(&filler)?;
     let probe = stage.data.join("probe");
     let refused = std::fs::write(&probe, [7; 8_192]).is_err();
@@ -33,7 +33,7 @@ pub(super) async fn full(stage: &mut Stage) -> Result<bool> {
     std::fs::remove_file(&filler)?;
     // Where there was nothing left, there may be no file.
     let _ = std::fs::remove_file(&probe);
-    revive(stage).await?;
+    revive(stage, &mut open).await?;
     if let Some(server) = &stage.server {
         // As docs/reliability.md has it: its file may have a hole, with which it would not start again.
         server.rewrite_file().await?;
@@ -69,17 +69,22 @@ fn blocks(file: &std::fs::File) -> Result<u64> {
 
 /// A server that syncs always ends itself when a write or a sync fails. One that syncs every second
 /// refuses all writes, and `PING`, from then on: a failed sync is tried again only with the next write.
-async fn revive(stage: &mut Stage) -> Result<()> {
-    if let Some(server) = stage.server.as_mut() {
-        if server.is_alive() {
-            // It takes writes again once its next sync has succeeded.
-            tokio::time::sleep(seconds(1)).await;
-        }
-        if server.ask::<String>(&["PING"]).is_err() {
-            server.restart().await?;
-        }
+async fn revive(stage: &mut Stage, open: &mut Open) -> Result<()> {
+    let Some(server) = stage.server.as_mut() else {
+        return Ok(());
+    };
+    if server.is_alive() {
+        // It takes writes again once its next sync has succeeded.
+        tokio::time::sleep(seconds(1)).await;
     }
-    Ok(())
+    if server.ask::<String>(&["PING"]).is_ok() {
+        // It has lost nothing of its memory.
+        open.spares();
+        return Ok(());
+    }
+    server.kill();
+    stage.strike(open);
+    stage.server()?.restart().await
 }
 
 /// Has the kernel fail or delay the syncs of the process that writes the store's files. The injector's
@@ -106,7 +111,7 @@ pub(super) async fn sync(kind: Kind, stage: &mut Stage) -> Result<bool> {
     } else {
         target
     };
-    let open = stage.begin(&kind.name(), target, explains);
+    let mut open = stage.begin(&kind.name(), target, explains);
     let log = stage.data.with_file_name(format!("strace.{}", open.id));
     let mut injector = trace(pid, inject, &log)?;
     tokio::time::sleep(millis(span)).await;
@@ -125,7 +130,7 @@ pub(super) async fn sync(kind: Kind, stage: &mut Stage) -> Result<bool> {
         }
         tokio::time::sleep(millis(10)).await;
     }
-    revive(stage).await?;
+    revive(stage, &mut open).await?;
     stage.end(&open);
     Ok(has_injected(&log))
 }

@@ -69,8 +69,7 @@ async fn perform(
         Duty::Work => worker::work(part, recorder, &*application).await,
         Duty::Submit { per_second, batch } => {
             let quiet = heed_input();
-            submitter::submit(part, recorder, application, (per_second, batch), quiet).await;
-            Ok(())
+            submitter::submit(part, recorder, application, (per_second, batch), quiet).await
         }
         Duty::Sink => sink::serve(&part.sinks(), recorder.clone()).await,
     }

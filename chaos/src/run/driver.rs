@@ -21,6 +21,8 @@ use crate::fault::{self, Kind, UNSHARED, save, unmount, unshare};
 
 /// What every promise adds to the time of a lock.
 const GRACE_MS: u64 = 1_000;
+/// After one of so many faults, on average, there is a rest.
+const RESTS: u32 = 12;
 /// How often the progress is shown.
 const PROGRESS: Duration = seconds(5);
 
@@ -96,6 +98,11 @@ fn kinds(args: &Args) -> Result<Vec<Kind>> {
     } else {
         args.faults.clone()
     };
+    for kind in &args.faults {
+        if let Some(why) = fault::missing(*kind) {
+            return failure(format!("{} cannot be done here: {why}", kind.name()));
+        }
+    }
     kinds.retain(|kind| match fault::missing(*kind) {
         Some(why) => {
             println!("skipped: {}: {why}", kind.name());
@@ -104,6 +111,16 @@ fn kinds(args: &Args) -> Result<Vec<Kind>> {
         None => true,
     });
     Ok(kinds)
+}
+
+/// What fits the store, and was left out as this machine cannot do it.
+fn skipped(args: &Args, kinds: &[Kind]) -> Vec<String> {
+    if !args.faults.is_empty() {
+        return Vec::new();
+    }
+    let mut all = Kind::all(args.store);
+    all.retain(|kind| !kinds.contains(kind));
+    all.iter().map(|kind| kind.name()).collect()
 }
 
 fn folder(args: &Args) -> Result<PathBuf> {
@@ -187,6 +204,8 @@ fn plan(args: &Args, kinds: &[Kind], done: Option<&Done>) -> Plan {
     }
     Plan {
         kinds: names,
+        skipped: skipped(args, kinds),
+        sinks: true,
         expects_repeats: kinds.contains(&Kind::KillWorker),
         lock_ms: args.lock_ms,
         // By another server's clock, tasks are due and locks end later by as much.
@@ -217,7 +236,10 @@ async fn injure(args: &Args, stage: &mut Stage, kinds: &[Kind]) -> Result<Done> 
     let mut is_first = true;
     loop {
         let gap = stage.dice.u64(200..stage.lock_ms + 1_500);
-        tokio::time::sleep(millis(gap)).await;
+        // Now and then everything has twice the time that it may take to recover: what has not, shows.
+        let rest = 2 * (stage.lock_ms + GRACE_MS + args.skew_ms);
+        let is_long = stage.dice.u32(..RESTS) == 0;
+        tokio::time::sleep(millis(if is_long { rest } else { gap })).await;
         stage.recorder.record_clock();
         let sent: u64 = stage.submitters.iter().map(super::Process::done).sum();
         let is_over = started.elapsed() >= seconds(args.seconds) && sent >= args.tasks;

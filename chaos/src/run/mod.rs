@@ -45,7 +45,7 @@ pub(crate) use part::{Duty, NAMESPACE, Part, options, own_type};
 pub(crate) use preload::{Preload, build_library};
 pub(crate) use process::{Process, send};
 pub(crate) use server::Server;
-pub(crate) use stage::Stage;
+pub(crate) use stage::{Open, Stage};
 
 /// A store, as a run uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

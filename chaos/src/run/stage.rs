@@ -15,7 +15,7 @@ use super::process::Process;
 use super::server::Server;
 use super::watched::Watched;
 use super::{Args, StoreKind};
-use crate::event::{Explains, Phase, Target, What};
+use crate::event::{DRIVER, Explains, Phase, SINK, Target, What};
 use crate::fault::{Clock, Kind, mount};
 use crate::proxy::{Controls, Proxies};
 use crate::record::{RecordedStore, Recorder};
@@ -58,12 +58,20 @@ pub(crate) struct Open {
     explains: Vec<Explains>,
 }
 
+impl Open {
+    /// Notes that nothing was undone after all.
+    pub(crate) fn spares(&mut self) {
+        let undoes = |what: &Explains| matches!(what, Explains::Rollback { .. });
+        self.explains.retain(|what| !undoes(what));
+    }
+}
+
 impl Stage {
     /// Starts everything that `args` say, in `folder`.
     pub(crate) async fn set(args: &Args, folder: &Path, kinds: &[Kind]) -> Result<Self> {
-        let recorder = Recorder::open(folder, "driver", 1, NAMESPACE)?;
-        // All calls of a server pass through this process.
-        if args.store != StoreKind::Sqlite {
+        let recorder = Recorder::open(folder, DRIVER, 1, NAMESPACE)?;
+        // All calls of a server pass through this process; nodes of a cluster are called directly.
+        if !matches!(args.store, StoreKind::Sqlite | StoreKind::RedisCluster) {
             recorder.watch()?;
         }
         let clock = Clock::build(folder, kinds, args.skew_ms)?;
@@ -98,7 +106,7 @@ impl Stage {
             let (way, _) = cast.proxies.to(port).await?;
             ping::watch(&recorder, way)?;
         }
-        let sink = cast.start("sink".to_owned(), Duty::Sink).await?;
+        let sink = cast.start(SINK.to_owned(), Duty::Sink).await?;
         let per_second = (args.tasks / args.seconds.max(1)).max(100) / u64::from(args.submitters);
         let (mut workers, mut submitters) = (Vec::new(), Vec::new());
         for n in 0..args.workers {

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use super::application::{Application, Sent};
 use super::child::{say_done, say_up};
+use super::failure::Result;
 use super::part::Part;
 use crate::record::Recorder;
 
@@ -26,14 +27,14 @@ struct Sender<A> {
     dice: fastrand::Rng,
 }
 
-/// Sends until `quiet`, then returns once everything that it began has been accepted.
+/// Sends until `quiet`, then returns once everything that it began has been accepted. Fails when a sender panics.
 pub(crate) async fn submit(
     part: &Part,
     recorder: &Recorder,
     application: Arc<impl Application>,
     (per_second, batch): (u64, usize),
     quiet: Arc<AtomicBool>,
-) {
+) -> Result<()> {
     let store = part.place(recorder).await.store;
     say_up();
     let sent = Arc::new(AtomicU64::new(0));
@@ -52,12 +53,13 @@ pub(crate) async fn submit(
     let mut ticks = tokio::time::interval(millis(250));
     while !senders.is_empty() {
         tokio::select! {
-            _ = senders.join_next() => {}
+            Some(ended) = senders.join_next() => ended?,
             _ = ticks.tick() => say_done(sent.load(Ordering::Relaxed)),
         }
     }
     say_done(sent.load(Ordering::Relaxed));
     store.close().await;
+    Ok(())
 }
 
 impl<A: Application> Sender<A> {
