@@ -68,6 +68,11 @@ pub enum What {
     },
     /// What the run is about to do; by the driver, first.
     Plan(Plan),
+    /// Tasks of this type are settled before they are started; by whoever serves it.
+    AtMostOnce {
+        /// The type.
+        task_type: String,
+    },
 
     /// Tasks are sent.
     SubmitInvoked {

@@ -2,6 +2,7 @@
 //!
 //! A million tasks have to fit: a [`Row`] is small and holds no text, names are kept once.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use delayq_core::{TaskState, Timestamp};
@@ -52,6 +53,8 @@ pub struct History {
     pub fail_overs: Vec<u64>,
     /// From the monotonic clock to the time of day.
     pub clock: ClockMap,
+    /// The types whose tasks are settled before they are started.
+    pub at_most_once: BTreeSet<String>,
     /// What audits found: type, id, what is wrong.
     pub problems: Vec<(String, String, String)>,
     /// How many tasks had not ended when all had had their time; `None`: nobody said so.

@@ -13,8 +13,7 @@ pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings) {
         as_claimed(view, lock, findings);
         not_settled(view, lock, findings);
     }
-    let plan = view.run.history.plan.as_ref();
-    let first = plan.is_some_and(|plan| plan.at_most_once.iter().any(|of| of == view.task_type));
+    let first = view.run.history.at_most_once.contains(view.task_type);
     for row in view.rows.iter().filter(|_| !first) {
         not_done(view, row, findings);
         not_failed(view, row, findings);

@@ -33,8 +33,6 @@ pub struct Plan {
     pub retention_ms: u64,
     /// Whether the final dump has looked every task up, those that have ended too.
     pub dumps_ended: bool,
-    /// The types whose tasks are settled before they are started.
-    pub at_most_once: Vec<String>,
     /// Types that have no tasks but single ones, due at once: their handlers sleep, and are woken for each.
     pub idle_types: Vec<String>,
     /// What makes the run repeatable.

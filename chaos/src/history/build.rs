@@ -244,6 +244,9 @@ impl HistoryBuilder {
             What::StoreStalled { since_ns } => self.stalled(None, (since_ns, at)),
             What::DiskStalled { since_ns } => self.disk_stalls.push((since_ns, at)),
             What::Plan(plan) => self.history.plan = Some(plan),
+            What::AtMostOnce { task_type } => {
+                self.history.at_most_once.insert(task_type);
+            }
             What::Fault { .. } => self.fault(at, what),
             What::FailedOver => self.history.fail_overs.push(at),
             What::Stored(task) => self.stored(&task),

@@ -216,7 +216,6 @@ fn plan(args: &Args, kinds: &[Kind], done: Option<&Done>) -> Plan {
         dumps_ended: true,
         idle_types: idle_types(args.workers),
         seed: args.seed,
-        ..Plan::default()
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use delayq_plugin::{
-    DelayQueueJob, DelayQueuePlugin, DelayQueuePluginBuilder, TaskContext, TaskResult,
+    DelayQueueJob, DelayQueuePlugin, DelayQueuePluginBuilder, Delivery, TaskContext, TaskResult,
     TaskSubmitService, TaskWorker, millis,
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,6 +16,7 @@ use super::errands::{Diligent, options};
 use super::failure::{Failure, Result};
 use super::part::{Part, idle_type, own_type};
 use super::sink::Effects;
+use crate::event::What;
 use crate::record::{RecordedWorker, Recorder};
 
 /// Somebody's worker. What it does counts as one effect, from its start to its end.
@@ -137,6 +138,10 @@ fn observed(
             effects: Arc::clone(&effects),
             started: Arc::clone(&started),
         };
+        if built.options.delivery == Delivery::AtMostOnce {
+            let task_type = built.task_type.clone();
+            recorder.record(What::AtMostOnce { task_type });
+        }
         let recorder = recorder.clone();
         let worker = RecordedWorker::new(inner, recorder, &built.name, &built.task_type);
         built.options.lock = lock;

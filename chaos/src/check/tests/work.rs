@@ -25,7 +25,8 @@ fn a_settlement_before_the_run() {
 #[test]
 fn a_settlement_before_the_run_of_an_at_most_once_type() {
     let mut scene = Scene::new();
-    scene.plan.at_most_once = vec!["mail".to_owned()];
+    let task_type = "mail".to_owned();
+    scene.at(0, "w1", What::AtMostOnce { task_type });
     scene.submit(10, "a", 0);
     scene.claim(11, "w1", "a", (2, 1));
     scene.settle_only(12, "w1", "a", (2, End::Done, Some(SettleAnswer::Settled)));
