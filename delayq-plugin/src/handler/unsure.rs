@@ -50,6 +50,10 @@ impl Unsure {
 
     /// Takes in settlements of which nobody knows whether they are applied.
     pub(super) fn add(&mut self, settlements: Vec<Settlement>, now: Duration) {
+        if settlements.is_empty() {
+            // Nothing has failed.
+            return;
+        }
         if self.settlements.is_empty() && !self.settling.is_under_way() {
             self.settle_at = now + self.backoff.next();
         }
@@ -98,5 +102,28 @@ impl DelayBucketHandler {
         if is_told {
             self.on_success(SETTLE);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delayq_core::TaskId;
+    use delayq_core::store::AttemptEnd;
+
+    use super::*;
+
+    /// Found in review: each call with an answer to all counted as a failure, so that the next one without waited long.
+    #[test]
+    fn a_settlement_is_soon_asked_for_again_however_many_were_answered_before() {
+        let mut unsure = Unsure::default();
+        for _ in 0..100 {
+            unsure.add(Vec::new(), Duration::ZERO);
+        }
+        let id = TaskId::new("a").unwrap();
+        let lock = Lock { id, fence: 1 };
+        let end = AttemptEnd::Done;
+        unsure.add(vec![Settlement { lock, end }], Duration::ZERO);
+        let at = unsure.next_wake().unwrap();
+        assert!(at <= Duration::from_millis(50), "{at:?}");
     }
 }
