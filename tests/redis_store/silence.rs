@@ -257,6 +257,32 @@ async fn a_lost_claim_gives_back_what_it_took_but_for_what_was_cancelled_and_not
     assert_eq!(claimed.tasks[0].attempt, 1);
 }
 
+/// Found in review: until the pause was over nothing was given back, and each task had lost an attempt.
+#[tokio::test]
+async fn what_a_lost_claim_took_is_given_back_though_its_type_is_paused_meanwhile() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let gate = Gate::to(&server).await;
+    let store = RedisStore::connect(&gate.url, impatient()).await.unwrap();
+    let other = RedisStore::connect(&server.url(), options()).await.unwrap();
+    accept(&store, job("1")).await;
+    gate.fall_silent(Silence::Answers);
+    let lost = claim(&store).await.unwrap_err();
+    assert!(lost.is_indeterminate(), "{lost}");
+    other.pause(&task_type(), None).await.unwrap();
+    let paused = claim_at_last(&store).await;
+    assert_eq!(
+        (&*paused.tasks, &*paused.ended, paused.next_due),
+        (&[][..], &[][..], None)
+    );
+    let stats = other.stats(&task_type()).await.unwrap();
+    assert_eq!((stats.due, stats.running), (1, 0));
+    other.resume(&task_type()).await.unwrap();
+    let task = claim(&store).await.unwrap().tasks.remove(0);
+    assert_eq!((task.attempt, task.trail.lock_expiries), (1, 0));
+    assert!(task.lock.fence > paused.high_water && paused.high_water > 0);
+    settle(&store, &task.lock, AttemptEnd::Done).await;
+}
+
 #[tokio::test]
 async fn a_claim_that_was_given_up_takes_nothing_when_the_server_is_back() {
     let mut server = RedisServer::start(Persistence::Always, &[]);

@@ -41,10 +41,6 @@ local function split_told()
   return is_empty and '--' or split
 end
 
-if pause > now then
-  return { now, past, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {}, {}, high_water, split_told() }
-end
-
 -- Nobody has heard of these locks: their tasks are due as they were, and no attempt has begun. One that was
 -- cancelled waits for the end of its lock.
 local function give_back(first_fence, count, lock_ends, moved)
@@ -78,6 +74,11 @@ if unanswered ~= '' then
     give_back(tonumber(last[2]), tonumber(last[3]), last[4], last[5])
     call('UNLINK', CLAIM)
   end
+end
+
+-- Only here: a pause may last longer than locks of which nobody knows.
+if pause > now then
+  return { now, past, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {}, {}, high_water, split_told() }
 end
 
 if split == '-' and (rate or most_running) then
