@@ -1069,6 +1069,32 @@ async fn an_at_most_once_task_whose_settlement_stays_unsure_never_starts() {
     assert!(!rig.has_started());
 }
 
+/// Found in review: they waited for those of which nobody knew until the shutdown was over, and never ran.
+#[tokio::test]
+async fn at_most_once_tasks_that_are_settled_start_though_a_shutdown_begins_while_others_are_unsure()
+ {
+    let mut rig = Rig::default();
+    let faulty = FaultyStore::new(rig.store.clone(), |_| Fault::None);
+    rig.store = Arc::new(faulty.with_silence(|id| id.as_str() == "silent"));
+    let tasks = TaskSubmitService::new(Arc::clone(&rig.store));
+    for id in ["silent", "heard"] {
+        send(&tasks, id, Duration::ZERO).await;
+    }
+    let plugin = rig.start(AT_MOST_ONCE, |_| async { Ok(()) }).await;
+    reaches(&tasks, "heard", TaskState::Done).await;
+    assert!(!rig.has_started());
+    let time = until("the start", || async {
+        rig.clock.advance(millis(100));
+        rig.has_started().then_some(())
+    });
+    soon("the shutdown", async {
+        tokio::join!(plugin.shutdown(seconds(20)), time)
+    })
+    .await;
+    assert_eq!(rig.next().await.message, "heard");
+    assert!(!rig.has_started());
+}
+
 #[tokio::test]
 async fn an_outage_of_the_store_stalls_no_type_and_health_tells() {
     let mut rig = Rig::default();

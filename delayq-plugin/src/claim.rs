@@ -112,7 +112,7 @@ impl Bucket {
                 let back = back.map(|task| give_back(task.lock, task.trail));
                 batch.settle.extend(back);
             } else {
-                self.settle_before_start(&mut batch).await?;
+                self.settle_before_start(&mut batch, is_stopping).await?;
             }
         }
         Ok(batch)
@@ -159,8 +159,13 @@ impl Bucket {
     }
 
     /// A lost answer is asked for again while the locks last: a settlement can be repeated, and a task
-    /// that was settled and not started would never run.
-    async fn settle_before_start(&self, batch: &mut Batch) -> Result<()> {
+    /// that was settled and not started would never run. When stopping, what is settled does not wait for that:
+    /// the handler might end before it.
+    async fn settle_before_start(
+        &self,
+        batch: &mut Batch,
+        is_stopping: impl Fn() -> bool + Send,
+    ) -> Result<()> {
         let done = |task: ClaimedTask| {
             let (lock, end) = (task.lock.clone(), AttemptEnd::Done);
             (Settlement { lock, end }, Some(task))
@@ -184,7 +189,8 @@ impl Bucket {
             if open.is_empty() {
                 return Ok(());
             }
-            if matches!(failed, Some(Error::Closed(_))) || retry_at >= give_up_at {
+            let is_over = retry_at >= give_up_at || (is_stopping() && !batch.start.is_empty());
+            if is_over || matches!(failed, Some(Error::Closed(_))) {
                 let ids = open.iter().filter(|(_, task)| task.is_some());
                 let ids: Vec<_> = ids.map(|(one, _)| one.lock.id.as_str()).collect();
                 warn!(task_type = %self.task_type, ?ids, error = ?failed,
