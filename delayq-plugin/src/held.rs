@@ -230,7 +230,8 @@ impl HeldLocks {
         });
     }
 
-    /// The store says that somebody else has the lock. Returns whether that is news.
+    /// The store says that somebody else has the lock. Returns whether that is news; of an attempt whose time is up
+    /// its settlement tells.
     pub(crate) fn lose(&mut self, seq: Seq) -> bool {
         self.change(seq, Held::lose);
         self.held
@@ -323,7 +324,7 @@ impl Held {
     }
 
     fn lose(&mut self) {
-        if self.hold != Hold::Concluded {
+        if !matches!(self.hold, Hold::Stopping(_) | Hold::Concluded) {
             self.hold = Hold::Lost;
             self.cancel.cancel();
         }

@@ -88,3 +88,18 @@ async fn an_attempt_whose_time_is_up_is_settled_once_its_worker_is_gone_or_soon(
     assert!(held.remove(task).unwrap().is_stopping());
     assert_eq!((held.next_timer(), held.len()), (None, 0));
 }
+
+/// Found in review: the end of its worker was then taken for that of the runtime.
+#[tokio::test]
+async fn an_attempt_whose_time_is_up_stays_so_though_its_lock_is_found_lost() {
+    let (mut held, lock) = one();
+    assert!(extends(&mut held, 11));
+    held.extended(0, seconds(90));
+    assert!(extends(&mut held, 100) && !extends(&mut held, 102));
+    assert!(
+        !held.lose(0) && !held.settled(&lock),
+        "its settlement tells"
+    );
+    let task = *held.by_task.keys().next().unwrap();
+    assert!(held.remove(task).unwrap().is_stopping());
+}
