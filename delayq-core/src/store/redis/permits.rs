@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 pub(super) use self::places::{Again, Permits};
 use self::places::{Desk, Permit, ends_at};
 use super::RedisStore;
-use super::client::{Command, Lane};
+use super::client::{Command, Fields, Lane};
 use super::record::span_ms;
 use super::scripts::Script;
 use super::spread::Spread;
@@ -49,6 +49,8 @@ struct Unstated {
 struct Answer {
     granted: usize,
     granted_at: u64,
+    /// Whether there is a place again for which somebody waited.
+    is_free: bool,
     again: Again,
 }
 
@@ -262,22 +264,34 @@ impl RedisStore {
             places.has_freed = true;
             places.give_back(back.0, back.1);
         }
-        let mut fields = answer.map_err(|error| not_ours(error, &keys))?.fields();
-        let granted = usize::try_from(fields.count()?).unwrap_or(usize::MAX);
-        let granted = granted.min(statement.want);
-        if fields.flag()? && statement.wakes_own {
+        let fields = answer.map_err(|error| not_ours(error, &keys))?.fields();
+        let answer = Answer::take(fields, desk, &statement, now)?;
+        if answer.is_free && statement.wakes_own {
             self.scope.wake_type(task_type);
         }
+        Ok(answer)
+    }
+}
+
+impl Answer {
+    /// Takes in what the script says to a statement that was sent at `sent`.
+    fn take(mut fields: Fields, desk: &Desk, statement: &Statement, sent: Instant) -> Result<Self> {
+        let granted = usize::try_from(fields.count()?).unwrap_or(usize::MAX);
+        let granted = granted.min(statement.want);
+        let is_free = fields.flag()?;
         let again = match u64::try_from(fields.int()?) {
             Ok(0) => Again::AtOnce,
             Ok(us) => Again::At(ends_at(Instant::now(), Duration::from_micros(us))),
             Err(_) => Again::WhenTold,
         };
+        let granted_at = fields.count()?;
+        // Whoever gets an error has nothing to give back.
         desk.places()
-            .reserve(granted, ends_at(now, statement.lock_for));
-        Ok(Answer {
+            .reserve(granted, ends_at(sent, statement.lock_for));
+        Ok(Self {
             granted,
-            granted_at: fields.count()?,
+            granted_at,
+            is_free,
             again,
         })
     }
@@ -303,5 +317,29 @@ fn not_ours(error: Error, keys: &[String; 2]) -> Error {
                     .to_owned(),
         },
         error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::client::Reply;
+    use super::*;
+
+    /// Found in review: nobody gave back the places of an answer that ends behind them.
+    #[test]
+    fn an_answer_that_cannot_be_read_keeps_no_places() {
+        let (desk, now) = (Desk::default(), Instant::now());
+        let statement = Statement {
+            want: 3,
+            ..Statement::default()
+        };
+        let answer = |fields| Reply::List(vec![Reply::Int(2); fields]).fields();
+        let held = || desk.places().stated(now, now).0;
+        for fields in 0..4 {
+            assert!(Answer::take(answer(fields), &desk, &statement, now).is_err());
+            assert_eq!(held(), 0, "{fields}");
+        }
+        let taken = Answer::take(answer(4), &desk, &statement, now).unwrap();
+        assert_eq!((taken.granted, held()), (2, 2));
     }
 }
