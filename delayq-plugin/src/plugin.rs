@@ -238,7 +238,7 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// How long one call to the store may take before it fails and is repeated; default 5 s.
+    /// How long one call to the store may take before it fails and is repeated; default 5 s, at most a day.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.options.call_timeout = timeout;
         self

@@ -363,3 +363,16 @@ async fn settings_that_can_never_work_are_told_apart_from_a_server_that_is_down(
     let error = RedisStore::connect(&tls, options()).await.unwrap_err();
     assert!(error.to_string().contains("speak TLS"), "{error}");
 }
+
+/// Found in review: no clock goes as far.
+#[tokio::test]
+async fn a_call_may_be_given_all_the_time_there_is() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let patient = StoreOptions {
+        call_timeout: Duration::MAX,
+        ..options()
+    };
+    let store = RedisStore::connect(&server.url(), patient).await.unwrap();
+    accept(&store, job("1")).await;
+    assert_eq!(claim(&store).await.unwrap().tasks.len(), 1);
+}

@@ -82,22 +82,31 @@ pub struct StoreOptions {
     /// How long ended tasks are remembered; default [`DEFAULT_RETENTION`], zero: not at all.
     pub retention: Duration,
     /// How long one call may take before it fails; default 5 s. The largest batches take milliseconds,
-    /// so a longer wait means that the store is down. At least 1 ms.
+    /// so a longer wait means that the store is down. At least 1 ms; more than a day counts as a day.
     pub call_timeout: Duration,
 }
 
+/// Longest time that a call may be given: a day is for ever, and can be reckoned with.
+#[cfg(any(feature = "sqlite", feature = "redis"))]
+const MAX_CALL_TIMEOUT: Duration = Duration::from_hours(24);
+
 impl StoreOptions {
+    /// What a store can go by.
+    ///
     /// # Errors
     /// `InvalidInput` when no call could be answered in time.
     #[cfg(any(feature = "sqlite", feature = "redis"))]
-    pub(crate) fn check(&self) -> Result<()> {
+    pub(crate) fn checked(self) -> Result<Self> {
         let timeout = self.call_timeout;
         if timeout < Duration::from_millis(1) {
             let text =
                 format!("the call timeout is {timeout:?}: give at least 1 ms, better seconds");
             return Err(Error::InvalidInput(text));
         }
-        Ok(())
+        Ok(Self {
+            call_timeout: timeout.min(MAX_CALL_TIMEOUT),
+            ..self
+        })
     }
 }
 

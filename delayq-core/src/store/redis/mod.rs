@@ -112,7 +112,7 @@ impl RedisStore {
     /// `Misconfigured` with the line to change, `ReadOnly` for a replica.
     pub async fn connect_with(config: RedisConfig, options: StoreOptions) -> Result<Arc<Self>> {
         config.check()?;
-        options.check()?;
+        let options = options.checked()?;
         let terms = Terms::new(&config, &options)?;
         let scope = Scope::new(options, config.is_cluster());
         let channel = scope.keys.wake_channel();

@@ -12,7 +12,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 mod audit;
 mod busy;
@@ -57,9 +56,6 @@ use super::{Durability, StoreOptions};
 use crate::error::Result;
 use crate::name::TaskType;
 use crate::time::Clock;
-
-/// Longest time that a call may be given: a day is for ever, and can be reckoned with.
-const MAX_CALL_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// The embedded store: tasks in one `SQLite` file.
 ///
@@ -106,7 +102,7 @@ impl SqliteStore {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(crate::error::Error::NoRuntime);
         }
-        options.check()?;
+        let options = options.checked()?;
         sync.check(options.durability, &store)?;
         let world = World {
             store,
@@ -114,8 +110,7 @@ impl SqliteStore {
             namespace: options.namespace,
             retention: options.retention,
         };
-        let call_timeout = options.call_timeout.min(MAX_CALL_TIMEOUT);
-        let engine = Engine::start(path, sync, world, call_timeout).await?;
+        let engine = Engine::start(path, sync, world, options.call_timeout).await?;
         let durability = sync.durability();
         Ok(Arc::new(Self { engine, durability }))
     }
