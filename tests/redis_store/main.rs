@@ -21,6 +21,7 @@ mod refusals;
 mod repeats;
 mod room;
 mod secrets;
+mod sick;
 mod silence;
 mod synced;
 mod tls;

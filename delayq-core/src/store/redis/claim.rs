@@ -41,7 +41,7 @@ impl RedisStore {
         in_turn: bool,
     ) -> Result<Visited> {
         let limit = i64::try_from(request.limit.min(MAX_BATCH)).unwrap_or(0);
-        let claim = self.unanswered.begin(part, request.lock_for);
+        let claim = self.unanswered.begin(part, request.limit, request.lock_for);
         let command = self
             .scope
             .claim_script(part)

@@ -3,7 +3,7 @@
 //! One Lua script per edge, so that each edge is one atomic step; `lua/model.lua` says what is stored where.
 //! Time is the server's. Reading order: [`keys`], `lua/model.lua`, [`scripts`], [`record`], then the edges on one
 //! partition: [`submit`] with [`flight`], [`claim`], [`settle`], [`change`], [`query`], [`dead`], [`audit`]. Above
-//! them is what makes partitions a type: [`layout`], [`registry`], then [`chain`] for submits, [`round`] for claims (in [`turns`], with [`permits`]),
+//! them is what makes partitions a type: [`layout`], [`registry`], then [`chain`] for submits, [`round`] for claims (in [`turns`], with [`permits`], and [`beside`] them),
 //! [`seek`] for edges by id, [`every`] and [`meant`] for those of a whole type. Beneath them
 //! [`client`], the only module that knows the crate `redis`.
 
@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use tokio::time::timeout;
 
 mod audit;
+mod beside;
 mod chain;
 mod change;
 mod claim;
@@ -84,6 +84,8 @@ use crate::time::Timestamp;
 /// is acknowledged then is in its memory alone, and lost if it crashes. `appendfsync always` has no such gap.
 #[derive(Debug)]
 pub struct RedisStore {
+    /// For what goes on beside the calls of others.
+    own: Weak<Self>,
     scope: Arc<Scope>,
     client: Client,
     submitter: Submitter,
@@ -127,7 +129,8 @@ impl RedisStore {
             .memory_watermark
             .map(|share| Watermark::new(&client, share));
         let submitter = Submitter::start(&client, &scope, watermark);
-        let store = Arc::new(Self {
+        let store = Arc::new_cyclic(|own| Self {
+            own: Weak::clone(own),
             scope,
             client,
             submitter,
@@ -137,7 +140,7 @@ impl RedisStore {
             durability: Mutex::new(found.durability),
         });
         if config.is_cluster() {
-            let listening = listen(Arc::downgrade(&store));
+            let listening = registry::listen(Arc::downgrade(&store));
             store.client.spawn(listening);
         }
         Ok(store)
@@ -194,29 +197,6 @@ impl RedisStore {
             }
         }
         error
-    }
-}
-
-/// How often the list of types is read in a cluster, to listen to all of them. A new type is heard of at once,
-/// unless the message is lost.
-const LISTEN_AGAIN: Duration = Duration::from_secs(5);
-
-/// Listens to every type there is, as long as the store lives.
-async fn listen(store: Weak<RedisStore>) {
-    while let Some(store) = store.upgrade() {
-        let types = async {
-            let types = store.all_types().await?;
-            store.learn_all(&types).await?;
-            Ok::<_, Error>(types)
-        };
-        match types.await {
-            Ok(types) => store.client.listen_to(store.scope.channels(&types)),
-            Err(error) => tracing::debug!(%error, "cannot read the types to listen to"),
-        }
-        let scope = Arc::clone(&store.scope);
-        drop(store);
-        // Not before the next message: it may name a type that is not known yet.
-        let _ = timeout(LISTEN_AGAIN, scope.unknown.notified()).await;
     }
 }
 

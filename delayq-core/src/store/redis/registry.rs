@@ -10,7 +10,10 @@
 //! with an older layout, so nobody has to be told of a new one.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::RedisStore;
 use super::client::{Command, Lane, Node, Reply};
@@ -323,4 +326,27 @@ impl RedisStore {
 /// A number of its own for each node that is there at the same time.
 fn address(node: &Arc<Node>) -> usize {
     Arc::as_ptr(node).addr()
+}
+
+/// How often the list of types is read in a cluster, to listen to all of them. A new type is heard of at once,
+/// unless the message is lost.
+const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+
+/// Listens to every type there is, as long as the store lives.
+pub(super) async fn listen(store: Weak<RedisStore>) {
+    while let Some(store) = store.upgrade() {
+        let types = async {
+            let types = store.all_types().await?;
+            store.learn_all(&types).await?;
+            Ok::<_, Error>(types)
+        };
+        match types.await {
+            Ok(types) => store.client.listen_to(store.scope.channels(&types)),
+            Err(error) => tracing::debug!(%error, "cannot read the types to listen to"),
+        }
+        let scope = Arc::clone(&store.scope);
+        drop(store);
+        // Not before the next message: it may name a type that is not known yet.
+        let _ = timeout(LISTEN_AGAIN, scope.unknown.notified()).await;
+    }
 }

@@ -1,5 +1,6 @@
 //! The claim of a split type: a round over those of its partitions that are due.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,13 +14,14 @@ use super::permits::Again;
 use super::seek::MAX_LOOKS;
 use super::spread::Spread;
 use super::together::together;
+use super::visits::FIRST_PATIENCE;
 use crate::error::{Error, Result};
 use crate::fleet::FleetLimits;
 use crate::name::TaskType;
 use crate::store::{ClaimRequest, Claimed, MAX_BATCH};
 
 /// What a sealed partition that is empty says of itself.
-const DRAINED: &str = "--";
+pub(super) const DRAINED: &str = "--";
 
 /// The least share of a visit to a partition that is known to have more: so many tasks cost a script, and the
 /// settlements that follow, little more each than a whole batch does.
@@ -173,19 +175,25 @@ impl RedisStore {
         let visits = &self.scope.visits;
         let start = Instant::now();
         let mut merged = Merged::new(start);
-        let (mut due, mut others) = visits.due(spread.all().cloned().collect(), start);
+        let turn = visits.due(spread.all().cloned().collect(), start);
+        let (mut due, mut others) = (turn.due, turn.others);
+        for part in turn.asked {
+            self.ask_beside(part, request);
+        }
         let (mut sent, mut failed, mut unheard, mut is_outdated) = (start, None, 0, false);
-        let mut has_to_come = false;
+        let (mut has_to_come, mut heard) = (false, None);
         loop {
             let left = limit.saturating_sub(merged.taken());
             let wave = self.wave(&mut due, left);
-            for visit in self.visit(wave, left, sent, request).await {
+            let spare = ([&mut due, &mut others], heard.clone());
+            for visit in self.visit(wave, spare, left, (sent, request)).await {
                 match visit.outcome {
                     Ok(Visited { claimed, split }) => {
                         is_outdated |= split != visit.part.open && spread.is_newest(&visit.part);
                         let is_full = claimed.tasks.len() + claimed.ended.len() >= visit.share;
                         let has_more = claimed.next_in() == Some(Duration::ZERO);
                         has_to_come |= limit == 0 && has_more;
+                        heard = Some(Arc::clone(&visit.part));
                         if left > 0 && is_full && has_more {
                             due.push(visit.part);
                         }
@@ -248,25 +256,48 @@ impl RedisStore {
         wave
     }
 
-    /// Visits partitions at the same time.
+    /// Visits partitions at the same time. Where none answers soon, `others` are looked at, too, or one that was heard
+    /// before: they tell whether it is worth to wait, and must not be kept waiting themselves.
     async fn visit(
         &self,
         parts: Vec<Arc<Partition>>,
+        (others, heard): ([&mut Vec<Arc<Partition>>; 2], Option<Arc<Partition>>),
         left: usize,
-        sent: Instant,
-        request: &ClaimRequest,
+        (sent, request): (Instant, &ClaimRequest),
     ) -> Vec<Visit> {
         let (answered, _) = watch::channel(false);
         let count = parts.len();
+        let of = |limit| ClaimRequest {
+            limit,
+            ..request.clone()
+        };
         let visits = parts.into_iter().enumerate().map(|(at, part)| {
-            let own = ClaimRequest {
-                // The first ones get what cannot be divided.
-                limit: (left / count + usize::from(at < left % count)).min(MAX_BATCH),
-                ..request.clone()
-            };
-            self.visit_one(part, own, sent, &answered)
+            // The first ones get what cannot be divided.
+            let own = (left / count + usize::from(at < left % count)).min(MAX_BATCH);
+            self.visit_one(part, of(own), sent, &answered)
         });
-        together(visits).await
+        let mut visits = pin!(together(visits));
+        if heard.is_none() && others.iter().all(|others| others.is_empty()) {
+            return visits.await;
+        }
+        tokio::select! {
+            biased;
+            found = &mut visits => return found,
+            () = self.client.rest(FIRST_PATIENCE) => {}
+        }
+        if *answered.borrow() {
+            return visits.await;
+        }
+        let sent = Instant::now();
+        let mut looks: Vec<_> = others.into_iter().flat_map(std::mem::take).collect();
+        if looks.is_empty() {
+            looks.extend(heard);
+        }
+        let looks = looks.into_iter();
+        let looks = looks.map(|part| self.visit_one(part, of(0), sent, &answered));
+        let (mut found, looked) = tokio::join!(visits, together(looks));
+        found.extend(looked);
+        found
     }
 
     async fn visit_one(
@@ -279,10 +310,8 @@ impl RedisStore {
         let visits = &self.scope.visits;
         let begun = visits.begin(&part);
         let patience = async {
-            if !begun.is_in_trouble {
-                // The sender outlives this.
-                let _ = answered.subscribe().wait_for(|answered| *answered).await;
-            }
+            // The sender outlives this.
+            let _ = answered.subscribe().wait_for(|answered| *answered).await;
             self.client.rest(begun.patience).await;
         };
         let outcome = tokio::select! {

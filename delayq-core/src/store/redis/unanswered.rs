@@ -45,7 +45,13 @@ pub(super) struct OpenClaim<'a> {
 }
 
 impl Unanswered {
-    pub(super) fn begin<'a>(&'a self, part: &'a Partition, lock_for: Duration) -> OpenClaim<'a> {
+    /// A claim of up to `limit` tasks. One of none takes no locks that could be lost.
+    pub(super) fn begin<'a>(
+        &'a self,
+        part: &'a Partition,
+        limit: usize,
+        lock_for: Duration,
+    ) -> OpenClaim<'a> {
         let mut state = self.state();
         state.last += 1;
         let number = state.last;
@@ -66,7 +72,7 @@ impl Unanswered {
             number,
             lost,
             lock_for,
-            has_answer: false,
+            has_answer: limit == 0,
         }
     }
 
@@ -116,30 +122,36 @@ mod tests {
     async fn lost_claims_are_named_while_their_locks_last() {
         let (unanswered, a, b) = (Unanswered::default(), part("a"), part("b"));
         let lock = Duration::from_secs(10);
-        unanswered.begin(&a, lock).answered();
-        drop(unanswered.begin(&a, lock));
+        unanswered.begin(&a, 1, lock).answered();
+        drop(unanswered.begin(&a, 1, lock));
         tokio::time::advance(lock / 2).await;
-        drop(unanswered.begin(&a, lock));
-        assert_eq!(unanswered.begin(&b, lock).lost, "");
-        let next = unanswered.begin(&a, lock);
+        drop(unanswered.begin(&a, 1, lock));
+        assert_eq!(unanswered.begin(&b, 1, lock).lost, "");
+        let next = unanswered.begin(&a, 1, lock);
         assert_eq!((next.number, next.lost.as_str()), (5, " 2  3 "));
         next.answered();
         tokio::time::advance(lock / 2).await;
-        let next = unanswered.begin(&a, lock);
+        let next = unanswered.begin(&a, 1, lock);
         assert_eq!(next.lost, " 3 ");
         next.answered();
         tokio::time::advance(lock / 2).await;
-        assert_eq!(unanswered.begin(&a, lock).lost, "");
+        assert_eq!(unanswered.begin(&a, 1, lock).lost, "");
     }
 
     #[tokio::test(start_paused = true)]
     async fn only_so_many_are_named() {
         let (unanswered, a) = (Unanswered::default(), part("a"));
-        for _ in 0..100 {
-            drop(unanswered.begin(&a, Duration::from_secs(10)));
+        for n in 0..200 {
+            // Those that take nothing push no other one out.
+            let limit = n % 2;
+            drop(unanswered.begin(&a, limit, Duration::from_secs(10)));
         }
-        let next = unanswered.begin(&a, Duration::from_secs(10));
+        let next = unanswered.begin(&a, 1, Duration::from_secs(10));
         assert_eq!(next.lost.split_whitespace().count(), MAX_LOST);
-        assert!(next.lost.ends_with(" 100 "), "{}", next.lost);
+        assert!(
+            next.lost.starts_with(" 170 ") && next.lost.ends_with(" 200 "),
+            "{}",
+            next.lost
+        );
     }
 }

@@ -11,10 +11,9 @@ use crate::time::Timestamp;
 
 /// A partition is visited at least so often while others are claimed from: a wake-up may have been lost.
 const REVISIT: Duration = Duration::from_secs(1);
-/// How long an answer is waited for once another partition has given one, and how long a partition that gave none
-/// is left alone. Both double with each failure in a row, so that a slow one is heard in the end.
+/// How long an answer is waited for once another partition has given one. It doubles with each failure of one that
+/// answers questions beside the claims, so that a slow one is heard in the end.
 pub(super) const FIRST_PATIENCE: Duration = Duration::from_millis(250);
-const PAUSE: u32 = 2;
 
 /// The visits of one store. Types of one partition have none.
 #[derive(Debug, Default)]
@@ -59,17 +58,38 @@ type Parts = Vec<Arc<Partition>>;
 pub(super) struct Begun {
     /// The largest fence known to have been given in the partition.
     pub(super) known_fence: u64,
-    /// Whether the last visit failed.
-    pub(super) is_in_trouble: bool,
-    /// How long an answer is waited for: of a partition in trouble from now on, of another once one has answered.
+    /// How long an answer is waited for once another partition has answered.
     pub(super) patience: Duration,
 }
 
-/// Visits that were not answered, or refused.
+/// Visits that were not answered, or refused. Claims leave the partition out and ask beside them whether it is back:
+/// one that hangs must not hold up the others again and again.
 #[derive(Clone, Copy, Debug)]
 struct Trouble {
+    /// How long the next visit waits for it.
     patience: Duration,
-    until: Instant,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It is to be asked again then.
+    Silent { until: Instant },
+    /// It is being asked.
+    Asked,
+    /// It has answered, and is visited as if nothing had been, but with more patience.
+    Heard,
+}
+
+/// Which partitions a claim goes to.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// Those that are due, the one first that has been due for longest.
+    pub(super) due: Parts,
+    /// The others that answer, in case there is nothing to be had of the first ones.
+    pub(super) others: Parts,
+    /// Those in trouble that are to be asked beside the claim, by the caller.
+    pub(super) asked: Parts,
 }
 
 /// Since when a partition waits for a visit: one that was never seen comes first.
@@ -104,25 +124,41 @@ impl Visit {
         self.due_by_itself().into_iter().chain(woken).min()
     }
 
-    /// The same, if nobody had woken it: who does also tells its handlers to come.
+    /// The same, if nobody had woken it: who does also tells its handlers to come. So does who is asking it now.
     pub(super) fn due_by_itself(&self) -> Option<Since> {
+        match self.trouble.map(|trouble| trouble.stage) {
+            Some(Stage::Silent { until }) => return Some(Since::Instant(until)),
+            Some(Stage::Asked) => return None,
+            Some(Stage::Heard) | None => {}
+        }
         let Some(seen) = &self.seen else {
-            return Some(self.after_trouble(Since::Ever));
+            return Some(Since::Ever);
         };
-        Some(self.after_trouble(Since::Instant(seen.next_at()?)))
+        Some(Since::Instant(seen.next_at()?))
     }
 
-    fn after_trouble(&self, since: Since) -> Since {
-        match self.trouble {
-            Some(trouble) if self.woken.is_none() => since.max(Since::Instant(trouble.until)),
-            _ => since,
-        }
+    /// Whether it answers, as far as is known.
+    fn is_heard(&self) -> bool {
+        let heard = |trouble: Trouble| trouble.stage == Stage::Heard;
+        self.trouble.is_none_or(heard)
     }
 
     fn is_due(&self, now: Instant) -> bool {
         let by_itself = self.due().is_some_and(|since| since <= Since::Instant(now));
         let may_be_forgotten = self.seen.is_some_and(|seen| now >= seen.sent + REVISIT);
-        by_itself || (may_be_forgotten && self.trouble.is_none())
+        self.woken.is_some() || (self.is_heard() && (by_itself || may_be_forgotten))
+    }
+
+    /// Whether it has to be asked beside the claims now; from then on it is being asked.
+    fn begin_question(&mut self, now: Instant) -> bool {
+        let Some(trouble) = &mut self.trouble else {
+            return false;
+        };
+        let has_come = matches!(trouble.stage, Stage::Silent { until } if until <= now);
+        if has_come {
+            trouble.stage = Stage::Asked;
+        }
+        has_come
     }
 }
 
@@ -156,9 +192,9 @@ impl Visits {
         }
     }
 
-    /// Those of `parts` that are due, the one first that has been due for longest; and the others that can be asked,
-    /// in case there is nothing to be had of the first ones.
-    pub(super) fn due(&self, parts: Parts, now: Instant) -> (Parts, Parts) {
+    /// Which of `parts` a claim goes to now. Those in trouble are visited only if somebody has woken them, or where
+    /// no other one answers.
+    pub(super) fn due(&self, parts: Parts, now: Instant) -> Turn {
         let mut all = self.all();
         let (mut due, mut others, mut troubled) = (Vec::new(), Vec::new(), Vec::new());
         for part in parts {
@@ -168,20 +204,28 @@ impl Visits {
                     is_drained: true, ..
                 } => {}
                 visit if visit.is_due(now) => due.push((visit.due(), part)),
-                Visit {
-                    trouble: Some(_), ..
-                } => troubled.push(part),
-                _ => others.push(part),
+                visit if visit.is_heard() => others.push(part),
+                _ => troubled.push(part),
             }
         }
-        drop(all);
         // Those that are only looked after come last.
         due.sort_by_key(|(since, _)| (since.is_none(), *since));
-        let due: Parts = due.into_iter().map(|(_, part)| part).collect();
-        match (due.is_empty(), others.is_empty()) {
-            (true, true) => (troubled, others),
-            (true, false) => (others, due),
-            (false, _) => (due, others),
+        let mut due: Parts = due.into_iter().map(|(_, part)| part).collect();
+        if due.is_empty() {
+            due = std::mem::take(&mut others);
+        }
+        if due.is_empty() {
+            due = std::mem::take(&mut troubled);
+        }
+        let mut begin = |part: &Arc<Partition>| {
+            let visit = all.get_mut(&part.stem);
+            visit.is_some_and(|visit| visit.begin_question(now))
+        };
+        troubled.retain(|part| begin(part));
+        Turn {
+            due,
+            others,
+            asked: troubled,
         }
     }
 
@@ -193,7 +237,7 @@ impl Visits {
     ) -> bool {
         let all = self.all();
         parts.any(|part| {
-            let heard = all.get(&part.stem).filter(|visit| visit.trouble.is_none());
+            let heard = all.get(&part.stem).filter(|visit| visit.is_heard());
             let next_at = heard.and_then(|visit| visit.seen?.next_at());
             next_at.is_some_and(|next_at| next_at <= now)
         })
@@ -204,12 +248,13 @@ impl Visits {
         let mut all = self.all();
         let visit = all.entry(part.stem.clone()).or_default();
         visit.woken = None;
+        // One that has answered nothing since may hang.
+        let heard = visit
+            .trouble
+            .filter(|trouble| trouble.stage == Stage::Heard);
         Begun {
             known_fence: visit.high_water,
-            is_in_trouble: visit.trouble.is_some(),
-            patience: visit
-                .trouble
-                .map_or(FIRST_PATIENCE, |trouble| trouble.patience),
+            patience: heard.map_or(FIRST_PATIENCE, |trouble| trouble.patience),
         }
     }
 
@@ -244,14 +289,45 @@ impl Visits {
     pub(super) fn failed(&self, part: &Partition, longest: Duration) -> bool {
         let mut all = self.all();
         let visit = all.entry(part.stem.clone()).or_default();
-        let is_first = visit.trouble.is_none();
-        let before = visit
-            .trouble
-            .map_or(FIRST_PATIENCE, |trouble| trouble.patience);
-        let patience = (before * 2).min(longest);
-        let until = Instant::now() + patience * PAUSE;
-        visit.trouble = Some(Trouble { patience, until });
-        is_first
+        let before = visit.trouble;
+        let waited = before.map_or(FIRST_PATIENCE, |trouble| trouble.patience);
+        let patience = if visit.is_heard() {
+            (waited * 2).min(longest)
+        } else {
+            waited
+        };
+        let until = Instant::now() + waited.min(REVISIT);
+        let stage = match before {
+            Some(Trouble {
+                stage: Stage::Asked,
+                ..
+            }) => Stage::Asked,
+            _ => Stage::Silent { until },
+        };
+        visit.trouble = Some(Trouble { patience, stage });
+        before.is_none()
+    }
+
+    /// A partition in trouble has answered a question that was sent then: it is visited again. What it says counts
+    /// like a visit, but for fences, by which the next one has to tell what was lost.
+    pub(super) fn heard(&self, part: &Partition, sent: Instant, claimed: &Claimed) {
+        if let Some(visit) = self.all().get_mut(&part.stem)
+            && let Some(trouble) = &mut visit.trouble
+        {
+            trouble.stage = Stage::Heard;
+            visit.seen = Some(Seen::new(claimed, sent));
+        }
+    }
+
+    /// It has not answered.
+    pub(super) fn not_heard(&self, part: &Partition, sent: Instant) {
+        if let Some(visit) = self.all().get_mut(&part.stem)
+            && let Some(trouble) = &mut visit.trouble
+            && trouble.stage == Stage::Asked
+        {
+            let until = sent + REVISIT;
+            trouble.stage = Stage::Silent { until };
+        }
     }
 
     /// Notes that a partition is sealed and empty.

@@ -57,45 +57,96 @@ fn those_due_for_longest_come_first_and_the_others_are_at_hand() {
             visits.answered(part, (0, sent), &quiet(wait));
         }
     }
-    let (due, others) = visits.due(all(), sent);
+    let Turn { due, others, .. } = visits.due(all(), sent);
     assert_eq!(names(due), ["new"]);
     assert_eq!(names(others), ["soon", "later", "never"]);
-    let (due, _) = visits.due(all(), sent + Duration::from_millis(600));
+    let Turn { due, .. } = visits.due(all(), sent + Duration::from_millis(600));
     assert_eq!(names(due), ["new", "soon", "later"]);
-    let (due, _) = visits.due(all(), sent + REVISIT);
+    let Turn { due, .. } = visits.due(all(), sent + REVISIT);
     assert_eq!(names(due), ["new", "soon", "later", "never"]);
     visits.wake(&parts[3]);
-    let (due, _) = visits.due(all(), Instant::now());
+    let Turn { due, .. } = visits.due(all(), Instant::now());
     assert!(names(due).contains(&"never".to_owned()));
 }
 
+/// What it had said before does not matter: nothing else would ever have it visited again.
 #[test]
-fn one_that_fails_is_left_alone_for_longer_each_time_unless_it_is_woken() {
+fn one_that_fails_is_left_out_and_asked_again_until_it_answers() {
+    for said in [None, Some(Duration::from_hours(1)), Some(Duration::ZERO)] {
+        let (visits, longest) = (Visits::default(), Duration::from_secs(5));
+        let (bad, good) = (part("bad"), part("good"));
+        let turn = |now| {
+            let turn = visits.due([&bad, &good].map(Arc::clone).to_vec(), now);
+            assert!(turn.others.is_empty());
+            (names(turn.due).join(" "), names(turn.asked).join(" "))
+        };
+        let expect = |due: &str, asked: &str| (due.to_owned(), asked.to_owned());
+        let start = Instant::now();
+        for (part, said) in [(&bad, said), (&good, None)] {
+            visits.begin(part);
+            visits.answered(part, (0, start), &quiet(said));
+        }
+        assert!(visits.failed(&bad, longest), "the first in a row");
+        let since = || visits.look(&bad, Visit::due_by_itself).flatten();
+        let until = match since() {
+            Some(Since::Instant(until)) => until,
+            since => panic!("{said:?}: {since:?}"),
+        };
+        assert!(until <= Instant::now() + FIRST_PATIENCE);
+        assert_eq!(turn(start), expect("good", ""), "{said:?}");
+        assert_eq!(turn(until), expect("good", "bad"), "{said:?}");
+        // Once at a time. The one that asks has its handlers come.
+        assert_eq!((turn(until), since()), (expect("good", ""), None));
+        visits.not_heard(&bad, until);
+        assert_eq!(since(), Some(Since::Instant(until + REVISIT)));
+        assert_eq!(turn(until), expect("good", ""));
+        assert_eq!(turn(until + REVISIT), expect("good", "bad"));
+        visits.heard(&bad, until + REVISIT, &quiet(Some(Duration::ZERO)));
+        assert_eq!(since(), Some(Since::Instant(until + REVISIT)));
+        assert_eq!(turn(until + REVISIT * 2), expect("bad good", ""));
+        assert!(visits.answered(&bad, (0, Instant::now()), &quiet(None)));
+    }
+}
+
+/// A claim must wait for one that hangs no longer than for others, and for one that is slow long enough at last.
+#[test]
+fn patience_grows_with_one_that_answers_beside_the_claims_and_with_no_other() {
     let (visits, longest) = (Visits::default(), Duration::from_secs(5));
-    let (bad, good) = (part("bad"), part("good"));
-    let all = || [&bad, &good].map(Arc::clone).to_vec();
-    for part in [&bad, &good] {
-        visits.begin(part);
-        visits.answered(part, (0, Instant::now()), &quiet(None));
-    }
-    assert!(visits.failed(&bad, longest), "the first in a row");
-    assert!(!visits.failed(&bad, longest));
-    let patience = visits.begin(&bad).patience;
-    assert_eq!(patience, FIRST_PATIENCE * 4);
-    let (due, others) = visits.due(all(), Instant::now());
-    assert_eq!(
-        (names(due), names(others)),
-        (vec!["good".to_owned()], vec![])
-    );
-    for _ in 0..9 {
+    let (bad, now) = (part("bad"), Instant::now());
+    let fail = || {
+        let patience = visits.begin(&bad).patience;
         visits.failed(&bad, longest);
+        patience
+    };
+    assert_eq!([fail(), fail(), fail()], [FIRST_PATIENCE; 3]);
+    for expected in [2, 4, 8, 16, 20, 20] {
+        visits.heard(&bad, now, &quiet(None));
+        assert_eq!(fail(), FIRST_PATIENCE * expected);
+        assert_eq!(visits.begin(&bad).patience, FIRST_PATIENCE);
     }
-    assert_eq!(visits.begin(&bad).patience, longest);
-    visits.wake(&bad);
-    let (due, _) = visits.due(all(), Instant::now());
-    assert_eq!(names(due), ["bad"]);
-    assert!(visits.answered(&bad, (0, Instant::now()), &quiet(None)));
-    assert!(!visits.begin(&bad).is_in_trouble);
+    visits.heard(&bad, now, &quiet(None));
+    visits.answered(&bad, (0, now), &quiet(None));
+    assert_eq!(fail(), FIRST_PATIENCE);
+}
+
+#[test]
+fn one_in_trouble_is_visited_if_it_is_woken_or_all_are() {
+    let (visits, longest) = (Visits::default(), Duration::from_secs(5));
+    let parts = ["a", "b"].map(part);
+    let turn = || {
+        let turn = visits.due(parts.to_vec(), Instant::now() + REVISIT);
+        (names(turn.due).join(" "), names(turn.asked).join(" "))
+    };
+    for part in &parts {
+        visits.begin(part);
+        visits.failed(part, longest);
+    }
+    assert_eq!(turn(), ("a b".to_owned(), String::new()));
+    visits.answered(&parts[0], (0, Instant::now()), &quiet(None));
+    visits.wake(&parts[1]);
+    assert_eq!(turn().0, "b a");
+    visits.begin(&parts[1]);
+    assert_eq!(turn(), ("a".to_owned(), "b".to_owned()));
 }
 
 #[test]
@@ -134,7 +185,7 @@ fn a_wake_up_for_all_is_one_for_each_and_a_drained_one_is_left_alone_for_ever() 
     visits.drained(&parts[2]);
     let due = || {
         let all = parts.iter().map(Arc::clone).collect();
-        let (due, others) = visits.due(all, Instant::now());
+        let Turn { due, others, .. } = visits.due(all, Instant::now());
         (names(due).join(" "), names(others).join(" "))
     };
     assert_eq!(due(), ("new".to_owned(), "a b".to_owned()));
@@ -144,25 +195,14 @@ fn a_wake_up_for_all_is_one_for_each_and_a_drained_one_is_left_alone_for_ever() 
     assert!(!visits.is_drained(&parts[2]));
 }
 
-/// What it waits for itself is not asked of it before its trouble is over.
 #[test]
-fn one_in_trouble_is_due_again_when_that_is_over() {
+fn a_settlement_waits_for_one_in_trouble_as_long_as_a_claim() {
     let (visits, bad) = (Visits::default(), part("bad"));
-    let sent = Instant::now();
     visits.begin(&bad);
-    visits.answered(&bad, (0, sent), &quiet(Some(Duration::ZERO)));
+    visits.answered(&bad, (0, Instant::now()), &quiet(None));
     assert_eq!(visits.patience_in_trouble(&bad), None);
     visits.failed(&bad, Duration::from_secs(5));
-    let failed = Instant::now();
     assert_eq!(visits.patience_in_trouble(&bad), Some(FIRST_PATIENCE * 2));
-    let since = || visits.look(&bad, Visit::due_by_itself).flatten();
-    let pause = FIRST_PATIENCE * 2 * PAUSE;
-    let Some(Since::Instant(until)) = since() else {
-        panic!("{:?}", since())
-    };
-    assert!(until > sent + pause && until <= failed + pause);
-    visits.wake(&bad);
-    assert_eq!(since(), Some(Since::Instant(sent)));
 }
 
 #[test]

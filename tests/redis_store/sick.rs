@@ -1,0 +1,195 @@
+//! Claims of a split type of which one node is sick: it hangs, or an answer of it is lost.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use delayq_core::store::{
+    ChangeOutcome, ClaimRequest, RedisStore, StoreOptions, SubmitOutcome, TypeSettings,
+};
+use delayq_core::{Store, TaskId, When};
+use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
+use delayq_tests::redis_server::Persistence;
+use delayq_tests::rig::{soon, until};
+
+use super::{TYPE, id, job, options, request, task, task_type};
+
+const LATER: Duration = Duration::from_mins(9);
+const TASKS: usize = 30;
+
+/// A cluster that replaces no node, and one node that has some of the tasks, none due, and nothing else that is needed.
+struct Ward {
+    set: ClusterSet,
+    node: usize,
+    sick: Vec<String>,
+    healthy: Vec<String>,
+}
+
+impl Ward {
+    async fn new() -> Self {
+        let set = ClusterSet::start(ClusterOptions {
+            replicas: 0,
+            node_timeout_ms: 60_000,
+            persistence: Persistence::None,
+            ..ClusterOptions::default()
+        })
+        .await;
+        let store = open(&set, options()).await;
+        let settings = TypeSettings::default().partitions(6);
+        store.configure_type(&task_type(), &settings).await.unwrap();
+        let jobs = (0..TASKS).map(|n| task(job(&n.to_string()).after(LATER)));
+        for accepted in store.submit(jobs.collect()).await {
+            assert!(matches!(accepted, Ok(SubmitOutcome::Accepted { .. })));
+        }
+        // Not the one that knows how types are split.
+        let namespace = set.slot_of("{default}").await;
+        let whole = set.slot_of(&format!("{{default/{TYPE}}}")).await;
+        let needed = [set.node_of(namespace).await, set.node_of(whole).await];
+        let node = (0..3).find(|node| !needed.contains(node)).unwrap();
+        let keys: Vec<String> = set.ask(node, &["KEYS", "delayq:*:tasks"]).await.unwrap();
+        let mut sick = BTreeSet::new();
+        for key in keys {
+            let own: Vec<String> = set.ask(node, &["HKEYS", &key]).await.unwrap();
+            sick.extend(own);
+        }
+        let all = (0..TASKS).map(|n| n.to_string());
+        let (sick, healthy): (Vec<_>, Vec<_>) = all.partition(|id| sick.contains(id));
+        assert!(!sick.is_empty() && !healthy.is_empty());
+        Self {
+            set,
+            node,
+            sick,
+            healthy,
+        }
+    }
+
+    fn stop(&mut self) {
+        self.set.nodes[self.node].stop();
+    }
+
+    fn resume(&mut self) {
+        self.set.nodes[self.node].resume();
+    }
+}
+
+async fn open(set: &ClusterSet, options: StoreOptions) -> Arc<RedisStore> {
+    RedisStore::connect(&set.url(), options).await.unwrap()
+}
+
+async fn make_due(store: &RedisStore, name: &str, after: Duration) {
+    let due = When::After(after);
+    let moved = store.reschedule(&task_type(), &id(name), due).await;
+    assert!(matches!(moved, Ok(ChangeOutcome::Changed { .. })));
+}
+
+/// Claims until it gets the task.
+async fn get(store: &RedisStore, name: &str) -> u32 {
+    let mut claims = tokio::time::interval(Duration::from_millis(20));
+    soon(&format!("the claim of {name}"), async {
+        loop {
+            claims.tick().await;
+            let Ok(claimed) = store.claim(&task_type(), &request()).await else {
+                continue;
+            };
+            let task = claimed.tasks.iter().find(|task| task.lock.id == id(name));
+            if let Some(task) = task {
+                return task.attempt;
+            }
+        }
+    })
+    .await
+}
+
+/// Nothing was known to be due in the partition, and no later wake-up names it: the claim with the lost answer had used
+/// the only one, and everybody went on with the other partitions for ever.
+#[tokio::test]
+async fn what_a_lost_claim_took_of_one_partition_comes_back_though_nothing_else_is_due_there() {
+    let mut ward = Ward::new().await;
+    let short = StoreOptions {
+        call_timeout: Duration::from_secs(1),
+        ..options()
+    };
+    let store = open(&ward.set, short).await;
+    let other = open(&ward.set, options()).await;
+    until("the layout is known and nothing is due", || async {
+        let claimed = store.claim(&task_type(), &request()).await.ok()?;
+        claimed.tasks.is_empty().then_some(())
+    })
+    .await;
+    let mut wakeups = store.wakeups();
+    let sick = ward.sick[0].clone();
+    // The channels of a type are listened to soon after it is known.
+    let mut after = LATER;
+    let heard = async {
+        loop {
+            after -= Duration::from_secs(1);
+            make_due(&other, &sick, after).await;
+            let woken = wakeups.next();
+            if tokio::time::timeout(Duration::from_millis(200), woken)
+                .await
+                .is_ok()
+            {
+                return;
+            }
+        }
+    };
+    soon("a wake-up", heard).await;
+    make_due(&other, &sick, Duration::ZERO).await;
+    soon("a wake-up", wakeups.next()).await;
+    ward.stop();
+    // It reaches the server, which goes on once nobody waits for the answer.
+    let _ = store.claim(&task_type(), &request()).await;
+    ward.resume();
+    let attempt = get(&store, &sick).await;
+    assert_eq!(attempt, 1, "it was given back");
+}
+
+#[tokio::test]
+async fn a_node_that_hangs_holds_up_the_others_once_and_is_asked_until_it_is_back() {
+    /// More than the answer of a healthy partition and the patience with a sick one take.
+    const LONG: Duration = Duration::from_millis(200);
+    const TOO_LONG: Duration = Duration::from_millis(900);
+    let mut ward = Ward::new().await;
+    let store = open(&ward.set, options()).await;
+    let other = open(&ward.set, options()).await;
+    let sick = ward.sick[0].clone();
+    make_due(&other, &sick, Duration::from_secs(1)).await;
+    until("the layout is known and nothing is due", || async {
+        let claimed = store.claim(&task_type(), &request()).await.ok()?;
+        claimed.tasks.is_empty().then_some(())
+    })
+    .await;
+    ward.stop();
+    let (start, mut long) = (Instant::now(), Vec::new());
+    let mut healthy: BTreeSet<TaskId> = BTreeSet::new();
+    let mut claims = tokio::time::interval(Duration::from_millis(20));
+    let mut names = ward.healthy.iter();
+    while start.elapsed() < Duration::from_secs(9) {
+        claims.tick().await;
+        if start.elapsed() > Duration::from_millis(500) * u32::try_from(healthy.len()).unwrap()
+            && let Some(name) = names.next()
+        {
+            make_due(&other, name, Duration::ZERO).await;
+        }
+        let asked = Instant::now();
+        let one = ClaimRequest {
+            limit: 5,
+            ..request()
+        };
+        let claimed = store.claim(&task_type(), &one).await.unwrap();
+        long.extend(Some(asked.elapsed()).filter(|span| *span > LONG));
+        healthy.extend(claimed.tasks.into_iter().map(|task| task.lock.id));
+    }
+    assert!(healthy.len() >= 9, "{} were started", healthy.len());
+    assert!(long.iter().all(|span| *span < TOO_LONG), "{long:?}");
+    assert!(long.len() <= 3, "{long:?}");
+    ward.resume();
+    let back = Instant::now();
+    let attempt = get(&store, &sick).await;
+    assert_eq!(attempt, 1);
+    assert!(
+        back.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        back.elapsed()
+    );
+}
