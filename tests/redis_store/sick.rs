@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delayq_core::store::{
-    ChangeOutcome, ClaimRequest, RedisStore, StoreOptions, SubmitOutcome, TypeSettings,
+    AttemptEnd, ChangeOutcome, ClaimRequest, RedisStore, SettleOutcome, Settlement, StoreOptions,
+    SubmitOutcome, TypeSettings,
 };
-use delayq_core::{Store, TaskId, When};
+use delayq_core::{Namespace, Store, TaskId, When};
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
 use delayq_tests::redis_server::Persistence;
 use delayq_tests::rig::{soon, until};
@@ -192,4 +193,73 @@ async fn a_node_that_hangs_holds_up_the_others_once_and_is_asked_until_it_is_bac
         "{:?}",
         back.elapsed()
     );
+}
+
+/// A claim is told that an older generation is empty, and the node that knows how types are split hangs.
+#[tokio::test]
+async fn tasks_do_not_wait_for_a_layout_that_cannot_be_changed() {
+    let mut set = ClusterSet::start(ClusterOptions {
+        replicas: 0,
+        node_timeout_ms: 60_000,
+        persistence: Persistence::None,
+        ..ClusterOptions::default()
+    })
+    .await;
+    let mut found = None;
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        let namespace = set.slot_of(&format!("{{{name}}}")).await;
+        let whole = set.slot_of(&format!("{{{name}/{TYPE}}}")).await;
+        let nodes = (set.node_of(namespace).await, set.node_of(whole).await);
+        if nodes.0 != nodes.1 {
+            found = Some((name, nodes.0));
+        }
+    }
+    let (name, node) = found.unwrap();
+    let options = StoreOptions {
+        namespace: Namespace::new(name).unwrap(),
+        retention: Duration::ZERO,
+        ..options()
+    };
+    let store = open(&set, options).await;
+    let claim = async || store.claim(&task_type(), &request()).await.unwrap();
+    let accepted = store.submit(vec![task(job("old"))]).await;
+    assert!(matches!(accepted[..], [Ok(SubmitOutcome::Accepted { .. })]));
+    let settings = TypeSettings::default().partitions(6);
+    store.configure_type(&task_type(), &settings).await.unwrap();
+    let old = claim().await.tasks.remove(0).lock;
+    let mut jobs = (0..TASKS).map(|n| task(job(&n.to_string())));
+    store.submit(jobs.by_ref().take(TASKS / 2).collect()).await;
+    assert_eq!(claim().await.tasks.len(), TASKS / 2);
+    let (lock, end) = (old, AttemptEnd::Done);
+    let done = vec![Settlement { lock, end }];
+    let settled = store.settle(&task_type(), done).await;
+    assert_eq!(settled, Ok(vec![SettleOutcome::Settled]));
+    store.submit(jobs.collect()).await;
+    set.nodes[node].stop();
+    let (start, mut count) = (Instant::now(), 0);
+    // The partition that is empty says so with the second one at the latest.
+    for _ in 0..2 {
+        count += claim().await.tasks.len();
+    }
+    assert!(count > 0);
+    assert!(
+        start.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        start.elapsed()
+    );
+    // Nor does every claim try.
+    let (start, mut claims) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_secs(1) {
+        claim().await;
+        claims += 1;
+    }
+    assert!(claims > 10, "{claims}");
+    set.nodes[node].resume();
+    until("the older generation is dropped", || async {
+        claim().await;
+        let layouts = format!("delayq:{{{name}}}:layouts");
+        let layout: String = set.ask(node, &["HGET", &layouts, TYPE]).await.ok()?;
+        (!layout.contains(" 0:1 ")).then_some(())
+    })
+    .await;
 }

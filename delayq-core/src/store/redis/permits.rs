@@ -19,7 +19,6 @@ use super::client::{Command, Fields, Lane};
 use super::record::span_ms;
 use super::scripts::Script;
 use super::spread::Spread;
-use super::visits::FIRST_PATIENCE;
 use crate::error::{Error, Result};
 use crate::fleet::{FleetLimits, Rate};
 use crate::name::TaskType;
@@ -104,12 +103,7 @@ impl RedisStore {
             }
             Ok(())
         };
-        let stated = tokio::select! {
-            biased;
-            stated = state => stated,
-            () = self.client.rest(FIRST_PATIENCE) => Err(self.slower(FIRST_PATIENCE)),
-        };
-        if let Err(error) = stated {
+        if let Err(error) = self.in_a_moment(state).await {
             // Places are free once the locks would have ended, or with the next statement.
             tracing::debug!(%task_type, %error, "cannot give back what a limit had granted");
         }

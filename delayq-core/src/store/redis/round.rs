@@ -66,8 +66,13 @@ impl RedisStore {
             if !is_outdated {
                 return Ok(claimed);
             }
-            let looked = self.look_again(task_type, &spread).await;
             let has_taken = !claimed.tasks.is_empty() || !claimed.ended.is_empty();
+            let look = self.look_again(task_type, &spread);
+            let looked = if has_taken {
+                self.in_a_moment(look).await
+            } else {
+                look.await
+            };
             if has_taken || (unheard > 0 && looked.is_err()) {
                 // What was taken is handed out, whatever else there is.
                 claimed.next_due = Some(claimed.now);
@@ -140,7 +145,8 @@ impl RedisStore {
                 limit: 1,
                 ..request.clone()
             };
-            let Ok(next) = self.permit(task_type, spread, &one).await else {
+            let next = self.permit(task_type, spread, &one);
+            let Ok(next) = self.in_a_moment(next).await else {
                 return Ok(found);
             };
             let is_unused = next.starts > 0;
@@ -218,8 +224,10 @@ impl RedisStore {
                 break;
             }
         }
-        if let Err(error) = self.drop_drained(task_type, spread).await {
+        let dropped = self.drop_drained(task_type, spread);
+        if let Err(error) = self.in_a_moment(dropped).await {
             tracing::debug!(%task_type, %error, "cannot take drained partitions out of the layout yet");
+            visits.not_dropped(spread.all());
         }
         let claimed = merged.finish(task_type, spread, visits);
         let no_answer = || failed.unwrap_or_else(|| self.unsettled(task_type));
@@ -342,6 +350,15 @@ impl RedisStore {
             share: request.limit,
             known_fence: begun.known_fence,
             outcome,
+        }
+    }
+
+    /// Waits a moment for a call that the tasks of a claim must not wait for; it can be repeated.
+    pub(super) async fn in_a_moment<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::select! {
+            biased;
+            answer = call => answer,
+            () = self.client.rest(FIRST_PATIENCE) => Err(self.slower(FIRST_PATIENCE)),
         }
     }
 

@@ -36,6 +36,8 @@ pub(super) struct Visit {
     pub(super) has_more: bool,
     /// Sealed and empty, which is for ever.
     is_drained: bool,
+    /// Not to be dropped before.
+    stays_until: Option<Instant>,
     trouble: Option<Trouble>,
 }
 
@@ -337,10 +339,22 @@ impl Visits {
         }
     }
 
+    /// Whether it is to be dropped: sealed and empty.
     pub(super) fn is_drained(&self, part: &Partition) -> bool {
+        let is_left = |until: Instant| until > Instant::now();
         self.all()
             .get(&part.stem)
-            .is_some_and(|visit| visit.is_drained)
+            .is_some_and(|visit| visit.is_drained && !visit.stays_until.is_some_and(is_left))
+    }
+
+    /// The drained ones cannot be dropped now. Not every claim tries: each would wait for that.
+    pub(super) fn not_dropped<'a>(&self, parts: impl Iterator<Item = &'a Arc<Partition>>) {
+        let mut all = self.all();
+        for part in parts {
+            if let Some(visit) = all.get_mut(&part.stem) {
+                visit.stays_until = Some(Instant::now() + REVISIT);
+            }
+        }
     }
 
     /// Forgets a partition that claims visit no more.
