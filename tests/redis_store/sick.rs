@@ -8,12 +8,15 @@ use delayq_core::store::{
     AttemptEnd, ChangeOutcome, ClaimRequest, RedisStore, SettleOutcome, Settlement, StoreOptions,
     SubmitOutcome, TypeSettings,
 };
-use delayq_core::{Namespace, Store, TaskId, When};
+use delayq_core::{Namespace, Store, TaskId, TaskState, When};
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
-use delayq_tests::redis_server::Persistence;
+use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::{soon, until};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
-use super::{TYPE, id, job, options, request, task, task_type};
+use super::{TYPE, id, job, options, raw, request, run, task, task_type};
 
 const LATER: Duration = Duration::from_mins(9);
 const TASKS: usize = 30;
@@ -260,6 +263,69 @@ async fn tasks_do_not_wait_for_a_layout_that_cannot_be_changed() {
         let layouts = format!("delayq:{{{name}}}:layouts");
         let layout: String = set.ask(node, &["HGET", &layouts, TYPE]).await.ok()?;
         (!layout.contains(" 0:1 ")).then_some(())
+    })
+    .await;
+}
+
+/// Passes connections on to a server, but for what has `word` in it, and all behind that, while it is closed.
+async fn gate(server: &RedisServer, word: &'static [u8]) -> (String, watch::Sender<bool>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let (open, port) = (watch::Sender::new(false), server.port());
+    let opens = open.clone();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            let (mut requests, mut client) = client.into_split();
+            let (mut answers, mut server) = server.into_split();
+            let mut is_open = opens.subscribe();
+            tokio::spawn(async move {
+                let mut bytes = vec![0; 1 << 16];
+                while let Ok(count @ 1..) = requests.read(&mut bytes).await {
+                    if bytes[..count]
+                        .windows(word.len())
+                        .any(|found| found == word)
+                    {
+                        is_open.wait_for(|is_open| *is_open).await.unwrap();
+                    }
+                    server.write_all(&bytes[..count]).await.unwrap();
+                }
+            });
+            tokio::spawn(async move { copy(&mut answers, &mut client).await });
+        }
+    });
+    (url, open)
+}
+
+/// The claim was answered, and given up while the damaged one was put aside: the good ones waited for the end of their
+/// locks, and had lost an attempt.
+#[tokio::test]
+async fn good_tasks_beside_a_damaged_one_come_back_if_the_claim_is_given_up() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let (url, open) = gate(&server, b"corrupt: ").await;
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    let settings = TypeSettings::default().partitions(2);
+    store.configure_type(&task_type(), &settings).await.unwrap();
+    let jobs = (0..TASKS).map(|n| task(job(&n.to_string()).after(LATER)));
+    store.submit(jobs.collect()).await;
+    let mut redis = raw(&server).await;
+    let tasks = format!("delayq:{{default/{TYPE}/1.0}}:tasks");
+    let ids: Vec<String> = run(&mut redis, &format!("HKEYS {tasks}")).await;
+    let mut all = (0..TASKS).map(|n| n.to_string());
+    let other = all.find(|id| !ids.contains(id)).unwrap();
+    run::<u64>(&mut redis, &format!("HSET {tasks} {} nonsense", ids[0])).await;
+    for id in &ids[..2] {
+        let due = tasks.replace(":tasks", ":due");
+        run::<u64>(&mut redis, &format!("ZADD {due} 1 {id}")).await;
+    }
+    make_due(&store, &other, Duration::ZERO).await;
+    let claimed = store.claim(&task_type(), &request()).await.unwrap();
+    assert_eq!((claimed.tasks.len(), claimed.unheard), (1, 1));
+    open.send_replace(true);
+    assert_eq!(get(&store, &ids[1]).await, 1);
+    until("the damaged one is dead", || async {
+        let found = store.find(&task_type(), &id(&ids[0])).await.ok()??;
+        (found.state == TaskState::Dead).then_some(())
     })
     .await;
 }

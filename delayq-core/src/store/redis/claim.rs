@@ -8,7 +8,7 @@ use super::keys::Partition;
 use super::record::{self, Damage, Record};
 use super::scope::Scope;
 use super::settle::Ending;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fleet::{FleetLimits, Rate};
 use crate::name::TaskId;
 use crate::store::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH};
@@ -23,6 +23,15 @@ struct Locked {
     due_at: Option<Timestamp>,
     record: Vec<u8>,
     trail: Vec<u8>,
+}
+
+/// The script's answer, decoded.
+struct Answer {
+    claimed: Claimed,
+    damaged: Vec<(Locked, &'static str)>,
+    /// Ids of records of a newer version.
+    newer: Fields,
+    split: String,
 }
 
 /// What a claim found in one partition.
@@ -62,61 +71,32 @@ impl RedisStore {
         let sent = Instant::now();
         let answer = self.client.call_while_awaited(Lane::Main, command).await;
         let answer = self.fields(part, answer).await;
-        if !answer.as_ref().is_err_and(Error::is_indeterminate) {
-            claim.answered();
-        }
         let round_trip = sent.elapsed();
-        let mut fields = answer?;
-        let store_now = fields.time()?;
-        let mut claimed = Claimed {
-            past: Duration::from_micros(fields.count()?),
-            now: fields.time()?,
-            store_now,
-            next_due: fields.optional_time()?,
-            high_water: 0,
-            tasks: Vec::new(),
-            ended: Vec::new(),
-            unheard: 0,
-            turn: Duration::ZERO,
+        let answer = match answer {
+            Err(error) if error.is_indeterminate() => return Err(error),
+            answer => answer.and_then(|fields| read_answer(part, request.lock_for, fields)),
         };
-        let first_fence = fields.count()?;
-        let mut taken = read_taken(fields.list()?, fields.list()?, first_fence)?;
-        read_trails(fields.list()?, &mut taken)?;
-        claimed.ended = Self::ended(part, fields.list()?)?;
-        let newer = fields.list()?;
-        claimed.high_water = fields.count()?;
-        let split = fields.text()?;
-        let lock_until = store_now.plus(request.lock_for);
-        let damaged = decode_all(taken, lock_until, &mut claimed);
+        let Answer {
+            mut claimed,
+            damaged,
+            newer,
+            split,
+        } = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                claim.answered();
+                return Err(error);
+            }
+        };
         self.bury(part, damaged, &mut claimed).await;
+        // Nobody has the tasks if the caller has given up meanwhile.
+        claim.answered();
         if in_turn {
             let turns = &self.scope.turns;
             claimed.turn = turns.claimed(part, &claimed, (tells, round_trip));
         }
         refuse_newer(part, newer, &claimed)?;
         Ok(Visited { claimed, split })
-    }
-
-    fn ended(part: &Partition, mut fields: Fields) -> Result<Vec<ClaimEnd>> {
-        let mut ended = Vec::new();
-        while !fields.is_empty() {
-            let (id, letter) = (fields.bytes()?, fields.text()?);
-            let cause = match letter.as_str() {
-                "e" => EndCause::Expired,
-                "c" => EndCause::Cancelled,
-                "p" => EndCause::Poison,
-                _ => {
-                    let id = String::from_utf8_lossy(&id);
-                    let key = &part.stem;
-                    tracing::error!(task_type = %part, %id, key, "an index entry without a record: dropped");
-                    EndCause::Corrupt
-                }
-            };
-            if let Some(id) = task_id(&id) {
-                ended.push(ClaimEnd { id, cause });
-            }
-        }
-        Ok(ended)
     }
 
     /// Moves tasks with damaged records to dead. If that fails they are claimed again once their locks
@@ -152,6 +132,57 @@ impl RedisStore {
             }
         }
     }
+}
+
+fn read_answer(part: &Partition, lock_for: Duration, mut fields: Fields) -> Result<Answer> {
+    let store_now = fields.time()?;
+    let mut claimed = Claimed {
+        past: Duration::from_micros(fields.count()?),
+        now: fields.time()?,
+        store_now,
+        next_due: fields.optional_time()?,
+        high_water: 0,
+        tasks: Vec::new(),
+        ended: Vec::new(),
+        unheard: 0,
+        turn: Duration::ZERO,
+    };
+    let first_fence = fields.count()?;
+    let mut taken = read_taken(fields.list()?, fields.list()?, first_fence)?;
+    read_trails(fields.list()?, &mut taken)?;
+    claimed.ended = read_ended(part, fields.list()?)?;
+    let newer = fields.list()?;
+    claimed.high_water = fields.count()?;
+    let split = fields.text()?;
+    let damaged = decode_all(taken, store_now.plus(lock_for), &mut claimed);
+    Ok(Answer {
+        claimed,
+        damaged,
+        newer,
+        split,
+    })
+}
+
+fn read_ended(part: &Partition, mut fields: Fields) -> Result<Vec<ClaimEnd>> {
+    let mut ended = Vec::new();
+    while !fields.is_empty() {
+        let (id, letter) = (fields.bytes()?, fields.text()?);
+        let cause = match letter.as_str() {
+            "e" => EndCause::Expired,
+            "c" => EndCause::Cancelled,
+            "p" => EndCause::Poison,
+            _ => {
+                let id = String::from_utf8_lossy(&id);
+                let key = &part.stem;
+                tracing::error!(task_type = %part, %id, key, "an index entry without a record: dropped");
+                EndCause::Corrupt
+            }
+        };
+        if let Some(id) = task_id(&id) {
+            ended.push(ClaimEnd { id, cause });
+        }
+    }
+    Ok(ended)
 }
 
 /// Records of a newer release are left to it. They fail the claim only when it has nothing else to tell.
