@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use delayq_core::store::{
-    AttemptEnd, CancelOutcome, Claimed, RedisStore, SettleOutcome, Settlement,
+    AttemptEnd, CancelOutcome, Claimed, ExtendOutcome, RedisStore, SettleOutcome, Settlement,
+    TypeSettings,
 };
-use delayq_core::{Error, Lock, Store, TaskId, TaskState, Timestamp, millis};
+use delayq_core::{Error, Lock, Store, TaskId, TaskState, Timestamp, millis, seconds};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::until;
-use tokio::io::{copy, copy_bidirectional};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -30,6 +31,8 @@ enum Silence {
     Full,
     /// Requests reach the server, and no answer comes back.
     Answers,
+    /// Nothing moves any more on those that claims were sent over.
+    OfClaims,
 }
 
 impl Gate {
@@ -51,13 +54,37 @@ impl Gate {
     }
 }
 
+/// Passes on what comes next from either side. Returns whether a side has ended.
+async fn pass_some(client: &mut TcpStream, server: &mut TcpStream, has_claims: &mut bool) -> bool {
+    let (mut asked, mut told) = ([0; 4096], [0; 4096]);
+    tokio::select! {
+        read = client.read(&mut asked) => {
+            let asked = &asked[..read.unwrap_or(0)];
+            // Their key.
+            *has_claims |= asked.windows(8).any(|word| word == b"}:claim:");
+            asked.is_empty() || server.write_all(asked).await.is_err()
+        }
+        read = server.read(&mut told) => {
+            let told = &told[..read.unwrap_or(0)];
+            told.is_empty() || client.write_all(told).await.is_err()
+        }
+    }
+}
+
 async fn pass(mut client: TcpStream, port: u16, mut falls: watch::Receiver<Silence>) {
     let mut server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    tokio::select! {
-        _ = copy_bidirectional(&mut client, &mut server) => return,
-        _ = falls.changed() => {}
-    }
-    let silence = *falls.borrow();
+    let mut has_claims = false;
+    let silence = loop {
+        tokio::select! {
+            ended = pass_some(&mut client, &mut server, &mut has_claims) => if ended { return },
+            _ = falls.changed() => {
+                let silence = *falls.borrow();
+                if has_claims || !matches!(silence, Silence::OfClaims) {
+                    break silence;
+                }
+            }
+        }
+    };
     if matches!(silence, Silence::Answers) {
         let (mut requests, _answers) = client.split();
         // It ends with either connection.
@@ -281,6 +308,46 @@ async fn what_a_lost_claim_took_is_given_back_though_its_type_is_paused_meanwhil
     assert_eq!((task.attempt, task.trail.lock_expiries), (1, 0));
     assert!(task.lock.fence > paused.high_water && paused.high_water > 0);
     settle(&store, &task.lock, AttemptEnd::Done).await;
+}
+
+/// Found in review: it waited behind the claim that asked for places, for longer than its locks lasted. Nor does it take
+/// that claim to have got nothing.
+#[tokio::test]
+async fn locks_of_a_split_type_with_limits_are_extended_while_a_claim_has_no_answer() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let gate = Gate::to(&server).await;
+    let store = RedisStore::connect(&gate.url, options()).await.unwrap();
+    let other = RedisStore::connect(&server.url(), options()).await.unwrap();
+    let settings = TypeSettings::default().partitions(2);
+    store.configure_type(&task_type(), &settings).await.unwrap();
+    for n in 0..20 {
+        accept(&store, job(&n.to_string())).await;
+    }
+    let mut some = request();
+    some.limit = 2;
+    some.fleet.concurrency = Some(4);
+    let claimed = store.claim(&task_type(), &some).await.unwrap().tasks;
+    let locks: Vec<_> = claimed.into_iter().map(|task| task.lock).collect();
+    assert_eq!(locks.len(), 2);
+    gate.fall_silent(Silence::OfClaims);
+    let task_type = task_type();
+    let extended = tokio::select! {
+        biased;
+        claimed = store.claim(&task_type, &some) => panic!("answered: {claimed:?}"),
+        extended = store.extend(&task_type, locks, seconds(60)) => extended.unwrap(),
+    };
+    let is_extended = |outcome: &_| matches!(outcome, ExtendOutcome::Extended(_));
+    assert!(extended.iter().all(is_extended), "{extended:?}");
+    // It might still be given two places.
+    some.limit = usize::MAX;
+    assert_eq!(other.claim(&task_type, &some).await.unwrap().tasks, []);
+    until("all places taken", async || {
+        let _ = store.claim(&task_type, &some).await;
+        let running = other.stats(&task_type).await.unwrap().running;
+        assert!(running <= 4);
+        (running == 4).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

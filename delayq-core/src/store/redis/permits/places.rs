@@ -23,15 +23,18 @@ pub(in crate::store::redis) struct Permits(Mutex<HashMap<TaskType, Arc<Desk>>>);
 /// What is held of one type.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
-    /// The number of the last statement. One is made after another.
-    pub(super) last: tokio::sync::Mutex<u64>,
+    /// Of statements on the connection of claims one is made after another. Those of extensions wait for none of them.
+    pub(super) turn: tokio::sync::Mutex<()>,
     places: Mutex<Places>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Places {
     pub(super) limits: FleetLimits,
-    /// Of claims that are under way, and until when their locks last at most.
+    /// The number of the last statement.
+    last: u64,
+    /// Of claims that are under way, and until when their locks last at most. What is asked for counts like what is
+    /// granted until it is known how much that is: the next statement may be made before.
     reserved: usize,
     reserved_until: Option<Instant>,
     /// Tasks under way: the fence, and until when the lock lasts at most.
@@ -41,6 +44,17 @@ pub(super) struct Places {
     /// How many tasks the last claim that might take some has taken.
     used: usize,
     /// Starts to give back, and when they were granted, by the clock of the store, microseconds.
+    pub(super) back: (usize, u64),
+}
+
+/// What a statement says of the instance that makes it.
+#[derive(Debug)]
+pub(super) struct Stated {
+    pub(super) number: u64,
+    pub(super) limits: FleetLimits,
+    pub(super) held: usize,
+    /// For how long at least.
+    pub(super) keep: Duration,
     pub(super) back: (usize, u64),
 }
 
@@ -57,6 +71,9 @@ pub(in crate::store::redis) enum Again {
 #[derive(Debug)]
 pub(in crate::store::redis) struct Permit {
     desk: Arc<Desk>,
+    /// That of its statement.
+    number: u64,
+    /// So many are asked for, and once that is answered, granted.
     pub(in crate::store::redis) starts: usize,
     granted_at: u64,
     unused: usize,
@@ -85,11 +102,41 @@ impl Desk {
         // No panic leaves it half changed.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// What a statement that is about to be sent says, and what it asks for, to start what has locks until `until`.
+    pub(super) fn state(
+        self: &Arc<Self>,
+        want: usize,
+        now: Instant,
+        until: Instant,
+    ) -> (Stated, Permit) {
+        // In one step: a later number never says less than this one may be granted.
+        let mut places = self.places();
+        places.last += 1;
+        let (held, keep) = places.stated(now, until);
+        let stated = Stated {
+            number: places.last,
+            limits: places.limits,
+            held,
+            keep,
+            back: std::mem::take(&mut places.back),
+        };
+        places.reserve(want, until);
+        let permit = Permit {
+            desk: Arc::clone(self),
+            number: stated.number,
+            starts: want,
+            granted_at: 0,
+            unused: 0,
+            is_full: false,
+            again: Again::AtOnce,
+        };
+        (stated, permit)
+    }
 }
 
 impl Places {
-    /// How many are held, and for how long at least, as of a statement that is about to be sent.
-    pub(super) fn stated(&mut self, now: Instant, until: Instant) -> (usize, Duration) {
+    fn stated(&mut self, now: Instant, until: Instant) -> (usize, Duration) {
         self.locks.retain(|_, (_, until)| *until > now);
         self.has_freed = false;
         let reserved = self.reserved_until.filter(|_| self.reserved > 0);
@@ -142,22 +189,26 @@ impl Places {
         self.locks.values().map(|(_, until)| *until).min()
     }
 
-    pub(super) fn reserve(&mut self, places: usize, until: Instant) {
-        self.reserved += places;
-        self.reserved_until = self.reserved_until.max(Some(until));
+    fn reserve(&mut self, places: usize, until: Instant) {
+        if places > 0 {
+            self.reserved += places;
+            self.reserved_until = self.reserved_until.max(Some(until));
+        }
     }
 }
 
 impl Permit {
-    pub(super) fn new(desk: Arc<Desk>, (starts, granted_at): (usize, u64)) -> Self {
-        Self {
-            desk,
-            starts,
-            granted_at,
-            unused: starts,
-            is_full: false,
-            again: Again::AtOnce,
-        }
+    /// Notes how many are granted. Returns whether a statement that was made meanwhile has said more.
+    pub(super) fn granted(&mut self, starts: usize, granted_at: u64) -> bool {
+        let mut places = self.desk.places();
+        let less = self.starts.saturating_sub(starts);
+        places.reserved = places.reserved.saturating_sub(less);
+        let is_overstated = less > 0 && places.last > self.number;
+        places.has_freed |= is_overstated;
+        drop(places);
+        (self.starts, self.unused) = (starts, starts);
+        self.granted_at = granted_at;
+        is_overstated
     }
 
     /// Turns what was used into places of these tasks, and returns how much was not: that is given back with the next
@@ -194,4 +245,123 @@ impl Drop for Permit {
 /// A time that far ahead; no later than a clock can tell.
 pub(super) fn ends_at(now: Instant, span: Duration) -> Instant {
     now + span.min(LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(desk: &Arc<Desk>) -> (u64, usize) {
+        let now = Instant::now();
+        let (stated, _) = desk.state(0, now, now);
+        (stated.number, stated.held)
+    }
+
+    /// Whatever order they arrive in, the last one that counts says no less than is granted.
+    #[test]
+    fn what_is_asked_for_is_held_until_it_is_known_how_much_is_granted() {
+        let (desk, now) = (Arc::default(), Instant::now());
+        let until = now + Duration::from_secs(9);
+        let (stated, mut permit) = Desk::state(&desk, 5, now, until);
+        assert_eq!((stated.number, stated.held), (1, 0));
+        let (meanwhile, _) = desk.state(0, now, now);
+        assert_eq!((meanwhile.number, meanwhile.held), (2, 5));
+        assert_eq!(meanwhile.keep, until - now + SLACK);
+        assert!(permit.granted(2, 7), "another one has said five");
+        assert!(desk.places().has_freed);
+        assert_eq!(held(&desk), (3, 2));
+        drop(permit);
+        assert_eq!(desk.places().back, (2, 7));
+        assert_eq!(held(&desk), (4, 0));
+    }
+
+    #[test]
+    fn what_nobody_else_has_said_has_not_to_be_taken_back() {
+        let (desk, now) = (Arc::default(), Instant::now());
+        let (_, mut permit) = Desk::state(&desk, 5, now, now);
+        assert!(!permit.granted(2, 7) && !desk.places().has_freed);
+        drop(permit);
+        let (_, mut permit) = Desk::state(&desk, 2, now, now);
+        held(&desk);
+        assert!(!permit.granted(2, 7), "all of it");
+        let (_, lost) = Desk::state(&desk, 5, now, now);
+        drop((permit, lost));
+        assert_eq!(held(&desk).1, 0);
+    }
+
+    /// A statement under way.
+    struct Sent {
+        by: usize,
+        stated: Stated,
+        want: usize,
+        /// `None` once its caller has gone.
+        permit: Option<Permit>,
+        /// Once it was heard.
+        granted: Option<usize>,
+    }
+
+    /// What `permit.lua` knows of its instance: the number of the last statement, and the places.
+    type Known = (u64, usize);
+
+    /// As `permit.lua` does.
+    fn hear(sent: &mut Sent, known: &mut [Known; 3], most: usize) {
+        let of_all: usize = known.iter().map(|(_, places)| places).sum();
+        let (last, places) = &mut known[sent.by];
+        let (held, mut granted) = (sent.stated.held, 0);
+        if *last < sent.stated.number {
+            granted = sent
+                .want
+                .min((most + *places).saturating_sub(of_all + held));
+            (*last, *places) = (sent.stated.number, held + granted);
+        }
+        sent.granted = Some(granted);
+    }
+
+    /// Statements are heard in any order, callers go away, and answers are late.
+    #[test]
+    fn no_order_of_statements_exceeds_a_limit() {
+        for seed in 0..1_000 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (most, now) = (random.usize(1..6), Instant::now());
+            let desks: [Arc<Desk>; 3] = Default::default();
+            let mut known = [(0, 0); 3];
+            let (mut sent, mut running): (Vec<Sent>, Vec<Permit>) = Default::default();
+            for _ in 0..200 {
+                let any = random.usize(..);
+                let one = (!sent.is_empty()).then(|| any % sent.len());
+                match (random.u8(..6), one) {
+                    (0, _) => {
+                        let (by, want) = (random.usize(..3), random.usize(..8));
+                        let (stated, permit) = desks[by].state(want, now, now);
+                        sent.push(Sent {
+                            by,
+                            stated,
+                            want,
+                            permit: Some(permit),
+                            granted: None,
+                        });
+                    }
+                    (1, _) if !running.is_empty() => {
+                        running.swap_remove(any % running.len());
+                    }
+                    (2, Some(one)) => sent[one].permit = None,
+                    (_, Some(one)) if sent[one].granted.is_none() => {
+                        hear(&mut sent[one], &mut known, most);
+                    }
+                    (_, Some(one)) => {
+                        let Sent {
+                            permit, granted, ..
+                        } = sent.swap_remove(one);
+                        if let (Some(mut permit), Some(granted)) = (permit, granted) {
+                            permit.granted(granted, 1);
+                            running.push(permit);
+                        }
+                    }
+                    _ => {}
+                }
+                let starts: usize = running.iter().map(|permit| permit.starts).sum();
+                assert!(starts <= most, "seed {seed}");
+            }
+        }
+    }
 }
