@@ -37,6 +37,8 @@ impl RedisStore {
                 }
                 Err(error) => {
                     visits.not_heard(&part, sent);
+                    // Who is asked next is known again, and its handlers do not look before their next poll else.
+                    store.scope.wake_type(&part.task_type);
                     tracing::debug!(task_type = %part.task_type, partition = part.name, %error,
                         "a partition does not answer yet");
                 }

@@ -128,6 +128,10 @@ impl Visit {
 
     /// The same, if nobody had woken it: who does also tells its handlers to come. So does who is asking it now.
     pub(super) fn due_by_itself(&self) -> Option<Since> {
+        if self.is_drained {
+            // Nobody visits it, whatever is noted of it: a time that has come would never pass.
+            return None;
+        }
         match self.trouble.map(|trouble| trouble.stage) {
             Some(Stage::Silent { until }) => return Some(Since::Instant(until)),
             Some(Stage::Asked) => return None,

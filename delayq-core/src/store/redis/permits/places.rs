@@ -239,6 +239,8 @@ impl Drop for Permit {
         let mut places = self.desk.places();
         places.reserved = places.reserved.saturating_sub(self.starts);
         places.give_back(self.unused, self.granted_at);
+        // Its answer was lost: what it asked for may be known as held.
+        places.has_freed |= self.granted_at == 0 && self.starts > 0;
     }
 }
 
@@ -285,7 +287,10 @@ mod tests {
         held(&desk);
         assert!(!permit.granted(2, 7), "all of it");
         let (_, lost) = Desk::state(&desk, 5, now, now);
-        drop((permit, lost));
+        drop(permit);
+        held(&desk);
+        drop(lost);
+        assert!(desk.places().has_freed, "nobody knows what was granted");
         assert_eq!(held(&desk).1, 0);
     }
 

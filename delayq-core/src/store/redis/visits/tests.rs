@@ -246,3 +246,17 @@ fn the_largest_fence_of_a_partition_is_known_until_it_has_lost_it() {
         assert_eq!(visits.begin(&a).known_fence, 4);
     }
 }
+
+/// Nobody visits it, so a time in the past would have its handler come without end.
+#[test]
+fn nothing_is_due_in_a_drained_partition_whatever_is_noted_of_it() {
+    let (visits, part, sent) = (Visits::default(), part("drained"), Instant::now());
+    visits.begin(&part);
+    visits.answered(&part, (0, sent), &quiet(None));
+    visits.drained(&part);
+    visits.lock_ends_in(&part, Duration::ZERO);
+    let due = |visits: &Visits| visits.look(&part, Visit::due_by_itself);
+    assert_eq!(due(&visits).flatten(), None);
+    visits.failed(&part, Duration::from_secs(5));
+    assert_eq!(due(&visits).flatten(), None);
+}
