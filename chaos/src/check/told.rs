@@ -6,6 +6,10 @@ use crate::event::Target;
 use crate::history::Step;
 
 pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings) {
+    // What is settled before its start has no lock any more that could end.
+    if view.run.history.at_most_once.contains(view.task_type) {
+        return;
+    }
     for lock in &view.locks {
         for row in view.rows {
             let Step::End {
@@ -14,8 +18,10 @@ pub(super) fn check(view: &TaskView<'_>, findings: &mut Findings) {
             else {
                 continue;
             };
-            let Some(free) = free_since(view, lock, row.from).filter(|_| fence == lock.fence)
-            else {
+            if fence != lock.fence || row.from <= lock.ran_out() {
+                continue;
+            }
+            let Some(free) = free_since(view, lock, row.from) else {
                 continue;
             };
             // Who has no processor for so long has a fault of its own.

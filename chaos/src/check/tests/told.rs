@@ -3,9 +3,9 @@
 use delayq_core::TaskState;
 
 use super::planted;
-use super::scene::LOCK;
-use crate::check::Promise;
-use crate::event::{CancelAnswer, End, Explains, SettleAnswer, Target};
+use super::scene::{LOCK, Scene};
+use crate::check::{Outcome, Promise};
+use crate::event::{CancelAnswer, End, Explains, SettleAnswer, Target, What};
 
 /// It was stopped for longer than its lock, and somebody else has the task.
 #[test]
@@ -24,6 +24,22 @@ fn a_holder_that_is_not_told_that_its_lock_has_ended() {
         let refused = Some(SettleAnswer::LockLost);
         scene.settle_only(at, "w1", "a", (2, End::Done, refused));
     });
+}
+
+/// It was settled before its start, and has no lock that could end.
+#[test]
+fn a_worker_of_an_at_most_once_type_has_nothing_to_be_told() {
+    let mut scene = Scene::new();
+    let task_type = "mail".to_owned();
+    scene.at(0, "w1", What::AtMostOnce { task_type });
+    scene.submit(10, "a", 0);
+    scene.claim(11, "w1", "a", (2, 1));
+    let settled = Some(SettleAnswer::Settled);
+    scene.settle_only(12, "w1", "a", (2, End::Done, settled));
+    scene.start(13, "w1", "a", (2, 1));
+    scene.ends(3 * LOCK, "w1", "a", (2, End::Done));
+    let verdict = scene.verdict();
+    assert_eq!(verdict.outcome(), Outcome::Held, "{verdict}");
 }
 
 /// A claim ends a task that was cancelled while it ran only once its lock has ended.
