@@ -17,6 +17,8 @@ pub(super) use run::Run;
 /// Handlers extend a lock after this part of its time, and try again until it ends: a fault that is over before the
 /// last such part has cost nobody a lock.
 const PART: u64 = 3;
+/// The longest pause of a client that could not reach the store, before it connects again.
+const RECONNECT_NS: u64 = 500_000_000;
 
 /// One task.
 #[derive(Debug)]
@@ -249,7 +251,8 @@ impl<'a> TaskView<'a> {
         let ran_out = lock.ran_out().min(next.row.to);
         let process = self.run.history.process_of(lock.row);
         let lived_on = process.is_some_and(|process| process.last_ns > ran_out);
-        let needed = lock.ran_out() - lock.length_ns / PART;
+        let late = (lock.length_ns / PART).max(RECONNECT_NS);
+        let needed = lock.ran_out().saturating_sub(late);
         self.run.excuses.lost_lock(Loss {
             holder: self.run.process(lock.row),
             task: self.name,
