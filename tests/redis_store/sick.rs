@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delayq_core::store::{
-    AttemptEnd, ChangeOutcome, ClaimRequest, RedisStore, SettleOutcome, Settlement, StoreOptions,
-    SubmitOutcome, TypeSettings,
+    AttemptEnd, ChangeOutcome, ClaimRequest, RedisConfig, RedisStore, SettleOutcome, Settlement,
+    StoreOptions, SubmitOutcome, TypeSettings,
 };
 use delayq_core::{Namespace, Store, TaskId, TaskState, When};
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
@@ -196,6 +196,32 @@ async fn a_node_that_hangs_holds_up_the_others_once_and_is_asked_until_it_is_bac
         "{:?}",
         back.elapsed()
     );
+}
+
+#[tokio::test]
+async fn a_claim_waits_for_a_slow_node_as_long_as_it_was_told() {
+    let mut ward = Ward::new().await;
+    let config = RedisConfig::parse(&format!("{}?patience_ms=20000", ward.set.url())).unwrap();
+    let patient = StoreOptions {
+        call_timeout: Duration::from_secs(20),
+        ..options()
+    };
+    let store = RedisStore::connect_with(config, patient).await.unwrap();
+    let names = [ward.sick[0].clone(), ward.healthy[0].clone()];
+    for name in &names {
+        make_due(&store, name, Duration::ZERO).await;
+    }
+    ward.stop();
+    let (task_type, request) = (task_type(), request());
+    let mut claim = store.claim(&task_type, &request);
+    // Three times as long as without the option.
+    let early = tokio::time::timeout(Duration::from_millis(750), &mut claim).await;
+    assert!(early.is_err(), "{early:?}");
+    ward.resume();
+    let claimed = soon("the claim", claim).await.unwrap();
+    let got: BTreeSet<_> = claimed.tasks.into_iter().map(|task| task.lock.id).collect();
+    assert_eq!(got, names.iter().map(|name| id(name)).collect());
+    assert_eq!(claimed.unheard, 0);
 }
 
 /// A claim is told that an older generation is empty, and the node that knows how types are split hangs.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use delayq_core::Store;
-use delayq_core::store::{Durability, RedisStore, StoreOptions};
+use delayq_core::store::{Durability, StoreOptions};
 
+use super::redis::connect;
 use crate::cluster_set::{ClusterOptions, ClusterSet};
 use crate::contract::StoreUnderTest;
 use crate::redis_server::Persistence;
@@ -43,7 +44,7 @@ impl StoreUnderTest for RedisCluster {
             ..ClusterOptions::default()
         };
         let url = shared(&CLUSTER, ClusterSet::start(layout)).url();
-        RedisStore::connect(&url, options).await.unwrap()
+        connect(&url, options).await
     }
 
     async fn advance(&self, span: Duration) {
@@ -67,7 +68,7 @@ impl StoreUnderTest for ReplicatedRedis {
             durability: Durability::Replicated,
             ..options
         };
-        RedisStore::connect(&url, options).await.unwrap()
+        connect(&url, options).await
     }
 
     async fn advance(&self, span: Duration) {

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use delayq_core::store::{RedisStore, StoreOptions};
+use delayq_core::store::{RedisConfig, RedisStore, StoreOptions};
 use delayq_core::{Store, TaskId, TaskType};
 
 use crate::contract::{Damage, Damageable, StoreUnderTest};
@@ -18,8 +18,7 @@ pub struct Redis;
 #[async_trait]
 impl StoreUnderTest for Redis {
     async fn open(&self, options: StoreOptions) -> Arc<dyn Store> {
-        let url = RedisServer::shared().url();
-        RedisStore::connect(&url, options).await.unwrap()
+        connect(&RedisServer::shared().url(), options).await
     }
 
     async fn advance(&self, span: Duration) {
@@ -61,7 +60,7 @@ impl RestrictedRedis {
 impl StoreUnderTest for RestrictedRedis {
     async fn open(&self, options: StoreOptions) -> Arc<dyn Store> {
         let url = redis_user::url(Self::server(), "delayq");
-        RedisStore::connect(&url, options).await.unwrap()
+        connect(&url, options).await
     }
 
     async fn advance(&self, span: Duration) {
@@ -82,6 +81,16 @@ impl Damageable for RestrictedRedis {
         let tag = format!("{}/{task_type}", options.namespace);
         do_damage(&url, [tag], id, damage).await;
     }
+}
+
+/// A store whose claims wait for each partition as long as a call may take: the contract expects one claim to find
+/// what is due, also where a busy machine lets a server wait.
+pub(super) async fn connect(url: &str, options: StoreOptions) -> Arc<dyn Store> {
+    let config = RedisConfig {
+        partition_patience: options.call_timeout,
+        ..RedisConfig::parse(url).unwrap()
+    };
+    RedisStore::connect_with(config, options).await.unwrap()
 }
 
 /// Damages the task where it is among the partitions whose keys have these hash tags.

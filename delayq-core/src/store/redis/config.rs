@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::store::Durability;
@@ -45,6 +46,7 @@ const MAX_HOST: usize = 253;
 /// | `replicas=NUMBER` | [`replicas`](Self::replicas) |
 /// | `confirm=received\|synced` | [`confirm`](Self::confirm) |
 /// | `watermark=SHARE`, `watermark=off` | [`memory_watermark`](Self::memory_watermark) |
+/// | `patience_ms=NUMBER` | [`partition_patience`](Self::partition_patience) |
 /// | `sentinel_user=`, `sentinel_password=` | fields of the same name |
 ///
 /// Shown in a log, it has no user, no password and no option.
@@ -95,6 +97,9 @@ pub struct RedisConfig {
     /// 0.95. Claims and settlements go on. `None`, or a server without `maxmemory`: no submit is refused
     /// before the server does.
     pub memory_watermark: Option<f64>,
+    /// How long a claim waits for silent partitions once another one has answered; at least 1 ms, default 250 ms.
+    /// It should be longer than the slowest normal round trip.
+    pub partition_patience: Duration,
 }
 
 /// Which Redis servers hold the tasks.
@@ -168,6 +173,7 @@ impl RedisConfig {
             replicas: None,
             confirm: ReplicaConfirm::Received,
             memory_watermark: Some(DEFAULT_WATERMARK),
+            partition_patience: Duration::from_millis(250),
         }
     }
 
@@ -237,8 +243,12 @@ impl RedisConfig {
         }
         let is_share = |share: f64| share > 0.0 && share <= 1.0;
         if !self.memory_watermark.is_none_or(is_share) {
+            let fault = "the watermark is no share of maxmemory: give a number above 0 and up to 1";
+            return Some(fault);
+        }
+        if self.partition_patience < Duration::from_millis(1) {
             return Some(
-                "the watermark is no share of maxmemory: give a number above 0 and up to 1",
+                "patience_ms is 0: give at least 1, better some of the slowest round trips",
             );
         }
         let tls = self.tls.as_ref().and_then(TlsConfig::fault);
@@ -332,12 +342,7 @@ impl FromStr for RedisConfig {
 /// As a URL without user, password and options.
 impl fmt::Display for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.tls.is_some() {
-            "rediss"
-        } else {
-            "redis"
-        };
-        let database = self.database;
+        let (scheme, database) = (self.scheme(), self.database);
         match &self.servers {
             RedisServers::One(address) => write!(f, "{scheme}://{address}/{database}"),
             RedisServers::Sentinel { sentinels, master } => {

@@ -116,7 +116,7 @@ impl RedisStore {
         config.check()?;
         let options = options.checked()?;
         let terms = Terms::new(&config, &options)?;
-        let scope = Scope::new(options, config.is_cluster());
+        let scope = Scope::new(options, config.is_cluster(), config.partition_patience);
         let channel = scope.keys.wake_channel();
         let timeout = scope.options.call_timeout;
         let deadline = Instant::now() + timeout;
@@ -144,6 +144,11 @@ impl RedisStore {
             store.client.spawn(listening);
         }
         Ok(store)
+    }
+
+    /// How long an answer is waited for that others have overtaken.
+    fn patience(&self) -> Duration {
+        self.scope.visits.patience
     }
 
     /// Runs a command on a type.

@@ -14,7 +14,6 @@ use super::permits::Again;
 use super::seek::MAX_LOOKS;
 use super::spread::Spread;
 use super::together::together;
-use super::visits::FIRST_PATIENCE;
 use crate::error::{Error, Result};
 use crate::fleet::FleetLimits;
 use crate::name::TaskType;
@@ -291,7 +290,7 @@ impl RedisStore {
         tokio::select! {
             biased;
             found = &mut visits => return found,
-            () = self.client.rest(FIRST_PATIENCE) => {}
+            () = self.client.rest(self.patience()) => {}
         }
         if *answered.borrow() {
             return visits.await;
@@ -358,7 +357,7 @@ impl RedisStore {
         tokio::select! {
             biased;
             answer = call => answer,
-            () = self.client.rest(FIRST_PATIENCE) => Err(self.slower(FIRST_PATIENCE)),
+            () = self.client.rest(self.patience()) => Err(self.slower(self.patience())),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast};
 
@@ -45,10 +46,11 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    pub(super) fn new(options: StoreOptions, is_cluster: bool) -> Arc<Self> {
+    pub(super) fn new(options: StoreOptions, is_cluster: bool, patience: Duration) -> Arc<Self> {
         let sender = TaskId::generate().to_string();
         Arc::new(Self {
             turns: Turns::new(&sender),
+            visits: Visits::new(patience.min(options.call_timeout)),
             is_cluster,
             heard: Mutex::default(),
             unknown: Notify::new(),
@@ -58,7 +60,6 @@ impl Scope {
             sender,
             listed: Mutex::default(),
             spreads: Mutex::default(),
-            visits: Visits::default(),
         })
     }
 
@@ -294,7 +295,7 @@ mod tests {
 
     #[test]
     fn an_instance_hears_others_and_not_itself() {
-        let scope = Scope::new(StoreOptions::default(), false);
+        let scope = Scope::new(StoreOptions::default(), false, Duration::ZERO);
         let mut wakeups = scope.wakeups.subscribe();
         let task_type = TaskType::new("a:b").unwrap();
         let listener = scope.listener();

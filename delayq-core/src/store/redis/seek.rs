@@ -11,7 +11,6 @@ use super::RedisStore;
 use super::keys::Partition;
 use super::spread::Spread;
 use super::together::together;
-use super::visits::FIRST_PATIENCE;
 use crate::error::{Error, Result};
 use crate::name::{TaskId, TaskType};
 
@@ -152,7 +151,7 @@ impl RedisStore {
         let after_others = async {
             // The sender outlives this.
             let _ = answered.subscribe().wait_for(|answered| *answered).await;
-            self.client.rest(FIRST_PATIENCE).await;
+            self.client.rest(self.patience()).await;
         };
         let alone = async {
             match trouble {
@@ -163,7 +162,7 @@ impl RedisStore {
         let answer = tokio::select! {
             biased;
             answer = call => answer,
-            () = after_others => Err(self.slower(FIRST_PATIENCE)),
+            () = after_others => Err(self.slower(self.patience())),
             () = alone => Err(self.slower(trouble.unwrap_or_default())),
         };
         match &answer {

@@ -11,13 +11,13 @@ use crate::time::Timestamp;
 
 /// A partition is visited at least so often while others are claimed from: a wake-up may have been lost.
 const REVISIT: Duration = Duration::from_secs(1);
-/// How long an answer is waited for once another partition has given one. It doubles with each failure of one that
-/// answers questions beside the claims, so that a slow one is heard in the end.
-pub(super) const FIRST_PATIENCE: Duration = Duration::from_millis(250);
 
 /// The visits of one store. Types of one partition have none.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Visits {
+    /// How long an answer is waited for once another partition has given one. It doubles with each failure of one
+    /// that answers questions beside the claims, so that a slow one is heard in the end.
+    pub(super) patience: Duration,
     /// By what the keys of the partition have in common.
     all: Mutex<HashMap<String, Visit>>,
     /// The largest fence known of a type. Its partitions come and go.
@@ -169,6 +169,14 @@ impl Visit {
 }
 
 impl Visits {
+    pub(super) fn new(patience: Duration) -> Self {
+        Self {
+            patience,
+            all: Mutex::default(),
+            tops: Mutex::default(),
+        }
+    }
+
     /// Notes that a partition has to be visited earlier, if claims visit it at all.
     pub(super) fn wake(&self, part: &Partition) {
         if let Some(visit) = self.all().get_mut(&part.stem) {
@@ -260,7 +268,7 @@ impl Visits {
             .filter(|trouble| trouble.stage == Stage::Heard);
         Begun {
             known_fence: visit.high_water,
-            patience: heard.map_or(FIRST_PATIENCE, |trouble| trouble.patience),
+            patience: heard.map_or(self.patience, |trouble| trouble.patience),
         }
     }
 
@@ -296,7 +304,7 @@ impl Visits {
         let mut all = self.all();
         let visit = all.entry(part.stem.clone()).or_default();
         let before = visit.trouble;
-        let waited = before.map_or(FIRST_PATIENCE, |trouble| trouble.patience);
+        let waited = before.map_or(self.patience, |trouble| trouble.patience);
         let patience = if visit.is_heard() {
             (waited * 2).min(longest)
         } else {

@@ -5,7 +5,7 @@ use delayq_fuzz::{Reach, bytes, spell};
 
 use super::{RedisConfig, RedisServers};
 
-const WORDS: [&str; 36] = [
+const WORDS: [&str; 37] = [
     "redis://",
     "rediss://",
     "redis-sentinel://",
@@ -37,6 +37,7 @@ const WORDS: [&str; 36] = [
     "&assume=disk",
     "&replicas=2",
     "&watermark=0.5",
+    "&patience_ms=9",
     "&sentinel_password=",
     "%",
     "%00",

@@ -2,6 +2,7 @@
 //! an unescaped character has torn off one.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 
@@ -19,7 +20,7 @@ const FORMS: &str = "its form is redis://[user:password@]host[:port][/db], \
     redis-sentinel://[user:password@]host[:port],host[:port]/master[/db] or \
     redis-cluster://[user:password@]host[:port],host[:port]; rediss for TLS";
 
-const OPTIONS: &str = "ca, cert, key, insecure, assume, replicas, confirm, watermark, sentinel_user, sentinel_password";
+const OPTIONS: &str = "ca, cert, key, insecure, assume, replicas, confirm, watermark, patience_ms, sentinel_user, sentinel_password";
 
 /// What is wrong, and what to write.
 type Fault = std::borrow::Cow<'static, str>;
@@ -220,6 +221,10 @@ fn set_option(config: &mut RedisConfig, name: &str, value: String) -> Result<boo
         "watermark" => {
             let fault = "watermark is neither a number above 0 and up to 1 nor off";
             config.memory_watermark = Some(read_as(&value, fault)?);
+        }
+        "patience_ms" => {
+            let ms = read_as(&value, "patience_ms is no number from 1 on")?;
+            config.partition_patience = Duration::from_millis(ms);
         }
         "sentinel_user" => config.sentinel_user = Some(value),
         "sentinel_password" => config.sentinel_password = Some(value.into()),

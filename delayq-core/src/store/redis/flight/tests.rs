@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::super::keys::Keyspace;
 use super::*;
 use crate::name::Namespace;
@@ -20,7 +22,7 @@ fn prepared(part: &Arc<Partition>, id: &str, bytes: usize) -> Prepared {
 
 /// How many tasks each call of a flight has.
 fn calls(tasks: Vec<Prepared>) -> Vec<usize> {
-    let scope = Scope::new(StoreOptions::default(), false);
+    let scope = Scope::new(StoreOptions::default(), false, Duration::ZERO);
     let flight = Flight::new(vec![tasks], &scope);
     flight.calls.iter().map(|call| call.places.len()).collect()
 }

@@ -3,6 +3,12 @@ use super::*;
 use crate::name::{Namespace, TaskId};
 use crate::task::{ClaimedTask, Headers, Lock, Trail};
 
+const FIRST_PATIENCE: Duration = Duration::from_millis(250);
+
+fn visits() -> Visits {
+    Visits::new(FIRST_PATIENCE)
+}
+
 fn part(name: &str) -> Arc<Partition> {
     let keys = Keyspace::new(Namespace::default());
     Arc::new(keys.whole(&TaskType::new(name).unwrap()))
@@ -47,7 +53,7 @@ fn names(parts: Parts) -> Vec<String> {
 
 #[test]
 fn those_due_for_longest_come_first_and_the_others_are_at_hand() {
-    let (visits, sent) = (Visits::default(), Instant::now());
+    let (visits, sent) = (visits(), Instant::now());
     let parts = ["soon", "later", "new", "never"].map(part);
     let all = || parts.iter().map(Arc::clone).collect();
     let waits = [Some(1), Some(500), None, None].map(|ms| ms.map(Duration::from_millis));
@@ -73,7 +79,7 @@ fn those_due_for_longest_come_first_and_the_others_are_at_hand() {
 #[test]
 fn one_that_fails_is_left_out_and_asked_again_until_it_answers() {
     for said in [None, Some(Duration::from_hours(1)), Some(Duration::ZERO)] {
-        let (visits, longest) = (Visits::default(), Duration::from_secs(5));
+        let (visits, longest) = (visits(), Duration::from_secs(5));
         let (bad, good) = (part("bad"), part("good"));
         let turn = |now| {
             let turn = visits.due([&bad, &good].map(Arc::clone).to_vec(), now);
@@ -111,7 +117,7 @@ fn one_that_fails_is_left_out_and_asked_again_until_it_answers() {
 /// A claim must wait for one that hangs no longer than for others, and for one that is slow long enough at last.
 #[test]
 fn patience_grows_with_one_that_answers_beside_the_claims_and_with_no_other() {
-    let (visits, longest) = (Visits::default(), Duration::from_secs(5));
+    let (visits, longest) = (visits(), Duration::from_secs(5));
     let (bad, now) = (part("bad"), Instant::now());
     let fail = || {
         let patience = visits.begin(&bad).patience;
@@ -131,7 +137,7 @@ fn patience_grows_with_one_that_answers_beside_the_claims_and_with_no_other() {
 
 #[test]
 fn one_in_trouble_is_visited_if_it_is_woken_or_all_are() {
-    let (visits, longest) = (Visits::default(), Duration::from_secs(5));
+    let (visits, longest) = (visits(), Duration::from_secs(5));
     let parts = ["a", "b"].map(part);
     let turn = || {
         let turn = visits.due(parts.to_vec(), Instant::now() + REVISIT);
@@ -151,7 +157,7 @@ fn one_in_trouble_is_visited_if_it_is_woken_or_all_are() {
 
 #[test]
 fn a_lock_that_ends_earlier_is_seen_to_then() {
-    let (visits, part) = (Visits::default(), part("a"));
+    let (visits, part) = (visits(), part("a"));
     visits.begin(&part);
     visits.answered(
         &part,
@@ -167,7 +173,7 @@ fn a_lock_that_ends_earlier_is_seen_to_then() {
 
 #[test]
 fn the_largest_fence_of_a_type_outlives_its_partitions() {
-    let (visits, task_type) = (Visits::default(), TaskType::new("a").unwrap());
+    let (visits, task_type) = (visits(), TaskType::new("a").unwrap());
     assert_eq!(visits.top(&task_type, 5), 0);
     assert_eq!(visits.top(&task_type, 3), 5);
     assert_eq!(visits.top(&task_type, 9), 5);
@@ -176,7 +182,7 @@ fn the_largest_fence_of_a_type_outlives_its_partitions() {
 
 #[test]
 fn a_wake_up_for_all_is_one_for_each_and_a_drained_one_is_left_alone_for_ever() {
-    let visits = Visits::default();
+    let visits = visits();
     let parts = ["a", "b", "drained", "new"].map(part);
     for part in &parts[..3] {
         visits.begin(part);
@@ -197,7 +203,7 @@ fn a_wake_up_for_all_is_one_for_each_and_a_drained_one_is_left_alone_for_ever() 
 
 #[test]
 fn a_settlement_waits_for_one_in_trouble_as_long_as_a_claim() {
-    let (visits, bad) = (Visits::default(), part("bad"));
+    let (visits, bad) = (visits(), part("bad"));
     visits.begin(&bad);
     visits.answered(&bad, (0, Instant::now()), &quiet(None));
     assert_eq!(visits.patience_in_trouble(&bad), None);
@@ -207,7 +213,7 @@ fn a_settlement_waits_for_one_in_trouble_as_long_as_a_claim() {
 
 #[test]
 fn a_partition_has_more_if_it_gave_something_and_has_something_due() {
-    let (visits, a) = (Visits::default(), part("a"));
+    let (visits, a) = (visits(), part("a"));
     for (tasks, next_in, expected) in [
         (1, Some(0), true),
         (1, Some(5), false),
@@ -225,7 +231,7 @@ fn a_partition_has_more_if_it_gave_something_and_has_something_due() {
 /// One that has gone back is believed, so that it is told once.
 #[test]
 fn the_largest_fence_of_a_partition_is_known_until_it_has_lost_it() {
-    let (visits, a) = (Visits::default(), part("a"));
+    let (visits, a) = (visits(), part("a"));
     let answer = |high_water: u64, given: Option<u64>| {
         let known = visits.begin(&a).known_fence;
         let mut answer = quiet(None);
@@ -250,7 +256,7 @@ fn the_largest_fence_of_a_partition_is_known_until_it_has_lost_it() {
 /// Nobody visits it, so a time in the past would have its handler come without end.
 #[test]
 fn nothing_is_due_in_a_drained_partition_whatever_is_noted_of_it() {
-    let (visits, part, sent) = (Visits::default(), part("drained"), Instant::now());
+    let (visits, part, sent) = (visits(), part("drained"), Instant::now());
     visits.begin(&part);
     visits.answered(&part, (0, sent), &quiet(None));
     visits.drained(&part);

@@ -53,7 +53,7 @@ fn a_login_is_decoded() {
 #[test]
 fn each_option_sets_its_field() {
     let url = "rediss-sentinel://h/orders?ca=%2Fca%20pem&cert=c&key=k&assume=disk&replicas=2\
-               &watermark=0.5&sentinel_user=u&sentinel_password=p%26";
+               &watermark=0.5&patience_ms=900&sentinel_user=u&sentinel_password=p%26";
     let expected = RedisConfig {
         tls: Some(TlsConfig {
             ca: Some("/ca pem".into()),
@@ -64,6 +64,7 @@ fn each_option_sets_its_field() {
         assumed_durability: Some(Durability::Disk),
         replicas: Some(2),
         memory_watermark: Some(0.5),
+        partition_patience: Duration::from_millis(900),
         sentinel_user: Some("u".to_owned()),
         sentinel_password: Some("p&".into()),
         ..RedisConfig::new(RedisServers::Sentinel {
@@ -124,6 +125,8 @@ fn a_url_that_cannot_be_used_is_refused_with_what_to_write() {
         ("redis://h?watermark=0", "above 0 and up to 1"),
         ("redis://h?watermark=NaN", "above 0 and up to 1"),
         ("redis://h?watermark=95%25", "above 0 and up to 1"),
+        ("redis://h?patience_ms=0", "patience_ms is 0"),
+        ("redis://h?patience_ms=1s", "no number from 1 on"),
         ("redis://h?assume=safe", "memory, process, disk"),
         ("redis://h?confirm=soon", "neither received nor synced"),
         ("redis://[h]", "a host is missing or not one"),
