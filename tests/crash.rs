@@ -12,7 +12,7 @@ use std::time::Duration;
 use delayq_plugin::{Clock, SystemClock, TaskInfo, TaskState, TaskSubmitService, millis};
 use delayq_tests::instance::log::What;
 use delayq_tests::instance::plan::{Chore, Load, Outcome, Plan, Served};
-use delayq_tests::instance::scene::{Fault, Scene, between, check_file};
+use delayq_tests::instance::scene::{Fault, Scene, check_file};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::until;
 
@@ -211,7 +211,7 @@ async fn take_over(mut scene: Scene) {
     assert_eq!(heir.count(What::is_start), 0);
     let killed = scene.kill(holder);
     let last = heir.started(HELD).await;
-    let wait = between(killed.as_millis(), last.at);
+    let wait = scene.between(killed.as_millis(), last.at);
     println!("the last of {HELD} tasks was taken over after {wait:?}");
     assert!(wait <= LOCK + GRACE, "{wait:?}");
     for start in scene
@@ -275,7 +275,7 @@ async fn restart(mut scene: Scene) {
                 .any(|task| task.starts_with(&format!("{task_type}/")))
         );
     }
-    let took = between(up.at, last.at);
+    let took = scene.between(up.at, last.at);
     assert!(took <= GRACE, "{} overdue tasks took {took:?}", sent.len());
 }
 

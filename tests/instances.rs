@@ -13,7 +13,7 @@ use delayq_plugin::{Clock, SystemClock, TaskInfo, TaskState, millis, seconds};
 use delayq_tests::instance::Instance;
 use delayq_tests::instance::log::What;
 use delayq_tests::instance::plan::{Chore, Outcome, Plan, Served};
-use delayq_tests::instance::scene::{Fault, Scene, between};
+use delayq_tests::instance::scene::{Fault, Scene};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::{info, reaches, until};
 
@@ -196,7 +196,7 @@ async fn oversleep(mut scene: Scene) {
     };
     let mut heir = scene.start(&plan).await;
     let taken = heir.started(2).await;
-    let wait = between(stopped.as_millis(), taken.at);
+    let wait = scene.between(stopped.as_millis(), taken.at);
     println!("taken over after {wait:?}");
     assert!(wait <= seconds(2), "{wait:?}");
     sleeper.signal("CONT");
@@ -265,9 +265,9 @@ async fn hand_over(mut scene: Scene) {
         assert_eq!(next.attempt, 1, "{task} has burned an attempt");
         assert_eq!(attempts.len(), 2);
         if task.starts_with("job/listens") {
-            listening = listening.max(between(signal.as_millis(), next.at));
+            listening = listening.max(scene.between(signal.as_millis(), next.at));
         } else {
-            deaf = deaf.max(between(gone.as_millis(), next.at));
+            deaf = deaf.max(scene.between(gone.as_millis(), next.at));
         }
     }
     println!("listening {listening:?} after the signal, deaf {deaf:?} after the end");
@@ -300,7 +300,7 @@ async fn leave(mut scene: Scene) {
     stayer.started(20).await;
     let signal = SystemClock.now();
     assert_eq!(terminate(&mut leaver).await, 0);
-    let took = SystemClock.now().since(signal);
+    let took = scene.between(signal.as_millis(), SystemClock.now().as_millis());
     assert!(took <= seconds(1), "{took:?}");
     scene.drained(&service).await;
     let history = scene.history();
@@ -310,7 +310,7 @@ async fn leave(mut scene: Scene) {
     starts.sort_unstable();
     let gap = starts
         .windows(2)
-        .map(|pair| between(pair[0], pair[1]))
+        .map(|pair| scene.between(pair[0], pair[1]))
         .max();
     println!("gone after {took:?}; the longest gap between two starts: {gap:?}");
     assert!(gap <= Some(seconds(1)), "{gap:?}");

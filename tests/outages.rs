@@ -18,7 +18,7 @@ use delayq_plugin::{Clock, SystemClock, Timestamp, hours, millis, seconds};
 use delayq_tests::instance::history::Attempt;
 use delayq_tests::instance::log::What;
 use delayq_tests::instance::plan::{Chore, Load, Plan};
-use delayq_tests::instance::scene::{Fault, Scene, between, check_file};
+use delayq_tests::instance::scene::{Fault, Scene, check_file};
 use delayq_tests::instance::send_signal;
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::until;
@@ -102,7 +102,7 @@ async fn resumes(scene: &Scene, name: &str, task_type: &str, back: Timestamp) ->
         std::future::ready(scene.history().first_start_after(back, meant))
     })
     .await;
-    between(back.as_millis(), first)
+    scene.between(back.as_millis(), first)
 }
 
 #[tokio::test]
@@ -212,7 +212,7 @@ async fn a_full_disk_is_a_clear_error_loses_nothing_and_is_over_when_there_is_ro
             std::future::ready(scene.history().first_start_after(to, |_, _| true))
         })
         .await;
-        let wait = between(to.as_millis(), again);
+        let wait = scene.between(to.as_millis(), again);
         println!("round {round}: works again after {wait:?}");
         assert!(wait <= LOCK + GRACE, "{wait:?}");
     }
@@ -310,7 +310,7 @@ async fn a_lost_wake_up_costs_at_most_a_poll_and_later_ones_work_again() {
                 .await;
             started += 1;
             let start = instance.started(started).await;
-            let wait = between(sent.as_millis(), start.at);
+            let wait = scene.between(sent.as_millis(), start.at);
             println!("{round}: started after {wait:?}");
             assert!(wait <= limit, "{round}: {wait:?}");
         }

@@ -7,7 +7,7 @@ use delayq_tests::instance::Instance;
 use delayq_tests::instance::history::History;
 use delayq_tests::instance::log::What;
 use delayq_tests::instance::plan::{Load, Plan, Served};
-use delayq_tests::instance::scene::{Fault, Scene, between};
+use delayq_tests::instance::scene::{Fault, Scene};
 use delayq_tests::rig::until;
 
 const INSTANCE: &str = env!("CARGO_BIN_EXE_instance");
@@ -132,7 +132,10 @@ impl Application {
                 .events()
                 .iter()
                 .filter(|event| event.what.is_sent());
-            let mut silences = vec![("acks", silence(sent.map(|event| event.at), from, until))];
+            let mut silences = vec![(
+                "acks",
+                silence(&self.scene, sent.map(|event| event.at), (from, until)),
+            )];
             for task_type in [own, SHARED, ONCE] {
                 let prefix = format!("{task_type}/");
                 let starts = history
@@ -141,7 +144,10 @@ impl Application {
                     .filter(|(task, _)| task.starts_with(&prefix));
                 let starts = starts.flat_map(|(_, attempts)| attempts);
                 let own = starts.filter(|start| start.name == instance.name);
-                silences.push((task_type, silence(own.map(|start| start.at), from, until)));
+                silences.push((
+                    task_type,
+                    silence(&self.scene, own.map(|start| start.at), (from, until)),
+                ));
             }
             println!("{}: longest silences {silences:?}", instance.name);
             for (what, silence) in silences {
@@ -152,12 +158,16 @@ impl Application {
 }
 
 /// The longest time between two of these moments.
-fn silence(at: impl Iterator<Item = i64>, from: Timestamp, until: Timestamp) -> Duration {
+fn silence(
+    scene: &Scene,
+    at: impl Iterator<Item = i64>,
+    (from, until): (Timestamp, Timestamp),
+) -> Duration {
     let (from, until) = (from.as_millis(), until.as_millis());
     let mut at: Vec<i64> = at.filter(|at| (from..=until).contains(at)).collect();
     at.extend([from, until]);
     at.sort_unstable();
-    let gaps = at.windows(2).map(|pair| between(pair[0], pair[1]));
+    let gaps = at.windows(2).map(|pair| scene.between(pair[0], pair[1]));
     gaps.max().unwrap_or_default()
 }
 

@@ -4,7 +4,7 @@ use delayq_core::store::TypeSettings;
 use delayq_plugin::{Clock, SystemClock, TaskSubmitService, seconds};
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
 use delayq_tests::instance::plan::{Chore, Plan, Served};
-use delayq_tests::instance::scene::{Scene, between};
+use delayq_tests::instance::scene::Scene;
 use delayq_tests::rig::until;
 
 const INSTANCE: &str = env!("CARGO_BIN_EXE_instance");
@@ -59,7 +59,7 @@ async fn a_limit_over_partitions_holds_while_the_node_that_keeps_it_is_replaced(
     .await;
     println!(
         "it took {:?}",
-        between(from.as_millis(), SystemClock.now().as_millis())
+        scene.between(from.as_millis(), SystemClock.now().as_millis())
     );
     scene.drained(&service).await;
     let history = scene.history();

@@ -8,7 +8,7 @@ use delayq_core::{DelayQueueJob, Limits, Result, Store, TaskType};
 use delayq_plugin::{Clock, SystemClock, hours, millis, seconds};
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
 use delayq_tests::instance::plan::{Chore, Plan};
-use delayq_tests::instance::scene::{Scene, between};
+use delayq_tests::instance::scene::Scene;
 use delayq_tests::redis_server::RedisServer;
 use tokio::task::JoinSet;
 
@@ -199,7 +199,7 @@ async fn wake_ups_are_heard_from_the_node_that_has_the_slot_by_now() {
             let id = started.to_string();
             Chore::Work(0).send(&service, &id, Duration::ZERO).await;
             let start = instance.started(started).await;
-            let wait = between(asked.as_millis(), start.at);
+            let wait = scene.between(asked.as_millis(), start.at);
             println!("on node {to}: started after {wait:?}");
             assert!(wait <= seconds(1), "{wait:?}");
         }

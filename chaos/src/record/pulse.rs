@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, read_dir, read_to_string};
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
@@ -44,16 +43,17 @@ impl Recorder {
         let file = File::create(folder.join("pulse"))?;
         let recorder = self.clone();
         let pulse = Builder::new().name("chaos-disk".to_owned());
-        pulse.spawn(move || recorder.pulse_of_disk(&file)).map(drop)
+        pulse.spawn(move || recorder.pulse_of_disk(file)).map(drop)
     }
 
     /// A disk that takes nothing, as it is full, is silent for ever, and no more is said of it.
-    fn pulse_of_disk(&self, file: &File) {
+    fn pulse_of_disk(&self, mut file: File) {
         let (_silent, nothing) = channel::<()>();
         loop {
             let since_ns = monotonic_ns();
-            // The same place each time: that changes nothing but the data.
-            let written = file.write_all_at(b"here", 0);
+            // At its end, as stores do: a new size is for the journal of the file system, which may wait for the data
+            // of others where one place written again and again does not.
+            let written = file.write_all(b"here");
             if written.and_then(|()| file.sync_data()).is_err() {
                 return;
             }

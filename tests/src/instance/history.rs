@@ -7,7 +7,8 @@ use delayq_plugin::{TaskState, TaskSubmitService, Timestamp};
 
 use super::log::{Event, What};
 use super::plan::Outcome;
-use super::scene::{Fault, between};
+use super::scene::Fault;
+use super::stalls::{Stall, between};
 
 /// One start of a worker, and its end if it was reached.
 #[derive(Clone, Debug)]
@@ -159,7 +160,8 @@ impl History {
             }
             if let (Some(accepted), Some(first)) = (self.accepted.get(task), attempts.first()) {
                 assert!(first.at >= accepted.not_before, "{}", why("started early"));
-                let outage = |fault: &Fault| matches!(fault, Fault::Outage { .. });
+                let outage =
+                    |fault: &Fault| matches!(fault, Fault::Outage { .. } | Fault::Stalled(_));
                 // A claim whose answer came too late is given back unstarted, due at that time.
                 if !self.faults.iter().any(outage)
                     && let (Some(due), 1) = (accepted.due, first.attempt)
@@ -196,7 +198,7 @@ impl History {
             Fault::Killed { name, from, .. } => *name == one.name && next.at >= from.as_millis(),
             Fault::Stopped { name } | Fault::Crashed { name } => *name == one.name,
             // The lock counts from the claim, whose answer may have waited for the end of the outage.
-            Fault::Outage { from, to } => {
+            Fault::Outage { from, to } | Fault::Stalled(Stall { from, to }) => {
                 one.claimed <= to.as_millis() && next.at >= from.as_millis()
             }
         });
@@ -259,6 +261,11 @@ impl History {
                 _ => None,
             })
         };
+        let stalls = self.faults.iter().filter_map(|fault| match fault {
+            Fault::Stalled(stall) => Some(*stall),
+            _ => None,
+        });
+        let stalls: Vec<_> = stalls.collect();
         let mut waits = Vec::new();
         for (task, attempts) in &self.attempts {
             for (index, attempt) in attempts.iter().enumerate() {
@@ -272,7 +279,7 @@ impl History {
                     )
                 };
                 let last = kills().map(|(_, at)| at).filter(|at| *at <= next.at).max();
-                waits.extend(last.map(|last| between(last, next.at)));
+                waits.extend(last.map(|last| between(last, next.at, &stalls)));
             }
         }
         waits.into_iter().max()

@@ -11,6 +11,7 @@ pub mod history;
 pub mod log;
 pub mod plan;
 pub mod scene;
+mod stalls;
 
 use log::{Event, Reader, What};
 use plan::Plan;

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use super::history::History;
 use super::log::{Reader, What};
 use super::plan::{Plan, Served};
+use super::stalls::{Stall, Stalls, between};
 use super::{Instance, errors_of};
 use crate::rig::until;
 
@@ -42,6 +43,8 @@ pub enum Fault {
         /// Once it answered again.
         to: Timestamp,
     },
+    /// The machine served nobody between these times.
+    Stalled(Stall),
 }
 
 /// A store, and the instances on it.
@@ -53,6 +56,7 @@ pub struct Scene {
     folder: TempDir,
     logs: Vec<(String, PathBuf)>,
     faults: Vec<Fault>,
+    stalls: Stalls,
     seed: u64,
 }
 
@@ -78,10 +82,12 @@ impl Scene {
             .and_then(|seed| seed.parse().ok())
             .unwrap_or_else(|| fastrand::u64(..));
         say(&format!("DELAYQ_SEED={seed} repeats the choices on {url}"));
+        let folder = folder.expect("a temporary folder can be made");
         Self {
             url,
             binary,
-            folder: folder.expect("a temporary folder can be made"),
+            stalls: Stalls::watch(folder.path()),
+            folder,
             logs: Vec::new(),
             faults: Vec::new(),
             seed,
@@ -163,7 +169,16 @@ impl Scene {
             let events = Reader::new(log.clone()).events().to_vec();
             (name.clone(), events)
         });
-        History::new(logs, self.faults.clone())
+        let stalls = self.stalls.seen().into_iter();
+        let stalls = stalls.map(Fault::Stalled);
+        let faults = self.faults.iter().cloned().chain(stalls);
+        History::new(logs, faults.collect())
+    }
+
+    /// The time between two moments in which the machine did not stand still, zero when the second is not later.
+    #[must_use]
+    pub fn between(&self, from: i64, to: i64) -> Duration {
+        between(from, to, &self.stalls.seen())
     }
 
     /// Awaits that nothing is scheduled or running, and audits every type.
@@ -217,10 +232,4 @@ pub fn check_file(database: &Path) {
     let file = rusqlite::Connection::open(database).expect("the file opens");
     let whole = file.query_row("PRAGMA integrity_check", (), |row| row.get::<_, String>(0));
     assert_eq!(whole.as_deref(), Ok("ok"), "{}", database.display());
-}
-
-/// The time between two moments, zero when the second is not later.
-#[must_use]
-pub fn between(from: i64, to: i64) -> Duration {
-    Timestamp::from_millis(to).since(Timestamp::from_millis(from))
 }

@@ -1,0 +1,100 @@
+//! Spans in which the machine served nobody: its disk was busy for others, or it stood still.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use delayq_plugin::{Clock, SystemClock, Timestamp};
+
+/// How often a little is written: seldom enough to be no load itself.
+const PULSE: Duration = Duration::from_millis(100);
+/// What is long: two extensions of a lock of one second come too late together.
+const LATE: Duration = Duration::from_millis(300);
+
+/// A span in which the machine served nobody.
+#[derive(Clone, Copy, Debug)]
+pub struct Stall {
+    /// The last time before it.
+    pub from: Timestamp,
+    /// The first time after it.
+    pub to: Timestamp,
+}
+
+/// Looks for stalls until it is dropped.
+#[derive(Debug)]
+pub(super) struct Stalls {
+    seen: Arc<Mutex<Vec<Stall>>>,
+    _until: Sender<()>,
+}
+
+impl Stalls {
+    /// Of the disk that `folder` is on.
+    pub(super) fn watch(folder: &Path) -> Self {
+        let mut file = File::create(folder.join("pulse")).expect("a scene has a folder");
+        let seen: Arc<Mutex<Vec<Stall>>> = Arc::default();
+        let noted = Arc::clone(&seen);
+        let (until, dropped) = channel();
+        let note = move |from: Timestamp, allowed: Duration| {
+            let to = SystemClock.now();
+            if to.since(from) > allowed + LATE {
+                let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                noted.push(Stall { from, to });
+            }
+            to
+        };
+        std::thread::spawn(move || {
+            let mut now = SystemClock.now();
+            // At its end, as stores do: that is also for the journal of the file system.
+            while file.write_all(b"here").is_ok() && file.sync_data().is_ok() {
+                now = note(now, Duration::ZERO);
+                if dropped.recv_timeout(PULSE) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+                now = note(now, PULSE);
+            }
+        });
+        Self {
+            seen,
+            _until: until,
+        }
+    }
+
+    /// Those that are over.
+    pub(super) fn seen(&self) -> Vec<Stall> {
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// The time between two moments in which none of the stalls was, zero when the second is not later.
+pub(super) fn between(from: i64, to: i64, stalls: &[Stall]) -> Duration {
+    let (from, to) = (Timestamp::from_millis(from), Timestamp::from_millis(to));
+    let lost = stalls.iter();
+    let lost: Duration = lost
+        .map(|stall| stall.to.min(to).since(stall.from.max(from)))
+        .sum();
+    to.since(from).saturating_sub(lost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_which_the_machine_stood_still_does_not_count() {
+        let stall = |from, to| {
+            let [from, to] = [from, to].map(Timestamp::from_millis);
+            Stall { from, to }
+        };
+        let stalls = [stall(0, 10), stall(20, 50), stall(95, 200)];
+        for (from, to, expected) in [(5, 100, 55), (50, 95, 45), (30, 40, 0), (9, 7, 0)] {
+            let counted = between(from, to, &stalls);
+            assert_eq!(counted, Duration::from_millis(expected), "{from} to {to}");
+        }
+    }
+}
