@@ -195,19 +195,21 @@ fn most_beyond(times: &[i64], rate: Rate) -> f64 {
 }
 
 /// It is never exceeded. That it is used shows a run in which the machine did not stand still: starts that are missed
-/// beyond the burst never come again.
+/// beyond the burst never come again. So does, where starts are granted before they are claimed, how well it is kept.
 async fn rate(scene: impl Fn() -> Scene, how: Split) {
-    let mut used = Vec::new();
+    let mut seen = Vec::new();
     for _ in 0..3 {
-        used.push(use_of_rate(scene(), how).await);
-        if used.last().is_some_and(|used| (USED..=1.01).contains(used)) {
+        let (used, beyond) = use_of_rate(scene(), how).await;
+        if (USED..=1.01).contains(&used) && beyond <= 0.0 {
             return;
         }
+        seen.push((used, beyond));
     }
-    panic!("used: {used:?}");
+    panic!("used, and beyond what is allowed: {seen:?}");
 }
 
-async fn use_of_rate(mut scene: Scene, how: Split) -> f64 {
+/// The share of the rate that was used, and by how many starts more than allowed the worst moment had.
+async fn use_of_rate(mut scene: Scene, how: Split) -> (f64, f64) {
     const TASKS: usize = 800;
     let rate = Rate::per_second(100);
     let fleet = FleetLimits {
@@ -225,15 +227,17 @@ async fn use_of_rate(mut scene: Scene, how: Split) -> f64 {
         "at most {beyond:.1} starts beyond the rate, of a burst of {}",
         rate.burst
     );
-    assert!(beyond <= f64::from(rate.burst) + slack, "{beyond}");
+    let burst = f64::from(rate.burst);
+    // Granted in time, a whole burst can be claimed late, beside the next one.
+    let most = if is_whole { burst } else { 2.0 * burst };
+    assert!(beyond <= most + slack, "{beyond}");
     let mut started: Vec<_> = history.starts().map(|start| start.at).collect();
     started.sort_unstable();
     let took = started[TASKS - 1] - started[0];
     let possible = took * i64::from(rate.starts) / 1_000 + i64::from(rate.burst);
     let used = share(i64::try_from(TASKS).unwrap(), possible);
     println!("{rate}: {:.1} % used over {took} ms", 100.0 * used);
-    assert!(used <= 1.01, "{used}");
-    used
+    (used, beyond - burst - slack)
 }
 
 #[tokio::test]

@@ -108,10 +108,14 @@ fn submit_many(
     waiting
 }
 
+/// How long the submits wait that are held up.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Submits one after the other, none of which is held up.
 async fn submit_soon(store: &RedisStore, task_type: &str) {
     for n in 0..20 {
-        let answer = tokio::time::timeout(seconds(1), submit(store, task_type, n.to_string()));
+        let answer =
+            tokio::time::timeout(CALL_TIMEOUT / 2, submit(store, task_type, n.to_string()));
         answer.await.expect("it is not held up").unwrap();
     }
 }
@@ -151,7 +155,7 @@ async fn submits_that_wait_for_a_node_that_hangs_or_died_hold_up_no_others() {
     })
     .await;
     let options = StoreOptions {
-        call_timeout: seconds(3),
+        call_timeout: CALL_TIMEOUT,
         ..StoreOptions::default()
     };
     let store = RedisStore::connect(&set.url(), options).await.unwrap();

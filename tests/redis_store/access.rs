@@ -11,7 +11,7 @@ use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::redis_user;
 use delayq_tests::sentinel_set::{SentinelOptions, SentinelSet};
 
-use super::{accept, claim, id, impatient, job, options, raw, run, submit, task_type};
+use super::{accept, claim, id, job, options, raw, run, submit, task_type};
 
 fn url(server: &RedisServer, user: &str) -> String {
     format!("redis://{user}@127.0.0.1:{}", server.port())
@@ -290,7 +290,7 @@ async fn the_rights_of_the_guide_are_enough_behind_sentinels() {
     let store = RedisStore::connect(&login, replicated()).await.unwrap();
     use_every_edge(&store).await;
     assert_eq!(refused(&set.servers).await, []);
-    let refused = RedisStore::connect(&url, impatient()).await;
+    let refused = RedisStore::connect(&url, options()).await;
     let message = refused.unwrap_err().to_string();
     assert!(message.contains("sentinel_password="), "{message}");
     for (missing, named) in [("+wait", "wait"), ("+role", "role")] {
@@ -316,7 +316,7 @@ async fn a_user_of_sentinels_who_may_not_ask_for_the_master_is_told_what_to_gran
     let url = set.url() + "?sentinel_user=watcher&sentinel_password=hunter2";
     let replicated = || StoreOptions {
         durability: Durability::Replicated,
-        ..impatient()
+        ..options()
     };
     let refused = RedisStore::connect(&url, replicated()).await;
     let message = refused.unwrap_err().to_string();

@@ -72,7 +72,7 @@ fn options() -> StoreOptions {
 /// Options of calls that are given up soon.
 fn impatient() -> StoreOptions {
     StoreOptions {
-        call_timeout: Duration::from_millis(300),
+        call_timeout: Duration::from_millis(1_500),
         ..options()
     }
 }

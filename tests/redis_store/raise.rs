@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use delayq_core::store::{
-    AttemptEnd, CancelOutcome, Durability, RedisStore, SettleOutcome, Settlement, StoreOptions,
-    SubmitOutcome, TypeSettings, Wakeup,
+    AttemptEnd, CancelOutcome, Durability, RedisConfig, RedisStore, SettleOutcome, Settlement,
+    StoreOptions, SubmitOutcome, TypeSettings, Wakeup,
 };
 use delayq_core::{Store, TaskState};
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
@@ -44,14 +44,28 @@ impl Scene {
         }
     }
 
+    /// A store that leaves no partition out, as each call has to do all that it is asked to.
+    async fn open_patient(&self) -> Arc<RedisStore> {
+        let config = RedisConfig {
+            partition_patience: CALL_TIMEOUT,
+            ..RedisConfig::parse(&self.url).unwrap()
+        };
+        let store = RedisStore::connect_with(config, Self::options());
+        store.await.unwrap()
+    }
+
     async fn open(&self) -> Arc<RedisStore> {
-        let options = StoreOptions {
+        let store = RedisStore::connect(&self.url, Self::options());
+        store.await.unwrap()
+    }
+
+    fn options() -> StoreOptions {
+        StoreOptions {
             durability: Durability::Memory,
             retention: Duration::from_secs(1),
             call_timeout: CALL_TIMEOUT,
             ..StoreOptions::default()
-        };
-        RedisStore::connect(&self.url, options).await.unwrap()
+        }
     }
 
     async fn split(&self, partitions: u32) {
@@ -93,7 +107,7 @@ impl Scene {
     }
 
     async fn work(&self) {
-        let store = self.open().await;
+        let store = self.open_patient().await;
         while !self.is_over() {
             let claimed = claim(&store).await.unwrap();
             let mut ends = Vec::new();

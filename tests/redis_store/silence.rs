@@ -8,7 +8,7 @@ use delayq_core::store::{
 };
 use delayq_core::{Error, Lock, Store, TaskId, TaskState, Timestamp, millis, seconds};
 use delayq_tests::redis_server::{Persistence, RedisServer};
-use delayq_tests::rig::until;
+use delayq_tests::rig::{PATIENCE, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -121,7 +121,7 @@ async fn a_connection_on_which_nothing_comes_back_is_given_up_for_a_new_one() {
                 }
             }
         };
-        let answered = tokio::time::timeout(Duration::from_secs(10), answered).await;
+        let answered = tokio::time::timeout(PATIENCE, answered).await;
         answered.expect("a new connection is made");
     }
 }
@@ -143,7 +143,7 @@ async fn claim_at_last(store: &RedisStore) -> Claimed {
             }
         }
     };
-    let answered = tokio::time::timeout(Duration::from_secs(10), answered).await;
+    let answered = tokio::time::timeout(PATIENCE, answered).await;
     answered.expect("a new connection is made")
 }
 

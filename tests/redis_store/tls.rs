@@ -265,7 +265,7 @@ async fn sentinels_and_the_master_they_name_are_both_encrypted() {
             "renew the file of its `tls-cert-file`",
         ),
     ] {
-        let refused = RedisStore::connect(&url, impatient()).await;
+        let refused = RedisStore::connect(&url, options()).await;
         let message = refused.unwrap_err().to_string();
         assert!(message.contains(fix), "{message}");
     }

@@ -10,14 +10,14 @@ use std::ops::RangeInclusive;
 
 use redis::{FromRedisValue, RedisResult};
 
-use crate::question::{ask, command, connect, info, replicas_that_hear, until_ok};
+use crate::question::{ask, command, connect_patiently, info, replicas_that_hear, until_ok};
 use crate::redis_server::{Environment, Persistence, RedisServer, Role};
 
 /// How many slots a cluster has; the specification of Redis Cluster says so.
 pub const SLOTS: u16 = 16_384;
 
 /// How long a `MIGRATE` may wait for the other node.
-const MIGRATE_MS: &str = "1000";
+const MIGRATE_MS: &str = "10000";
 
 /// What a cluster is made of.
 #[derive(Clone, Debug)]
@@ -297,7 +297,8 @@ impl ClusterSet {
     /// # Panics
     /// When a node does not do its part.
     pub async fn move_keys(&self, slot: u16, limit: usize, from: usize, to: usize) -> usize {
-        let mut connection = connect(&self.node_url(from)).await.expect("it is reached");
+        let connection = connect_patiently(&self.node_url(from)).await;
+        let mut connection = connection.expect("it is reached");
         let (slot, limit) = (slot.to_string(), limit.to_string());
         let list = command(&["CLUSTER", "GETKEYSINSLOT", &slot, &limit]);
         let keys: RedisResult<Vec<Vec<u8>>> = list.query_async(&mut connection).await;
@@ -365,8 +366,12 @@ impl ClusterSet {
 
     /// Sends a command that must succeed.
     async fn tell(&self, node: usize, words: &[&str]) {
-        let done: RedisResult<()> = self.ask(node, words).await;
-        done.unwrap_or_else(|error| panic!("node {node}, {words:?}: {error}"));
+        let done = async {
+            let mut connection = connect_patiently(&self.node_url(node)).await?;
+            command(words).exec_async(&mut connection).await
+        };
+        done.await
+            .unwrap_or_else(|error| panic!("node {node}, {words:?}: {error}"));
     }
 
     /// Introduces `node` to all before it, so that none has to wait for gossip.

@@ -18,9 +18,21 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// # Errors
 /// Nobody listens at `url`, or the server refuses the login.
 pub async fn connect(url: &str) -> RedisResult<MultiplexedConnection> {
+    connect_within(url, ANSWER).await
+}
+
+/// A connection on which a call fails only once nothing can come any more: for what is not asked again.
+///
+/// # Errors
+/// As with [`connect`].
+pub async fn connect_patiently(url: &str) -> RedisResult<MultiplexedConnection> {
+    connect_within(url, PATIENCE).await
+}
+
+async fn connect_within(url: &str, answer: Duration) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(ANSWER))
-        .set_response_timeout(Some(ANSWER));
+        .set_connection_timeout(Some(answer))
+        .set_response_timeout(Some(answer));
     let client = Client::open(url)?;
     client
         .get_multiplexed_async_connection_with_config(&config)

@@ -35,10 +35,10 @@ pub async fn a_claim_takes_tasks_by_due_time_then_by_id(rig: &Rig) {
     schedule(rig, tasks).await;
     for id in ["b", "c", "a", "~", "!", "Z", "10", "9"] {
         // None is due before the last one has been moved, on a slow machine too.
-        let due_at = rig.info(id).await.at.minus(LONG).plus(10 * SHORT);
+        let due_at = rig.info(id).await.at.minus(LONG).plus(50 * SHORT);
         rig.reschedule(id, When::At(due_at)).await;
     }
-    rig.pass(11 * SHORT).await;
+    rig.pass(51 * SHORT).await;
     let claimed = rig.claim().await;
     assert_eq!(
         claimed_ids(&claimed),

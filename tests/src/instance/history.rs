@@ -10,6 +10,9 @@ use super::plan::Outcome;
 use super::scene::Fault;
 use super::stalls::{Stall, between};
 
+/// How long after a stall, at most, tasks are started again whose locks of a second ended by it.
+const CATCHES_UP: Duration = Duration::from_secs(3);
+
 /// One start of a worker, and its end if it was reached.
 #[derive(Clone, Debug)]
 pub struct Attempt {
@@ -198,8 +201,12 @@ impl History {
             Fault::Killed { name, from, .. } => *name == one.name && next.at >= from.as_millis(),
             Fault::Stopped { name } | Fault::Crashed { name } => *name == one.name,
             // The lock counts from the claim, whose answer may have waited for the end of the outage.
-            Fault::Outage { from, to } | Fault::Stalled(Stall { from, to }) => {
+            Fault::Outage { from, to } => {
                 one.claimed <= to.as_millis() && next.at >= from.as_millis()
+            }
+            Fault::Stalled(Stall { from, to }) => {
+                one.claimed <= to.as_millis()
+                    && (from.as_millis()..=to.plus(CATCHES_UP).as_millis()).contains(&next.at)
             }
         });
         let again = |(end, outcome, _): (i64, Outcome, bool)| {

@@ -41,6 +41,8 @@ impl StoreUnderTest for RedisCluster {
         static CLUSTER: OnceLock<ClusterSet> = OnceLock::new();
         let layout = ClusterOptions {
             replicas: 0,
+            // Nobody is replaced here, however long one stands still.
+            node_timeout_ms: 60_000,
             ..ClusterOptions::default()
         };
         let url = shared(&CLUSTER, ClusterSet::start(layout)).url();
@@ -59,6 +61,7 @@ impl StoreUnderTest for ReplicatedRedis {
         let layout = SentinelOptions {
             servers: 2,
             sentinels: 1,
+            down_after_ms: 60_000,
             persistence: Persistence::None,
             extra: vec!["--min-replicas-to-write".to_owned(), "1".to_owned()],
             ..SentinelOptions::default()
