@@ -24,8 +24,16 @@ const PROCESSES: usize = 4;
 /// What may be left unused of a limit: a tenth.
 const USED: f64 = 0.9;
 
-fn redis() -> RedisServer {
-    RedisServer::start(Persistence::EverySecond, &[])
+/// A scene, and the server that it is on.
+type Stage = (Scene, Option<RedisServer>);
+
+fn on_redis() -> Stage {
+    let server = RedisServer::start(Persistence::EverySecond, &[]);
+    (Scene::on(INSTANCE, server.url()), Some(server))
+}
+
+fn on_sqlite() -> Stage {
+    (Scene::on_sqlite(INSTANCE), None)
 }
 
 /// How a type is split: before the first task is started, and while they are.
@@ -120,10 +128,10 @@ fn share(part: i64, whole: i64) -> f64 {
 }
 
 /// That it is used shows a run in which the machine did not stand still.
-async fn concurrency(scene: impl Fn() -> Scene, how: Split) {
+async fn concurrency(stage: impl Fn() -> Stage, how: Split) {
     let mut used = Vec::new();
     for _ in 0..3 {
-        used.push(use_of_places(scene(), how).await);
+        used.push(use_of_places(stage(), how).await);
         if used.last().is_some_and(|used| *used >= USED) {
             return;
         }
@@ -132,7 +140,7 @@ async fn concurrency(scene: impl Fn() -> Scene, how: Split) {
 }
 
 /// The limit is reached and never exceeded. Returns the share of it that was used.
-async fn use_of_places(mut scene: Scene, how: Split) -> f64 {
+async fn use_of_places((mut scene, _server): Stage, how: Split) -> f64 {
     const LIMIT: u32 = 10;
     let fleet = FleetLimits {
         concurrency: Some(LIMIT),
@@ -159,25 +167,22 @@ async fn use_of_places(mut scene: Scene, how: Split) -> f64 {
 
 #[tokio::test]
 async fn four_processes_keep_and_use_a_limit_of_concurrency_on_redis() {
-    let server = redis();
-    concurrency(|| Scene::on(INSTANCE, server.url()), WHOLE).await;
+    concurrency(on_redis, WHOLE).await;
 }
 
 #[tokio::test]
 async fn four_processes_keep_and_use_a_limit_of_concurrency_over_more_partitions_than_places() {
-    let server = redis();
-    concurrency(|| Scene::on(INSTANCE, server.url()), SPLIT).await;
+    concurrency(on_redis, SPLIT).await;
 }
 
 #[tokio::test]
 async fn four_processes_keep_and_use_a_limit_of_concurrency_while_partitions_are_added() {
-    let server = redis();
-    concurrency(|| Scene::on(INSTANCE, server.url()), RAISED).await;
+    concurrency(on_redis, RAISED).await;
 }
 
 #[tokio::test]
 async fn four_processes_keep_and_use_a_limit_of_concurrency_on_sqlite() {
-    concurrency(|| Scene::on_sqlite(INSTANCE), WHOLE).await;
+    concurrency(on_sqlite, WHOLE).await;
 }
 
 /// The most starts beyond what the rate allows in the time between any two of them, by the time at which each
@@ -196,10 +201,10 @@ fn most_beyond(times: &[i64], rate: Rate) -> f64 {
 
 /// It is never exceeded. That it is used shows a run in which the machine did not stand still: starts that are missed
 /// beyond the burst never come again. So does, where starts are granted before they are claimed, how well it is kept.
-async fn rate(scene: impl Fn() -> Scene, how: Split) {
+async fn rate(stage: impl Fn() -> Stage, how: Split) {
     let mut seen = Vec::new();
     for _ in 0..3 {
-        let (used, beyond) = use_of_rate(scene(), how).await;
+        let (used, beyond) = use_of_rate(stage(), how).await;
         if (USED..=1.01).contains(&used) && beyond <= 0.0 {
             return;
         }
@@ -209,7 +214,7 @@ async fn rate(scene: impl Fn() -> Scene, how: Split) {
 }
 
 /// The share of the rate that was used, and by how many starts more than allowed the worst moment had.
-async fn use_of_rate(mut scene: Scene, how: Split) -> (f64, f64) {
+async fn use_of_rate((mut scene, _server): Stage, how: Split) -> (f64, f64) {
     const TASKS: usize = 800;
     let rate = Rate::per_second(100);
     let fleet = FleetLimits {
@@ -242,25 +247,22 @@ async fn use_of_rate(mut scene: Scene, how: Split) -> (f64, f64) {
 
 #[tokio::test]
 async fn four_processes_keep_and_use_a_limit_of_rate_on_redis() {
-    let server = redis();
-    rate(|| Scene::on(INSTANCE, server.url()), WHOLE).await;
+    rate(on_redis, WHOLE).await;
 }
 
 #[tokio::test]
 async fn four_processes_keep_and_use_a_limit_of_rate_over_many_partitions() {
-    let server = redis();
-    rate(|| Scene::on(INSTANCE, server.url()), SPLIT).await;
+    rate(on_redis, SPLIT).await;
 }
 
 #[tokio::test]
 async fn four_processes_keep_and_use_a_limit_of_rate_while_partitions_are_added() {
-    let server = redis();
-    rate(|| Scene::on(INSTANCE, server.url()), RAISED).await;
+    rate(on_redis, RAISED).await;
 }
 
 #[tokio::test]
 async fn four_processes_keep_and_use_a_limit_of_rate_on_sqlite() {
-    rate(|| Scene::on_sqlite(INSTANCE), WHOLE).await;
+    rate(on_sqlite, WHOLE).await;
 }
 
 /// Awaits that so many instances are listed; returns their processes.
@@ -273,7 +275,7 @@ async fn listed(service: &TaskSubmitService, count: usize) -> Vec<u32> {
     .await
 }
 
-async fn presence(mut scene: Scene) {
+async fn presence((mut scene, _server): Stage) {
     let service = scene.service().await;
     let mut instances = Vec::new();
     for _ in 0..PROCESSES {
@@ -295,11 +297,10 @@ async fn presence(mut scene: Scene) {
 
 #[tokio::test]
 async fn four_processes_are_listed_until_they_end_on_redis() {
-    let server = redis();
-    presence(Scene::on(INSTANCE, server.url())).await;
+    presence(on_redis()).await;
 }
 
 #[tokio::test]
 async fn four_processes_are_listed_until_they_end_on_sqlite() {
-    presence(Scene::on_sqlite(INSTANCE)).await;
+    presence(on_sqlite()).await;
 }
