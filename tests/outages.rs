@@ -294,9 +294,9 @@ async fn a_lost_wake_up_costs_at_most_a_poll_and_later_ones_work_again() {
     Chore::Work(0).send(&service, "far", hours(1)).await;
     let mut started = 0;
     for (round, limit) in [
-        ("before", millis(500)),
-        ("lost", POLL + millis(500)),
-        ("after", millis(500)),
+        ("before", seconds(1)),
+        ("lost", POLL + seconds(1)),
+        ("after", seconds(1)),
     ] {
         let mut storm = None;
         for n in 0..5 {

@@ -26,6 +26,8 @@ pub(crate) struct Application {
     scene: Scene,
     pub(crate) service: TaskSubmitService,
     instances: Vec<Instance>,
+    /// When something was done to the store.
+    struck: Vec<Timestamp>,
 }
 
 impl Application {
@@ -57,6 +59,7 @@ impl Application {
             scene,
             service,
             instances,
+            struck: Vec::new(),
         };
         application.works_after(SystemClock.now()).await;
         application
@@ -78,6 +81,7 @@ impl Application {
 
     /// Notes that something was done to the store since `from`, and awaits that all works again.
     pub(crate) async fn survives(&mut self, from: Timestamp) {
+        self.struck.push(from);
         self.works_after(SystemClock.now()).await;
         let to = SystemClock.now();
         self.scene.note(Fault::Outage { from, to });
@@ -96,7 +100,8 @@ impl Application {
     }
 
     /// Ends the load, and holds everything against the promises: what was acknowledged is done, no handler
-    /// stalled, and from `from` on nothing was away for longer than `down_after` and 3 s.
+    /// stalled, and from `from` on nothing was away for longer than `down_after` and 3 s, or 3 s more than it took to
+    /// replace a server: where nobody wins a vote, the next one comes late.
     ///
     /// `replaced`: when a server was replaced, also where nobody had asked for it.
     pub(crate) async fn end(
@@ -110,7 +115,9 @@ impl Application {
             instance.quiet().await;
         }
         self.scene.drained(&self.service).await;
-        for at in replaced() {
+        let replaced = replaced();
+        let down_after = down_after.max(self.slowest_vote(&replaced));
+        for at in replaced {
             let (from, to) = (at.minus(down_after + GRACE), at.plus(GRACE));
             self.scene.note(Fault::Outage { from, to });
         }
@@ -154,6 +161,17 @@ impl Application {
                 assert!(silence <= down_after + GRACE, "{what}: {silence:?}");
             }
         }
+    }
+
+    /// How long it took at most until a server was replaced to which something was done.
+    fn slowest_vote(&self, replaced: &[Timestamp]) -> Duration {
+        let ends = self.struck.iter().skip(1).map(Some).chain([None]);
+        let votes = self.struck.iter().zip(ends).filter_map(|(from, end)| {
+            let votes = replaced.iter().filter(|at| *at > from);
+            let first = votes.filter(|at| end.is_none_or(|end| *at < end)).min();
+            first.map(|at| at.since(*from))
+        });
+        votes.max().unwrap_or_default()
     }
 }
 

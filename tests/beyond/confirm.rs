@@ -66,7 +66,7 @@ async fn open(set: &SentinelSet) -> Arc<RedisStore> {
 pub(super) async fn open_at(url: &str) -> Arc<RedisStore> {
     let options = StoreOptions {
         durability: Durability::Replicated,
-        call_timeout: Duration::from_secs(2),
+        call_timeout: Duration::from_secs(4),
         ..StoreOptions::default()
     };
     RedisStore::connect(url, options).await.unwrap()
