@@ -7,6 +7,7 @@
 )]
 
 mod access;
+mod batches;
 mod bounds;
 mod clock;
 mod damage;

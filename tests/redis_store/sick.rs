@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use delayq_core::store::{
     AttemptEnd, ChangeOutcome, ClaimRequest, RedisConfig, RedisStore, SettleOutcome, Settlement,
-    StoreOptions, SubmitOutcome, TypeSettings,
+    StoreOptions, SubmitOutcome, TypeSettings, Wakeup,
 };
 use delayq_core::{Namespace, Store, TaskId, TaskState, When};
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
@@ -234,6 +234,32 @@ async fn a_claim_waits_for_a_slow_node_as_long_as_it_was_told() {
     let got: BTreeSet<_> = claimed.tasks.into_iter().map(|task| task.lock.id).collect();
     assert_eq!(got, names.iter().map(|name| id(name)).collect());
     assert_eq!(claimed.unheard, 0);
+}
+
+/// Who asks it has its handlers come again after each question, or it would be asked with their polls only.
+#[tokio::test]
+async fn a_question_to_a_partition_that_refuses_wakes_so_that_another_one_is_asked() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = super::open(&server).await;
+    let settings = TypeSettings::default().partitions(2);
+    store.configure_type(&task_type(), &settings).await.unwrap();
+    let key = format!("delayq:{{default/{TYPE}/1.0}}:due");
+    run::<()>(&mut raw(&server).await, &format!("SET {key} strange")).await;
+    let mut wakeups = store.wakeups();
+    for _ in 0..3 {
+        let woken = async {
+            loop {
+                // As a handler: it comes when it is told to, and at once.
+                let claimed = store.claim(&task_type(), &request()).await.unwrap();
+                let Some(again_in) = claimed.again_in() else {
+                    while wakeups.next().await != Some(Wakeup::Type(task_type())) {}
+                    return;
+                };
+                tokio::time::sleep(again_in).await;
+            }
+        };
+        soon("a wake-up", woken).await;
+    }
 }
 
 /// A claim is told that an older generation is empty, and the node that knows how types are split hangs.
