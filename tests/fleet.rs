@@ -199,8 +199,9 @@ fn most_beyond(times: &[i64], rate: Rate) -> f64 {
     beyond + 1.0
 }
 
-/// It is never exceeded. That it is used shows a run in which the machine did not stand still: starts that are missed
-/// beyond the burst never come again. So does, where starts are granted before they are claimed, how well it is kept.
+/// It is never exceeded, as far as claims show: of a split type starts are granted before they are claimed, so that it is
+/// kept to the start shows a run in which the machine did not stand still. So does that it is used: starts that are missed
+/// beyond the burst never come again.
 async fn rate(stage: impl Fn() -> Stage, how: Split) {
     let mut seen = Vec::new();
     for _ in 0..3 {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delayq_core::store::{
-    AttemptEnd, ChangeOutcome, ClaimRequest, RedisConfig, RedisStore, SettleOutcome, Settlement,
-    StoreOptions, SubmitOutcome, TypeSettings, Wakeup,
+    AttemptEnd, ChangeOutcome, ClaimRequest, ExtendOutcome, RedisConfig, RedisStore, SettleOutcome,
+    Settlement, StoreOptions, SubmitOutcome, TypeSettings, Wakeup,
 };
 use delayq_core::{Namespace, Store, TaskId, TaskState, When};
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
@@ -234,6 +234,42 @@ async fn a_claim_waits_for_a_slow_node_as_long_as_it_was_told() {
     let got: BTreeSet<_> = claimed.tasks.into_iter().map(|task| task.lock.id).collect();
     assert_eq!(got, names.iter().map(|name| id(name)).collect());
     assert_eq!(claimed.unheard, 0);
+}
+
+/// Whoever extends has to hear of the locks that hold before they run out.
+#[tokio::test]
+async fn an_extension_waits_for_a_slow_node_a_third_of_the_lock_at_most() {
+    const LOCK: Duration = Duration::from_secs(6);
+    let mut ward = Ward::new().await;
+    let config = RedisConfig {
+        partition_patience: LOCK,
+        ..RedisConfig::parse(&ward.set.url()).unwrap()
+    };
+    let patient = StoreOptions {
+        call_timeout: LOCK,
+        ..options()
+    };
+    let store = RedisStore::connect_with(config, patient).await.unwrap();
+    for name in [&ward.sick[0], &ward.healthy[0]] {
+        make_due(&store, name, Duration::ZERO).await;
+    }
+    let claimed = store.claim(&task_type(), &request()).await.unwrap();
+    let locks: Vec<_> = claimed.tasks.into_iter().map(|task| task.lock).collect();
+    assert_eq!(locks.len(), 2);
+    let is_sick: Vec<_> = locks
+        .iter()
+        .map(|lock| ward.sick.contains(&lock.id.to_string()))
+        .collect();
+    ward.stop();
+    let task_type = task_type();
+    let extended = store.extend(&task_type, locks, LOCK);
+    let extended = tokio::time::timeout(LOCK * 2 / 3, extended).await;
+    let extended = extended.expect("the locks still hold").unwrap();
+    for (outcome, is_sick) in extended.into_iter().zip(is_sick) {
+        let expected = matches!(outcome, ExtendOutcome::Unknown) == is_sick
+            && matches!(outcome, ExtendOutcome::Extended(_)) != is_sick;
+        assert!(expected, "{outcome:?} {is_sick}");
+    }
 }
 
 /// Who asks it has its handlers come again after each question, or it would be asked with their polls only.

@@ -10,8 +10,10 @@ use super::plan::Outcome;
 use super::scene::Fault;
 use super::stalls::{Stall, between};
 
-/// How long after a stall, at most, tasks are started again whose locks of a second ended by it.
-const CATCHES_UP: Duration = Duration::from_secs(3);
+/// How many milliseconds after a stall, at most, tasks are started again whose locks of a second ended by it.
+const CATCHES_UP: i64 = 3_000;
+/// How long the shortest lock of all tests with processes lasts, in milliseconds.
+const LEAST_LOCK: i64 = 1_000;
 
 /// One start of a worker, and its end if it was reached.
 #[derive(Clone, Debug)]
@@ -163,10 +165,16 @@ impl History {
             }
             if let (Some(accepted), Some(first)) = (self.accepted.get(task), attempts.first()) {
                 assert!(first.at >= accepted.not_before, "{}", why("started early"));
-                let outage =
-                    |fault: &Fault| matches!(fault, Fault::Outage { .. } | Fault::Stalled(_));
+                let is_late = |fault: &Fault| match fault {
+                    Fault::Outage { .. } => true,
+                    Fault::Stalled(Stall { from, to }) => {
+                        from.as_millis() <= first.claimed
+                            && accepted.due.is_none_or(|due| due <= to.as_millis())
+                    }
+                    _ => false,
+                };
                 // A claim whose answer came too late is given back unstarted, due at that time.
-                if !self.faults.iter().any(outage)
+                if !self.faults.iter().any(is_late)
                     && let (Some(due), 1) = (accepted.due, first.attempt)
                 {
                     assert_eq!(first.due, due, "{}", why("was due when its receipt said"));
@@ -205,8 +213,10 @@ impl History {
                 one.claimed <= to.as_millis() && next.at >= from.as_millis()
             }
             Fault::Stalled(Stall { from, to }) => {
-                one.claimed <= to.as_millis()
-                    && (from.as_millis()..=to.plus(CATCHES_UP).as_millis()).contains(&next.at)
+                let (from, to) = (from.as_millis(), to.as_millis());
+                let had_ended = one.end.is_some_and(|(end, ..)| end < from - LEAST_LOCK);
+                let is_lost = next.claimed - one.claimed >= LEAST_LOCK && !had_ended;
+                is_lost && one.claimed <= to && (from..=to + CATCHES_UP).contains(&next.at)
             }
         });
         let again = |(end, outcome, _): (i64, Outcome, bool)| {

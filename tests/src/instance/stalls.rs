@@ -11,7 +11,7 @@ use delayq_plugin::{Clock, SystemClock, Timestamp};
 
 /// How often a little is written: seldom enough to be no load itself.
 const PULSE: Duration = Duration::from_millis(100);
-/// What is long: two extensions of a lock of one second come too late together.
+/// What is long: about a third of the shortest lock.
 const LATE: Duration = Duration::from_millis(300);
 
 /// A span in which the machine served nobody.
@@ -23,10 +23,17 @@ pub struct Stall {
     pub to: Timestamp,
 }
 
+#[derive(Debug, Default)]
+struct Seen {
+    over: Vec<Stall>,
+    /// Since when the disk is written to.
+    writing: Option<Timestamp>,
+}
+
 /// Looks for stalls until it is dropped.
 #[derive(Debug)]
 pub(super) struct Stalls {
-    seen: Arc<Mutex<Vec<Stall>>>,
+    seen: Arc<Mutex<Seen>>,
     _until: Sender<()>,
 }
 
@@ -34,27 +41,30 @@ impl Stalls {
     /// Of the disk that `folder` is on.
     pub(super) fn watch(folder: &Path) -> Self {
         let mut file = File::create(folder.join("pulse")).expect("a scene has a folder");
-        let seen: Arc<Mutex<Vec<Stall>>> = Arc::default();
+        let seen: Arc<Mutex<Seen>> = Arc::default();
         let noted = Arc::clone(&seen);
         let (until, dropped) = channel();
-        let note = move |from: Timestamp, allowed: Duration| {
-            let to = SystemClock.now();
-            if to.since(from) > allowed + LATE {
-                let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
-                noted.push(Stall { from, to });
+        let note = move |from: Timestamp, allowed: Duration, is_written: bool| {
+            let (from, to) = (from.plus(allowed), SystemClock.now());
+            let mut seen = noted.lock().unwrap_or_else(PoisonError::into_inner);
+            if to.since(from) > LATE {
+                seen.over.push(Stall { from, to });
             }
+            seen.writing = (!is_written).then_some(to);
             to
         };
         std::thread::spawn(move || {
-            let mut now = SystemClock.now();
+            let mut now = note(SystemClock.now(), Duration::ZERO, false);
             // At its end, as stores do: that is also for the journal of the file system.
             while file.write_all(b"here").is_ok() && file.sync_data().is_ok() {
-                now = note(now, Duration::ZERO);
+                now = note(now, Duration::ZERO, true);
                 if dropped.recv_timeout(PULSE) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
-                now = note(now, PULSE);
+                now = note(now, PULSE, false);
             }
+            // A disk that takes nothing says nothing more.
+            note(SystemClock.now(), Duration::ZERO, true);
         });
         Self {
             seen,
@@ -62,12 +72,13 @@ impl Stalls {
         }
     }
 
-    /// Those that are over.
+    /// Those so far, and one that is not over yet.
     pub(super) fn seen(&self) -> Vec<Stall> {
-        self.seen
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let to = SystemClock.now();
+        let writing = seen.writing.map(|from| Stall { from, to });
+        let late = writing.filter(|stall| stall.to.since(stall.from) > LATE);
+        seen.over.iter().copied().chain(late).collect()
     }
 }
 

@@ -97,8 +97,8 @@ pub struct RedisConfig {
     /// 0.95. Claims and settlements go on. `None`, or a server without `maxmemory`: no submit is refused
     /// before the server does.
     pub memory_watermark: Option<f64>,
-    /// How long a claim waits for silent partitions once another one has answered; at least 1 ms, default 250 ms.
-    /// It should be longer than the slowest normal round trip.
+    /// How long a call waits for silent partitions once another one has answered; default 250 ms, from 1 ms to the
+    /// call timeout (an extension: to a third of the lock). More than the slowest normal round trip.
     pub partition_patience: Duration,
 }
 
@@ -248,7 +248,7 @@ impl RedisConfig {
         }
         if self.partition_patience < Duration::from_millis(1) {
             return Some(
-                "patience_ms is 0: give at least 1, better some of the slowest round trips",
+                "patience_ms is below 1: give more than the slowest normal round trip takes",
             );
         }
         let tls = self.tls.as_ref().and_then(TlsConfig::fault);

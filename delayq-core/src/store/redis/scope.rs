@@ -294,6 +294,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn nobody_has_more_patience_than_a_call_may_take() {
+        let options = StoreOptions::default();
+        let most = options.call_timeout;
+        for (given, expected) in [(Duration::MAX, most), (most / 2, most / 2)] {
+            let scope = Scope::new(options.clone(), true, given);
+            assert_eq!(scope.visits.patience, expected);
+        }
+    }
+
+    #[test]
     fn an_instance_hears_others_and_not_itself() {
         let scope = Scope::new(StoreOptions::default(), false, Duration::ZERO);
         let mut wakeups = scope.wakeups.subscribe();

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -78,12 +79,13 @@ impl RedisStore {
         Err(self.unsettled(task_type))
     }
 
-    /// Asks for locks, by the ids of their tasks. Fails when nothing is known of any.
+    /// Asks for locks, by the ids of their tasks; what `patience` after an answer is silent is unknown. Fails when
+    /// nothing is known of any.
     pub(super) async fn seek_locks<T, F, A>(
         &self,
         task_type: &TaskType,
         ids: &[&[u8]],
-        otherwise: Otherwise<T>,
+        (otherwise, patience): (Otherwise<T>, Duration),
         ask: F,
     ) -> Result<Vec<T>>
     where
@@ -99,7 +101,7 @@ impl RedisStore {
             let (answered, _) = watch::channel(false);
             let calls = groups.iter().map(|(part, places)| {
                 let call = ask(Arc::clone(part), places.clone());
-                self.in_time(part, call, &answered)
+                self.in_time(part, call, (&answered, patience))
             });
             let (mut is_outdated, mut failed) = (false, None);
             let mut unheard = HashSet::new();
@@ -145,13 +147,13 @@ impl RedisStore {
         &self,
         part: &Partition,
         call: impl Future<Output = Result<T>>,
-        answered: &watch::Sender<bool>,
+        (answered, patience): (&watch::Sender<bool>, Duration),
     ) -> Result<T> {
         let trouble = self.scope.visits.patience_in_trouble(part);
         let after_others = async {
             // The sender outlives this.
             let _ = answered.subscribe().wait_for(|answered| *answered).await;
-            self.client.rest(self.patience()).await;
+            self.client.rest(patience).await;
         };
         let alone = async {
             match trouble {
@@ -162,7 +164,7 @@ impl RedisStore {
         let answer = tokio::select! {
             biased;
             answer = call => answer,
-            () = after_others => Err(self.slower(self.patience())),
+            () = after_others => Err(self.slower(patience)),
             () = alone => Err(self.slower(trouble.unwrap_or_default())),
         };
         match &answer {

@@ -67,7 +67,8 @@ impl RedisStore {
             lost: SettleOutcome::LockLost,
             unknown: SettleOutcome::Unknown,
         };
-        let settled = self.seek_locks(task_type, &ids, otherwise, |part, places| {
+        let how = (otherwise, self.patience());
+        let settled = self.seek_locks(task_type, &ids, how, |part, places| {
             let own = places.iter().filter_map(|place| endings.get(*place));
             let own: Vec<&Ending> = own.collect();
             async move { self.settle_part(&part, &own).await }
@@ -145,7 +146,9 @@ impl RedisStore {
             unknown: ExtendOutcome::Unknown,
         };
         self.keep_places(task_type, locks, lock_for).await?;
-        let extended = self.seek_locks(task_type, &ids, otherwise, |part, places| {
+        // Those of the others have to hear of it while they hold: they are extended when a third has passed.
+        let how = (otherwise, self.patience().min(lock_for / 3));
+        let extended = self.seek_locks(task_type, &ids, how, |part, places| {
             let own = places.iter().filter_map(|place| locks.get(*place));
             let own: Vec<&Lock> = own.collect();
             async move { self.extend_part(&part, &own, lock_for).await }

@@ -266,3 +266,55 @@ fn nothing_is_due_in_a_drained_partition_whatever_is_noted_of_it() {
     visits.failed(&part, Duration::from_secs(5));
     assert_eq!(due(&visits).flatten(), None);
 }
+
+#[test]
+fn what_is_known_to_be_due_is_known_of_partitions_that_answer() {
+    let (visits, a, now) = (visits(), part("a"), Instant::now());
+    let know_due = || visits.know_due([&a].into_iter(), now);
+    assert!(!know_due(), "nothing is known");
+    for (next_in, expected) in [
+        (None, false),
+        (Some(Duration::from_hours(1)), false),
+        (Some(Duration::ZERO), true),
+    ] {
+        visits.begin(&a);
+        visits.answered(&a, (0, now), &quiet(next_in));
+        assert_eq!(know_due(), expected, "{next_in:?}");
+    }
+    visits.failed(&a, Duration::from_secs(5));
+    assert!(!know_due(), "it is asked beside the claims");
+}
+
+#[test]
+fn a_drained_partition_is_dropped_at_once_or_when_it_is_tried_again() {
+    let (visits, a) = (visits(), part("a"));
+    visits.begin(&a);
+    visits.answered(&a, (0, Instant::now()), &quiet(None));
+    assert!(!visits.is_drained(&a));
+    visits.drained(&a);
+    assert!(visits.is_drained(&a));
+    let before = Instant::now();
+    visits.not_dropped([&a].into_iter());
+    assert!(!visits.is_drained(&a));
+    let until = visits.look(&a, |visit| visit.stays_until).flatten();
+    assert!(until.is_some_and(|until| until >= before + REVISIT));
+    visits.all().get_mut(&a.stem).unwrap().stays_until = Some(before);
+    assert!(visits.is_drained(&a));
+}
+
+/// A wake-up sends claims to it all the same.
+#[test]
+fn a_visit_that_fails_while_the_partition_is_asked_begins_no_second_question() {
+    let (visits, bad, good) = (visits(), part("bad"), part("good"));
+    for part in [&bad, &good] {
+        visits.begin(part);
+        visits.answered(part, (0, Instant::now()), &quiet(None));
+    }
+    let longest = Duration::from_secs(5);
+    visits.failed(&bad, longest);
+    let later = Instant::now() + REVISIT;
+    let asked = |at| visits.due([&bad, &good].map(Arc::clone).to_vec(), at).asked;
+    assert_eq!(names(asked(later)), ["bad"]);
+    visits.failed(&bad, longest);
+    assert!(asked(later + REVISIT).is_empty());
+}

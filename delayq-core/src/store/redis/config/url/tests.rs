@@ -125,7 +125,7 @@ fn a_url_that_cannot_be_used_is_refused_with_what_to_write() {
         ("redis://h?watermark=0", "above 0 and up to 1"),
         ("redis://h?watermark=NaN", "above 0 and up to 1"),
         ("redis://h?watermark=95%25", "above 0 and up to 1"),
-        ("redis://h?patience_ms=0", "patience_ms is 0"),
+        ("redis://h?patience_ms=0", "patience_ms is below 1"),
         ("redis://h?patience_ms=1s", "no number from 1 on"),
         ("redis://h?assume=safe", "memory, process, disk"),
         ("redis://h?confirm=soon", "neither received nor synced"),
