@@ -1,4 +1,5 @@
-//! A payment call-back that is refused: retried with growing waits, dead, looked at, requeued, accepted.
+//! A payment call-back that is refused: retried with growing waits, dead, looked at, requeued,
+//! accepted.
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::error::Error;
@@ -17,7 +18,8 @@ struct Merchant {
     accepted: Notify,
 }
 
-/// Four attempts, with waits of 200, 400 and 800 ms between them. A real one would begin with seconds.
+/// Four attempts, with waits of 200, 400 and 800 ms between them. A real one would begin with
+/// seconds.
 #[task_worker(
     type = "payment.callback",
     retry(max = 4, backoff = exponential, base = "200ms", jitter = 0.0)
@@ -49,7 +51,7 @@ async fn show_the_first_dead(tasks: &TaskSubmitService) -> delayq_plugin::Result
             .list(call_back::TASK_TYPE, TaskState::Dead, None, 10)
             .await?;
         for task in &dead.tasks {
-            let error = task.trail.last_error.as_deref().unwrap_or_default();
+            let error = task.history.last_error.as_deref().unwrap_or_default();
             println!("dead: {} after {} attempts: {error}", task.id, task.attempt);
         }
         if !dead.tasks.is_empty() {

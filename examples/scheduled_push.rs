@@ -1,4 +1,5 @@
-//! Push notices at set times: one on time, one moved forward, one called off, one not worth sending late.
+//! Push notices at set times: one on time, one moved forward, one called off, one not worth sending
+//! late.
 #![allow(clippy::print_stdout, reason = "an example talks to whoever runs it")]
 
 use std::error::Error;

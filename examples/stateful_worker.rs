@@ -1,4 +1,5 @@
-//! A worker with a state of its own and an injected component: reminders that spare a shop the flood.
+//! A worker with a state of its own and an injected component: reminders that spare a shop the
+//! flood.
 //!
 //! The state is this process's alone and is gone when it ends. What must last or be shared by all
 //! instances belongs into a database, reached through a component.
@@ -77,7 +78,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!(
             "order-3 is {}: {}",
             task.state,
-            task.trail.last_error.unwrap_or_default()
+            task.history.last_error.unwrap_or_default()
         );
     }
     plugin.shutdown(seconds(1)).await;

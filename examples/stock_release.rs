@@ -1,5 +1,5 @@
-//! Reserved stock goes back on sale after 7 days, unless it is bought or the customer asks for more time.
-//! Ten days pass in a moment: store and plugin run on a virtual clock, as in a test.
+//! Reserved stock goes back on sale after 7 days, unless it is bought or the customer asks for more
+//! time. Ten days pass in a moment: store and plugin run on a virtual clock, as in a test.
 #![allow(clippy::print_stdout, reason = "an example talks to whoever runs it")]
 
 use std::error::Error;
@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use delayq_plugin::store::{MemoryStore, StoreOptions};
 use delayq_plugin::{
-    Clock, Component, DelayQueuePlugin, Json, TaskContext, TaskResult, VirtualClock, When, days,
-    seconds, task_worker,
+    Clock, Component, DelayQueuePlugin, Json, TaskContext, TaskResult, When, days, seconds,
+    task_worker,
 };
+use delayq_testing::VirtualClock;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{Sender, channel};
 

@@ -26,8 +26,9 @@ const ROUNDS: usize = 12;
 /// Lives of one database file.
 const LIVES: usize = 50;
 
-/// Two instances send and work. Again and again one of them, after some more starts or acknowledgements
-/// of its own, is killed and another one takes its place. Returns once all that was sent has ended.
+/// Two instances send and work. Again and again one of them, after some more starts or
+/// acknowledgements of its own, is killed and another one takes its place. Returns once all that
+/// was sent has ended.
 async fn kill_again_and_again(
     scene: &mut Scene,
     rounds: usize,
@@ -161,9 +162,9 @@ async fn poison(mut scene: Scene) {
     let _last = scene.start(&plan(&scene)).await;
     scene.drained(&service).await;
     let poison = service.find("job", "poison").await.unwrap().unwrap();
-    println!("{:?}", poison.trail);
+    println!("{:?}", poison.history);
     assert_eq!(
-        (poison.state, poison.trail.lock_expiries),
+        (poison.state, poison.history.lock_expiries),
         (TaskState::Dead, 3)
     );
     let history = scene.history();
@@ -235,7 +236,8 @@ async fn the_tasks_of_a_killed_holder_start_elsewhere_within_lock_time_and_a_sec
     take_over(Scene::on(INSTANCE, server.url())).await;
 }
 
-/// A type made at run time, served by a pattern only, and a process killed before its tasks are due.
+/// A type made at run time, served by a pattern only, and a process killed before its tasks are
+/// due.
 async fn restart(mut scene: Scene) {
     let types = ["report.daily", "report.2024-05", "report.daily.eu"];
     let sender = Plan {

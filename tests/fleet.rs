@@ -1,5 +1,6 @@
-//! Four processes on one store: limits of the fleet are never exceeded, and used; the list of instances is right.
-//! What ran when is told by the workers, each in the log of its process; the store is not asked.
+//! Four processes on one store: limits of the fleet are never exceeded, and used; the list of
+//! instances is right. What ran when is told by the workers, each in the log of its process; the
+//! store is not asked.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,9 +9,10 @@
     reason = "what a test must not do in silence, it does by panicking; it prints what it measured"
 )]
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
-use delayq_core::store::TypeSettings;
+use delayq_core::operate::TypeSettings;
 use delayq_plugin::{FleetLimits, Rate, TaskSubmitService};
 use delayq_tests::instance::Instance;
 use delayq_tests::instance::history::{Attempt, History};
@@ -21,7 +23,7 @@ use delayq_tests::rig::until;
 
 const INSTANCE: &str = env!("CARGO_BIN_EXE_instance");
 const PROCESSES: usize = 4;
-/// What may be left unused of a limit: a tenth.
+/// What may be left unused of a limit: a tenth. The soak asserts it: a busy machine uses less.
 const USED: f64 = 0.9;
 
 /// A scene, and the server that it is on.
@@ -36,43 +38,33 @@ fn on_sqlite() -> Stage {
     (Scene::on_sqlite(INSTANCE), None)
 }
 
-/// How a type is split: before the first task is started, and while they are.
-#[derive(Clone, Copy)]
-struct Split {
-    before: Option<u32>,
-    meanwhile: &'static [u32],
-}
-
-const WHOLE: Split = Split {
-    before: None,
-    meanwhile: &[],
-};
-/// Into more partitions than the limit has places.
-const SPLIT: Split = Split {
-    before: Some(16),
-    meanwhile: &[],
-};
-const RAISED: Split = Split {
-    before: None,
-    meanwhile: &[2, 8, 16],
-};
-
-async fn split(service: &TaskSubmitService, partitions: u32) {
-    let settings = TypeSettings::default().partitions(partitions);
+async fn shard(service: &TaskSubmitService, shards: u32) {
+    let settings = TypeSettings::default().shards(shards);
     service.configure_type("job", &settings).await.unwrap();
 }
 
-/// Four instances meet `tasks` that are all due, each of which takes `work_ms`.
-async fn meet(
-    scene: &mut Scene,
-    fleet: FleetLimits,
-    (tasks, work_ms): (usize, u64),
-    how: Split,
-) -> History {
-    let service = scene.service().await;
-    if let Some(partitions) = how.before {
-        split(&service, partitions).await;
+/// Tasks that are all due.
+#[derive(Clone, Copy)]
+struct Crowd {
+    tasks: usize,
+    work_ms: u64,
+    /// How many shards the type gets once half of the tasks have started.
+    resize_to: Option<u32>,
+}
+
+impl Crowd {
+    fn of(tasks: usize, work_ms: u64) -> Self {
+        Self {
+            tasks,
+            work_ms,
+            resize_to: None,
+        }
     }
+}
+
+/// Four instances meet the crowd.
+async fn meet(scene: &mut Scene, fleet: FleetLimits, crowd: Crowd) -> History {
+    let service = scene.service().await;
     service.pause("job", None).await.unwrap();
     let mut instances: Vec<Instance> = Vec::new();
     for _ in 0..PROCESSES {
@@ -88,25 +80,22 @@ async fn meet(
         };
         instances.push(scene.start(&plan).await);
     }
-    // Some to each generation, and all are there before the first is started.
-    let raises = how.meanwhile.len();
-    let at_once = tasks / (raises + 1);
-    send(&service, 0..tasks - raises * at_once, work_ms).await;
+    let (all, half) = (crowd.tasks, crowd.tasks / 2);
+    let now = if crowd.resize_to.is_some() { half } else { all };
+    send(&service, 0..now, crowd.work_ms).await;
     service.resume("job").await.unwrap();
-    for (nth, partitions) in how.meanwhile.iter().enumerate() {
-        let from = tasks - (raises - nth) * at_once;
-        split(&service, *partitions).await;
-        send(&service, from..from + at_once, work_ms).await;
+    if let Some(shards) = crowd.resize_to {
         until("some of them", || async {
             let stats = service.stats("job").await.unwrap();
-            let half = u64::try_from(at_once / 2).unwrap();
-            (stats.due <= half * u64::try_from(raises - nth + 1).unwrap()).then_some(())
+            (stats.due <= u64::try_from(half / 2).unwrap()).then_some(())
         })
         .await;
+        shard(&service, shards).await;
+        send(&service, now..all, crowd.work_ms).await;
     }
     scene.drained(&service).await;
     let history = scene.history();
-    assert_eq!(history.starts().count(), tasks, "each was started once");
+    assert_eq!(history.starts().count(), all, "each was started once");
     let shares = instances.iter().map(|one| history.share_of(&one.name));
     println!("shares: {:?}", shares.collect::<Vec<_>>());
     history
@@ -128,11 +117,11 @@ fn share(part: i64, whole: i64) -> f64 {
 }
 
 /// That it is used shows a run in which the machine did not stand still.
-async fn concurrency(stage: impl Fn() -> Stage, how: Split) {
+async fn concurrency(stage: impl Fn() -> Stage) {
     let mut used = Vec::new();
     for _ in 0..3 {
-        used.push(use_of_places(stage(), how).await);
-        if used.last().is_some_and(|used| *used >= USED) {
+        used.push(use_of_slots(stage()).await);
+        if !cfg!(feature = "soak") || used.last().is_some_and(|used| *used >= USED) {
             return;
         }
     }
@@ -140,13 +129,13 @@ async fn concurrency(stage: impl Fn() -> Stage, how: Split) {
 }
 
 /// The limit is reached and never exceeded. Returns the share of it that was used.
-async fn use_of_places((mut scene, _server): Stage, how: Split) -> f64 {
+async fn use_of_slots((mut scene, _server): Stage) -> f64 {
     const LIMIT: u32 = 10;
     let fleet = FleetLimits {
         concurrency: Some(LIMIT),
         rate: None,
     };
-    let history = meet(&mut scene, fleet, (300, 200), how).await;
+    let history = meet(&mut scene, fleet, Crowd::of(300, 200)).await;
     let most = history.most_at_a_time();
     assert_eq!(
         most,
@@ -158,7 +147,7 @@ async fn use_of_places((mut scene, _server): Stage, how: Split) -> f64 {
     let busy: i64 = history.starts().map(|start| end_of(start) - start.at).sum();
     let used = share(busy, i64::from(LIMIT) * (last - first));
     println!(
-        "{LIMIT} places, {:.1} % used over {} ms",
+        "{LIMIT} slots, {:.1} % used over {} ms",
         100.0 * used,
         last - first
     );
@@ -167,26 +156,17 @@ async fn use_of_places((mut scene, _server): Stage, how: Split) -> f64 {
 
 #[tokio::test]
 async fn four_processes_keep_and_use_a_limit_of_concurrency_on_redis() {
-    concurrency(on_redis, WHOLE).await;
-}
-
-#[tokio::test]
-async fn four_processes_keep_and_use_a_limit_of_concurrency_over_more_partitions_than_places() {
-    concurrency(on_redis, SPLIT).await;
-}
-
-#[tokio::test]
-async fn four_processes_keep_and_use_a_limit_of_concurrency_while_partitions_are_added() {
-    concurrency(on_redis, RAISED).await;
+    concurrency(on_redis).await;
 }
 
 #[tokio::test]
 async fn four_processes_keep_and_use_a_limit_of_concurrency_on_sqlite() {
-    concurrency(on_sqlite, WHOLE).await;
+    concurrency(on_sqlite).await;
 }
 
-/// The most starts beyond what the rate allows in the time between any two of them, by the time at which each
-/// was handed out: below or at the burst, and up to one more as times are cut to milliseconds.
+/// The most starts beyond what the rate allows in the time between any two of them, by the time at
+/// which each was handed out: below or at the burst, and up to one more as times are cut to
+/// milliseconds.
 fn most_beyond(times: &[i64], rate: Rate) -> f64 {
     let interval = 1_000.0 / f64::from(rate.starts);
     let mut beyond = f64::MIN;
@@ -199,71 +179,68 @@ fn most_beyond(times: &[i64], rate: Rate) -> f64 {
     beyond + 1.0
 }
 
-/// It is never exceeded, as far as claims show: of a split type starts are granted before they are claimed, so that it is
-/// kept to the start shows a run in which the machine did not stand still. So does that it is used: starts that are missed
-/// beyond the burst never come again.
-async fn rate(stage: impl Fn() -> Stage, how: Split) {
+/// The rate is never exceeded. That it is used shows a run in which the machine did not stand
+/// still: starts that are missed beyond the burst never come again.
+async fn rate(stage: impl Fn() -> Stage) {
     let mut seen = Vec::new();
     for _ in 0..3 {
-        let (used, beyond) = use_of_rate(stage(), how).await;
-        if (USED..=1.01).contains(&used) && beyond <= 0.0 {
+        let used = use_of_rate(stage()).await;
+        if !cfg!(feature = "soak") || (USED..=1.01).contains(&used) {
             return;
         }
-        seen.push((used, beyond));
+        seen.push(used);
     }
-    panic!("used, and beyond what is allowed: {seen:?}");
+    panic!("used: {seen:?}");
 }
 
-/// The share of the rate that was used, and by how many starts more than allowed the worst moment had.
-async fn use_of_rate((mut scene, _server): Stage, how: Split) -> (f64, f64) {
+/// The rate is kept. Returns the share of it that was used.
+async fn use_of_rate((mut scene, _server): Stage) -> f64 {
     const TASKS: usize = 800;
     let rate = Rate::per_second(100);
     let fleet = FleetLimits {
         concurrency: None,
         rate: Some(rate),
     };
-    let history = meet(&mut scene, fleet, (TASKS, 1), how).await;
+    let history = meet(&mut scene, fleet, Crowd::of(TASKS, 1)).await;
     let mut claimed: Vec<_> = history.starts().map(|start| start.claimed).collect();
     claimed.sort_unstable();
     let beyond = most_beyond(&claimed, rate);
-    // Starts of a split type are counted when they are granted, which is a little before the claim.
-    let is_whole = how.before.is_none() && how.meanwhile.is_empty();
-    let slack = f64::from(rate.starts) * if is_whole { 0.001 } else { 0.01 };
+    let slack = f64::from(rate.starts) * 0.001;
     println!(
         "at most {beyond:.1} starts beyond the rate, of a burst of {}",
         rate.burst
     );
-    let burst = f64::from(rate.burst);
-    // Granted in time, a whole burst can be claimed late, beside the next one.
-    let most = if is_whole { burst } else { 2.0 * burst };
-    assert!(beyond <= most + slack, "{beyond}");
+    assert!(beyond <= f64::from(rate.burst) + slack, "{beyond}");
     let mut started: Vec<_> = history.starts().map(|start| start.at).collect();
     started.sort_unstable();
     let took = started[TASKS - 1] - started[0];
     let possible = took * i64::from(rate.starts) / 1_000 + i64::from(rate.burst);
     let used = share(i64::try_from(TASKS).unwrap(), possible);
     println!("{rate}: {:.1} % used over {took} ms", 100.0 * used);
-    (used, beyond - burst - slack)
+    used
 }
 
 #[tokio::test]
 async fn four_processes_keep_and_use_a_limit_of_rate_on_redis() {
-    rate(on_redis, WHOLE).await;
-}
-
-#[tokio::test]
-async fn four_processes_keep_and_use_a_limit_of_rate_over_many_partitions() {
-    rate(on_redis, SPLIT).await;
-}
-
-#[tokio::test]
-async fn four_processes_keep_and_use_a_limit_of_rate_while_partitions_are_added() {
-    rate(on_redis, RAISED).await;
+    rate(on_redis).await;
 }
 
 #[tokio::test]
 async fn four_processes_keep_and_use_a_limit_of_rate_on_sqlite() {
-    rate(on_sqlite, WHOLE).await;
+    rate(on_sqlite).await;
+}
+
+#[tokio::test]
+async fn four_processes_start_each_task_once_while_their_type_is_resized() {
+    let (mut scene, _server) = on_redis();
+    let crowd = Crowd {
+        resize_to: Some(8),
+        ..Crowd::of(2_000, 5)
+    };
+    let history = meet(&mut scene, FleetLimits::NONE, crowd).await;
+    let names = history.starts().map(|start| start.name.clone());
+    let instances: BTreeSet<String> = names.collect();
+    assert_eq!(instances.len(), PROCESSES, "all of them work");
 }
 
 /// Awaits that so many instances are listed; returns their processes.

@@ -99,8 +99,8 @@ async fn competing_instances_start_each_task_once_and_share_the_work_on_redis() 
     compete(on_redis(&server)).await;
 }
 
-/// The application blocks its whole runtime for two and a half lock times, while another instance waits
-/// for any lock to expire.
+/// The application blocks its whole runtime for two and a half lock times, while another instance
+/// waits for any lock to expire.
 async fn block(mut scene: Scene, single_thread: bool) {
     const HELD: usize = 20;
     let service = scene.service().await;
@@ -162,7 +162,8 @@ async fn a_blocked_current_thread_runtime_loses_no_lock_on_redis() {
     block(on_redis(&server), true).await;
 }
 
-/// Stops the process, but not within a write to an `SQLite` file: that would keep everybody from writing.
+/// Stops the process, but not within a write to an `SQLite` file: that would keep everybody from
+/// writing.
 async fn stop(scene: &Scene, instance: &Instance) {
     until("a moment without a write", || async {
         instance.signal("STOP");
@@ -187,7 +188,8 @@ fn is_running(info: &TaskInfo, attempt: u32) -> bool {
 async fn oversleep(mut scene: Scene) {
     let service = scene.service().await;
     let mut sleeper = scene.start(&plan_of(&scene, WIDE, SHORT)).await;
-    // One would end the task otherwise than its new holder, one wakes up when its work is long over.
+    // One would end the task otherwise than its new holder, one wakes up when its work is long
+    // over.
     Chore::UntilTold(Outcome::Dead)
         .send(&service, "told", Duration::ZERO)
         .await;
@@ -243,7 +245,8 @@ async fn a_process_stopped_for_longer_than_its_locks_changes_nothing_when_it_wak
     oversleep(on_redis(&server)).await;
 }
 
-/// Workers that listen give their tasks back at once, those that do not lose them after a short notice.
+/// Workers that listen give their tasks back at once, those that do not lose them after a short
+/// notice.
 async fn hand_over(mut scene: Scene) {
     const HELD: usize = 20;
     let service = scene.service().await;
@@ -282,7 +285,7 @@ async fn hand_over(mut scene: Scene) {
     println!("listening {listening:?} after the signal, deaf {deaf:?} after the end");
     assert!(listening <= seconds(1) && deaf <= seconds(1));
     let id = service.find("job", "deaf-0").await.unwrap().unwrap();
-    assert_eq!((id.trail.releases, id.trail.lock_expiries), (1, 0));
+    assert_eq!((id.history.releases, id.history.lock_expiries), (1, 0));
 }
 
 #[tokio::test]
@@ -296,7 +299,8 @@ async fn a_shutdown_without_grace_hands_over_within_a_second_and_burns_no_attemp
     hand_over(on_redis(&server)).await;
 }
 
-/// `run_until_signal` in the middle of a backlog: what runs is finished, the rest is left to the other.
+/// `run_until_signal` in the middle of a backlog: what runs is finished, the rest is left to the
+/// other.
 async fn leave(mut scene: Scene) {
     const TASKS: usize = 300;
     let service = scene.service().await;

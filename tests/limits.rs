@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use delayq_core::store::TypeSettings;
+use delayq_core::operate::TypeSettings;
 use delayq_plugin::{
     DelayQueueJob, Delivery, Error, FleetLimits, Rate, StartError, TaskState, TaskSubmitService,
     WorkerOptions, millis, seconds,
 };
-use delayq_tests::faulty::{Fault, FaultyStore};
+use delayq_testing::{Fault, FaultyStore};
 use delayq_tests::rig::{Rig, reaches, send, until};
 use tokio::sync::Semaphore;
 
@@ -20,7 +20,8 @@ fn limited(concurrency: Option<u32>, rate: Option<Rate>) -> WorkerOptions {
     }
 }
 
-/// Two plugins share one place: whichever frees it, the next task starts at once, without any time passing.
+/// Two plugins share one place: whichever frees it, the next task starts at once, without any time
+/// passing.
 #[tokio::test]
 async fn a_place_that_becomes_free_is_used_at_once_by_any_instance() {
     let mut rig = Rig::default();
@@ -89,7 +90,8 @@ async fn a_rate_spaces_starts_and_makes_no_handler_spin() {
     let expected = [0, 0, 250, 500, 750, 1_000].map(millis);
     assert_eq!(starts, expected);
     plugin.shutdown(Duration::ZERO).await;
-    // One that brings something for each interval, and one that may follow a settlement or a wake-up.
+    // One that brings something for each interval, and one that may follow a settlement or a
+    // wake-up.
     let claims = claims.load(Ordering::Relaxed);
     assert!((5..=20).contains(&claims), "{claims}");
 }

@@ -1,4 +1,5 @@
-//! Outages of the store: a Redis server that dies, hangs or drops its listeners, a disk that is full.
+//! Outages of the store: a Redis server that dies, hangs or drops its listeners, a disk that is
+//! full.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,8 +30,8 @@ const LOCK: Duration = Duration::from_secs(1);
 /// What the promise adds to the lock time.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Two instances under load, each with a type of its own beside the shared one, through some outages:
-/// `begin` and `end` make one. Work resumes in every handler of every instance.
+/// Two instances under load, each with a type of its own beside the shared one, through some
+/// outages: `begin` and `end` make one. Work resumes in every handler of every instance.
 async fn outages(
     mut server: RedisServer,
     begin: impl Fn(&mut RedisServer),

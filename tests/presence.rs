@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use delayq_core::store::ANNOUNCE_INTERVAL;
+use delayq_core::presence::ANNOUNCE_INTERVAL;
 use delayq_plugin::{
     Clock, DelayQueueJob, DelayQueuePlugin, InstanceInfo, Store, TaskState, TaskSubmitService,
     WorkerOptions,
 };
-use delayq_tests::faulty::{Fault, FaultyStore};
+use delayq_testing::{Fault, FaultyStore};
 use delayq_tests::rig::{Rig, reaches, send, until};
 
 async fn start(rig: &Rig, task_type: &str) -> DelayQueuePlugin {

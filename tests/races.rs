@@ -1,5 +1,6 @@
-//! What falls together: an answer, a result or a shutdown that comes in the very moment of something else.
-//! A gate holds a handler inside one of its calls while the test lets the other thing happen.
+//! What falls together: an answer, a result or a shutdown that comes in the very moment of
+//! something else. A gate holds a handler inside one of its calls while the test lets the other
+//! thing happen.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +19,7 @@ use delayq_plugin::{
     DelayQueuePlugin, Delivery, LatePolicy, OnLate, RetryPolicy, TaskState, TaskSubmitService,
     WorkerOptions, hours, millis, minutes, seconds,
 };
-use delayq_tests::faulty::{Fault, FaultyStore};
+use delayq_testing::{Fault, FaultyStore};
 use delayq_tests::rig::{Rig, info, reaches, send, soon, until};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -86,8 +87,8 @@ async fn is_pending(future: impl Future<Output = ()>) -> bool {
     tokio::time::timeout(Duration::ZERO, future).await.is_err()
 }
 
-/// Found in review: a claim that was under way at a shutdown had its tasks settled as done, and then
-/// nobody was left to run them.
+/// Found in review: a claim that was under way at a shutdown had its tasks settled as done, and
+/// then nobody was left to run them.
 #[tokio::test]
 async fn an_at_most_once_task_claimed_during_a_shutdown_is_given_back() {
     let mut rig = Rig::default();
@@ -101,7 +102,8 @@ async fn an_at_most_once_task_claimed_during_a_shutdown_is_given_back() {
     assert_eq!(info(&tasks, "a").await.state, TaskState::Scheduled);
 }
 
-/// Found in review: a task given back unstarted was no first attempt any more, and ran however late.
+/// Found in review: a task given back unstarted was no first attempt any more, and ran however
+/// late.
 #[tokio::test]
 async fn a_task_given_back_unstarted_is_still_judged_by_the_late_policy() {
     let mut rig = Rig::default();
@@ -119,15 +121,15 @@ async fn a_task_given_back_unstarted_is_still_judged_by_the_late_policy() {
     let plugin = rig.start(options, |_| async { Ok(()) }).await;
     gate.is_reached().await;
     shut_down_while(&plugin, &rig, || gate.open()).await;
-    assert_eq!(info(&tasks, "a").await.trail.releases, 1);
+    assert_eq!(info(&tasks, "a").await.history.releases, 1);
     rig.clock.advance(hours(3));
     let _next = rig.start(options, |_| async { Ok(()) }).await;
     reaches(&tasks, "a", TaskState::Expired).await;
     assert!(!rig.has_started());
 }
 
-/// Found in review: a worker that had returned in time was taken for one over its time limit, and ran
-/// again, when its handler looked late.
+/// Found in review: a worker that had returned in time was taken for one over its time limit, and
+/// ran again, when its handler looked late.
 #[tokio::test]
 async fn a_worker_that_returned_in_time_is_done_even_if_its_handler_looks_late() {
     let mut rig = Rig::default();
@@ -192,7 +194,7 @@ async fn a_store_that_is_always_slow_starts_its_tasks_all_the_same() {
     send(&tasks, "a", Duration::ZERO).await;
     let _plugin = rig.start(options, |_| std::future::pending()).await;
     assert_eq!(rig.next().await.message, "a");
-    assert_eq!(info(&tasks, "a").await.trail.releases, 1);
+    assert_eq!(info(&tasks, "a").await.history.releases, 1);
 }
 
 /// Found in review: a lock that expired unheard of counted as the only attempt of a task that is
@@ -222,8 +224,8 @@ async fn an_at_most_once_task_whose_claim_was_never_answered_starts_later() {
     reaches(&tasks, "a", TaskState::Done).await;
 }
 
-/// Found in review: an error that only a mended store ends (a fail-over, a full disk) ended the settling
-/// of tasks that had been settled already, with most of the lock left.
+/// Found in review: an error that only a mended store ends (a fail-over, a full disk) ended the
+/// settling of tasks that had been settled already, with most of the lock left.
 #[tokio::test]
 async fn an_at_most_once_task_is_settled_again_through_any_error() {
     let mut rig = Rig::default();

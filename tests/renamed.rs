@@ -1,7 +1,7 @@
 //! The macro's code works in an application that renames the dependency, and in a release build.
 //!
-//! What registers a worker is reached by nothing but the linker's tables. Optimization across crates,
-//! or a library of which no name is used, could drop it without an error.
+//! What registers a worker is reached by nothing but the linker's tables. Optimization across
+//! crates, or a library of which no name is used, could drop it without an error.
 
 use std::fs;
 use std::path::Path;

@@ -33,8 +33,27 @@ pub enum Error {
         limit: u64,
     },
     /// A setting, URL or argument that cannot be used.
-    #[error("{0}")]
-    InvalidInput(String),
+    #[error("invalid {what}: {reason}")]
+    InvalidInput {
+        /// What was given: `URL`, `setting`, `argument` or the like.
+        what: &'static str,
+        /// The value or its rule, and what to write instead.
+        reason: String,
+    },
+    /// The store does not have an optional operation.
+    #[error("this store does not support {0}")]
+    Unsupported(&'static str),
+    /// A type has several shards and a fleet limit, which exclude each other.
+    #[error(
+        "task type {task_type} has {shards} shards and a fleet limit, which exclude each other: \
+         remove fleet_concurrency and fleet_rate, or shards (a type that is sharded stays sharded)"
+    )]
+    FleetLimitOnShards {
+        /// The type.
+        task_type: String,
+        /// How many shards it has or would get.
+        shards: u32,
+    },
     /// Another task has this id. Nothing changed.
     #[error(
         "task {id:?} of type {task_type} exists already and is {state}: \
@@ -49,8 +68,11 @@ pub enum Error {
         state: TaskState,
     },
     /// The message could not be written as JSON.
-    #[error("the message cannot be written as JSON: {0}")]
-    Serialize(String),
+    #[error("the message cannot be written as JSON: {reason}")]
+    Serialize {
+        /// What serde said.
+        reason: String,
+    },
     /// The store cannot be reached or is busy. Certainly not applied; try again.
     #[error("{store} is unavailable: {detail}")]
     Unavailable {
@@ -59,7 +81,8 @@ pub enum Error {
         /// What the operating system, client or server said.
         detail: String,
     },
-    /// The answer was lost: the call may have been applied. Repeating it is safe (same ids, same locks).
+    /// The answer was lost: the call may have been applied. Repeating it is safe (same ids, same
+    /// locks).
     #[error(
         "{store} did not answer: {detail}; it may have been applied, repeat it with the same id"
     )]
@@ -137,6 +160,74 @@ pub enum Error {
 }
 
 impl Error {
+    /// A setting, URL or argument that cannot be used; `reason` says what to write instead.
+    pub fn invalid(what: &'static str, reason: impl Into<String>) -> Self {
+        Self::InvalidInput {
+            what,
+            reason: reason.into(),
+        }
+    }
+
+    /// A message without a JSON form.
+    pub fn serialize(error: impl std::fmt::Display) -> Self {
+        Self::Serialize {
+            reason: error.to_string(),
+        }
+    }
+
+    /// The store cannot be reached or is busy: certainly not applied.
+    pub fn unavailable(store: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::Unavailable {
+            store: store.into(),
+            detail: detail.into(),
+        }
+    }
+
+    /// The answer was lost: the call may have been applied.
+    pub fn indeterminate(store: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::Indeterminate {
+            store: store.into(),
+            detail: detail.into(),
+        }
+    }
+
+    /// The store has no room left; `detail` says what is full and what to do.
+    pub fn full(store: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::Full {
+            store: store.into(),
+            detail: detail.into(),
+        }
+    }
+
+    /// The store takes no writes; `detail` says why and what to do.
+    pub fn read_only(store: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::ReadOnly {
+            store: store.into(),
+            detail: detail.into(),
+        }
+    }
+
+    /// The store's settings break a promise; `fix` is the exact line to change.
+    pub fn misconfigured(
+        store: impl Into<String>,
+        setting: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self::Misconfigured {
+            store: store.into(),
+            setting: setting.into(),
+            fix: fix.into(),
+        }
+    }
+
+    /// The data at `key` is damaged.
+    pub fn corrupt(key: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::Corrupt {
+            key: key.into(),
+            detail: detail.into(),
+        }
+    }
+
     /// Whether the same call may succeed later without anybody changing anything.
     #[must_use]
     pub fn is_transient(&self) -> bool {

@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+mod decode_error;
+
+use self::decode_error::redacted;
 use crate::registry::{Components, FromComponents, MissingComponent};
 use crate::worker::{TaskError, TaskResult};
 
@@ -35,13 +38,29 @@ impl<'a, T: Deserialize<'a>> Json<T> {
     /// Reads `message`; what it borrows from it, it may keep.
     ///
     /// # Errors
-    /// [`TaskError::Dead`] with serde's words and the place, when the message is not such a `T`.
+    /// [`TaskError::Dead`] with the kind of the mistake, what `T` expects, and the place, when the
+    /// message is not such a `T`. It quotes no value of the message: the error is logged and
+    /// stored.
     pub fn from_message(message: &'a [u8]) -> Result<Self, TaskError> {
+        Self::read(message, redacted)
+    }
+
+    /// As [`from_message`](Self::from_message), for messages without secrets: the error has all of
+    /// serde's words, which may quote values of the message.
+    ///
+    /// # Errors
+    /// [`TaskError::Dead`], when the message is not such a `T`.
+    pub fn from_message_quoting(message: &'a [u8]) -> Result<Self, TaskError> {
+        Self::read(message, ToString::to_string)
+    }
+
+    fn read(
+        message: &'a [u8],
+        describe: fn(&serde_json::Error) -> String,
+    ) -> Result<Self, TaskError> {
         serde_json::from_slice(message).map(Self).map_err(|e| {
-            TaskError::dead(format!(
-                "the message is not a {} in JSON: {e}",
-                type_name::<T>()
-            ))
+            let (name, error) = (type_name::<T>(), describe(&e));
+            TaskError::dead(format!("the message is not a {name} in JSON: {error}"))
         })
     }
 }
@@ -61,8 +80,9 @@ impl<T> DerefMut for Json<T> {
 
 /// A value that the application shares with its workers: a pool, a client, its configuration.
 ///
-/// As an argument of a worker function: `pool: Component<Pool>`, used like a `&Pool`. It is looked up
-/// when the plugin starts, so that a forgotten one is an error of `start()` and not of the first task.
+/// As an argument of a worker function: `pool: Component<Pool>`, used like a `&Pool`. It is looked
+/// up when the plugin starts, so that a forgotten one is an error of `start()` and not of the first
+/// task.
 ///
 /// As a field of a worker that implements [`FromComponents`]:
 ///
@@ -153,6 +173,21 @@ mod tests {
             text.contains("Vec<u32>") && text.contains("line 1 column 5"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn an_error_quotes_a_value_of_the_message_only_when_asked_to() {
+        let read = |quoting| {
+            let message = br#"["hunter2"]"#;
+            let read = if quoting {
+                Json::<Vec<u32>>::from_message_quoting
+            } else {
+                Json::<Vec<u32>>::from_message
+            };
+            format!("{:?}", read(message).unwrap_err())
+        };
+        assert!(read(true).contains("hunter2"));
+        assert!(!read(false).contains("hunter2"), "{}", read(false));
     }
 
     #[test]

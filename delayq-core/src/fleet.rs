@@ -5,25 +5,26 @@ use std::time::Duration;
 
 /// Most starts in one span.
 const MAX_STARTS: u32 = 1_000_000;
-/// The shortest span: stores tell the time of the next start in whole milliseconds.
+/// The shortest span: stores return the time of the next start in whole milliseconds.
 const MIN_SPAN: Duration = Duration::from_millis(1);
 /// The longest span.
 const MAX_SPAN: Duration = Duration::from_hours(24);
-/// Most starts at once. With [`MAX_SPAN`] it keeps what Lua reckons with below 2^53, and so exact.
+/// Most starts at once. With [`MAX_SPAN`] it keeps the products in Lua below 2^53, and so exact.
 const MAX_BURST: u32 = 100_000;
-/// The default burst is what the rate allows in this time: long enough that the ways to the store and back
-/// leave no start unused, short enough that hardly anybody notices a burst.
+/// The default burst is what the rate allows in this time: long enough that the ways to the store
+/// and back leave no start unused, short enough that hardly anybody notices a burst.
 const BURST_SPAN: Duration = Duration::from_millis(100);
 
 /// The limits of a type over all instances; default: none.
 ///
-/// They are kept in the store, within the claim; for a type that is split into partitions right before it. Instances that are started with different limits each
-/// keep to their own.
+/// They are kept in the store, within the claim. Instances that are started with different limits
+/// each keep to their own. A type with a limit has one shard: [`Error::FleetLimitOnShards`].
+///
+/// [`Error::FleetLimitOnShards`]: crate::Error::FleetLimitOnShards
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FleetLimits {
-    /// Most tasks of the type that run at the same time, at least 1: tasks with a lock, also one that has
-    /// expired and that nobody has taken over yet. Of a type that is split, tasks whose lock has not expired, or not
-    /// for longer than half a second.
+    /// Most tasks of the type that run at the same time, at least 1: tasks with a lock, also one
+    /// that has expired and that nobody has taken over yet.
     pub concurrency: Option<u32>,
     /// How many tasks of the type are started in a span.
     pub rate: Option<Rate>,
@@ -49,6 +50,14 @@ impl FleetLimits {
         }
     }
 
+    /// How many more tasks may run in the fleet, of which `running` do.
+    #[must_use]
+    pub fn free_slots(&self, running: usize) -> usize {
+        let most = self.concurrency.map(|most| most.max(1));
+        let most = most.and_then(|most| usize::try_from(most).ok());
+        most.map_or(usize::MAX, |most| most.saturating_sub(running))
+    }
+
     /// Why these limits cannot be kept, if so.
     #[must_use]
     pub fn problem(&self) -> Option<&'static str> {
@@ -61,16 +70,16 @@ impl FleetLimits {
 
 /// So many starts in a span, such as 100 a second.
 ///
-/// Starts are spread evenly: after a rest, `burst` of them may come at once, and then one each `per / starts`. So
-/// in any time `t` there are at most `burst + t * starts / per`.
+/// Starts are spread evenly: after a rest, `burst` of them may come at once, and then one each
+/// `per / starts`. So in any time `t` there are at most `burst + t * starts / per`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Starts in a span; 1 to 1,000,000.
     pub starts: u32,
     /// The span; 1 ms to 24 h.
     pub per: Duration,
-    /// Starts that may come at once after a rest; 1 to 100,000. Default: what the rate allows in 100 ms, at
-    /// least 1.
+    /// Starts that may come at once after a rest; 1 to 100,000. Default: what the rate allows in
+    /// 100 ms, at least 1.
     pub burst: u32,
 }
 
@@ -135,7 +144,8 @@ impl Rate {
     }
 
     /// The rate within the limits of its fields, for a store that is given any.
-    pub(crate) fn clamped(self) -> Self {
+    #[must_use]
+    pub fn clamped(self) -> Self {
         Self {
             starts: self.starts.clamp(1, MAX_STARTS),
             per: self.per.clamp(MIN_SPAN, MAX_SPAN),

@@ -1,11 +1,13 @@
 //! The submitted form of a task: what an application fills in, and what a store accepts.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::name::{TaskId, TaskType};
+use crate::redacted::{RedactedHeaders, RedactedMessage};
 use crate::task::Headers;
 use crate::time::{MAX_DELAY, Timestamp, duration_ms};
 
@@ -49,7 +51,8 @@ pub enum OnConflict {
 }
 
 /// A task ready for a store: every field validated.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NewTask {
     /// Its type.
     pub task_type: TaskType,
@@ -65,6 +68,37 @@ pub struct NewTask {
     pub message: Vec<u8>,
     /// The headers.
     pub headers: Headers,
+}
+
+impl fmt::Debug for NewTask {
+    /// The length of the message and the names of the headers only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewTask")
+            .field("task_type", &self.task_type)
+            .field("id", &self.id)
+            .field("when", &self.when)
+            .field("expiry", &self.expiry)
+            .field("on_conflict", &self.on_conflict)
+            .field("message", &RedactedMessage(&self.message))
+            .field("headers", &RedactedHeaders(&self.headers))
+            .finish()
+    }
+}
+
+impl NewTask {
+    /// A task due now, with no options.
+    #[must_use]
+    pub fn new(task_type: TaskType, id: TaskId, message: Vec<u8>) -> Self {
+        Self {
+            task_type,
+            id,
+            when: When::After(Duration::ZERO),
+            expiry: None,
+            on_conflict: OnConflict::default(),
+            message,
+            headers: Headers::new(),
+        }
+    }
 }
 
 /// The limits that a submitted job is checked against.
@@ -87,7 +121,8 @@ impl Default for Limits {
 
 /// A task as an application submits it: type, message, when, and options.
 ///
-/// The id is made here, not by the store, so that sending a clone again after a lost answer is safe.
+/// The id is made here, not by the store, so that sending a clone again after a lost answer is
+/// safe.
 ///
 /// ```
 /// use delayq_core::{DelayQueueJob, minutes};
@@ -99,7 +134,7 @@ impl Default for Limits {
 ///     .header("shop", "berlin");
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[must_use = "a job does nothing until it is sent"]
 pub struct DelayQueueJob {
     task_type: String,
@@ -111,13 +146,29 @@ pub struct DelayQueueJob {
     headers: Headers,
 }
 
+impl fmt::Debug for DelayQueueJob {
+    /// The length of the message and the names of the headers only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelayQueueJob")
+            .field("task_type", &self.task_type)
+            .field("id", &self.id)
+            .field("when", &self.when)
+            .field("expiry", &self.expiry)
+            .field("on_conflict", &self.on_conflict)
+            .field("message", &RedactedMessage(&self.message))
+            .field("headers", &RedactedHeaders(&self.headers))
+            .finish()
+    }
+}
+
 impl DelayQueueJob {
     /// A job whose message is `message` as JSON, due now, with a generated id.
     ///
     /// # Errors
-    /// [`Error::Serialize`] when `message` has no JSON form. Names and limits are checked by `send`.
+    /// [`Error::Serialize`] when `message` has no JSON form. Names and limits are checked by
+    /// `send`.
     pub fn new(task_type: impl Into<String>, message: &(impl Serialize + ?Sized)) -> Result<Self> {
-        let message = serde_json::to_vec(message).map_err(|e| Error::Serialize(e.to_string()))?;
+        let message = serde_json::to_vec(message).map_err(Error::serialize)?;
         Ok(Self::raw(task_type, message))
     }
 
@@ -194,7 +245,8 @@ impl DelayQueueJob {
         &self.id
     }
 
-    /// Validates every field; `now` is the caller's clock, used for the delay limit of absolute times.
+    /// Validates every field; `now` is the caller's clock, used for the delay limit of absolute
+    /// times.
     ///
     /// # Errors
     /// [`Error::InvalidName`] or [`Error::LimitExceeded`], naming the field and the limit.
@@ -342,7 +394,7 @@ mod tests {
         let map = std::collections::HashMap::from([((1, 2), 3)]);
         assert!(matches!(
             DelayQueueJob::new("a", &map),
-            Err(Error::Serialize(_))
+            Err(Error::Serialize { .. })
         ));
     }
 }

@@ -3,14 +3,22 @@
 //! Applications depend on `delayq-plugin`, which re-exports what they need from here. This crate is
 //! for those who write a store, a front end or a tool.
 //!
-//! The floors, each using only what stands above it: [`time`], [`state`], [`error`], [`name`] · [`retry`],
-//! [`fleet`], [`task`], [`job`] · [`worker`], [`registry`], [`extract`] · [`store`] (the contract) · the stores.
+//! The floors, each using only what stands above it: [`time`], [`state`], [`error`], [`name`] ·
+//! [`retry`], [`fleet`], [`task`], [`job`] · [`worker`], [`registry`], [`extract`] · [`store`],
+//! [`operate`], [`presence`] (the contract) · [`machine`] (its decisions) · [`memory`] (its
+//! executable specification).
 
 pub mod error;
 pub mod extract;
 pub mod fleet;
 pub mod job;
+pub mod log_limit;
+pub mod machine;
+pub mod memory;
 pub mod name;
+pub mod operate;
+pub mod presence;
+mod redacted;
 pub mod registry;
 pub mod retry;
 pub mod state;
@@ -24,16 +32,19 @@ pub use extract::{Component, IntoTaskResult, Json};
 pub use fleet::{FleetLimits, Rate};
 pub use job::{DelayQueueJob, Expiry, Limits, NewTask, OnConflict, When};
 pub use name::{Namespace, TaskId, TaskType, TypePattern};
+pub use operate::Operate;
+pub use presence::Presence;
 pub use registry::{Components, FromComponents, WorkerRegistration};
 pub use retry::{Backoff, RetryPolicy};
 pub use state::TaskState;
-pub use store::Store;
-pub use task::{ClaimedTask, Lock, TaskDetail, TaskInfo, Trail};
-pub use time::{
-    Clock, SystemClock, Timestamp, VirtualClock, days, hours, millis, minutes, seconds,
-};
+pub use store::{Bucket, Store};
+pub use task::{AttemptHistory, ClaimedTask, Lock, TaskDetail, TaskInfo};
+#[cfg(any(test, feature = "test-util"))]
+pub use time::VirtualClock;
+pub use time::{Clock, SystemClock, Timestamp, days, hours, millis, minutes, seconds};
 pub use worker::{
-    Delivery, LatePolicy, OnLate, TaskContext, TaskError, TaskResult, TaskWorker, WorkerOptions,
+    Delivery, LatePolicy, OnLate, StopSignal, TaskContext, TaskError, TaskResult, TaskWorker,
+    WorkerOptions,
 };
 
 #[doc(hidden)]

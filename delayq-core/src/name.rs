@@ -28,7 +28,7 @@ fn is_word(byte: u8) -> bool {
 }
 
 macro_rules! name_type {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $max:expr, $allowed:expr, $reason:literal) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $max:expr, $allowed:expr, $reason:literal $(; $($more:tt)*)?) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
@@ -51,6 +51,8 @@ macro_rules! name_type {
             pub fn as_str(&self) -> &str {
                 &self.0
             }
+
+            $($($more)*)?
         }
 
         impl fmt::Debug for $name {
@@ -81,7 +83,7 @@ macro_rules! name_type {
 }
 
 name_type!(
-    /// A separate world of task types and tasks: two namespaces never see each other.
+    /// A set of task types and tasks of its own: two namespaces share nothing.
     ///
     /// 1 to 64 of `A-Z a-z 0-9 . _ - :`. The default is `default`.
     Namespace, "namespace", MAX_NAMESPACE_BYTES, is_word,
@@ -97,11 +99,18 @@ name_type!(
 );
 
 name_type!(
-    /// The identity of a task within its type: a business key such as `order-42`, or a generated one.
+    /// The identity of a task within its type: a business key such as `order-42`, or a generated
+    /// one.
     ///
     /// 1 to 128 visible ASCII characters (`!` to `~`): no blanks, no control characters.
     TaskId, "task id", MAX_TASK_ID_BYTES, |byte: u8| byte.is_ascii_graphic(),
-    "use 1 to 128 visible ASCII characters, without blanks"
+    "use 1 to 128 visible ASCII characters, without blanks";
+
+    /// A new id: a ULID, 26 characters, ordered by time to the millisecond and random after that.
+    #[must_use]
+    pub fn generate() -> Self {
+        Self(ulid::Ulid::generate().to_string().into())
+    }
 );
 
 impl Default for Namespace {
@@ -110,15 +119,8 @@ impl Default for Namespace {
     }
 }
 
-impl TaskId {
-    /// A new id: a ULID, 26 characters, ordered by time to the millisecond and random after that.
-    #[must_use]
-    pub fn generate() -> Self {
-        Self(ulid::Ulid::generate().to_string().into())
-    }
-}
-
-/// Which task types a worker serves: one (`order.cancel`), or all with a common beginning (`report.*`).
+/// Which task types a worker serves: one (`order.cancel`), or all with a common beginning
+/// (`report.*`).
 ///
 /// The `*` stands at the end, after a `.`, `_`, `-` or `:`, or alone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -146,7 +148,7 @@ impl TypePattern {
         Ok(Self::Prefix(prefix.to_owned()))
     }
 
-    /// Whether `task_type` is one of those meant.
+    /// Whether `task_type` matches.
     #[must_use]
     pub fn matches(&self, task_type: &TaskType) -> bool {
         match self {
@@ -166,54 +168,4 @@ impl fmt::Display for TypePattern {
 }
 
 #[cfg(test)]
-mod fuzz;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_task_id_takes_every_visible_ascii_character_and_nothing_else() {
-        for byte in 0..=u8::MAX {
-            let id = char::from(byte).to_string();
-            assert_eq!(TaskId::new(&id).is_ok(), byte.is_ascii_graphic(), "{id:?}");
-        }
-        assert!(TaskId::new("").is_err());
-        assert!(TaskId::new("x".repeat(MAX_TASK_ID_BYTES)).is_ok());
-        assert!(TaskId::new("x".repeat(MAX_TASK_ID_BYTES + 1)).is_err());
-    }
-
-    #[test]
-    fn names_cannot_hold_what_separates_parts_of_a_key() {
-        for bad in ["", "a/b", "a{b", "a}b", "a b", "a*", "ä", "a\n", "a\0"] {
-            assert!(TaskType::new(bad).is_err(), "{bad:?}");
-            assert!(Namespace::new(bad).is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn a_refusal_says_what_is_allowed() {
-        let message = TaskType::new("order cancel").unwrap_err().to_string();
-        assert_eq!(
-            message,
-            "invalid task type \"order cancel\": use 1 to 100 of A-Z a-z 0-9 . _ - :"
-        );
-    }
-
-    #[test]
-    fn a_pattern_matches_by_its_beginning() {
-        let pattern = TypePattern::new("report.*").unwrap();
-        assert!(pattern.matches(&TaskType::new("report.daily").unwrap()));
-        assert!(!pattern.matches(&TaskType::new("reports").unwrap()));
-        for bad in ["rep*", "re*port.*", "**", "a b.*"] {
-            assert!(TypePattern::new(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn generated_ids_are_valid_short_and_ordered_by_time() {
-        let id = TaskId::generate();
-        assert_eq!(id.as_str().len(), 26);
-        assert!(TaskId::new(id.as_str()).is_ok());
-    }
-}
+mod tests;

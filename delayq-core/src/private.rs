@@ -26,13 +26,21 @@ use serde::Deserialize;
 use crate::error::Error;
 use crate::name::{TaskType, TypePattern};
 
-/// The message as JSON. A function and not a method, so that the compiler names the missing trait of a
-/// `T` that cannot be read.
+/// The message as JSON. A function and not a method, so that the compiler names the missing trait
+/// of a `T` that cannot be read.
 ///
 /// # Errors
 /// As [`Json::from_message`].
 pub fn json<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Result<Json<T>, TaskError> {
     Json::from_message(message)
+}
+
+/// As [`json`], with errors that may quote values of the message.
+///
+/// # Errors
+/// As [`Json::from_message_quoting`].
+pub fn json_quoting<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Result<Json<T>, TaskError> {
+    Json::from_message_quoting(message)
 }
 
 /// The message as text, for a worker function that takes `&str` or `String`.
@@ -55,9 +63,8 @@ pub fn check_served(pattern: &str, task_type: &str) -> Result<()> {
     if TypePattern::new(pattern)?.matches(&TaskType::new(task_type)?) {
         return Ok(());
     }
-    Err(Error::InvalidInput(format!(
-        "task type {task_type:?} is not one of {pattern:?}, which this worker serves"
-    )))
+    let reason = format!("{task_type:?} is not one of {pattern:?}, which this worker serves");
+    Err(Error::invalid("task type", reason))
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use crate::worker::{TaskWorker, WorkerOptions};
 pub struct WorkerRegistration {
     /// The task type or pattern that it serves.
     pub task_type: &'static str,
-    /// Its stable name: it tells the workers of one type apart, across restarts. Unique within a type.
+    /// Its stable name: it tells the workers of one type apart, across restarts. Unique within a
+    /// type.
     pub name: &'static str,
     /// Its options.
     pub options: WorkerOptions,
@@ -34,8 +35,8 @@ inventory::collect!(WorkerRegistration);
 
 /// Every worker that was linked into this program.
 ///
-/// A crate whose code the linker drops registers nothing: refer to something in it, for example with
-/// `use my_workers as _;`.
+/// A crate whose code the linker drops registers nothing: refer to something in it, for example
+/// with `use my_workers as _;`.
 pub fn registered_workers() -> impl Iterator<Item = &'static WorkerRegistration> {
     inventory::iter::<WorkerRegistration>.into_iter()
 }

@@ -15,7 +15,8 @@ pub enum Backoff {
 
 /// How often, and after which wait, a failed attempt is repeated.
 ///
-/// The default: 5 attempts, waits of 1 s, 2 s, 4 s, 8 s, each shortened or lengthened by up to 10 %.
+/// The default: 5 attempts, waits of 1 s, 2 s, 4 s, 8 s, each shortened or lengthened by up to 10
+/// %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Attempts in all, the first included; 1 means no retry, 0 is read as 1.

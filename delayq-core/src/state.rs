@@ -22,7 +22,8 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// Whether the task will never run again by itself or by an operator (done, cancelled, expired).
+    /// Whether the task will never run again by itself or by an operator (done, cancelled,
+    /// expired).
     #[must_use]
     pub fn is_ended(self) -> bool {
         matches!(self, Self::Done | Self::Cancelled | Self::Expired)

@@ -1,8 +1,10 @@
-//! A stored task and the lock on it, as the store's edges show them.
+//! Tasks and locks as a store's operations show them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::name::TaskId;
+use crate::redacted::{RedactedHeaders, RedactedMessage};
 pub use crate::state::TaskState;
 use crate::time::Timestamp;
 
@@ -23,8 +25,8 @@ pub struct TaskDetail {
 /// The lease that a claim takes on one task, proven by its fence.
 ///
 /// The fence strictly increases from one lock to the next of the same task, across restarts of the
-/// store too. Hand it to whatever the worker writes to: a sink that refuses a fence smaller than the
-/// largest it has seen is safe from a holder that has lost its lock without knowing.
+/// store too. Hand it to whatever the worker writes to: a sink that refuses a fence smaller than
+/// the largest it has seen is safe from a holder that has lost its lock without knowing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lock {
     /// The locked task.
@@ -37,7 +39,8 @@ pub struct Lock {
 ///
 /// Starts - 1 = failures + lock expiries + releases since it was submitted or last requeued.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trail {
+#[non_exhaustive]
+pub struct AttemptHistory {
     /// Attempts that ended in an error.
     pub failures: u32,
     /// Attempts whose lock expired: their holder crashed, hung or lost the store.
@@ -46,13 +49,15 @@ pub struct Trail {
     pub releases: u32,
     /// Times an operator took the task out of dead.
     pub requeues: u32,
-    /// The last error, or the cause of death; at most [`MAX_ERROR_BYTES`](crate::store::MAX_ERROR_BYTES).
+    /// The last error, or the cause of death; at most
+    /// [`MAX_ERROR_BYTES`](crate::store::MAX_ERROR_BYTES).
     pub last_error: Option<String>,
-    /// Workers of the type that have succeeded already; a retry leaves them out. The plugin writes it.
+    /// Workers of the type that have succeeded already; a retry leaves them out. The plugin writes
+    /// it.
     pub succeeded: Vec<String>,
 }
 
-impl Trail {
+impl AttemptHistory {
     /// The number of the attempt that comes next: 1 for a task that never ran.
     #[must_use]
     pub fn next_attempt(&self) -> u32 {
@@ -63,7 +68,8 @@ impl Trail {
 }
 
 /// A task as its claimer gets it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClaimedTask {
     /// Proof of the claim.
     pub lock: Lock,
@@ -83,18 +89,55 @@ pub struct ClaimedTask {
     /// The headers as sent.
     pub headers: Headers,
     /// What happened before this attempt.
-    pub trail: Trail,
+    pub history: AttemptHistory,
 }
 
-/// The answer to "what became of it?".
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl fmt::Debug for ClaimedTask {
+    /// The length of the message and the names of the headers only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClaimedTask")
+            .field("lock", &self.lock)
+            .field("lock_until", &self.lock_until)
+            .field("attempt", &self.attempt)
+            .field("due_at", &self.due_at)
+            .field("submitted_at", &self.submitted_at)
+            .field("expires_at", &self.expires_at)
+            .field("message", &RedactedMessage(&self.message))
+            .field("headers", &RedactedHeaders(&self.headers))
+            .field("history", &self.history)
+            .finish()
+    }
+}
+
+impl ClaimedTask {
+    /// A task locked until `lock_until`, first attempt, due and submitted now, with an empty
+    /// message.
+    #[must_use]
+    pub fn new(lock: Lock, lock_until: Timestamp, now: Timestamp) -> Self {
+        Self {
+            lock,
+            lock_until,
+            attempt: 1,
+            due_at: now,
+            submitted_at: now,
+            expires_at: None,
+            message: Vec::new(),
+            headers: Headers::new(),
+            history: AttemptHistory::default(),
+        }
+    }
+}
+
+/// The state of a task, as queries return it.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TaskInfo {
     /// The task.
     pub id: TaskId,
     /// Where it is.
     pub state: TaskState,
-    /// By state: when it is due (scheduled), when its lock expires (running), when it died (dead), or
-    /// when it ended.
+    /// By state: when it is due (scheduled), when its lock expires (running), when it died (dead),
+    /// or when it ended.
     pub at: Timestamp,
     /// When it was accepted; `None` once ended.
     pub submitted_at: Option<Timestamp>,
@@ -107,12 +150,47 @@ pub struct TaskInfo {
     /// The headers; empty once ended.
     pub headers: Headers,
     /// What happened so far; default once ended.
-    pub trail: Trail,
+    pub history: AttemptHistory,
     /// Whether a cancel was requested while it runs.
     pub cancel_requested: bool,
 }
 
+impl fmt::Debug for TaskInfo {
+    /// The length of the message and the names of the headers only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskInfo")
+            .field("id", &self.id)
+            .field("state", &self.state)
+            .field("at", &self.at)
+            .field("submitted_at", &self.submitted_at)
+            .field("expires_at", &self.expires_at)
+            .field("attempt", &self.attempt)
+            .field("message", &self.message.as_deref().map(RedactedMessage))
+            .field("headers", &RedactedHeaders(&self.headers))
+            .field("history", &self.history)
+            .field("cancel_requested", &self.cancel_requested)
+            .finish()
+    }
+}
+
 impl TaskInfo {
+    /// A task in `state` at `at`, with nothing else filled in.
+    #[must_use]
+    pub fn new(id: TaskId, state: TaskState, at: Timestamp) -> Self {
+        Self {
+            id,
+            state,
+            at,
+            submitted_at: None,
+            expires_at: None,
+            attempt: 0,
+            message: None,
+            headers: Headers::new(),
+            history: AttemptHistory::default(),
+            cancel_requested: false,
+        }
+    }
+
     /// The bucket's view, for a scheduled task.
     #[must_use]
     pub fn detail(&self) -> Option<TaskDetail> {

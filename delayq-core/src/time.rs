@@ -7,11 +7,15 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
-
 mod timer;
+#[cfg(any(test, feature = "test-util"))]
+mod virtual_clock;
 
-/// The longest delay, of a task or of a retry: 10 years of 365 days. Longer ones are mistakes of units.
+#[cfg(any(test, feature = "test-util"))]
+pub use virtual_clock::VirtualClock;
+
+/// The longest delay, of a task or of a retry: 10 years of 365 days. Longer ones are mistakes of
+/// units.
 pub const MAX_DELAY: Duration = Duration::from_hours(87600);
 
 /// A point in time: milliseconds since the Unix epoch, UTC.
@@ -23,12 +27,14 @@ pub struct Timestamp(i64);
 
 impl Timestamp {
     /// The latest time that delayq accepts: 9999-12-30T21:59:59.999Z, the last that has an RFC 3339
-    /// form in every time zone; as a number it is far below 2^53, so that Lua and JSON keep it exact.
+    /// form in every time zone; as a number it is far below 2^53, so that Lua and JSON keep it
+    /// exact.
     pub const MAX: Self = Self(253_402_207_199_999);
     /// The epoch.
     pub const ZERO: Self = Self(0);
 
-    /// The time `ms` milliseconds after the epoch; values outside `0..=MAX` are moved to the nearer end.
+    /// The time `ms` milliseconds after the epoch; values outside `0..=MAX` are moved to the nearer
+    /// end.
     #[must_use]
     pub fn from_millis(ms: i64) -> Self {
         Self(ms.clamp(0, Self::MAX.0))
@@ -125,34 +131,34 @@ pub const fn days(n: u64) -> Duration {
 
 /// A reading of a clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
+pub struct Reading {
     /// In whole milliseconds, rounded down: what due times are compared with.
     pub now: Timestamp,
     /// How much was cut off: less than a millisecond.
-    pub past: Duration,
+    pub sub_ms: Duration,
 }
 
-impl Moment {
-    /// The moment so long after the epoch.
+impl Reading {
+    /// The reading at this time since the epoch.
     #[must_use]
     pub fn since_epoch(since: Duration) -> Self {
         Self {
             now: Timestamp::from_millis(whole_ms(since.as_millis())),
-            past: Duration::from_nanos(u64::from(since.subsec_nanos() % 1_000_000)),
+            sub_ms: Duration::from_nanos(u64::from(since.subsec_nanos() % 1_000_000)),
         }
     }
 
     /// Rounded up to whole milliseconds: what delays are counted from, so that none is cut short.
     #[must_use]
     pub fn rounded_up(self) -> Timestamp {
-        self.now.plus(self.past)
+        self.now.plus(self.sub_ms)
     }
 }
 
-impl From<Timestamp> for Moment {
+impl From<Timestamp> for Reading {
     fn from(now: Timestamp) -> Self {
-        let past = Duration::ZERO;
-        Self { now, past }
+        let sub_ms = Duration::ZERO;
+        Self { now, sub_ms }
     }
 }
 
@@ -167,8 +173,9 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// The time of day.
     fn now(&self) -> Timestamp;
 
-    /// The same, with the parts of a millisecond. By default without any, for a clock that knows none.
-    fn moment(&self) -> Moment {
+    /// The same, with the parts of a millisecond. By default without any, for a clock that has
+    /// none.
+    fn read(&self) -> Reading {
         self.now().into()
     }
 
@@ -176,7 +183,8 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     fn elapsed(&self) -> Duration;
 
     /// Completes once [`elapsed`](Self::elapsed) has reached `elapsed`. To be called within a tokio
-    /// runtime. An end rather than a length, so that no time is lost between reckoning and sleeping.
+    /// runtime. An end rather than a length, so that no time is lost between reckoning and
+    /// sleeping.
     fn sleep_until(&self, elapsed: Duration) -> Sleep;
 }
 
@@ -189,16 +197,16 @@ static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        self.moment().now
+        self.read().now
     }
 
     #[allow(
         clippy::disallowed_methods,
         reason = "the one place that reads the time of day"
     )]
-    fn moment(&self) -> Moment {
+    fn read(&self) -> Reading {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        Moment::since_epoch(since.unwrap_or_default())
+        Reading::since_epoch(since.unwrap_or_default())
     }
 
     fn elapsed(&self) -> Duration {
@@ -210,75 +218,6 @@ impl Clock for SystemClock {
             Some(end) => Box::pin(timer::sleep_until(end)),
             None => Box::pin(std::future::pending()),
         }
-    }
-}
-
-/// A clock that stands still until a test moves it. Clones share the time.
-#[derive(Clone, Debug)]
-pub struct VirtualClock {
-    times: watch::Sender<Times>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Times {
-    now: Timestamp,
-    elapsed: Duration,
-}
-
-impl VirtualClock {
-    /// A clock that shows `start`.
-    #[must_use]
-    pub fn new(start: Timestamp) -> Self {
-        Self {
-            times: watch::Sender::new(Times {
-                now: start,
-                elapsed: Duration::ZERO,
-            }),
-        }
-    }
-
-    /// Lets `span` pass, and wakes the sleeps that end by then.
-    pub fn advance(&self, span: Duration) {
-        self.times.send_modify(|times| {
-            times.now = times.now.plus(span);
-            times.elapsed = times.elapsed.saturating_add(span);
-        });
-    }
-
-    /// Sets the time of day without any time passing: what an operator or NTP does to a real clock.
-    pub fn set(&self, time: Timestamp) {
-        self.times.send_modify(|times| times.now = time);
-    }
-}
-
-impl Default for VirtualClock {
-    /// A clock that shows 2026-01-01T00:00:00Z.
-    fn default() -> Self {
-        Self::new(Timestamp::from_millis(1_767_225_600_000))
-    }
-}
-
-impl Clock for VirtualClock {
-    fn now(&self) -> Timestamp {
-        self.times.borrow().now
-    }
-
-    fn elapsed(&self) -> Duration {
-        self.times.borrow().elapsed
-    }
-
-    fn sleep_until(&self, elapsed: Duration) -> Sleep {
-        let mut times = self.times.subscribe();
-        // Once every clone of the clock is gone, no time can pass any more.
-        Box::pin(async move {
-            if times
-                .wait_for(|times| times.elapsed >= elapsed)
-                .await
-                .is_err()
-            {
-                std::future::pending::<()>().await;
-            }
-        })
     }
 }
 
@@ -307,8 +246,8 @@ mod tests {
         assert_eq!(Timestamp::from(time), Timestamp::from_millis(2));
     }
 
-    /// A clock that runs ahead of the time by a part of a millisecond starts tasks early by that part, and
-    /// delays counted from one that is behind are short by it.
+    /// A clock that runs ahead of the time by a part of a millisecond starts tasks early by that
+    /// part, and delays counted from one that is behind are short by it.
     #[test]
     #[allow(
         clippy::disallowed_methods,
@@ -317,8 +256,8 @@ mod tests {
     fn the_time_of_day_is_never_ahead_and_delays_never_count_from_behind() {
         for _ in 0..1_000 {
             let before = SystemTime::now();
-            let moment = SystemClock.moment();
-            let (now, later) = (moment.now, moment.rounded_up());
+            let reading = SystemClock.read();
+            let (now, later) = (reading.now, reading.rounded_up());
             assert!(later >= Timestamp::from(before) && later >= now);
             let time = |time: Timestamp| {
                 let ms = u64::try_from(time.as_millis()).unwrap();

@@ -14,8 +14,9 @@ use registration::registration;
 
 /// The whole macro.
 ///
-/// The user's item is always written again. On a mistake that keeps the compiler from reporting what
-/// follows from it: an unknown function, a trait that is not implemented, a signature that differs.
+/// The user's item is always written again. On a mistake that keeps the compiler from reporting
+/// what follows from it: an unknown function, a trait that is not implemented, a signature that
+/// differs.
 pub(crate) fn task_worker(attribute: TokenStream, tokens: TokenStream) -> TokenStream {
     let private = match private_module() {
         Ok(private) => private,

@@ -1,7 +1,7 @@
 //! The `#[task_worker]` attribute of delayq.
 //!
-//! Applications use it through `delayq-plugin`, which re-exports it. How it is made: `parse` reads the
-//! attribute and the item and does all the rejecting; `expand` writes the code.
+//! Applications use it through `delayq-plugin`, which re-exports it. How it is made: `parse` reads
+//! the attribute and the item and does all the rejecting; `expand` writes the code.
 
 mod expand;
 mod name;
@@ -34,7 +34,8 @@ use proc_macro::TokenStream;
 ///     }
 /// }
 /// # let mut workers = delayq_plugin::registry::registered_workers();
-/// # assert!(workers.any(|worker| (worker.task_type, worker.name) == ("order.cancel", "CancelOrder")));
+/// # let name = ("order.cancel", "CancelOrder");
+/// # assert!(workers.any(|worker| (worker.task_type, worker.name) == name));
 /// ```
 ///
 /// # On a function
@@ -49,8 +50,8 @@ use proc_macro::TokenStream;
 /// | `&TaskContext`, `TaskContext` | id, attempt, lateness, headers, fence, `cancelled()` |
 /// | `Component<T>` | a value that the application shares; a missing one fails `start()` |
 ///
-/// It takes at most one message. It returns `TaskResult`, `()`, or `Result<(), E>` with an `E` that is
-/// a `std::error::Error`.
+/// It takes at most one message. It returns `TaskResult`, `()`, or `Result<(), E>` with an `E` that
+/// is a `std::error::Error`.
 ///
 /// Beside the function there is a type of the same name, so the task type is written only once:
 /// `f::job(&message)` makes the `DelayQueueJob`, and `f::TASK_TYPE` is the type.
@@ -66,7 +67,11 @@ use proc_macro::TokenStream;
 /// }
 ///
 /// #[task_worker(type = "order.cancel")]
-/// async fn cancel(Json(order): Json<Order>, cx: &TaskContext, shop: Component<Shop>) -> TaskResult {
+/// async fn cancel(
+///     Json(order): Json<Order>,
+///     cx: &TaskContext,
+///     shop: Component<Shop>,
+/// ) -> TaskResult {
 ///     shop.cancel(order.id).await?;
 ///     println!("cancelled {} ms late", cx.lateness().as_millis());
 ///     Ok(())
@@ -78,31 +83,41 @@ use proc_macro::TokenStream;
 /// # Ok(()) }
 /// ```
 ///
-/// A function that blocks its thread is a plain `fn` with the option `blocking`. A function whose type
-/// is a pattern takes the task type of the job first: `report::job("report.daily", &message)`.
+/// A function that blocks its thread is a plain `fn` with the option `blocking`. A function whose
+/// type is a pattern takes the task type of the job first: `report::job("report.daily", &message)`.
 ///
 /// # Options
 ///
-/// | option | meaning | default |
-/// |---|---|---|
-/// | `type = "order.cancel"` | which tasks: 1 to 100 of `A-Z a-z 0-9 . _ - :`; `report.*` for all that begin so | required |
-/// | `name = "cancel-v2"` | the stable name that tells the workers of one type apart | the name of the item |
-/// | `retry(..)` | see below | 5 attempts |
-/// | `retry = never` | one attempt | |
-/// | `timeout = "30s"` | time limit of one attempt | 30 minutes |
-/// | `lock = "30s"` | how long a crashed process delays its tasks; at least `1s` | 30 seconds |
-/// | `concurrency = 8` | most tasks of the type at the same time in this process | 256 |
-/// | `delivery = at_most_once` | done before it starts: cut off by a crash, but never run twice | `at_least_once` |
-/// | `blocking` | runs on the blocking pool | |
-/// | `fleet_concurrency = 10` | most tasks of the type at the same time in all instances together | no limit |
-/// | `fleet_rate = "100/s"` | most starts of the type in all instances together; per `s`, `min` or `h` | no limit |
-/// | `max_pending = 100_000` | scheduled tasks of the type above which submits are refused | no bound |
-/// | `partitions = 6` | partitions that the type is split into on Redis, up to 256; never lowered | as in the store, at first 1 |
-/// | `on_late = drop`, `late_after = "10m"` | what happens to a task that is later than this: `run`, `drop`, or `dead` | `run` |
+/// Each with its default in parentheses:
 ///
-/// `retry(max = 5, backoff = exponential, base = "1s", cap = "10m", jitter = 0.1)`: attempts in all,
-/// `fixed` or `exponential`, the first wait, the longest wait, and the random part of each. Each has
-/// the value shown here when it is left out.
+/// - `type = "order.cancel"`: which tasks: 1 to 100 of `A-Z a-z 0-9 . _ - :`; `report.*` for all
+///   that begin so (required)
+/// - `name = "cancel-v2"`: the stable name that tells the workers of one type apart (the name of
+///   the item)
+/// - `retry(..)`: see below (5 attempts)
+/// - `retry = never`: one attempt
+/// - `timeout = "30s"`: time limit of one attempt (30 minutes)
+/// - `lock = "30s"`: how long a crashed process delays its tasks; at least `1s` (30 seconds)
+/// - `concurrency = 8`: most tasks of the type at the same time in this process (256)
+/// - `delivery = at_most_once`: done before it starts: cut off by a crash, but never run twice
+///   (`at_least_once`)
+/// - `blocking`: runs on the blocking pool
+/// - `fleet_concurrency = 10`: most tasks of the type at the same time in all instances together
+///   (no limit)
+/// - `fleet_rate = "100/s"`: most starts of the type in all instances together; per `s`, `min` or
+///   `h` (no limit)
+/// - `max_pending = 100_000`: scheduled tasks of the type above which submits are refused (no
+///   bound)
+/// - `shards = 6`: buckets of the type on Redis, up to 256; never lowered; not with fleet limits
+///   (as in the store, at first 1)
+/// - `quote_message`: a message that is no `T` in JSON: the error may quote its values, in the log
+///   and in `last_error` (kind and place only)
+/// - `on_late = drop`, `late_after = "10m"`: what happens to a task that is later than this: `run`,
+///   `drop`, or `dead` (`run`)
+///
+/// `retry(max = 5, backoff = exponential, base = "1s", cap = "10m", jitter = 0.1)`: attempts in
+/// all, `fixed` or `exponential`, the first wait, the longest wait, and the random part of each.
+/// Each has the value shown here when it is left out.
 ///
 /// A duration is text with units: `"500ms"`, `"1m 30s"`, `"2h"`, `"7d"` (a day is 24 hours).
 ///
@@ -138,8 +153,8 @@ use proc_macro::TokenStream;
 /// # What it cannot do
 ///
 /// A generic impl or function is refused: a worker is registered once, for types that are known. A
-/// function inside an `impl` block cannot be a worker. The crate must depend on `delayq-plugin` itself,
-/// under any name, so that the code that the macro writes can name it.
+/// function inside an `impl` block cannot be a worker. The crate must depend on `delayq-plugin`
+/// itself, under any name, so that the code that the macro writes can name it.
 #[proc_macro_attribute]
 pub fn task_worker(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand::task_worker(attribute.into(), item.into()).into()

@@ -4,10 +4,10 @@
 
 mod args;
 mod function;
-#[cfg(test)]
-mod fuzz;
 mod implementation;
 mod rate;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub(crate) use args::{Args, Retry, RetryArgs};

@@ -1,16 +1,10 @@
-//! A call to the store that may be under way, and the wait after one that failed.
+//! A call to the store that may be under way.
 
 use std::fmt;
 use std::future::{Future, pending};
 use std::pin::Pin;
-use std::time::Duration;
 
-/// First wait after a failed call; doubled each time.
-const BACKOFF_BASE: Duration = Duration::from_millis(50);
-/// Longest wait after a failed call: a store that is back is noticed within a second.
-const BACKOFF_CAP: Duration = Duration::from_millis(800);
-
-/// At most one call at a time, which survives that nobody awaits it for a while.
+/// At most one call at a time. It survives that nobody awaits it for a while.
 pub(crate) struct Call<T>(Option<Pin<Box<dyn Future<Output = T> + Send>>>);
 
 impl<T> Call<T> {
@@ -24,6 +18,11 @@ impl<T> Call<T> {
 
     pub(crate) fn is_under_way(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Forgets the call under way. Only for calls without an effect.
+    pub(crate) fn cancel(&mut self) {
+        self.0 = None;
     }
 
     /// The answer of the call under way; never completes when there is none.
@@ -44,44 +43,5 @@ impl<T> fmt::Debug for Call<T> {
         } else {
             "none"
         })
-    }
-}
-
-/// Counts failures in a row and says how long to wait after each.
-#[derive(Debug, Default)]
-pub(crate) struct Backoff {
-    failures: u32,
-}
-
-impl Backoff {
-    pub(crate) fn reset(&mut self) {
-        self.failures = 0;
-    }
-
-    /// The wait after one more failure: exponential, with 50 % jitter so that the instances of a fleet
-    /// do not all come back in the same moment.
-    pub(crate) fn next(&mut self) -> Duration {
-        let factor = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
-        self.failures = self.failures.saturating_add(1);
-        let wait = BACKOFF_BASE.saturating_mul(factor).min(BACKOFF_CAP);
-        wait.mul_f64(0.5 + fastrand::f64() / 2.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_wait_doubles_up_to_its_cap_with_jitter_of_half_of_it_and_begins_again() {
-        let mut backoff = Backoff::default();
-        for _ in 0..2 {
-            for n in 0..100 {
-                let whole = BACKOFF_BASE.saturating_mul(1 << n.min(10)).min(BACKOFF_CAP);
-                let wait = backoff.next();
-                assert!(whole / 2 <= wait && wait <= whole, "{n}: {wait:?}");
-            }
-            backoff.reset();
-        }
     }
 }

@@ -1,12 +1,15 @@
-//! How the plugin is doing.
+//! Health of a running plugin.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use delayq_core::store::TypeStats;
+use delayq_core::operate::TypeStats;
+use delayq_core::store::Bucket;
 use delayq_core::{Error, TaskType};
 
-/// The state of a running plugin, see [`DelayQueuePlugin::health`](crate::DelayQueuePlugin::health).
+use crate::clock_skew::ClockSkew;
+
+/// The state of a running plugin, see
+/// [`DelayQueuePlugin::health`](crate::DelayQueuePlugin::health).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Health {
@@ -14,7 +17,7 @@ pub struct Health {
     pub store: String,
     /// What is wrong with the store, if anything.
     pub store_error: Option<Error>,
-    /// One for each type served here.
+    /// One for each type served here; of a sharded type, one for each shard.
     pub handlers: Vec<HandlerHealth>,
     /// Types in the store that no worker here serves. Left alone: another instance may.
     pub unserved: Vec<UnservedType>,
@@ -34,6 +37,8 @@ impl Health {
 pub struct HandlerHealth {
     /// The type it serves.
     pub task_type: TaskType,
+    /// Its bucket: the whole type, or one shard of it.
+    pub bucket: Bucket,
     /// Workers under way.
     pub running: usize,
     /// Attempts handed to the application's runtime since the plugin was started.
@@ -48,90 +53,50 @@ pub struct HandlerHealth {
     pub last_error: Option<Error>,
     /// Time since the last claim that succeeded; `None` before the first.
     pub since_last_claim: Option<Duration>,
-    /// Why it runs nothing any more, if so: a shutdown, or the end of the runtime that workers run on.
+    /// Why it runs nothing any more, if so: a shutdown, or the end of the runtime that workers run
+    /// on.
     pub stopped: Option<&'static str>,
-    /// How far the store's clock runs ahead of this process's, when that holds tasks back; else zero.
-    pub clock_skew: Duration,
-    /// How often the store was found to have lost data since the plugin was started: emptied by somebody, or
-    /// replaced by an older copy. Over at once, so it does not make [`is_ok`](Self::is_ok) false.
+    /// How the store's clock and this host's differ, if by more than 500 ms.
+    pub clock_skew: Option<ClockSkew>,
+    /// How often the store was found to have lost data since the plugin was started: emptied by
+    /// somebody, or replaced by an older copy. Over at once: [`is_ok`](Self::is_ok) stays true.
     pub store_losses: u32,
     /// What was found the last time.
     pub last_store_loss: Option<String>,
 }
 
 impl HandlerHealth {
+    pub(crate) fn new(bucket: Bucket) -> Self {
+        Self {
+            task_type: bucket.task_type().clone(),
+            bucket,
+            running: 0,
+            started: 0,
+            settled: 0,
+            locks_lost: 0,
+            failures_in_a_row: 0,
+            last_error: None,
+            since_last_claim: None,
+            stopped: None,
+            clock_skew: None,
+            store_losses: 0,
+            last_store_loss: None,
+        }
+    }
+
     /// Whether it runs, its last call to the store succeeded, and the clocks agree.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.stopped.is_none() && self.failures_in_a_row == 0 && self.clock_skew.is_zero()
+        self.stopped.is_none() && self.failures_in_a_row == 0 && self.clock_skew.is_none()
     }
 }
 
 /// A type that the store knows and nobody here serves.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct UnservedType {
     /// The type.
     pub task_type: TaskType,
-    /// Its counts, unless the store could not be asked.
+    /// Its counts, unless the store did not answer.
     pub stats: Option<TypeStats>,
-}
-
-/// What a handler lets others see; shared between its thread and `health()`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Status {
-    shared: Arc<Mutex<Counters>>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) running: usize,
-    pub(crate) started: u64,
-    pub(crate) settled: u64,
-    pub(crate) locks_lost: u64,
-    pub(crate) failures_in_a_row: u32,
-    pub(crate) last_error: Option<Error>,
-    /// `Clock::elapsed` when the last claim was sent.
-    pub(crate) claimed_at: Option<Duration>,
-    pub(crate) clock_skew: Duration,
-    pub(crate) stopped: Option<&'static str>,
-    pub(crate) store_losses: u32,
-    pub(crate) last_store_loss: Option<String>,
-}
-
-impl Status {
-    pub(crate) fn update(&self, change: impl FnOnce(&mut Counters)) {
-        change(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    /// Notes why the handler stops; returns how many workers are under way.
-    pub(crate) fn stopping(&self, why: &'static str) -> usize {
-        let mut running = 0;
-        self.update(|counters| {
-            counters.stopped = Some(why);
-            running = counters.running;
-        });
-        running
-    }
-
-    pub(crate) fn health(&self, task_type: TaskType, elapsed: Duration) -> HandlerHealth {
-        let counters = self
-            .shared
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        HandlerHealth {
-            task_type,
-            running: counters.running,
-            started: counters.started,
-            settled: counters.settled,
-            locks_lost: counters.locks_lost,
-            failures_in_a_row: counters.failures_in_a_row,
-            last_error: counters.last_error,
-            since_last_claim: counters.claimed_at.map(|at| elapsed.saturating_sub(at)),
-            clock_skew: counters.clock_skew,
-            stopped: counters.stopped,
-            store_losses: counters.store_losses,
-            last_store_loss: counters.last_store_loss,
-        }
-    }
 }

@@ -1,54 +1,60 @@
-//! delayq in your process: send a task for later, run it on time, never lose it.
-//!
-//! See the README for a quickstart and the promises with their limits.
-//!
-//! The house: [`TaskSubmitService`] sends tasks · [`DelayQueuePlugin`] starts one
-//! [`DelayBucketHandler`] per task type · a handler claims due tasks, runs them and settles them.
+// The page of this crate is the README; links.md gives its links their addresses on docs.rs. The
+// doc tests of both are reported under links.md.
+#![doc = include_str!("links.md")]
+#![doc = include_str!("../README.md")]
 
-// What #[task_worker] writes begins with `::delayq_plugin`, in this crate's own tests too.
+// The code that #[task_worker] writes begins with `::delayq_plugin`, in this crate's own tests too.
 extern crate self as delayq_plugin;
 
+mod attempt;
+mod backoff;
 mod call;
-mod claim;
-#[cfg(doctest)]
-mod documents;
+mod clock_skew;
 mod error;
-mod fleet;
 mod handler;
+mod handler_set;
 mod health;
-mod held;
 mod host;
 mod plugin;
-mod roster;
-mod run;
-mod running;
-mod scheduler;
-mod split;
+mod poll_grid;
+mod receipt;
+mod settings;
+mod skew_log;
+mod status;
+pub mod store;
 mod submit;
+#[cfg(test)]
+mod tests;
+mod type_context;
 mod url;
+mod workers;
 
+#[cfg(any(test, feature = "test-util"))]
+pub use delayq_core::VirtualClock;
+pub use delayq_core::operate::{
+    AuditReport, Cursor, DeadFilter, Page, Problem, TypeSettings, TypeStats,
+};
+pub use delayq_core::presence::{InstanceId, InstanceInfo};
 pub use delayq_core::registry::{self, MissingComponent, registered_workers};
-pub use delayq_core::store;
-pub use delayq_core::store::{
-    AuditReport, CancelOutcome, ChangeOutcome, Cursor, DeadFilter, Durability, InstanceId,
-    InstanceInfo, Page, SubmitOutcome, TypeSettings, TypeStats,
-};
+pub use delayq_core::store::{CancelOutcome, ChangeOutcome, Durability, SubmitOutcome};
 pub use delayq_core::{
-    Backoff, Clock, Component, Components, DelayQueueJob, Delivery, Error, Expiry, FleetLimits,
-    FromComponents, IntoTaskResult, Json, LatePolicy, Limits, Lock, Namespace, OnConflict, OnLate,
-    Rate, Result, RetryPolicy, Store, SystemClock, TaskContext, TaskDetail, TaskError, TaskId,
-    TaskInfo, TaskResult, TaskState, TaskType, TaskWorker, Timestamp, Trail, TypePattern,
-    VirtualClock, When, WorkerOptions, WorkerRegistration, days, hours, millis, minutes, seconds,
+    AttemptHistory, Backoff, Clock, Component, Components, DelayQueueJob, Delivery, Error, Expiry,
+    FleetLimits, FromComponents, IntoTaskResult, Json, LatePolicy, Limits, Lock, Namespace,
+    OnConflict, OnLate, Rate, Result, RetryPolicy, Store, SystemClock, TaskContext, TaskDetail,
+    TaskError, TaskId, TaskInfo, TaskResult, TaskState, TaskType, TaskWorker, Timestamp,
+    TypePattern, When, WorkerOptions, WorkerRegistration, days, hours, millis, minutes, seconds,
 };
 
+pub use clock_skew::ClockSkew;
 pub use delayq_macros::task_worker;
 pub use error::StartError;
 pub use handler::DelayBucketHandler;
 pub use health::{HandlerHealth, Health, UnservedType};
 pub use plugin::{DelayQueuePlugin, DelayQueuePluginBuilder};
-pub use roster::BuiltWorker;
-pub use submit::{Receipt, TaskSubmitService};
+pub use receipt::Receipt;
+pub use submit::TaskSubmitService;
 pub use url::open_store;
+pub use workers::BuiltWorker;
 
 #[doc(hidden)]
 pub use delayq_core::__private;

@@ -1,13 +1,12 @@
-//! The submit service: everything an application says about tasks.
+//! Submit service: everything that an application says about tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::job::{check_delay, check_message};
-use delayq_core::store::{
-    AuditReport, CancelOutcome, ChangeOutcome, Cursor, DeadFilter, Durability, InstanceInfo, Page,
-    StoreOptions, SubmitOutcome, TypeSettings, TypeStats,
-};
+use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
+use delayq_core::presence::InstanceInfo;
+use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions, SubmitOutcome};
 use delayq_core::{
     Clock, DelayQueueJob, Error, Limits, Result, Store, SystemClock, TaskId, TaskInfo, TaskState,
     TaskType, Timestamp, When,
@@ -15,37 +14,31 @@ use delayq_core::{
 use serde::Serialize;
 use tracing::{debug, trace};
 
-/// The proof that a task was accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receipt {
-    /// The task's id.
-    pub id: TaskId,
-    /// Accepted (with its due time), or known already.
-    pub outcome: SubmitOutcome,
-    /// What the acknowledgement survives.
-    pub durability: Durability,
-}
-
-impl Receipt {
-    /// When the task is due; `None` when it existed already.
-    #[must_use]
-    pub fn due_at(&self) -> Option<Timestamp> {
-        match self.outcome {
-            SubmitOutcome::Accepted { due_at, .. } => Some(due_at),
-            _ => None,
-        }
-    }
-}
+use crate::clock_skew::{CallWindow, ClockSkew};
+use crate::receipt::Receipt;
+use crate::skew_log::SkewLog;
+use crate::url::open_store;
 
 /// Sends tasks, changes them, asks for them. Cheap to clone; works from any tokio runtime.
 ///
-/// Every call that names a task takes its type and id as text and validates them. A call fails with a
-/// transient error ([`Error::is_transient`]) while the store is down; repeating it is always safe.
+/// Every call that names a task takes its type and id as text and validates them. A call fails with
+/// a transient error ([`Error::is_transient`]) while the store is down; repeating it is always
+/// safe.
 #[derive(Clone, Debug)]
 pub struct TaskSubmitService {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     limits: Limits,
+    skew: Arc<SkewLog>,
+}
+
+/// A task on its way to the store.
+struct Sent {
+    /// Where its result belongs.
+    index: usize,
+    task_type: TaskType,
+    id: TaskId,
+    when: When,
 }
 
 impl TaskSubmitService {
@@ -56,6 +49,7 @@ impl TaskSubmitService {
             store,
             clock: Arc::new(SystemClock),
             limits: Limits::default(),
+            skew: Arc::default(),
         }
     }
 
@@ -64,7 +58,7 @@ impl TaskSubmitService {
     /// # Errors
     /// The store cannot be opened, see [`open_store`](crate::open_store).
     pub async fn connect(url: &str, options: StoreOptions) -> Result<Self> {
-        Ok(Self::new(crate::open_store(url, options).await?))
+        Ok(Self::new(open_store(url, options).await?))
     }
 
     /// The same service with other limits.
@@ -81,14 +75,20 @@ impl TaskSubmitService {
         self
     }
 
+    /// The same service with the log of a plugin, so that a skew is told once.
+    pub(crate) fn with_skew_log(mut self, log: Arc<SkewLog>) -> Self {
+        self.skew = log;
+        self
+    }
+
     /// The store behind it.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Lets go of the store once nobody needs it any more: an embedded one is left as one tidy file. After
-    /// the plugin's shutdown, at the end of the program; not needed for safety.
+    /// Lets go of the store once nobody needs it any more: an embedded one is left as one tidy
+    /// file. After the plugin's shutdown, at the end of the program; not needed for safety.
     pub async fn close(&self) {
         self.store.close().await;
     }
@@ -96,8 +96,8 @@ impl TaskSubmitService {
     /// Sends one task. Once this returns `Ok` it will run, or has been known before.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when another task has the id; `QueueFull` when the type has as many scheduled
-    /// tasks as it may have; `InvalidName` or `LimitExceeded` for a bad job;
+    /// [`Error::Conflict`] when another task has the id; `QueueFull` when the type has as many
+    /// scheduled tasks as it may have; `InvalidName` or `LimitExceeded` for a bad job;
     /// `Indeterminate` when the answer was lost: send a clone of the job again. Other errors of the
     /// store mean: certainly not accepted.
     pub async fn send(&self, job: DelayQueueJob) -> Result<Receipt> {
@@ -110,14 +110,19 @@ impl TaskSubmitService {
 
     /// Sends many tasks, of any types; one result each, in order. They share round trips and syncs.
     pub async fn send_all(&self, jobs: Vec<DelayQueueJob>) -> Vec<Result<Receipt>> {
-        let now = self.clock.now();
+        let before = self.clock.now();
         let mut results = Vec::with_capacity(jobs.len());
         let mut tasks = Vec::with_capacity(jobs.len());
         let mut sent = Vec::with_capacity(jobs.len());
         for job in jobs {
-            match job.into_task(&self.limits, now) {
+            match job.into_task(&self.limits, before) {
                 Ok(task) => {
-                    sent.push((results.len(), task.task_type.clone(), task.id.clone()));
+                    sent.push(Sent {
+                        index: results.len(),
+                        task_type: task.task_type.clone(),
+                        id: task.id.clone(),
+                        when: task.when,
+                    });
                     tasks.push(task);
                     results.push(Err(Error::Closed("the store")));
                 }
@@ -128,15 +133,41 @@ impl TaskSubmitService {
             return results;
         }
         let outcomes = self.store.submit(tasks).await;
-        for ((index, task_type, id), outcome) in sent.into_iter().zip(outcomes) {
-            if let Some(result) = results.get_mut(index) {
-                *result = outcome.and_then(|outcome| self.receipt(&task_type, id, outcome));
+        let after = self.clock.now();
+        let window = CallWindow { before, after };
+        for (sent, outcome) in sent.into_iter().zip(outcomes) {
+            if let Some(result) = results.get_mut(sent.index) {
+                *result = outcome.and_then(|outcome| {
+                    let skew = self.clock_skew(sent.when, outcome, window);
+                    self.receipt(sent, outcome, skew)
+                });
             }
         }
         results
     }
 
-    fn receipt(&self, task_type: &TaskType, id: TaskId, outcome: SubmitOutcome) -> Result<Receipt> {
+    /// A relative delay shows the store's clock: the due time less the delay.
+    fn clock_skew(
+        &self,
+        when: When,
+        outcome: SubmitOutcome,
+        window: CallWindow,
+    ) -> Option<ClockSkew> {
+        let (When::After(delay), SubmitOutcome::Accepted { due_at, .. }) = (when, outcome) else {
+            return None;
+        };
+        let skew = ClockSkew::measure(due_at.minus(delay), window);
+        self.skew.observe(skew, self.clock.elapsed());
+        skew
+    }
+
+    fn receipt(
+        &self,
+        sent: Sent,
+        outcome: SubmitOutcome,
+        clock_skew: Option<ClockSkew>,
+    ) -> Result<Receipt> {
+        let Sent { task_type, id, .. } = sent;
         trace!(%task_type, %id, ?outcome, "submitted");
         if let SubmitOutcome::Conflict { state } = outcome {
             let (task_type, id) = (task_type.to_string(), id.to_string());
@@ -150,11 +181,12 @@ impl TaskSubmitService {
             id,
             outcome,
             durability: self.store.durability(),
+            clock_skew,
         })
     }
 
-    /// Cancels a task. After `Cancelled` it never starts. A running one is asked to stop (its context's
-    /// `cancelled()` fires within a third of the lock time) and is not retried.
+    /// Cancels a task. After `Cancelled` it never starts. A running one is asked to stop (its
+    /// context's `cancelled()` fires within a third of the lock time) and is not retried.
     ///
     /// # Errors
     /// As for every call, see [`TaskSubmitService`].
@@ -190,13 +222,13 @@ impl TaskSubmitService {
     ///
     /// # Errors
     /// `Serialize`, `LimitExceeded`, and as for every call.
-    pub async fn update(
+    pub async fn update<M: Serialize + Sync + ?Sized>(
         &self,
         task_type: &str,
         id: &str,
-        message: &(impl Serialize + Sync + ?Sized),
+        message: &M,
     ) -> Result<ChangeOutcome> {
-        let message = serde_json::to_vec(message).map_err(|e| Error::Serialize(e.to_string()))?;
+        let message = serde_json::to_vec(message).map_err(Error::serialize)?;
         self.update_raw(task_type, id, message).await
     }
 
@@ -217,29 +249,14 @@ impl TaskSubmitService {
             .await
     }
 
-    /// What is known of a task; `None` when there is none, or it ended longer ago than the retention.
+    /// What is known of a task; `None` when there is none, or it ended longer ago than the
+    /// retention.
     ///
     /// # Errors
     /// As for every call.
     pub async fn find(&self, task_type: &str, id: &str) -> Result<Option<TaskInfo>> {
         self.store
             .find(&TaskType::new(task_type)?, &TaskId::new(id)?)
-            .await
-    }
-
-    /// A page of the scheduled, running or dead tasks of a type; pass the page's `next` for the next.
-    ///
-    /// # Errors
-    /// `InvalidInput` for the ended states, and as for every call.
-    pub async fn list(
-        &self,
-        task_type: &str,
-        state: TaskState,
-        cursor: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page> {
-        self.store
-            .list(&TaskType::new(task_type)?, state, cursor, limit)
             .await
     }
 
@@ -251,23 +268,6 @@ impl TaskSubmitService {
         self.store.types().await
     }
 
-    /// Counts, next due time, and pause of a type.
-    ///
-    /// # Errors
-    /// As for every call.
-    pub async fn stats(&self, task_type: &str) -> Result<TypeStats> {
-        self.store.stats(&TaskType::new(task_type)?).await
-    }
-
-    /// Changes settings of a type in the store, for everybody at once; what is not named stays as it is.
-    ///
-    /// # Errors
-    /// As for every call.
-    pub async fn configure_type(&self, task_type: &str, settings: &TypeSettings) -> Result<()> {
-        let task_type = TaskType::new(task_type)?;
-        self.store.configure_type(&task_type, settings).await
-    }
-
     /// The plugins that work on this store and namespace now, in the order of their starts.
     ///
     /// # Errors
@@ -275,78 +275,80 @@ impl TaskSubmitService {
     pub async fn instances(&self) -> Result<Vec<InstanceInfo>> {
         self.store.instances().await
     }
+}
+
+/// Operations on a type, which the store does; the name of the type is validated first.
+macro_rules! of_a_type {
+    ($($(#[$doc:meta])* $name:ident[$($arg:ident: $ty:ty),*] -> $out:ty;)*) => {
+        impl TaskSubmitService {$(
+            $(#[$doc])*
+            pub async fn $name(&self, task_type: &str, $($arg: $ty),*) -> Result<$out> {
+                self.store.$name(&TaskType::new(task_type)?, $($arg),*).await
+            }
+        )*}
+    };
+}
+
+of_a_type! {
+    /// A page of the scheduled, running or dead tasks of a type; pass the page's `next` for the
+    /// next.
+    ///
+    /// # Errors
+    /// `InvalidInput` for the ended states, and as for every call.
+    list[state: TaskState, cursor: Option<&Cursor>, limit: usize] -> Page;
+
+    /// Counts, next due time, and pause of a type.
+    ///
+    /// # Errors
+    /// As for every call.
+    stats[] -> TypeStats;
+
+    /// Changes settings of a type in the store, for everybody at once; what is not named stays.
+    ///
+    /// # Errors
+    /// As for every call.
+    configure_type[settings: &TypeSettings] -> ();
 
     /// How many tasks are due in each of `steps` equal parts of `from..to`: the forecast.
     ///
     /// # Errors
     /// `InvalidInput` for an empty range or a bad number of steps, and as for every call.
-    pub async fn due_histogram(
-        &self,
-        task_type: &str,
-        from: Timestamp,
-        to: Timestamp,
-        steps: usize,
-    ) -> Result<Vec<u64>> {
-        self.store
-            .due_histogram(&TaskType::new(task_type)?, from, to, steps)
-            .await
-    }
+    due_histogram[from: Timestamp, to: Timestamp, steps: usize] -> Vec<u64>;
 
-    /// Schedules dead tasks again, their attempts counted anew: the first now, each next one `interval`
-    /// later (zero: all now). Returns which.
+    /// Schedules dead tasks again, their attempts counted anew: the first now, each next one
+    /// `interval` later (zero: all now). Returns which.
     ///
     /// # Errors
     /// As for every call.
-    pub async fn requeue_dead(
-        &self,
-        task_type: &str,
-        filter: &DeadFilter,
-        interval: Duration,
-    ) -> Result<Vec<TaskId>> {
-        self.store
-            .requeue_dead(&TaskType::new(task_type)?, filter, interval)
-            .await
-    }
+    requeue_dead[filter: &DeadFilter, interval: Duration] -> Vec<TaskId>;
 
     /// Removes dead tasks for good. Returns which.
     ///
     /// # Errors
     /// As for every call.
-    pub async fn discard_dead(&self, task_type: &str, filter: &DeadFilter) -> Result<Vec<TaskId>> {
-        self.store
-            .discard_dead(&TaskType::new(task_type)?, filter)
-            .await
-    }
+    discard_dead[filter: &DeadFilter] -> Vec<TaskId>;
 
     /// Starts nothing of the type until `until`, or until [`resume`](Self::resume) when `None`.
     ///
     /// # Errors
     /// As for every call.
-    pub async fn pause(&self, task_type: &str, until: Option<Timestamp>) -> Result<()> {
-        self.store.pause(&TaskType::new(task_type)?, until).await
-    }
+    pause[until: Option<Timestamp>] -> ();
 
     /// Ends a pause.
     ///
     /// # Errors
     /// As for every call.
-    pub async fn resume(&self, task_type: &str) -> Result<()> {
-        self.store.resume(&TaskType::new(task_type)?).await
-    }
+    resume[] -> ();
 
     /// Removes every scheduled or dead task of a type, or forgets its ended ones. Returns how many.
     ///
     /// # Errors
     /// `InvalidInput` for running tasks, and as for every call.
-    pub async fn purge(&self, task_type: &str, state: TaskState) -> Result<u64> {
-        self.store.purge(&TaskType::new(task_type)?, state).await
-    }
+    purge[state: TaskState] -> u64;
 
     /// Checks the stored structure of a type, and mends it with `repair`.
     ///
     /// # Errors
     /// As for every call.
-    pub async fn audit(&self, task_type: &str, repair: bool) -> Result<AuditReport> {
-        self.store.audit(&TaskType::new(task_type)?, repair).await
-    }
+    audit[repair: bool] -> AuditReport;
 }

@@ -1,7 +1,7 @@
 //! A day of the shop, replayed: which event happens when on the real clock.
 //!
-//! The plan of the day is kept in the store, as the message of the task that ends the day. So an instance
-//! that is killed and started again, or a second one beside it, plays the same day.
+//! The plan of the day is kept in the store, as the message of the task that ends the day. So an
+//! instance that is killed and started again, or a second one beside it, plays the same day.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ impl Day {
         };
         let read = serde_json::from_slice(&message);
         read.map(Some)
-            .map_err(|e| Error::InvalidInput(format!("the plan of the day is damaged: {e}")))
+            .map_err(|e| Error::invalid("plan of the day", e.to_string()))
     }
 
     /// The real time of a moment in the shop.

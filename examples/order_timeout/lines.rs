@@ -45,8 +45,8 @@ impl Lines {
         })
     }
 
-    /// The next event, which stays the next one until it is taken. Lines that are no event are named and
-    /// skipped; what is no text is no list of events at all.
+    /// The next event, which stays the next one until it is taken. Lines that are no event are
+    /// named and skipped; what is no text is no list of events at all.
     pub(crate) async fn peek(&mut self) -> Result<Option<&Event>, String> {
         while self.next.is_none() {
             let Some(line) = self.line().await? else {

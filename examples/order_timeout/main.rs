@@ -3,8 +3,8 @@
 //!     cargo run --example order_timeout
 //!
 //! For every order that is placed, its cancellation is sent for later; the payment cancels the
-//! cancellation. Kill it in the middle (`kill -9`) and start it again: it continues where it was. With
-//! `DELAYQ_URL=redis://127.0.0.1/` start it in several terminals: they share the work.
+//! cancellation. Kill it in the middle (`kill -9`) and start it again: it continues where it was.
+//! With `DELAYQ_URL=redis://127.0.0.1/` start it in several terminals: they share the work.
 
 #![allow(
     clippy::print_stdout,

@@ -4,8 +4,8 @@ use delayq_plugin::{Error, millis};
 
 use crate::shop::say;
 
-/// Calls the store until it answers. Says once that it waits, and once that it goes on. Repeating a call
-/// is safe, also when only its answer was lost.
+/// Calls the store until it answers. Says once that it waits, and once that it goes on. Repeating a
+/// call is safe, also when only its answer was lost.
 pub(crate) async fn wait_out<T>(call: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
     let mut is_waiting = false;
     loop {

@@ -35,8 +35,8 @@ impl Replay {
         }
     }
 
-    /// Begins or continues the day, and acts on what happened while no instance ran: before any worker
-    /// starts, so that a payment that came meanwhile still saves its order.
+    /// Begins or continues the day, and acts on what happened while no instance ran: before any
+    /// worker starts, so that a payment that came meanwhile still saves its order.
     pub(crate) async fn catch_up(
         &mut self,
         lines: &mut Lines,
@@ -178,9 +178,7 @@ impl Replay {
             // Said before the restart, or by another instance.
             Ok(CancelOutcome::Finished(TaskState::Cancelled)) => return Ok(()),
             Ok(CancelOutcome::NotFound) => "it was never placed".to_owned(),
-            Ok(CancelOutcome::Running | CancelOutcome::Finished(_)) => {
-                "too late: it was cancelled".to_owned()
-            }
+            Ok(_) => "too late: it was cancelled".to_owned(),
             Err(error @ DelayqError::InvalidName { .. }) => error.to_string(),
             Err(error) => return Err(error),
         };

@@ -1,1 +1,5 @@
-//! Nothing: the examples stand beside this folder, one file or folder each.
+//! The examples stand beside this folder, one file or folder each. Here are only the README and the
+//! guide, whose Rust snippets are compiled as doc tests.
+
+#[cfg(doctest)]
+mod documents;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use delayq_core::store::{MemoryStore, StoreOptions};
+use delayq_core::memory::MemoryStore;
+use delayq_core::store::StoreOptions;
 use delayq_plugin::{Clock, TaskType, seconds};
 use delayq_tests::paused_clock::PausedClock;
 
@@ -23,7 +24,8 @@ pub(crate) struct Report {
     pub(crate) took: Duration,
     pub(crate) starts: usize,
     pub(crate) lock_expiries: u32,
-    /// Whether all planned faults happened: in real time, a process may be shut down before its call.
+    /// Whether all planned faults happened: in real time, a process may be shut down before its
+    /// call.
     pub(crate) all_fired: bool,
 }
 
@@ -77,8 +79,9 @@ pub(crate) async fn play(scenario: &Scenario, ground: Ground, planned: &[Planned
     }
 }
 
-/// How long a case may take, against the same scenario without a fault: each fault may cost a lock time and a
-/// second, the time that a late call is late, and the work of an attempt that has to be done again.
+/// How long a case may take, against the same scenario without a fault: each fault may cost a lock
+/// time and a second, the time that a late call is late, and the work of an attempt that has to be
+/// done again.
 pub(crate) fn bound(faultless: &Report, faults: usize) -> Duration {
     let faults = u32::try_from(faults).unwrap();
     faultless.took + (LOCK + GRACE + late(LOCK)) * faults + faultless.took.min(seconds(6)) * faults

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, CancelOutcome, EndCause, SettleOutcome, Settlement};
-use delayq_core::{ClaimedTask, Clock, TaskContext, Timestamp, Trail};
-use delayq_tests::faulty::Seen;
+use delayq_core::{AttemptHistory, ClaimedTask, Clock, TaskContext, Timestamp};
+use delayq_testing::Observed;
 
 /// One start of a worker.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Ledger {
 
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    claims: Vec<(u64, Trail)>,
+    claims: Vec<(u64, AttemptHistory)>,
     pub(crate) starts: Vec<Start>,
     /// Starts that have not ended: worker, process, and whether it was told to stop.
     active: Vec<(&'static str, usize, TaskContext)>,
@@ -51,23 +51,25 @@ impl Log {
     }
 
     fn requeues(&self) -> u32 {
-        self.claims.last().map_or(0, |(_, trail)| trail.requeues)
+        self.claims
+            .last()
+            .map_or(0, |(_, history)| history.requeues)
     }
 
     fn on_claim(&mut self, task: &ClaimedTask) {
-        let (fence, trail) = (task.lock.fence, &task.trail);
+        let (fence, history) = (task.lock.fence, &task.history);
         let last = self.claims.last().map_or(0, |(fence, _)| *fence);
         self.expect(fence > last, || format!("fence {fence} after {last}"));
         let same_life = self
             .claims
             .iter()
-            .filter(|(_, t)| t.requeues == trail.requeues);
+            .filter(|(_, t)| t.requeues == history.requeues);
         let before = same_life.count();
-        let explained = trail.failures + trail.lock_expiries + trail.releases;
+        let explained = history.failures + history.lock_expiries + history.releases;
         self.expect(explained as usize == before, || {
-            format!("{before} earlier claims, explained by {trail:?}")
+            format!("{before} earlier claims, explained by {history:?}")
         });
-        self.claims.push((fence, trail.clone()));
+        self.claims.push((fence, history.clone()));
     }
 
     fn on_settled(&mut self, settlement: &Settlement, outcome: SettleOutcome) {
@@ -80,10 +82,14 @@ impl Log {
             AttemptEnd::Retry { after, .. } | AttemptEnd::Release { after, .. } => {
                 return self.on_put_back(settlement.lock.fence, after);
             }
+            _ => return,
         };
         let claims = self.claims.iter();
         let life = claims.filter(|(fence, _)| *fence == settlement.lock.fence);
-        let life = life.map(|(_, trail)| trail.requeues).next().unwrap_or(0);
+        let life = life
+            .map(|(_, history)| history.requeues)
+            .next()
+            .unwrap_or(0);
         self.end(life, settlement.lock.fence, what);
     }
 
@@ -148,10 +154,10 @@ impl Ledger {
     }
 
     /// The store did something.
-    pub(crate) fn saw(&self, seen: Seen<'_>) {
+    pub(crate) fn saw(&self, seen: Observed<'_>) {
         let mut log = self.log();
         match seen {
-            Seen::Claimed(claimed) => {
+            Observed::Claim { claimed, .. } => {
                 claimed.tasks.iter().for_each(|task| log.on_claim(task));
                 for end in &claimed.ended {
                     let what = match end.cause {
@@ -164,16 +170,20 @@ impl Ledger {
                     log.end(life, 0, what);
                 }
             }
-            Seen::Settled(settlements, outcomes) => {
+            Observed::Settle {
+                settlements,
+                outcomes,
+                ..
+            } => {
                 for (settlement, outcome) in settlements.iter().zip(outcomes) {
                     log.on_settled(settlement, *outcome);
                 }
             }
-            Seen::Cancelled(CancelOutcome::Cancelled) => {
+            Observed::Cancel(CancelOutcome::Cancelled) => {
                 let life = log.requeues();
                 log.end(life, 0, "cancelled");
             }
-            Seen::Cancelled(_) => {}
+            _ => {}
         }
     }
 
@@ -232,8 +242,8 @@ impl Ledger {
     pub(crate) fn lock_expiries(&self) -> u32 {
         let log = self.log();
         let mut by_life = BTreeMap::new();
-        for (_, trail) in &log.claims {
-            by_life.insert(trail.requeues, trail.lock_expiries);
+        for (_, history) in &log.claims {
+            by_life.insert(history.requeues, history.lock_expiries);
         }
         by_life.values().sum()
     }

@@ -1,8 +1,12 @@
 //! Every store operation of a scenario meets every fault, and each time the promises hold.
 //!
-//! The plugin, its handlers and the memory store run in simulated time: one thread, tokio's paused clock. So
-//! the cases are enumerated, not sampled, and each is over in a millisecond.
+//! The plugin, its handlers and the memory store run in simulated time: one thread, tokio's paused
+//! clock. So the cases are enumerated, not sampled, and each is over in a millisecond.
 
+#![cfg_attr(
+    not(feature = "soak"),
+    allow(dead_code, reason = "long tests run with the feature soak")
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +23,7 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use delayq_tests::faulty::Fault;
+use delayq_testing::Fault;
 
 use case::{Report, bound, simulate};
 use scenarios::Scenario;
@@ -33,6 +37,9 @@ const FAULTS: [Fault; 6] = [
     Fault::CrashBefore,
     Fault::CrashAfter,
 ];
+
+/// Every which call of a recovery meets a second fault.
+const SECOND_FAULTS: usize = if cfg!(feature = "soak") { 1 } else { 5 };
 
 /// Plays a case and compares it with the one without a fault; says which one it was should it fail.
 fn run(scenario: &Scenario, planned: &[Planned], faultless: Option<&Report>) -> Report {
@@ -95,7 +102,7 @@ fn enumerate(scenario: &Scenario) {
             let report = run(scenario, &[(call, fault)], Some(&faultless));
             single += 1;
             let recovery = report.calls.get(1).copied().unwrap_or(0);
-            for again in 1..=recovery {
+            for again in (1..=recovery).step_by(SECOND_FAULTS) {
                 for second in FAULTS.into_iter().filter(|_| is_crash(fault)) {
                     run(
                         scenario,

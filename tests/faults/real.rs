@@ -1,12 +1,15 @@
-//! The same enumeration on real stores, in real time: many cases side by side, each with a store of its own.
+//! The same enumeration on real stores, in real time: many cases side by side, each with a store of
+//! its own.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::store::{RedisStore, SqliteStore, StoreOptions};
+use delayq_core::store::StoreOptions;
 use delayq_core::{Namespace, Store, SystemClock};
 use delayq_plugin::{WorkerOptions, seconds};
+use delayq_redis::RedisStore;
+use delayq_sqlite::SqliteStore;
 use delayq_tests::redis_server::RedisServer;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, LocalSet};
@@ -100,7 +103,8 @@ where
     );
 }
 
-/// Plays the case until its fault happens: a process that is slow may be shut down before it makes that call.
+/// Plays the case until its fault happens: a process that is slow may be shut down before it makes
+/// that call.
 async fn meets(
     scenario: &'static Scenario,
     opening: impl IntoIterator<Item = impl Future<Output = Arc<dyn Store>>>,
@@ -119,7 +123,7 @@ async fn meets(
     false
 }
 
-#[tokio::test]
+#[cfg_attr(feature = "soak", tokio::test)]
 async fn every_fault_at_every_operation_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
@@ -134,7 +138,7 @@ async fn every_fault_at_every_operation_on_sqlite() {
     LocalSet::new().run_until(enumerate(open)).await;
 }
 
-#[tokio::test]
+#[cfg_attr(feature = "soak", tokio::test)]
 async fn every_fault_at_every_operation_on_redis() {
     let open = |name| async move {
         let namespace = Namespace::new(format!("faults-{name}")).unwrap();

@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use delayq_core::store::{CancelOutcome, ChangeOutcome, DeadFilter};
+use delayq_core::operate::DeadFilter;
+use delayq_core::store::{CancelOutcome, ChangeOutcome};
 use delayq_plugin::{
     DelayQueueJob, Delivery, RetryPolicy, TaskError, TaskId, TaskResult, TaskState, When,
     WorkerOptions, minutes, seconds,
@@ -113,7 +114,7 @@ pub(crate) const SHUTDOWN: Scenario = scenario!("shut down", OPTIONS, ["w": |tur
         Ok(())
     })], shut_down);
 pub(crate) const POISON: Scenario = scenario!("poison", OPTIONS, ["w": |turn| Box::pin(async move {
-    turn.process.cancel();
+    turn.process.happen();
     std::future::pending::<TaskResult>().await
 })], poison);
 

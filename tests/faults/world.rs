@@ -12,15 +12,15 @@ use delayq_plugin::{
     Clock, DelayQueuePlugin, Delivery, Result, StartError, TaskContext, TaskResult, TaskState,
     TaskSubmitService, TaskType, TaskWorker, WorkerOptions, millis, seconds,
 };
-use delayq_tests::faulty::{Fault, FaultyStore};
-use tokio_util::sync::CancellationToken;
+use delayq_testing::{Crash, Fault, FaultyStore};
 
 use crate::ledger::{Ledger, Start};
 
 /// The one task of a case: its type and its id.
 pub(crate) const TYPE: &str = "job";
 pub(crate) const ID: &str = "a";
-/// How late a late call is: longer than a lock lasts, and shorter than two, so that one lock expires of a task.
+/// How late a late call is: longer than a lock lasts, and shorter than two, so that one lock
+/// expires of a task.
 pub(crate) fn late(lock: Duration) -> Duration {
     lock * 3 / 2
 }
@@ -41,7 +41,7 @@ pub(crate) struct Turn {
     pub(crate) nth: usize,
     pub(crate) clock: Arc<dyn Clock>,
     /// To kill its own process.
-    pub(crate) process: CancellationToken,
+    pub(crate) process: Crash,
     /// Set by the scenario.
     pub(crate) mended: Arc<AtomicBool>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Ground {
 struct Process {
     service: TaskSubmitService,
     plugin: DelayQueuePlugin,
-    crashed: CancellationToken,
+    crashed: Crash,
 }
 
 pub(crate) struct World {
@@ -85,7 +85,7 @@ pub(crate) struct World {
 struct Actor<const N: usize> {
     world: (Arc<Ledger>, Arc<dyn Clock>, Arc<AtomicBool>),
     worker: (&'static str, Behaviour),
-    process: (usize, CancellationToken),
+    process: (usize, Crash),
 }
 
 #[async_trait]
@@ -93,7 +93,7 @@ impl<const N: usize> TaskWorker for Actor<N> {
     async fn invoke(&self, _message: &str, cx: &TaskContext) -> TaskResult {
         let (ledger, clock, mended) = self.world.clone();
         let ((worker, behaviour), (process, crashed)) = (self.worker, self.process.clone());
-        if crashed.is_cancelled() {
+        if crashed.has_happened() {
             // The process ended between the claim and the start.
             std::future::pending::<()>().await;
         }
@@ -164,7 +164,8 @@ impl World {
         pending.all(|n| n < last)
     }
 
-    /// Whether the planned fault of this process has happened. One that was shut down may have made fewer calls.
+    /// Whether the planned fault of this process has happened. One that was shut down may have made
+    /// fewer calls.
     pub(crate) fn has_fired(&self, process: usize) -> bool {
         let made = self.calls.get(process);
         let made = made.map_or(0, |calls| calls.load(Ordering::SeqCst));
@@ -200,13 +201,13 @@ impl World {
     async fn boot(&mut self) {
         'process: loop {
             let store = self.store_of_next_process();
-            let crashed = store.crashed();
+            let crashed = store.crash();
             let store: Arc<dyn Store> = Arc::new(store);
             loop {
                 let start = self.start(Arc::clone(&store), &crashed);
                 let started = tokio::select! {
                     biased;
-                    () = crashed.cancelled() => None,
+                    () = crashed.happened() => None,
                     started = start => Some(started),
                 };
                 match started {
@@ -235,7 +236,7 @@ impl World {
     async fn start(
         &self,
         store: Arc<dyn Store>,
-        crashed: &CancellationToken,
+        crashed: &Crash,
     ) -> Result<DelayQueuePlugin, StartError> {
         let builder = DelayQueuePlugin::builder()
             .without_registered_workers()
@@ -288,7 +289,7 @@ impl World {
         if self
             .process
             .as_ref()
-            .is_some_and(|process| process.crashed.is_cancelled())
+            .is_some_and(|process| process.crashed.has_happened())
         {
             self.bury();
         }
@@ -312,7 +313,7 @@ impl World {
             let crashed = self.process.as_ref().expect("it lives").crashed.clone();
             tokio::select! {
                 biased;
-                () = crashed.cancelled() => {}
+                () = crashed.happened() => {}
                 result = call(service) => match result {
                     Ok(answer) => return answer,
                     Err(error) if error.is_transient() => self.sleep(millis(100)).await,
@@ -353,14 +354,14 @@ impl World {
         };
         tokio::select! {
             biased;
-            () = process.crashed.cancelled() => {}
+            () = process.crashed.happened() => {}
             () = process.plugin.shutdown(grace) => {}
         }
-        if process.crashed.is_cancelled() {
+        if process.crashed.has_happened() {
             self.crashes += 1;
         }
         self.ledger.crashed(self.number);
         // From here on it is gone, and whatever it left behind with it.
-        process.crashed.cancel();
+        process.crashed.happen();
     }
 }

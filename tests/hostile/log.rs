@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use delayq_plugin::{DelayQueueJob, TaskId, WorkerOptions, millis, seconds};
-use delayq_tests::faulty::{Fault, FaultyStore};
+use delayq_core::Bucket;
+use delayq_plugin::{DelayQueueJob, TaskId, TaskType, WorkerOptions, millis, seconds};
+use delayq_testing::{Fault, FaultyStore};
 use delayq_tests::rig::{Rig, until};
+use delayq_tests::sharded_memory::ShardedMemory;
 
 use super::{LOG, listen_to_log, logged};
 
@@ -48,19 +50,29 @@ async fn a_call_that_fails_beside_others_that_work_is_told_when_it_begins_and_wh
     assert_eq!(count("unsettled", "the store failed"), 1);
 }
 
-/// As of a type one of whose partitions lies on a node that hangs.
+/// As of a sharded type of which one shard lies on a node that hangs.
 #[tokio::test]
-async fn a_part_of_the_store_that_gives_no_answer_is_told_once_though_the_others_answer() {
+async fn a_bucket_that_gives_no_answer_is_told_once_though_the_others_answer() {
     listen_to_log();
     let mut rig = Rig::default();
-    let is_silent = Arc::new(AtomicBool::new(true));
-    let silence = {
-        let is_silent = Arc::clone(&is_silent);
-        move |id: &TaskId| id.as_str() == "stuck" && is_silent.load(Ordering::Relaxed)
-    };
     let clock = Arc::new(rig.clock.clone());
-    let faulty = FaultyStore::new(Arc::clone(&rig.store), |_| Fault::None);
-    rig.store = Arc::new(faulty.with_silence(silence).with_delay(clock, millis(250)));
+    let sharded = ShardedMemory::new(clock.clone(), 4);
+    let task_type = TaskType::new("half-silent").unwrap();
+    let stuck = TaskId::new("stuck").unwrap();
+    let silent = sharded.bucket_of(&task_type, &stuck).await.unwrap();
+    let is_silent = Arc::new(AtomicBool::new(true));
+    let plan = {
+        let is_silent = Arc::clone(&is_silent);
+        move |bucket: &Bucket, operation: &'static str| {
+            if *bucket == silent && operation == "settle" && is_silent.load(Ordering::Relaxed) {
+                Fault::Hang
+            } else {
+                Fault::None
+            }
+        }
+    };
+    let faulty = FaultyStore::new(Arc::new(sharded), |_| Fault::None);
+    rig.store = Arc::new(faulty.with_bucket_plan(plan).with_delay(clock, millis(250)));
     let worker = rig.worker(|_| async { Ok(()) });
     let builder = rig.builder();
     let builder = builder.worker("half-silent", WorkerOptions::DEFAULT, worker);
@@ -74,8 +86,13 @@ async fn a_part_of_the_store_that_gives_no_answer_is_told_once_though_the_others
     rig.next().await;
     for n in 0..10 {
         send(&n.to_string()).await;
+        until("a start", || async {
+            rig.clock.advance(millis(100));
+            rig.has_started().then_some(())
+        })
+        .await;
         rig.next().await;
-        rig.pass(&plugin, seconds(1)).await;
+        rig.clock.advance(seconds(1));
     }
     logged(&["the store failed", "half-silent"]).await;
     assert_eq!(count("half-silent", "the store failed"), 1);

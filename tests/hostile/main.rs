@@ -24,7 +24,8 @@ use delayq_plugin::{
 };
 use delayq_tests::rig::until;
 
-/// What a handler is to be back within: its lock time and a second are promised, and its lock is not lost here.
+/// What a handler is to be back within: its lock time and a second are promised, and its lock is
+/// not lost here.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Everything that was logged by this process.
@@ -153,7 +154,8 @@ async fn is_well(plugin: &DelayQueuePlugin) {
     health(plugin, "all is well", Health::is_ok).await;
 }
 
-/// Awaits that the loss of data is noticed by the handler of `task_type`, and the list of types whole again.
+/// Awaits that the loss of data is noticed by the handler of `task_type`, and the list of types
+/// whole again.
 async fn loss_is_noticed(plugin: &DelayQueuePlugin, task_type: &str, words: &str) {
     let says = |health: &Health| {
         let handler = health

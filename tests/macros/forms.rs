@@ -287,5 +287,5 @@ fn a_job_for_a_pattern_is_of_a_type_that_the_function_serves() {
     assert_eq!(job.task_type.as_str(), "form.pattern.daily");
     assert_eq!(job.message, br#"{"id":42}"#);
     let error = pattern::job("form.other", &order).unwrap_err();
-    assert!(matches!(error, Error::InvalidInput(_)), "{error}");
+    assert!(matches!(error, Error::InvalidInput { .. }), "{error}");
 }

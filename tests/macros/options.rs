@@ -39,8 +39,8 @@ workers! {
         late_after = "7d",
         fleet_concurrency = 10,
         fleet_rate = "100/s",
-        max_pending = 100_000,
-        partitions = 6,);
+        max_pending = 100_000,);
+    shards: ("option.shards", shards = 6);
     fleet_concurrency: ("option.fleet-concurrency", fleet_concurrency = 3);
     rate_a_minute: ("option.rate-a-minute", fleet_rate = "10/min");
     rate_an_hour: ("option.rate-an-hour", fleet_rate = "5 / h");
@@ -92,9 +92,11 @@ fn every_option_arrives_exactly() {
             rate: Some(Rate::per_second(100)),
         },
         max_pending: Some(100_000),
-        partitions: Some(6),
+        shards: None,
     };
     assert_options("option.every", every);
+    let shards = Some(6);
+    assert_options("option.shards", WorkerOptions { shards, ..DEFAULT });
     assert_eq!(worker("option.every").name, "own-name");
     assert_eq!(worker("option.none").name, "with_options");
 }

@@ -2,13 +2,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use delayq_core::StopSignal;
 use delayq_core::registry::registered_workers;
 use delayq_core::task::Headers;
 use delayq_core::worker::Attempt;
 use delayq_plugin::{
     Components, TaskContext, TaskId, TaskResult, TaskType, Timestamp, WorkerRegistration,
 };
-use tokio_util::sync::CancellationToken;
 
 /// A component in which workers write down what they were given.
 #[derive(Default)]
@@ -46,11 +46,11 @@ pub(crate) fn context() -> TaskContext {
         fence: 7,
         headers: Headers::new(),
     };
-    TaskContext::new(attempt, CancellationToken::new())
+    TaskContext::new(attempt, StopSignal::new())
 }
 
-/// Gives `message` to the worker of `task_type`, built with a [`Seen`] and the number 42: its result,
-/// and what it wrote down.
+/// Gives `message` to the worker of `task_type`, built with a [`Seen`] and the number 42: its
+/// result, and what it wrote down.
 pub(crate) async fn run(task_type: &str, message: &[u8]) -> (TaskResult, Vec<String>) {
     let mut components = Components::default();
     components.insert(Seen::default());

@@ -1,8 +1,8 @@
 //! Random sequences of steps do the same to a store as to a trivial model.
 //!
-//! Each step is done to the store first, between two looks at the store's clock. The model then does it
-//! for a time in between, and must come to the same answer and the same tasks. On a virtual clock there
-//! is only one such time; on a real one there are a few milliseconds.
+//! Each step is done to the store first, between two looks at the store's clock. The model then
+//! does it for a time in between, and must come to the same answer and the same tasks. On a virtual
+//! clock there is only one such time; on a real one there are a few milliseconds.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,19 +19,16 @@ use std::marker::PhantomData;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use delayq_core::store::{
-    ClaimRequest, Claimed, DEFAULT_RETENTION, Settlement, SqliteSync, StoreOptions,
-};
-use delayq_core::{
-    FleetLimits, Lock, Namespace, Store, TaskId, TaskInfo, TaskState, Timestamp, millis,
-};
-use delayq_tests::contract::StoreUnderTest;
+use delayq_core::store::{ClaimRequest, Claimed, DEFAULT_RETENTION, Settlement, StoreOptions};
+use delayq_core::{Bucket, Lock, Namespace, Store, TaskId, TaskInfo, TaskState, Timestamp, millis};
+use delayq_sqlite::SqliteSync;
+use delayq_testing::contract::StoreUnderTest;
 use delayq_tests::stores::{Memory, Redis, Sqlite};
 use proptest::prelude::*;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 use tokio::runtime::Runtime;
 
-use model::{Model, Outcome};
+use model::{Model, Outcome, wait};
 use op::{IDS, Op, task_type};
 
 /// Redis connections live on the runtime that made them, so one runtime lives through all cases.
@@ -158,8 +155,8 @@ impl Pair {
         }
     }
 
-    /// Absolute times from the start of this case, locks by number. A step on a lock before there is
-    /// any is left out.
+    /// Absolute times from the start of this case, locks by number. A step on a lock before there
+    /// is any is left out.
     fn resolve(&self, op: Op) -> Option<Op> {
         let count = self.locks.len();
         let number = |back: usize| count.checked_sub(1).map(|last| last - back % count);
@@ -186,24 +183,33 @@ impl Pair {
                 Outcome::Submit(outcomes[0].clone().unwrap())
             }
             Op::Claim(claim) => {
-                let request = ClaimRequest {
-                    limit: claim.limit,
-                    lock_for: claim.lock_for,
-                    caller_now: now.minus(claim.behind),
-                    max_lock_expiries: claim.max_lock_expiries,
-                    fleet: FleetLimits::NONE,
-                };
-                let claimed = store.claim(&task_type, &request).await.unwrap();
+                let request =
+                    ClaimRequest::new(claim.limit, claim.lock_for, now.minus(claim.behind))
+                        .max_lock_expiries(claim.max_lock_expiries);
+                let claimed = store
+                    .claim(&Bucket::whole(task_type), &request)
+                    .await
+                    .unwrap();
                 Outcome::Claim(self.number_locks(claimed))
             }
             Op::Settle { lock, end } => {
                 let (lock, end) = (self.locks[*lock].clone(), end.clone());
-                let settlements = vec![Settlement { lock, end }];
-                Outcome::Settle(store.settle(&task_type, settlements).await.unwrap()[0])
+                let settlements = vec![Settlement::new(lock, end)];
+                Outcome::Settle(
+                    store
+                        .settle(&Bucket::whole(task_type), settlements)
+                        .await
+                        .unwrap()[0],
+                )
             }
             Op::Extend { lock, lock_for } => {
                 let locks = vec![self.locks[*lock].clone()];
-                Outcome::Extend(store.extend(&task_type, locks, *lock_for).await.unwrap()[0])
+                Outcome::Extend(
+                    store
+                        .extend(&Bucket::whole(task_type), locks, *lock_for)
+                        .await
+                        .unwrap()[0],
+                )
             }
             Op::Cancel(id) => Outcome::Cancel(store.cancel(&task_type, id).await.unwrap()),
             Op::Reschedule(id, when) => {
@@ -252,7 +258,8 @@ impl Pair {
         assert_eq!(claimed.high_water, last);
         claimed.high_water = self.locks.len() as u64;
         // A real clock has parts of a millisecond; the model has none.
-        claimed.past = Duration::ZERO;
+        let time = |span| claimed.now.plus(span);
+        claimed.next_in = claimed.next_in.map(|span| wait(&claimed, time(span)));
         for task in &mut claimed.tasks {
             let last = self.locks.last().map_or(0, |lock| lock.fence);
             assert!(
@@ -353,7 +360,12 @@ impl Pair {
 /// Failing cases are printed, not kept in files: a new seed is drawn for every run.
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig {
-        cases,
+        // A quarter of what the soak plays.
+        cases: if cfg!(feature = "soak") {
+            cases
+        } else {
+            cases / 4
+        },
         failure_persistence: None,
         max_shrink_iters: 20_000,
         ..ProptestConfig::default()

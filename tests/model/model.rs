@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use delayq_core::job::{NewTask, OnConflict};
+use delayq_core::operate::{DeadFilter, TypeStats};
 use delayq_core::store::{
-    AttemptEnd, CancelOutcome, ChangeOutcome, ClaimEnd, Claimed, DeadFilter, ExtendOutcome,
-    SettleOutcome, SubmitOutcome, TypeStats,
+    AttemptEnd, CancelOutcome, ChangeOutcome, ClaimEnd, Claimed, ExtendOutcome, SettleOutcome,
+    SubmitOutcome,
 };
 use delayq_core::{TaskId, TaskInfo, TaskState, Timestamp, millis};
 
@@ -110,17 +111,15 @@ impl Model {
 
     pub(crate) fn stats(&self, now: Timestamp) -> TypeStats {
         let scheduled = self.list(TaskState::Scheduled);
-        TypeStats {
-            now,
-            scheduled: scheduled.len() as u64,
-            due: scheduled.iter().filter(|info| info.at <= now).count() as u64,
-            running: self.list(TaskState::Running).len() as u64,
-            dead: self.list(TaskState::Dead).len() as u64,
-            next_due: scheduled.first().map(|info| info.at),
-            paused_until: (self.paused_until > now).then_some(self.paused_until),
-            max_pending: None,
-            refused: 0,
-        }
+        let mut stats = TypeStats::default();
+        stats.now = now;
+        stats.scheduled = scheduled.len() as u64;
+        stats.due = scheduled.iter().filter(|info| info.at <= now).count() as u64;
+        stats.running = self.list(TaskState::Running).len() as u64;
+        stats.dead = self.list(TaskState::Dead).len() as u64;
+        stats.next_due = scheduled.first().map(|info| info.at);
+        stats.paused_until = (self.paused_until > now).then_some(self.paused_until);
+        stats
     }
 
     fn task(&mut self, id: &TaskId) -> Option<&mut Task> {
@@ -154,20 +153,11 @@ impl Model {
     }
 
     fn claim(&mut self, claim: &Claim, now: Timestamp, store_now: Timestamp) -> Claimed {
-        let mut claimed = Claimed {
-            now,
-            store_now,
-            past: Duration::ZERO,
-            high_water: self.locks.len() as u64,
-            tasks: Vec::new(),
-            ended: Vec::new(),
-            unheard: 0,
-            next_due: None,
-            turn: Duration::ZERO,
-        };
+        let mut claimed = Claimed::nothing(now, store_now);
+        claimed.high_water = self.locks.len() as u64;
         if self.paused_until > store_now {
             if self.paused_until < Timestamp::MAX {
-                claimed.next_due = Some(self.paused_until);
+                claimed.next_in = Some(wait(&claimed, self.paused_until));
             }
             return claimed;
         }
@@ -184,11 +174,12 @@ impl Model {
                     self.locks.push(info.id);
                     claimed.tasks.push(task);
                 }
-                Err(cause) => claimed.ended.push(ClaimEnd { id: info.id, cause }),
+                Err(cause) => claimed.ended.push(ClaimEnd::new(info.id, cause)),
             }
         }
         let waiting = [TaskState::Scheduled, TaskState::Running].map(|state| self.list(state));
-        claimed.next_due = waiting.iter().flatten().map(|info| info.at).min();
+        let next = waiting.iter().flatten().map(|info| info.at).min();
+        claimed.next_in = next.map(|next| wait(&claimed, next));
         claimed
     }
 
@@ -274,7 +265,7 @@ impl Model {
                 limit,
             } => {
                 for info in dead {
-                    let error = info.trail.last_error.unwrap();
+                    let error = info.history.last_error.unwrap();
                     let in_time = died_before.is_none_or(|before| info.at < before);
                     let text = error_contains.as_deref().unwrap_or("");
                     if in_time && error.contains(text) && meant.len() < *limit {
@@ -292,10 +283,10 @@ impl Model {
         for id in &ids {
             let task = self.task(id).unwrap();
             task.info.attempt = 0;
-            task.info.trail.failures = 0;
-            task.info.trail.lock_expiries = 0;
-            task.info.trail.releases = 0;
-            task.info.trail.requeues += 1;
+            task.info.history.failures = 0;
+            task.info.history.lock_expiries = 0;
+            task.info.history.releases = 0;
+            task.info.history.requeues += 1;
             task.move_to(due_at);
             due_at = due_at.plus(interval);
         }
@@ -306,5 +297,15 @@ impl Model {
         let ids = self.dead(filter);
         self.tasks.retain(|task| !ids.contains(&task.info.id));
         ids
+    }
+}
+
+/// How long after the claim. While the guard holds back, the two clocks disagree, and a store
+/// counts from either: then it is only compared whether there is something to wait for.
+pub(crate) fn wait(claimed: &Claimed, time: Timestamp) -> Duration {
+    if claimed.now == claimed.store_now {
+        time.since(claimed.now)
+    } else {
+        Duration::ZERO
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use delayq_core::job::{Expiry, NewTask, OnConflict, When};
-use delayq_core::store::{AttemptEnd, DeadFilter};
+use delayq_core::operate::DeadFilter;
+use delayq_core::store::AttemptEnd;
 use delayq_core::task::Headers;
 use delayq_core::{TaskId, TaskState, TaskType, Timestamp, millis};
 use proptest::collection::vec;
@@ -134,15 +135,12 @@ fn on_conflict() -> impl Strategy<Value = OnConflict> {
 fn submit() -> impl Strategy<Value = Op> {
     let parts = (id(), when(), expiry(), on_conflict(), message(), headers());
     parts.prop_map(|(id, when, expiry, on_conflict, message, headers)| {
-        Op::Submit(NewTask {
-            task_type: task_type(),
-            id,
-            when,
-            expiry,
-            on_conflict,
-            message,
-            headers,
-        })
+        let mut task = NewTask::new(task_type(), id, message);
+        task.when = when;
+        task.expiry = expiry;
+        task.on_conflict = on_conflict;
+        task.headers = headers;
+        Op::Submit(task)
     })
 }
 

@@ -2,8 +2,7 @@
 
 use delayq_core::job::{Expiry, NewTask, When};
 use delayq_core::store::{AttemptEnd, EndCause};
-use delayq_core::task::Headers;
-use delayq_core::{ClaimedTask, Lock, TaskInfo, TaskState, Timestamp, Trail};
+use delayq_core::{ClaimedTask, Lock, TaskInfo, TaskState, Timestamp};
 
 use crate::op::Claim;
 
@@ -24,19 +23,12 @@ pub(crate) struct Task {
 
 impl Task {
     pub(crate) fn new(new: &NewTask, now: Timestamp) -> Self {
+        let mut info = TaskInfo::new(new.id.clone(), TaskState::Scheduled, now);
+        info.submitted_at = Some(now);
+        info.message = Some(new.message.clone());
+        info.headers = new.headers.clone();
         let mut task = Self {
-            info: TaskInfo {
-                id: new.id.clone(),
-                state: TaskState::Scheduled,
-                at: now,
-                submitted_at: Some(now),
-                expires_at: None,
-                attempt: 0,
-                message: Some(new.message.clone()),
-                headers: new.headers.clone(),
-                trail: Trail::default(),
-                cancel_requested: false,
-            },
+            info,
             request: new.clone(),
             due_at: now,
             submitted_at: now,
@@ -84,16 +76,16 @@ impl Task {
         let mut due = self.info.at;
         if self.info.state == TaskState::Running {
             due = self.due_at;
-            self.info.trail.lock_expiries += 1;
+            self.info.history.lock_expiries += 1;
             self.lock = None;
-            let expiries = self.info.trail.lock_expiries;
+            let expiries = self.info.history.lock_expiries;
             if self.info.cancel_requested {
                 self.end(TaskState::Cancelled, store_now);
                 return Err(EndCause::Cancelled);
             }
             if expiries >= claim.max_lock_expiries {
                 self.die(store_now);
-                self.info.trail.last_error = Some(format!(
+                self.info.history.last_error = Some(format!(
                     "poison: its lock expired {expiries} times; its process may have crashed"
                 ));
                 return Err(EndCause::Poison);
@@ -107,20 +99,18 @@ impl Task {
         self.info.at = store_now.plus(claim.lock_for);
         self.info.attempt += 1;
         self.lock = Some(number);
-        Ok(ClaimedTask {
-            lock: Lock {
-                id: self.info.id.clone(),
-                fence: number as u64,
-            },
-            lock_until: self.info.at,
-            attempt: self.info.attempt,
-            due_at: due,
-            submitted_at: self.submitted_at,
-            expires_at: self.info.expires_at,
-            message: self.request.message.clone(),
-            headers: self.request.headers.clone(),
-            trail: self.info.trail.clone(),
-        })
+        let lock = Lock {
+            id: self.info.id.clone(),
+            fence: number as u64,
+        };
+        let mut claimed = ClaimedTask::new(lock, self.info.at, self.submitted_at);
+        claimed.attempt = self.info.attempt;
+        claimed.due_at = due;
+        claimed.expires_at = self.info.expires_at;
+        claimed.message.clone_from(&self.request.message);
+        claimed.headers.clone_from(&self.request.headers);
+        claimed.history.clone_from(&self.info.history);
+        Ok(claimed)
     }
 
     pub(crate) fn settle(&mut self, end: &AttemptEnd, now: Timestamp) {
@@ -130,7 +120,7 @@ impl Task {
             AttemptEnd::Expired => self.end(TaskState::Expired, now),
             AttemptEnd::Dead { error, succeeded } => {
                 self.fail(error);
-                self.info.trail.succeeded.clone_from(succeeded);
+                self.info.history.succeeded.clone_from(succeeded);
                 self.die(now);
             }
             _ if self.info.cancel_requested => self.end(TaskState::Cancelled, now),
@@ -143,22 +133,23 @@ impl Task {
                 self.put_back(now.plus(*after), succeeded);
             }
             AttemptEnd::Release { after, succeeded } => {
-                self.info.trail.releases += 1;
+                self.info.history.releases += 1;
                 self.info.attempt -= 1;
                 self.put_back(now.plus(*after), succeeded);
             }
+            end => unreachable!("the model does not know {end:?}"),
         }
     }
 
     fn fail(&mut self, error: &str) {
-        self.info.trail.failures += 1;
-        self.info.trail.last_error = Some(error.to_owned());
+        self.info.history.failures += 1;
+        self.info.history.last_error = Some(error.to_owned());
     }
 
     fn put_back(&mut self, at: Timestamp, succeeded: &[String]) {
         self.info.state = TaskState::Scheduled;
         self.info.at = at;
-        self.info.trail.succeeded = succeeded.to_vec();
+        self.info.history.succeeded = succeeded.to_vec();
     }
 
     fn die(&mut self, now: Timestamp) {
@@ -168,18 +159,9 @@ impl Task {
     }
 
     pub(crate) fn end(&mut self, state: TaskState, now: Timestamp) {
-        self.info = TaskInfo {
-            id: self.info.id.clone(),
-            state,
-            at: now,
-            submitted_at: None,
-            expires_at: None,
-            attempt: self.info.attempt,
-            message: None,
-            headers: Headers::new(),
-            trail: Trail::default(),
-            cancel_requested: false,
-        };
+        let attempt = self.info.attempt;
+        self.info = TaskInfo::new(self.info.id.clone(), state, now);
+        self.info.attempt = attempt;
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use delayq_core::store::{
-    AttemptEnd, DeadFilter, Durability, RedisStore, Settlement, StoreOptions,
-};
-use delayq_core::{Error, Store, TaskState, When};
+use delayq_core::operate::DeadFilter;
+use delayq_core::store::{AttemptEnd, Durability, Settlement, StoreOptions};
+use delayq_core::{Error, Operate, Store, TaskState, When};
+use delayq_redis::RedisStore;
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::redis_user;
 use delayq_tests::sentinel_set::{SentinelOptions, SentinelSet};
 
-use super::{accept, claim, id, job, options, raw, run, submit, task_type};
+use super::{accept, claim, id, job, options, raw, run, submit, task_type, whole};
 
 fn url(server: &RedisServer, user: &str) -> String {
     format!("redis://{user}@127.0.0.1:{}", server.port())
@@ -43,8 +43,8 @@ fn ends(after: Duration) -> [AttemptEnd; 4] {
     [AttemptEnd::Done, dead.clone(), retry, dead]
 }
 
-/// Takes every edge once.
-pub(super) async fn use_every_edge(store: &RedisStore) {
+/// Calls every operation once.
+pub(super) async fn use_every_operation(store: &RedisStore) {
     let (task_type, hour) = (task_type(), Duration::from_hours(1));
     store.register_type(&task_type).await.unwrap();
     for name in ["1", "2", "3", "4"] {
@@ -60,15 +60,12 @@ pub(super) async fn use_every_edge(store: &RedisStore) {
         .into_iter()
         .map(|t| t.lock)
         .collect();
-    store.extend(&task_type, locks.clone(), hour).await.unwrap();
+    store.extend(&whole(), locks.clone(), hour).await.unwrap();
     let settlements = locks
         .into_iter()
         .zip(ends(hour))
-        .map(|(lock, end)| Settlement { lock, end });
-    store
-        .settle(&task_type, settlements.collect())
-        .await
-        .unwrap();
+        .map(|(lock, end)| Settlement::new(lock, end));
+    store.settle(&whole(), settlements.collect()).await.unwrap();
     store.cancel(&task_type, &id("5")).await.unwrap();
     store
         .reschedule(&task_type, &id("6"), When::After(hour))
@@ -106,7 +103,7 @@ async fn the_rights_of_the_guide_are_enough_and_nothing_else_is_tried() {
     let server = RedisServer::start(Persistence::None, &[]);
     let url = redis_user::add(&server, "app", redis_user::rights());
     let store = RedisStore::connect(&url, options()).await.unwrap();
-    use_every_edge(&store).await;
+    use_every_operation(&store).await;
     assert!(!store.name().contains("hunter2"), "{}", store.name());
     let mut redis = raw(&server).await;
     let log: Vec<redis::Value> = run(&mut redis, "ACL LOG").await;
@@ -149,7 +146,8 @@ async fn a_user_who_may_not_do_what_an_edge_does_is_refused_before_anything_is_h
     }
 }
 
-/// Redis 7.0 has other words for it than the releases after it, and was said to hold something corrupt.
+/// Redis 7.0 has other words for it than the releases after it, and was said to hold something
+/// corrupt.
 #[tokio::test]
 async fn a_right_that_is_taken_away_while_a_store_is_used_is_asked_back() {
     let server = RedisServer::start(Persistence::None, &[]);
@@ -243,7 +241,7 @@ async fn the_rights_of_the_guide_are_enough_on_a_cluster() {
     }
     let url = cluster.url().replace("://", "://app:hunter2@");
     let store = RedisStore::connect(&url, options()).await.unwrap();
-    use_every_edge(&store).await;
+    use_every_operation(&store).await;
     assert_eq!(refused(&cluster.nodes).await, []);
     for (missing, named) in [
         ("+spublish", "spublish"),
@@ -288,7 +286,7 @@ async fn the_rights_of_the_guide_are_enough_behind_sentinels() {
     };
     let login = format!("{url}?sentinel_user=watcher&sentinel_password=hunter2");
     let store = RedisStore::connect(&login, replicated()).await.unwrap();
-    use_every_edge(&store).await;
+    use_every_operation(&store).await;
     assert_eq!(refused(&set.servers).await, []);
     let refused = RedisStore::connect(&url, options()).await;
     let message = refused.unwrap_err().to_string();

@@ -3,13 +3,15 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, Cursor, MAX_RETAINED, RedisStore, Settlement, StoreOptions};
-use delayq_core::{DelayQueueJob, Store, TaskState};
+use delayq_core::operate::Cursor;
+use delayq_core::store::{AttemptEnd, MAX_RETAINED, Settlement, StoreOptions};
+use delayq_core::{DelayQueueJob, Operate, Presence, Store, TaskState};
+use delayq_redis::RedisStore;
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use redis::aio::MultiplexedConnection;
 
 use super::{
-    TYPE, accept, claim, id, instance, job, key, open, options, raw, run, task, task_type,
+    TYPE, accept, claim, id, instance, job, key, open, options, raw, run, task, task_type, whole,
 };
 
 /// Submits and ends `count` tasks.
@@ -26,19 +28,16 @@ async fn end(store: &RedisStore, prefix: &str, count: usize) {
     let mut done = 0;
     while done < count {
         let claimed = claim(store).await.unwrap();
-        let ends = claimed.tasks.into_iter().map(|task| Settlement {
-            lock: task.lock,
-            end: AttemptEnd::Done,
-        });
-        done += store
-            .settle(&task_type(), ends.collect())
-            .await
-            .unwrap()
-            .len();
+        let ends = claimed
+            .tasks
+            .into_iter()
+            .map(|task| Settlement::new(task.lock, AttemptEnd::Done));
+        done += store.settle(&whole(), ends.collect()).await.unwrap().len();
     }
 }
 
-/// The generations of ended tasks: what the elder one knows of an id counts only if the younger one does not know it.
+/// The generations of ended tasks: what the elder one knows of an id counts only if the younger one
+/// does not know it.
 #[tokio::test]
 async fn a_purge_of_ended_tasks_takes_both_generations_and_counts_each_task_once() {
     let server = RedisServer::start(Persistence::None, &[]);
@@ -99,7 +98,8 @@ async fn memory_of_ended_tasks_is_freed_although_nothing_happens_any_more() {
     assert!((1..=1_040).contains(&lives), "{lives} ms");
 }
 
-/// What is remembered in one key lasts until the key goes: for a retention more than the last of it.
+/// What is remembered in one key lasts until the key goes: for a retention more than the last of
+/// it.
 #[tokio::test]
 async fn ended_tasks_outlast_the_retention() {
     let server = RedisServer::start(Persistence::None, &[]);
@@ -165,8 +165,8 @@ async fn large_messages_are_claimed_in_several_steps_and_all_of_them() {
         assert!(claimed.tasks.iter().all(|task| task.message == message));
         assert!(!claimed.tasks.is_empty());
         (seen, steps) = (seen + claimed.tasks.len(), steps + 1);
-        let more_is_due = claimed.next_due.is_some_and(|due_at| due_at <= claimed.now);
-        assert_eq!(more_is_due, seen < 60);
+        let is_more_due = claimed.next_in == Some(Duration::ZERO);
+        assert_eq!(is_more_due, seen < 60);
     }
     assert!(steps > 1);
 }

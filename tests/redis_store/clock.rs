@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delayq_core::store::ChangeOutcome;
-use delayq_core::{Store, When, hours, millis};
+use delayq_core::{Operate, Store, When, hours, millis};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use redis::aio::MultiplexedConnection;
 
@@ -17,18 +17,25 @@ async fn time(redis: &mut MultiplexedConnection) -> i64 {
 
 /// Rounded up, what is due would start early.
 #[tokio::test]
-async fn a_claim_tells_the_servers_time_rounded_down_and_what_that_has_cut_off() {
+async fn a_claim_tells_the_servers_time_rounded_down_and_the_wait_to_the_microsecond() {
     let server = RedisServer::start(Persistence::None, &[]);
     let store = open(&server).await;
     let mut redis = raw(&server).await;
+    accept(&store, job("1").after(hours(2))).await;
+    let due_at = store
+        .find(&task_type(), &id("1"))
+        .await
+        .unwrap()
+        .unwrap()
+        .at;
     for _ in 0..20 {
         let before = time(&mut redis).await;
         let claimed = claim(&store).await.unwrap();
         let after = time(&mut redis).await;
-        let cut_off = i64::from(claimed.past.subsec_micros());
-        let told = claimed.store_now.as_millis() * 1_000 + cut_off;
-        assert!((before..=after).contains(&told), "{before} {told} {after}");
-        assert!(cut_off < 1_000);
+        let wait = i64::try_from(claimed.next_in.unwrap().as_micros()).unwrap();
+        let read = due_at.as_millis() * 1_000 - wait;
+        assert!((before..=after).contains(&read), "{before} {read} {after}");
+        assert_eq!(claimed.store_now.as_millis(), read / 1_000);
     }
 }
 

@@ -4,13 +4,14 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use delayq_core::store::{
-    AttemptEnd, RedisStore, SettleOutcome, Settlement, StoreOptions, SubmitOutcome,
-};
-use delayq_core::{Error, Store};
+use delayq_core::store::{AttemptEnd, SettleOutcome, Settlement, StoreOptions, SubmitOutcome};
+use delayq_core::{Error, Operate, Store};
+use delayq_redis::RedisStore;
 use delayq_tests::redis_server::{Persistence, RedisServer};
 
-use super::{accept, claim, id, impatient, job, open, options, raw, run, submit, task, task_type};
+use super::{
+    accept, claim, id, impatient, job, open, options, raw, run, submit, task, task_type, whole,
+};
 
 /// More than any call here may take; less than one with the usual timeout would.
 const SOON: Duration = Duration::from_secs(4);
@@ -157,11 +158,11 @@ async fn a_server_that_hangs_leaves_writes_indeterminate_and_reads_unavailable()
     accept(&store, job("1")).await;
     let lock = claim(&store).await.unwrap().tasks.pop().unwrap().lock;
     signal(&server, "-STOP");
-    let (started, usual) = (Instant::now(), task_type());
+    let (started, usual, bucket) = (Instant::now(), task_type(), whole());
     let (submitted, claimed, extended, found) = tokio::join!(
         submit(&store, job("2")),
         claim(&store),
-        store.extend(&usual, vec![lock.clone()], Duration::from_mins(1)),
+        store.extend(&bucket, vec![lock.clone()], Duration::from_mins(1)),
         store.find(&usual, &lock.id),
     );
     for error in [
@@ -187,7 +188,7 @@ async fn a_server_that_hangs_leaves_writes_indeterminate_and_reads_unavailable()
     ));
     let end = AttemptEnd::Done;
     let settled = store
-        .settle(&task_type(), vec![Settlement { lock, end }])
+        .settle(&whole(), vec![Settlement::new(lock, end)])
         .await;
     assert_eq!(settled, Ok(vec![SettleOutcome::Settled]));
 }
@@ -223,9 +224,7 @@ async fn flushed_scripts_are_loaded_again_by_every_kind_of_call() {
             .map(|t| t.lock)
             .collect();
         run::<()>(&mut redis, "SCRIPT FLUSH").await;
-        let extended = store
-            .extend(&task_type(), locks, Duration::from_mins(1))
-            .await;
+        let extended = store.extend(&whole(), locks, Duration::from_mins(1)).await;
         assert_eq!(extended.unwrap().len(), 128);
     }
     let stats = store.stats(&task_type()).await.unwrap();
@@ -362,7 +361,10 @@ async fn settings_that_can_never_work_are_told_apart_from_a_server_that_is_down(
         ..options()
     };
     let error = RedisStore::connect(&server.url(), no_time).await;
-    assert!(matches!(error, Err(Error::InvalidInput(_))), "{error:?}");
+    assert!(
+        matches!(error, Err(Error::InvalidInput { .. })),
+        "{error:?}"
+    );
     let tls = server.url().replace("redis:", "rediss:");
     let error = RedisStore::connect(&tls, options()).await.unwrap_err();
     assert!(error.to_string().contains("speak TLS"), "{error}");

@@ -1,5 +1,5 @@
-//! Fences when the server's clock stands behind those that were given: it was set back, or an older copy of the data
-//! came back after a while.
+//! Fences when the server's clock stands behind those that were given: it was set back, or an older
+//! copy of the data came back after a while.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use delayq_core::store::{AttemptEnd, SettleOutcome, Settlement};
 use delayq_core::{Clock, Lock, Store, SystemClock};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 
-use super::{claim, job, key, open, raw, run, task, task_type};
+use super::{claim, job, key, open, raw, run, task, whole};
 
 /// They are put together from text, three digits apart from the others.
 #[tokio::test]
@@ -33,10 +33,8 @@ async fn fences_go_on_one_by_one_above_the_largest_that_was_given() {
         }
     }
     // The store knows them by the same fences.
-    let ends = locks.into_iter().map(|lock| Settlement {
-        lock,
-        end: AttemptEnd::Done,
-    });
-    let settled = store.settle(&task_type(), ends.collect()).await.unwrap();
+    let ends = locks.into_iter();
+    let ends = ends.map(|lock| Settlement::new(lock, AttemptEnd::Done));
+    let settled = store.settle(&whole(), ends.collect()).await.unwrap();
     assert_eq!(settled, [SettleOutcome::Settled; 300]);
 }

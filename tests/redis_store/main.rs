@@ -1,4 +1,5 @@
-//! What only a Redis store has to get right: connections, server settings, access, its stored forms.
+//! What only a Redis store has to get right: connections, server settings, access, its stored
+//! forms.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,39 +8,41 @@
 )]
 
 mod access;
-mod batches;
 mod bounds;
+mod certificates;
 mod clock;
 mod damage;
+mod failing_shard;
 mod faults;
 mod fences;
-mod papers;
-mod partitions;
-mod permits;
+mod memory_limit;
 mod preflight;
-mod raise;
 mod refusals;
 mod repeats;
-mod room;
+mod resize;
 mod secrets;
-mod sick;
-mod silence;
+mod shards;
+mod silent_server;
+mod stagger;
 mod synced;
 mod tls;
-mod turns;
 mod wake;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use delayq_core::operate::TypeSettings;
+use delayq_core::presence::{InstanceId, InstanceInfo};
 use delayq_core::store::{
-    ClaimRequest, Claimed, Durability, InstanceId, InstanceInfo, RedisStore, StoreOptions,
+    AttemptEnd, ClaimRequest, Claimed, Durability, SettleOutcome, Settlement, StoreOptions,
     SubmitOutcome,
 };
 use delayq_core::{
-    Clock, DelayQueueJob, FleetLimits, Limits, NewTask, Result, Store, SystemClock, TaskId,
-    TaskType,
+    Bucket, Clock, DelayQueueJob, Limits, NewTask, Operate, Result, Store, SystemClock, TaskId,
+    TaskState, TaskType,
 };
+use delayq_redis::RedisStore;
 use delayq_tests::redis_server::RedisServer;
 use redis::aio::MultiplexedConnection;
 
@@ -47,6 +50,11 @@ const TYPE: &str = "order.cancel";
 
 fn task_type() -> TaskType {
     TaskType::new(TYPE).unwrap()
+}
+
+/// The bucket of the usual type while it is not sharded.
+fn whole() -> Bucket {
+    Bucket::whole(task_type())
 }
 
 fn id(id: &str) -> TaskId {
@@ -111,30 +119,67 @@ async fn accept(store: &RedisStore, job: DelayQueueJob) {
 }
 
 fn request() -> ClaimRequest {
-    ClaimRequest {
-        limit: usize::MAX,
-        lock_for: Duration::from_mins(1),
-        caller_now: SystemClock.now(),
-        max_lock_expiries: 3,
-        fleet: FleetLimits::NONE,
-    }
+    ClaimRequest::new(usize::MAX, Duration::from_mins(1), SystemClock.now())
 }
 
 async fn claim(store: &RedisStore) -> Result<Claimed> {
-    store.claim(&task_type(), &request()).await
+    store.claim(&whole(), &request()).await
+}
+
+/// One claim from each bucket of the usual type.
+async fn claim_each(store: &RedisStore) -> Vec<(Bucket, Result<Claimed>)> {
+    let mut claims = Vec::new();
+    for bucket in store.buckets(&task_type()).await.unwrap() {
+        let claimed = store.claim(&bucket, &request()).await;
+        claims.push((bucket, claimed));
+    }
+    claims
+}
+
+/// Claims from each bucket once and settles what comes as done; returns the ids.
+async fn take(store: &RedisStore) -> BTreeSet<String> {
+    let mut taken = BTreeSet::new();
+    for (bucket, claimed) in claim_each(store).await {
+        let mut ends = Vec::new();
+        for task in claimed.unwrap().tasks {
+            let name = task.lock.id.to_string();
+            assert!(!taken.contains(&name), "{name} twice");
+            taken.insert(name);
+            ends.push(Settlement::new(task.lock, AttemptEnd::Done));
+        }
+        for outcome in store.settle(&bucket, ends).await.unwrap() {
+            assert_eq!(outcome, SettleOutcome::Settled);
+        }
+    }
+    taken
+}
+
+/// The same, until nothing is due.
+async fn take_all(store: &RedisStore) -> BTreeSet<String> {
+    let mut taken = BTreeSet::new();
+    loop {
+        let more = take(store).await;
+        if more.is_empty() {
+            return taken;
+        }
+        for name in more {
+            assert!(taken.insert(name.clone()), "{name} twice");
+        }
+    }
+}
+
+async fn shard(store: &RedisStore, shards: u32) {
+    let settings = TypeSettings::default().shards(shards);
+    store.configure_type(&task_type(), &settings).await.unwrap();
+}
+
+async fn state(store: &RedisStore, name: &str) -> Option<TaskState> {
+    let found = store.find(&task_type(), &id(name)).await.unwrap();
+    found.map(|info| info.state)
 }
 
 fn instance() -> InstanceInfo {
-    InstanceInfo {
-        id: InstanceId::generate(),
-        host: "shop-3".to_owned(),
-        pid: 17,
-        version: "0.1.0".to_owned(),
-        types: Vec::new(),
-        type_count: 0,
-        started_at: SystemClock.now(),
-        seen_at: SystemClock.now(),
-    }
+    InstanceInfo::new(InstanceId::generate(), "shop-3", 17, SystemClock.now())
 }
 
 /// The key of the usual type that holds `part`, in the default namespace.

@@ -1,7 +1,8 @@
 //! A server whose settings break a promise is refused, with the line to change.
 
-use delayq_core::store::{Durability, RedisStore, StoreOptions};
+use delayq_core::store::{Durability, StoreOptions};
 use delayq_core::{Error, Store};
+use delayq_redis::RedisStore;
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::redis_user;
@@ -93,7 +94,8 @@ async fn a_server_that_cannot_wait_for_replicas_to_sync_is_refused() {
     assert!(message.contains("use Redis 7.2 or newer"), "{message}");
 }
 
-/// The URL says how replicas confirm, the class that none is waited for: found by a user who took the one for the other.
+/// The URL says how replicas confirm, the class that none is waited for: found by a user who took
+/// the one for the other.
 #[tokio::test]
 async fn replicas_that_nobody_waits_for_are_refused() {
     let server = RedisServer::start(Persistence::None, &[]);
@@ -101,7 +103,10 @@ async fn replicas_that_nobody_waits_for_are_refused() {
         let url = format!("{}?{option}", server.url());
         let refused = RedisStore::connect(&url, wanting(Durability::Memory)).await;
         let error = refused.unwrap_err();
-        assert!(matches!(error, Error::InvalidInput(_)), "{option}: {error}");
+        assert!(
+            matches!(error, Error::InvalidInput { .. }),
+            "{option}: {error}"
+        );
         assert!(
             error
                 .to_string()
@@ -311,7 +316,7 @@ async fn an_assertion_that_contradicts_what_the_server_shows_is_refused() {
     assert!(error.to_string().contains("or assume `process`"), "{error}");
     let url = format!("{}?assume=replicated", server.url());
     let error = RedisStore::connect(&url, options()).await.unwrap_err();
-    assert!(matches!(error, Error::InvalidInput(_)), "{error}");
+    assert!(matches!(error, Error::InvalidInput { .. }), "{error}");
     assert!(
         error
             .to_string()

@@ -1,15 +1,18 @@
-//! The server is there and does not do what it is asked: nothing is half done, and the error says what to do.
+//! The server is there and does not do what it is asked: nothing is half done, and the error says
+//! what to do.
 
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, DeadFilter, RedisStore, Settlement};
-use delayq_core::{Error, Lock, Store, TaskState, When};
+use delayq_core::operate::DeadFilter;
+use delayq_core::store::{AttemptEnd, Settlement};
+use delayq_core::{Error, Lock, Operate, Presence, Store, TaskState, When};
 use delayq_plugin::{DelayQueuePlugin, TaskContext, TaskResult, TaskWorker, WorkerOptions};
+use delayq_redis::RedisStore;
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::until;
 
 use super::{
-    TYPE, accept, claim, id, instance, job, key, open, raw, request, run, submit, task_type,
+    TYPE, accept, claim, id, instance, job, key, open, raw, request, run, submit, task_type, whole,
 };
 
 #[tokio::test]
@@ -42,11 +45,11 @@ async fn a_full_server_refuses_submits_and_lets_the_rest_drain() {
     let mut done = 0;
     while done < 300 {
         let claimed = claim(&store).await.unwrap();
-        let ends = claimed.tasks.into_iter().map(|task| Settlement {
-            lock: task.lock,
-            end: AttemptEnd::Done,
-        });
-        let outcomes = store.settle(&task_type(), ends.collect()).await.unwrap();
+        let ends = claimed
+            .tasks
+            .into_iter()
+            .map(|task| Settlement::new(task.lock, AttemptEnd::Done));
+        let outcomes = store.settle(&whole(), ends.collect()).await.unwrap();
         done += outcomes.len();
     }
     run::<()>(&mut redis, "CONFIG SET maxmemory 0").await;
@@ -126,8 +129,8 @@ async fn no_edge_writes_anything_when_a_key_that_it_needs_is_a_strangers() {
             error: "no".to_owned(),
             succeeded: Vec::new(),
         };
-        let settlement = vec![Settlement { lock, end }];
-        store.settle(&task_type(), settlement).await.unwrap();
+        let settlement = vec![Settlement::new(lock, end)];
+        store.settle(&whole(), settlement).await.unwrap();
         accept(&store, job("waits").after(Duration::from_hours(1))).await;
         // The next claim ends two tasks: one is poison, the other has expired.
         run::<u64>(&mut redis, &format!("ZADD {} 1 1", key("running"))).await;
@@ -137,7 +140,7 @@ async fn no_edge_writes_anything_when_a_key_that_it_needs_is_a_strangers() {
         let mut refused = 0;
         for edge in 0..13 {
             let before = dump(&mut redis).await;
-            if take_edge(&store, edge, &held).await.is_err() {
+            if call_one(&store, edge, &held).await.is_err() {
                 refused += 1;
                 assert_eq!(
                     dump(&mut redis).await,
@@ -166,13 +169,10 @@ async fn a_claim_of_new_tasks_writes_nothing_when_a_key_that_it_needs_is_a_stran
     }
 }
 
-/// One of the edges that write.
-async fn take_edge(store: &RedisStore, edge: usize, held: &[Lock; 2]) -> Result<(), Error> {
+/// One of the operations that write.
+async fn call_one(store: &RedisStore, edge: usize, held: &[Lock; 2]) -> Result<(), Error> {
     let (usual, waits, all) = (task_type(), id("waits"), DeadFilter::all());
-    let settlement = |lock: &Lock, end| Settlement {
-        lock: lock.clone(),
-        end,
-    };
+    let settlement = |lock: &Lock, end| Settlement::new(lock.clone(), end);
     let done = settlement(&held[0], AttemptEnd::Done);
     let dead = AttemptEnd::Dead {
         error: "no".to_owned(),
@@ -183,15 +183,15 @@ async fn take_edge(store: &RedisStore, edge: usize, held: &[Lock; 2]) -> Result<
     request.max_lock_expiries = 1;
     match edge {
         0 => submit(store, job("new")).await.map(drop),
-        1 => store.claim(&usual, &request).await.map(drop),
-        2 => store.settle(&usual, vec![done]).await.map(drop),
+        1 => store.claim(&whole(), &request).await.map(drop),
+        2 => store.settle(&whole(), vec![done]).await.map(drop),
         3 => store.update(&usual, &waits, vec![1]).await.map(drop),
         4 => store.cancel(&usual, &waits).await.map(drop),
         5 => store
             .requeue_dead(&usual, &all, Duration::ZERO)
             .await
             .map(drop),
-        6 => store.settle(&usual, vec![dead]).await.map(drop),
+        6 => store.settle(&whole(), vec![dead]).await.map(drop),
         7 => submit(store, job("failed").header("shop", "bonn").replace())
             .await
             .map(drop),

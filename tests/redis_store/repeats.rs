@@ -2,25 +2,23 @@
 
 use std::time::Duration;
 
+use delayq_core::operate::{DeadFilter, TypeSettings};
 use delayq_core::store::{
-    AttemptEnd, CancelOutcome, DeadFilter, RedisStore, SettleOutcome, Settlement, SubmitOutcome,
-    TypeSettings, Wakeup, Wakeups,
+    AttemptEnd, CancelOutcome, SettleOutcome, Settlement, SubmitOutcome, Wakeup, Wakeups,
 };
-use delayq_core::{Error, Lock, Store, TaskState, TaskType, When};
+use delayq_core::{Bucket, Error, Lock, Operate, Store, TaskState, TaskType, When};
+use delayq_redis::RedisStore;
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::soon;
 use redis::aio::MultiplexedConnection;
 
-use super::{accept, claim, id, job, key, open, raw, run, submit, task_type};
+use super::{accept, claim, id, job, key, open, raw, run, submit, task_type, whole};
 
 const LATER: Duration = Duration::from_hours(1);
 
 async fn settle(store: &RedisStore, lock: &Lock, end: AttemptEnd) -> SettleOutcome {
-    let settlement = Settlement {
-        lock: lock.clone(),
-        end,
-    };
-    let outcomes = store.settle(&task_type(), vec![settlement]).await;
+    let settlement = Settlement::new(lock.clone(), end);
+    let outcomes = store.settle(&whole(), vec![settlement]).await;
     outcomes.unwrap()[0]
 }
 
@@ -57,8 +55,8 @@ async fn written(redis: &mut MultiplexedConnection) -> u64 {
     info.lines().find_map(changes).unwrap()
 }
 
-/// Since Redis 7.2 a wait for replicas covers what its own connection has written: the answer of a call that rests on
-/// an earlier one, which may have gone unconfirmed, has to write, too.
+/// Since Redis 7.2 a wait for replicas covers what its own connection has written: the answer of a
+/// call that rests on an earlier one, which may have gone unconfirmed, has to write, too.
 #[tokio::test]
 async fn who_finds_the_work_done_writes_all_the_same() {
     let server = RedisServer::start(Persistence::None, &[]);
@@ -139,7 +137,7 @@ struct Ears {
 
 impl Ears {
     async fn hear(&mut self, task_type: &TaskType, what: &str) {
-        let woken = Some(Wakeup::Type(task_type.clone()));
+        let woken = Some(Wakeup::Bucket(Bucket::whole(task_type.clone())));
         for wakeups in &mut self.all {
             assert_eq!(soon(what, wakeups.next()).await, woken, "{what}");
         }

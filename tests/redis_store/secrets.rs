@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Arc, Mutex};
 
 use delayq_core::Store;
-use delayq_core::store::{RedisConfig, RedisStore};
+use delayq_redis::{RedisConfig, RedisStore};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::redis_user;
 use tracing_subscriber::fmt::MakeWriter;

@@ -1,17 +1,18 @@
-//! Replicas confirm what they have on disk. Redis can wait for that from version 7.2 on: on an older one these
-//! tests say that they are skipped.
+//! Replicas confirm what they have on disk. Redis can wait for that from version 7.2 on: on an
+//! older one these tests say that they are skipped.
 
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use delayq_core::store::{Durability, RedisStore, StoreOptions, SubmitOutcome};
+use delayq_core::store::{Durability, StoreOptions, SubmitOutcome};
 use delayq_core::{Error, Result, Store};
-use delayq_tests::question::until_ok;
+use delayq_redis::RedisStore;
+use delayq_tests::liveness::until_ok;
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::redis_user;
 
-use super::access::use_every_edge;
+use super::access::use_every_operation;
 use super::{accept, job, options, raw, run, submit};
 
 const SYNCED: &str = "?confirm=synced";
@@ -64,7 +65,7 @@ async fn what_is_acknowledged_is_on_the_disk_of_both() {
     }
     let store = connect(&(master.url() + SYNCED)).await;
     assert_eq!(store.durability(), Durability::Replicated);
-    use_every_edge(&store).await;
+    use_every_operation(&store).await;
     let (count, began) = (100, Instant::now());
     for n in 0..count {
         accept(&store, job(&format!("synced-{n}"))).await;
@@ -122,7 +123,7 @@ async fn the_right_to_wait_is_asked_for() {
     let rights = format!("{} +waitaof", redis_user::rights());
     let _ = redis_user::add(&master, "app", &rights);
     let store = connect(&url).await;
-    use_every_edge(&store).await;
+    use_every_operation(&store).await;
 }
 
 /// One that is too old, or that appends to no file.

@@ -3,21 +3,22 @@
 use std::path::Path;
 use std::time::Duration;
 
-use delayq_core::store::{RedisStore, StoreOptions};
-use delayq_core::{Error, Store};
-use delayq_tests::question::{ask, until_ok};
+use delayq_core::store::StoreOptions;
+use delayq_core::{Error, Operate, Store};
+use delayq_redis::RedisStore;
+use delayq_tests::liveness::{ask, until_ok};
 use delayq_tests::redis_server::Role;
 use delayq_tests::rig::PATIENCE;
 
-use super::access::use_every_edge;
-use super::papers::{server, start_as, url, write_papers};
+use super::access::use_every_operation;
+use super::certificates::{server, start_as, url, write_certificates};
 use super::{accept, impatient, job, options};
 
 /// Set in a process that is to connect and do nothing else.
 const URL: &str = "DELAYQ_TEST_TLS_URL";
 
-/// Runs the test `name` once more, in a process of its own: where the system's certificates are holds for a
-/// whole process. Returns what it wrote.
+/// Runs the test `name` once more, in a process of its own: where the system's certificates are
+/// holds for a whole process. Returns what it wrote.
 fn rerun(name: &str, (variable, file): (&str, &Path), url: &str) -> String {
     let mut test = std::process::Command::new(std::env::current_exe().unwrap());
     test.args(["--exact", name, "--nocapture"])
@@ -33,10 +34,10 @@ fn rerun(name: &str, (variable, file): (&str, &Path), url: &str) -> String {
 async fn tls_trusts_the_authority_it_is_given_and_no_other() {
     if let Ok(url) = std::env::var(URL) {
         let store = RedisStore::connect(&url, options()).await.unwrap();
-        use_every_edge(&store).await;
+        use_every_operation(&store).await;
         return;
     }
-    let folder = write_papers();
+    let folder = write_certificates();
     let (_server, port) = server(folder.path(), "server", false);
     let url = url(folder.path(), port, "");
     let message = refusal(&url).await;
@@ -54,7 +55,7 @@ async fn certificates_of_the_system_may_be_missing_and_not_unreadable() {
         RedisStore::connect(&url, options()).await.unwrap();
         return;
     }
-    let folder = write_papers();
+    let folder = write_certificates();
     let (_server, port) = server(folder.path(), "server", false);
     let url = url(folder.path(), port, "ca=FOLDER/ca.pem");
     let (empty, gone) = (folder.path().join("empty"), folder.path().join("gone"));
@@ -80,7 +81,7 @@ async fn certificates_of_the_system_may_be_missing_and_not_unreadable() {
 
 #[tokio::test]
 async fn tls_without_trust_has_to_be_asked_for() {
-    let folder = write_papers();
+    let folder = write_certificates();
     let (_server, port) = server(folder.path(), "server", false);
     let url = format!("rediss://127.0.0.1:{port}/#insecure");
     let store = RedisStore::connect(&url, options()).await.unwrap();
@@ -92,11 +93,11 @@ const CLIENT: &str = "ca=FOLDER/ca.pem&cert=FOLDER/client.pem&key=FOLDER/client.
 
 #[tokio::test]
 async fn both_sides_show_a_certificate_of_the_authority_they_are_given() {
-    let folder = write_papers();
+    let folder = write_certificates();
     let (_server, port) = server(folder.path(), "server", true);
     let url = url(folder.path(), port, CLIENT);
     let store = RedisStore::connect(&url, options()).await.unwrap();
-    use_every_edge(&store).await;
+    use_every_operation(&store).await;
 }
 
 async fn refusal(url: &str) -> String {
@@ -107,7 +108,7 @@ async fn refusal(url: &str) -> String {
 
 #[tokio::test]
 async fn a_server_that_is_not_trusted_is_refused_with_what_to_change() {
-    let folder = write_papers();
+    let folder = write_certificates();
     let folder = folder.path();
     let (_server, port) = server(folder, "server", false);
     let (_expired, expired) = server(folder, "server-expired", false);
@@ -147,7 +148,7 @@ async fn a_server_that_is_not_trusted_is_refused_with_what_to_change() {
 
 #[tokio::test]
 async fn a_client_that_is_not_trusted_is_told_what_to_change() {
-    let folder = write_papers();
+    let folder = write_certificates();
     let folder = folder.path();
     let (_server, port) = server(folder, "server", true);
     let client = |name| CLIENT.replace("/client.", &format!("/{name}."));
@@ -176,7 +177,7 @@ async fn a_client_that_is_not_trusted_is_told_what_to_change() {
 
 #[tokio::test]
 async fn a_file_that_cannot_be_used_is_named_before_anything_connects() {
-    let folder = write_papers();
+    let folder = write_certificates();
     let folder = folder.path();
     std::fs::write(folder.join("empty.pem"), "").unwrap();
     for (wrong, right, what) in [
@@ -216,7 +217,7 @@ async fn a_file_that_cannot_be_used_is_named_before_anything_connects() {
         // Nothing listens at this port.
         let refused = RedisStore::connect(&url(folder, 1, &query), options()).await;
         let error = refused.unwrap_err();
-        assert!(matches!(error, Error::InvalidInput(_)), "{error:?}");
+        assert!(matches!(error, Error::InvalidInput { .. }), "{error:?}");
         let file = folder.join(right).display().to_string();
         let what = what.replace("FILE", &file);
         assert!(error.to_string().contains(&what), "{error}");
@@ -225,7 +226,7 @@ async fn a_file_that_cannot_be_used_is_named_before_anything_connects() {
 
 #[tokio::test]
 async fn a_port_that_speaks_plainly_and_one_that_does_not_are_told_apart() {
-    let folder = write_papers();
+    let folder = write_certificates();
     let (plain, port) = server(folder.path(), "server", false);
     for (url, what) in [
         (format!("redis://127.0.0.1:{port}"), "write rediss://"),
@@ -240,7 +241,7 @@ async fn a_port_that_speaks_plainly_and_one_that_does_not_are_told_apart() {
 
 #[tokio::test]
 async fn sentinels_and_the_master_they_name_are_both_encrypted() {
-    let folder = write_papers();
+    let folder = write_certificates();
     let folder = folder.path();
     let (_master, port) = server(folder, "server", true);
     let watch = || Role::Sentinel(vec![format!("sentinel monitor orders 127.0.0.1 {port} 1")]);
@@ -252,7 +253,7 @@ async fn sentinels_and_the_master_they_name_are_both_encrypted() {
     let store = RedisStore::connect(&sentinels(CLIENT, port), options())
         .await
         .unwrap();
-    use_every_edge(&store).await;
+    use_every_operation(&store).await;
     let (_expired, expired) = start_as(watch(), folder, "server-expired", false);
     for (url, fix) in [
         (
@@ -274,7 +275,7 @@ async fn sentinels_and_the_master_they_name_are_both_encrypted() {
 /// Where a slot is, one node tells of the other: its port for TLS, not the plain one.
 #[tokio::test]
 async fn all_nodes_of_a_cluster_are_encrypted() {
-    let folder = write_papers();
+    let folder = write_certificates();
     let folder = folder.path();
     let node = || start_as(Role::Node, folder, "server", true);
     let nodes = [node(), node()];
@@ -300,7 +301,7 @@ async fn all_nodes_of_a_cluster_are_encrypted() {
     // Only one of them is named.
     let url = url(folder, nodes[0].1, CLIENT).replace("rediss:", "rediss-cluster:");
     let store = RedisStore::connect(&url, options()).await.unwrap();
-    use_every_edge(&store).await;
+    use_every_operation(&store).await;
     for n in 0..20 {
         let task_type = format!("type-{n}").parse().unwrap();
         store.register_type(&task_type).await.unwrap();
@@ -324,7 +325,7 @@ async fn all_nodes_of_a_cluster_are_encrypted() {
 
 #[tokio::test]
 async fn a_renewed_certificate_is_used_from_the_next_connection_on() {
-    let folder = write_papers();
+    let folder = write_certificates();
     let folder = folder.path();
     let (mut server, port) = server(folder, "server", true);
     let url = url(folder, port, CLIENT);

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, ClaimRequest, RedisStore, Settlement, Wakeup, Wakeups};
-use delayq_core::{FleetLimits, Store, TaskType, hours};
+use delayq_core::store::{AttemptEnd, ClaimRequest, Settlement, Wakeup, Wakeups};
+use delayq_core::{Bucket, FleetLimits, Store, TaskType, hours};
+use delayq_redis::RedisStore;
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use redis::aio::MultiplexedConnection;
 
-use super::{accept, claim, job, open, raw, request, run, task_type};
+use super::{accept, claim, job, open, raw, request, run, task_type, whole};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -17,7 +18,7 @@ async fn a_submit_wakes_the_other_instance_and_its_own_once() {
     let (here, there) = (open(&server).await, open(&server).await);
     let (mut own, mut other) = (here.wakeups(), there.wakeups());
     accept(&here, job("1").after(Duration::from_mins(9))).await;
-    let woken = Some(Wakeup::Type(task_type()));
+    let woken = Some(Wakeup::Bucket(whole()));
     assert_eq!(
         tokio::time::timeout(PATIENCE, own.next()).await,
         Ok(woken.clone())
@@ -42,7 +43,7 @@ async fn a_submit_wakes_the_other_instance_and_its_own_once() {
     let channel = "delayq:{default}:wake";
     run::<u64>(&mut redis, &format!("PUBLISH {channel} by.hand")).await;
     let by_hand = delayq_core::TaskType::new("by.hand").unwrap();
-    let woken = Some(Wakeup::Type(by_hand));
+    let woken = Some(Wakeup::Bucket(Bucket::whole(by_hand)));
     assert_eq!(
         tokio::time::timeout(PATIENCE, own.next()).await,
         Ok(woken.clone())
@@ -65,12 +66,12 @@ async fn every_type_is_woken_when_the_listening_connection_was_lost() {
     let other = open(&server).await;
     accept(&other, job("1")).await;
     let woken = tokio::time::timeout(PATIENCE, wakeups.next()).await;
-    assert_eq!(woken, Ok(Some(Wakeup::Type(task_type()))));
+    assert_eq!(woken, Ok(Some(Wakeup::Bucket(whole()))));
 }
 
 async fn hears(wakeups: &mut Wakeups, task_type: TaskType) {
     let heard = tokio::time::timeout(PATIENCE, wakeups.next()).await;
-    assert_eq!(heard, Ok(Some(Wakeup::Type(task_type))));
+    assert_eq!(heard, Ok(Some(Wakeup::Bucket(Bucket::whole(task_type)))));
 }
 
 /// What comes next is sent by hand, so nothing came before it.
@@ -81,10 +82,10 @@ async fn heard_nothing(wakeups: &mut Wakeups, redis: &mut MultiplexedConnection)
 
 /// Claims one task and ends its attempt.
 async fn work(store: &RedisStore, request: &ClaimRequest, end: AttemptEnd) {
-    let claimed = store.claim(&task_type(), request).await.unwrap();
+    let claimed = store.claim(&whole(), request).await.unwrap();
     let lock = claimed.tasks.into_iter().next().unwrap().lock;
-    let settlement = vec![Settlement { lock, end }];
-    store.settle(&task_type(), settlement).await.unwrap();
+    let settlement = vec![Settlement::new(lock, end)];
+    store.settle(&whole(), settlement).await.unwrap();
 }
 
 #[tokio::test]
@@ -99,15 +100,15 @@ async fn a_place_that_becomes_free_wakes_an_instance_that_missed_it_and_nobody_e
     };
     accept(&here, job("1")).await;
     hears(&mut other, task_type()).await;
-    let claimed = here.claim(&task_type(), &one_at_a_time).await.unwrap();
+    let claimed = here.claim(&whole(), &one_at_a_time).await.unwrap();
     let lock = claimed.tasks.into_iter().next().unwrap().lock;
     accept(&here, job("2")).await;
     hears(&mut other, task_type()).await;
-    let missed = there.claim(&task_type(), &one_at_a_time).await.unwrap();
+    let missed = there.claim(&whole(), &one_at_a_time).await.unwrap();
     assert_eq!(missed.tasks, []);
     let end = AttemptEnd::Done;
-    let settlement = vec![Settlement { lock, end }];
-    here.settle(&task_type(), settlement).await.unwrap();
+    let settlement = vec![Settlement::new(lock, end)];
+    here.settle(&whole(), settlement).await.unwrap();
     hears(&mut other, task_type()).await;
     // Nobody has missed the second place.
     work(&here, &one_at_a_time, AttemptEnd::Done).await;

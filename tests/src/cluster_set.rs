@@ -1,4 +1,5 @@
-//! A Redis Cluster of real processes on one machine, made and changed with plain `CLUSTER` commands.
+//! A Redis Cluster of real processes on one machine, made and changed with plain `CLUSTER`
+//! commands.
 
 #![allow(
     clippy::indexing_slicing,
@@ -10,7 +11,7 @@ use std::ops::RangeInclusive;
 
 use redis::{FromRedisValue, RedisResult};
 
-use crate::question::{ask, command, connect_patiently, info, replicas_that_hear, until_ok};
+use crate::liveness::{ask, command, connect_patiently, info, replicas_that_hear, until_ok};
 use crate::redis_server::{Environment, Persistence, RedisServer, Role};
 
 /// How many slots a cluster has; the specification of Redis Cluster says so.
@@ -28,18 +29,21 @@ pub struct ClusterOptions {
     pub replicas: usize,
     /// How long a node must be silent until others take it for dead.
     pub node_timeout_ms: u64,
-    /// What the nodes write to disk. Without any, a master that comes back before it was replaced is empty.
+    /// What the nodes write to disk. Without any, a master that comes back before it was replaced
+    /// is empty.
     pub persistence: Persistence,
     /// What clients and replicas must know to talk to a node.
     pub password: Option<String>,
     /// More arguments for the nodes.
     pub extra: Vec<String>,
-    /// What the nodes find in their environment, one after the other; those beyond find nothing more.
+    /// What the nodes find in their environment, one after the other; those beyond find nothing
+    /// more.
     pub environments: Vec<Environment>,
 }
 
 impl Default for ClusterOptions {
-    /// Three masters with a replica each, silent for a second, synced every second, without a password.
+    /// Three masters with a replica each, silent for a second, synced every second, without a
+    /// password.
     fn default() -> Self {
         Self {
             masters: 3,
@@ -56,8 +60,8 @@ impl Default for ClusterOptions {
 /// The running cluster. Everything ends with it, or with the test process.
 #[derive(Debug)]
 pub struct ClusterSet {
-    /// The nodes, first those that began as masters, then replicas: kill, stop, resume, restart them at
-    /// will. One that comes back follows whoever replaced it.
+    /// The nodes, first those that began as masters, then replicas: kill, stop, resume, restart
+    /// them at will. One that comes back follows whoever replaced it.
     pub nodes: Vec<RedisServer>,
     /// The names by which the nodes know each other.
     ids: Vec<String>,
@@ -194,8 +198,8 @@ impl ClusterSet {
         replicas.filter(is_running).collect()
     }
 
-    /// Awaits that all running nodes see the slots of `old` served by another node and the cluster as
-    /// working; returns that node. `slot` is one that `old` had.
+    /// Awaits that all running nodes see the slots of `old` served by another node and the cluster
+    /// as working; returns that node. `slot` is one that `old` had.
     ///
     /// # Panics
     /// When that does not come.
@@ -210,9 +214,9 @@ impl ClusterSet {
         until_ok("the fail-over of a node", replaced).await
     }
 
-    /// Awaits that all running nodes see each other as sound and the cluster as working, that they agree on
-    /// who serves which slots and who follows whom, and that all replicas have all their masters have:
-    /// ready for the next fault.
+    /// Awaits that all running nodes see each other as sound and the cluster as working, that they
+    /// agree on who serves which slots and who follows whom, and that all replicas have all their
+    /// masters have: ready for the next fault.
     ///
     /// # Panics
     /// When that does not come.
@@ -226,7 +230,8 @@ impl ClusterSet {
         until_ok("a whole cluster", settled).await;
     }
 
-    /// Adds a node without slots or master, and awaits that the cluster is whole with it. Returns it.
+    /// Adds a node without slots or master, and awaits that the cluster is whole with it. Returns
+    /// it.
     ///
     /// # Panics
     /// When it does not start.
@@ -246,7 +251,8 @@ impl ClusterSet {
         self.tell(node, &["CLUSTER", "REPLICATE", id]).await;
     }
 
-    /// Ends the connections of all replicas of `master`, and awaits that so many are back: those that hang are not.
+    /// Ends the connections of all replicas of `master`, and awaits that so many are back: those
+    /// that hang are not.
     ///
     /// # Panics
     /// When they do not come.
@@ -279,7 +285,8 @@ impl ClusterSet {
         }
     }
 
-    /// Opens a slot for its move. From now on, `from` sends those on that ask for keys it does not have.
+    /// Opens a slot for its move. From now on, `from` sends those on that ask for keys it does not
+    /// have.
     ///
     /// # Panics
     /// When a node does not do its part.

@@ -1,18 +1,16 @@
-//! What the tests of delayq share: the store contract suite, the stores it runs on, real Redis servers
-//! (alone, watched by sentinels, in a cluster), a plugin on virtual time, and stores that fail on
-//! purpose.
+//! Equipment of the tests: the stores that the contract suite runs on, Redis servers (alone, behind
+//! sentinels, in a cluster), a plugin on virtual time, processes that run a plugin.
 //!
-//! The suite is made to be used on a third party's store, too: see [`contract`].
+//! The suite itself is `delayq_testing::contract`, for third-party stores too.
 
 pub mod cluster_set;
-pub mod contract;
-pub mod faulty;
 pub mod instance;
+pub mod liveness;
 pub mod network;
 pub mod paused_clock;
-pub mod question;
 pub mod redis_server;
 pub mod redis_user;
 pub mod rig;
 pub mod sentinel_set;
+pub mod sharded_memory;
 pub mod stores;

@@ -1,9 +1,9 @@
 //! A network between servers that can be cut: each has a door, through which everybody reaches it.
 //!
-//! The servers announce the ports of their doors, and connect from addresses of their own (127.0.1.1 and
-//! up, `bind-source-addr`), so that a door knows who comes. What is under way when the network is cut waits
-//! and arrives when it heals, as with TCP, which sends again; a connection begun meanwhile is accepted and
-//! hears nothing.
+//! The servers announce the ports of their doors, and connect from addresses of their own
+//! (127.0.1.1 and up, `bind-source-addr`), so that a door knows who comes. What is under way when
+//! the network is cut waits and arrives when it heals, as with TCP, which sends again; a connection
+//! begun meanwhile is accepted and hears nothing.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -136,7 +136,8 @@ impl Network {
         Door { port, behind }
     }
 
-    /// Cuts these hosts off from all others; they still reach each other. A cut from before is replaced.
+    /// Cuts these hosts off from all others; they still reach each other. A cut from before is
+    /// replaced.
     pub fn cut_off(&self, far: impl IntoIterator<Item = Host>, clients: Clients) {
         let far = far.into_iter().collect();
         self.cut.send_replace(Cut { far, clients });

@@ -1,9 +1,11 @@
-//! A clock for simulations: tokio's time, which a paused runtime moves on whenever nothing else is to be done.
+//! A clock for simulations: tokio's time, which a paused runtime moves on whenever nothing else is
+//! to be done.
 
 use std::time::Duration;
 
 use delayq_core::time::Sleep;
-use delayq_core::{Clock, Timestamp, VirtualClock};
+use delayq_core::{Clock, Timestamp};
+use delayq_testing::VirtualClock;
 use tokio::time::Instant;
 
 /// Starts when it is made, within a runtime.

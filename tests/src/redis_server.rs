@@ -1,4 +1,5 @@
-//! A real redis-server for tests: on a free port, in a folder of its own, gone with the test process.
+//! A real redis-server for tests: on a free port, in a folder of its own, gone with the test
+//! process.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -20,9 +21,9 @@ const READY: &str = "Ready to accept connections";
 /// What a sentinel logs once it has read its settings.
 const SENTINEL_READY: &str = "Sentinel ID is";
 
-/// Starts the server, and ends it by its process id as soon as the pipe from the test process closes:
-/// on `kill`, on drop, and when the test process dies in whatever way. Only a line on the pipe keeps
-/// the folder. It closes its own output, so that the output ends when the server does.
+/// Starts the server, and ends it by its process id as soon as the pipe from the test process
+/// closes: on `kill`, on drop, and when the test process dies in whatever way. Only a line on the
+/// pipe keeps the folder. It closes its own output, so that the output ends when the server does.
 const WATCHER: &str = r#"
 trap "" INT TERM HUP
 "$@" </dev/null &
@@ -51,12 +52,13 @@ pub enum Persistence {
 pub enum Role {
     /// A server alone: all its settings are on its command line.
     Alone,
-    /// One of a replicated set. It has a file of settings, so that what it is told while it runs, such as
-    /// whom to follow, outlives a restart once it was told `CONFIG REWRITE`.
+    /// One of a replicated set. It has a file of settings, so that what it is told while it runs,
+    /// such as whom to follow, outlives a restart once it was told `CONFIG REWRITE`.
     Member,
     /// A node of a cluster, with a port for the cluster's bus.
     Node,
-    /// A sentinel that begins with these settings, a line each. It keeps what it learns in their file.
+    /// A sentinel that begins with these settings, a line each. It keeps what it learns in their
+    /// file.
     Sentinel(Vec<String>),
 }
 
@@ -96,8 +98,8 @@ impl RedisServer {
         Self::start_as(Role::Alone, persistence, extra)
     }
 
-    /// Starts a server, or a sentinel, with `extra` arguments and waits until it answers. A sentinel has
-    /// no data that could persist.
+    /// Starts a server, or a sentinel, with `extra` arguments and waits until it answers. A
+    /// sentinel has no data that could persist.
     ///
     /// # Panics
     /// When there is no redis-server on the PATH, or it does not start.
@@ -138,8 +140,8 @@ impl RedisServer {
         panic!("redis-server does not start: {log:#?}");
     }
 
-    /// The server that all tests of a process share, with the append-only file. Use a namespace of your
-    /// own, and leave its settings alone.
+    /// The server that all tests of a process share, with the append-only file. Use a namespace of
+    /// your own, and leave its settings alone.
     #[must_use]
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<RedisServer> = OnceLock::new();
@@ -225,7 +227,8 @@ impl RedisServer {
         }
     }
 
-    /// Kills the server if it runs, starts it again on the same port and data, waits until it answers.
+    /// Kills the server if it runs, starts it again on the same port and data, waits until it
+    /// answers.
     ///
     /// # Panics
     /// When it does not start.
@@ -354,7 +357,8 @@ impl Process {
     }
 }
 
-/// Lines of the server's output. It is read to its end, so that the server never waits for a reader.
+/// Lines of the server's output. It is read to its end, so that the server never waits for a
+/// reader.
 fn read_lines(output: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
@@ -397,6 +401,8 @@ fn find_binary() -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     fn is_alive(pid: u32) -> bool {
@@ -465,7 +471,12 @@ mod tests {
         assert!(call(&member, "SET a 1").starts_with("-READONLY"));
         assert!(call(&sentinel, "SENTINEL CKQUORUM m").starts_with("-NOQUORUM"));
         let is_monitored = |line: &String| line.contains("+monitor master m");
-        assert!(sentinel.log().iter().any(is_monitored));
+        // It writes this line with its first tick, which may come after the first answers.
+        let started = Instant::now();
+        while !sentinel.log().iter().any(is_monitored) {
+            assert_eq!(call(&sentinel, "PING"), "+PONG\r\n");
+            assert!(started.elapsed() < Duration::from_secs(10));
+        }
     }
 
     #[test]

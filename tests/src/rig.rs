@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use delayq_core::store::{MemoryStore, Store, StoreOptions};
+use delayq_core::memory::MemoryStore;
+use delayq_core::store::{Store, StoreOptions};
 use delayq_plugin::{
     DelayQueueJob, DelayQueuePlugin, DelayQueuePluginBuilder, TaskContext, TaskInfo, TaskResult,
-    TaskState, TaskSubmitService, TaskWorker, VirtualClock, WorkerOptions,
+    TaskState, TaskSubmitService, TaskWorker, WorkerOptions,
 };
+use delayq_testing::VirtualClock;
 use tokio::sync::mpsc;
 
 /// How long a test waits for an event before it fails: far more than any machine needs.
@@ -176,8 +178,8 @@ impl Rig {
         !self.starts.is_empty()
     }
 
-    /// Lets `span` pass and awaits that every handler has looked into the store since. At least a poll
-    /// interval (1 s), so that every handler does look.
+    /// Lets `span` pass and awaits that every handler has looked into the store since. At least a
+    /// poll interval (1 s), so that every handler does look.
     ///
     /// # Panics
     /// When `span` is shorter, or a handler does not look.

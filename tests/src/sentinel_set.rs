@@ -12,8 +12,8 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use redis::{FromRedisValue, RedisResult};
 
+use crate::liveness::{ask, info, replicas_that_hear, until_ok};
 use crate::network::{Clients, Door, Host, Network};
-use crate::question::{ask, info, replicas_that_hear, until_ok};
 use crate::redis_server::{Environment, Persistence, RedisServer, Role};
 
 /// What the sentinels call the master.
@@ -31,29 +31,31 @@ pub struct SentinelOptions {
     /// How long a step of a fail-over may take. After a vote that nobody won, the next comes after
     /// twice that. A promotion is noticed up to 1 s late, so that less than 2 s is too short.
     pub failover_timeout_ms: u64,
-    /// How often sentinels tell each other of the master. One that comes back stale is made a replica after
-    /// four times that. Redis itself has 2,000.
+    /// How often sentinels tell each other of the master. One that comes back stale is made a
+    /// replica after four times that. Redis itself has 2,000.
     pub publish_period_ms: u64,
-    /// How often sentinels ask servers for their roles while all is well; a stale master is noticed up to
-    /// so late, twice. Redis itself has 10,000. A fail-over, where it is 1,000 at most, gets no faster.
+    /// How often sentinels ask servers for their roles while all is well; a stale master is noticed
+    /// up to so late, twice. Redis itself has 10,000. A fail-over, where it is 1,000 at most, gets
+    /// no faster.
     pub info_period_ms: u64,
-    /// What the servers write to disk. Without any, a master that comes back before it was replaced is
-    /// empty, and so are its replicas then.
+    /// What the servers write to disk. Without any, a master that comes back before it was replaced
+    /// is empty, and so are its replicas then.
     pub persistence: Persistence,
     /// What clients, replicas and sentinels must know to talk to a server. Sentinels ask for none.
     pub password: Option<String>,
-    /// Whether all connections go through doors, so that the network can be cut. Works on Linux, which has
-    /// all addresses of 127.0.0.0/8.
+    /// Whether all connections go through doors, so that the network can be cut. Works on Linux,
+    /// which has all addresses of 127.0.0.0/8.
     pub doors: bool,
     /// More arguments for the servers.
     pub extra: Vec<String>,
-    /// What the servers find in their environment, one after the other; those beyond find nothing more.
+    /// What the servers find in their environment, one after the other; those beyond find nothing
+    /// more.
     pub environments: Vec<Environment>,
 }
 
 impl Default for SentinelOptions {
-    /// Three of each, silent for a second, synced every second, without a password or doors. What comes
-    /// back stale is in sync as a replica after about 4 s, not after 20.
+    /// Three of each, silent for a second, synced every second, without a password or doors. What
+    /// comes back stale is in sync as a replica after about 4 s, not after 20.
     fn default() -> Self {
         Self {
             servers: 3,
@@ -175,9 +177,9 @@ impl SentinelSet {
         until_ok("a master that sentinels agree on", || self.agreed()).await
     }
 
-    /// Awaits that more than half of all sentinels name another master than `old`, which says itself that
-    /// it is one; returns it. When two sentinels win elections in a row, another fail-over follows at once:
-    /// who it is in the end, [`in_sync`](Self::in_sync) says.
+    /// Awaits that more than half of all sentinels name another master than `old`, which says
+    /// itself that it is one; returns it. When two sentinels win elections in a row, another
+    /// fail-over follows at once: who it is in the end, [`in_sync`](Self::in_sync) says.
     ///
     /// # Panics
     /// When that does not come.
@@ -197,8 +199,9 @@ impl SentinelSet {
         until_ok("a new master", replaced).await
     }
 
-    /// When a sentinel has taken another server for the master: also where nobody had asked for
-    /// it, as on a busy machine a master that is there may be silent for too long, or be replaced twice. Each is told once.
+    /// When a sentinel has taken another server for the master: also where nobody had asked for it,
+    /// as on a busy machine a master that is there may be silent for too long, or be replaced
+    /// twice. Each is told once.
     ///
     /// # Panics
     /// When a line of a log has no time.
@@ -209,8 +212,8 @@ impl SentinelSet {
         switches.map(|line| logged_at(&line)).collect()
     }
 
-    /// Awaits that all running servers but the master follow it and have all it has, and that all running
-    /// sentinels see it so: ready for the next fail-over. Returns the master.
+    /// Awaits that all running servers but the master follow it and have all it has, and that all
+    /// running sentinels see it so: ready for the next fail-over. Returns the master.
     ///
     /// # Panics
     /// When that does not come.
@@ -331,7 +334,8 @@ impl SentinelSet {
         }
     }
 
-    /// Sets how often the running sentinels announce themselves, and ask servers about their replicas.
+    /// Sets how often the running sentinels announce themselves, and ask servers about their
+    /// replicas.
     async fn pace(&self, publish_ms: u64, info_ms: u64) {
         let (publish, info) = (publish_ms.to_string(), info_ms.to_string());
         let words = ["SENTINEL", "DEBUG", "PUBLISH-PERIOD", &publish];
@@ -391,7 +395,8 @@ impl SentinelSet {
         fields.map_err(|error| format!("server {server}: {error}"))
     }
 
-    /// Whether a sentinel sees `master` with all running servers and sentinels, and none of them as down.
+    /// Whether a sentinel sees `master` with all running servers and sentinels, and none of them as
+    /// down.
     async fn sees(&self, sentinel: usize, master: usize) -> Result<(), String> {
         let url = self.sentinels[sentinel].url();
         let servers = running(&self.servers).filter(|server| *server != master);
@@ -441,7 +446,8 @@ fn running(servers: &[RedisServer]) -> impl Iterator<Item = usize> {
         .map(|(index, _)| index)
 }
 
-/// When a server wrote this line of its log, in its local time: `PID:X 22 Nov 2026 01:03:46.430 # ..`.
+/// When a server wrote this line of its log, in its local time: `PID:X 22 Nov 2026 01:03:46.430 #
+/// ..`.
 fn logged_at(line: &str) -> Timestamp {
     let words: Vec<&str> = line.split_whitespace().skip(1).take(4).collect();
     let at = DateTime::strptime("%d %b %Y %H:%M:%S%.f", words.join(" ")).expect("it has a time");

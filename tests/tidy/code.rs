@@ -4,10 +4,12 @@ use crate::tree::File;
 
 /// Longest source file outside tests. Longer ones hold more than one noun.
 const MAX_LINES: usize = 400;
+/// Longest line with a comment: rustfmt looks at code alone.
+const MAX_COLUMNS: usize = 100;
 /// The one file that may read the time of day.
 pub(crate) const TIME: &str = "delayq-core/src/time.rs";
 /// The one file that may build the names of keys.
-pub(crate) const KEYS: &str = "delayq-core/src/store/redis/keys.rs";
+pub(crate) const KEYS: &str = "delayq-redis/src/scripts/keys.rs";
 
 /// The rules look for words that they must not contain themselves.
 const UNFINISHED: [(&str, &str); 5] = [
@@ -33,6 +35,30 @@ pub(crate) fn length(file: &File) -> Vec<String> {
     let what =
         format!("{lines} lines, {MAX_LINES} at most: give its second noun a file of its own");
     vec![file.at(lines, what)]
+}
+
+/// Comments, which rustfmt leaves as they are.
+pub(crate) fn comment_width(file: &File) -> Vec<String> {
+    let mark = match file.path.rsplit_once('.') {
+        Some((_, "rs")) => "//",
+        Some((_, "lua")) => "--",
+        _ => return Vec::new(),
+    };
+    let mut found = Vec::new();
+    for (index, line) in file.text.lines().enumerate() {
+        let columns = line.chars().count();
+        let comment = line.trim_start().strip_prefix(mark);
+        // A row of a table cannot be broken.
+        let is_comment = comment.is_some_and(|text| {
+            let text = text.trim_start_matches(['/', '!']).trim_start();
+            !text.starts_with('|')
+        });
+        if is_comment && columns > MAX_COLUMNS {
+            let what = format!("{columns} columns, {MAX_COLUMNS} at most: break the comment");
+            found.push(file.at(index + 1, what));
+        }
+    }
+    found
 }
 
 /// Looks at comments, too.
@@ -106,6 +132,25 @@ fn a_long_file_is_found_unless_it_is_a_test() {
 }
 
 #[test]
+fn a_comment_that_is_too_wide_is_found_and_code_is_not() {
+    let wide = "a".repeat(MAX_COLUMNS);
+    for (path, text) in [
+        ("a.rs", format!("    /// {wide}")),
+        ("a.lua", format!("-- {wide}")),
+    ] {
+        assert_eq!(comment_width(&File::new(path, &text)).len(), 1, "{path}");
+    }
+    assert_eq!(
+        comment_width(&File::new("a.rs", &format!("let a = {wide};"))),
+        [""; 0]
+    );
+    assert_eq!(
+        comment_width(&File::new("a.md", &format!("// {wide}"))),
+        [""; 0]
+    );
+}
+
+#[test]
 fn what_is_unfinished_is_found_in_code_and_comments() {
     for (word, instead) in UNFINISHED {
         let found = unfinished(&File::new(
@@ -135,7 +180,7 @@ fn a_second_place_that_builds_keys_is_found() {
         concat!("let key = format!(\"", "delayq:{{{ns}}}\");"),
         concat!("redis.call('GET', '", "delayq:types')"),
     ] {
-        for path in ["delayq-core/src/store/redis/mod.rs", "a.lua"] {
+        for path in ["delayq-redis/src/store.rs", "a.lua"] {
             assert_eq!(
                 key_prefix(&File::new(path, text)).len(),
                 1,

@@ -58,30 +58,53 @@ pub(crate) fn required(tree: &Tree) -> Vec<String> {
 /// Packages that stand for somebody's application, outside the workspace.
 const FIXTURES: &str = "tests/fixtures/";
 
-/// Every folder with a Cargo.toml, but for fixtures, is a member of the workspace, or is excluded from it and a
-/// workspace of its own with the same lints. All use these lints.
+/// Every folder with a Cargo.toml, but for fixtures, is a member of the workspace, or stands in a
+/// folder that is excluded from it: a workspace of its own with the same lints, which this rule
+/// holds for, too. All packages use the lints of their workspace.
 pub(crate) fn packages(tree: &Tree) -> Vec<String> {
-    let workspace = tree.get("Cargo.toml").map_or("", |file| &file.text);
+    let lints = tree
+        .get("Cargo.toml")
+        .map(|file| lints_of_workspace(&file.text));
     let mut found = Vec::new();
-    let ours = |file: &&File| !file.path.starts_with(FIXTURES);
-    for file in tree.files().filter(ours) {
-        let Some(package) = file.path.strip_suffix("/Cargo.toml") else {
+    let mut roots = vec![String::new()];
+    while let Some(root) = roots.pop() {
+        let Some(workspace) = tree.get(&format!("{root}Cargo.toml")) else {
+            found.push(format!(
+                "{root}Cargo.toml: excluded from the workspace, and not there"
+            ));
             continue;
         };
-        if listed(workspace, "exclude").any(|excluded| excluded == package) {
-            if lints_of_workspace(&file.text) != lints_of_workspace(workspace) {
-                let what = "give its `[workspace.lints]` those of /Cargo.toml";
+        if lints.as_ref() != Some(&lints_of_workspace(&workspace.text)) {
+            let what = "give its `[workspace.lints]` those of /Cargo.toml";
+            found.push(format!("{}: {what}", workspace.path));
+        }
+        let excluded: Vec<_> = listed(&workspace.text, "exclude").collect();
+        roots.extend(excluded.iter().map(|folder| format!("{root}{folder}/")));
+        for file in tree.files() {
+            let package = file.path.strip_suffix("/Cargo.toml");
+            let Some(package) = package.and_then(|path| path.strip_prefix(&root)) else {
+                continue;
+            };
+            let is_elsewhere = |folder: &&str| {
+                let rest = package.strip_prefix(*folder);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            if excluded.iter().any(is_elsewhere) || file.path.starts_with(FIXTURES) {
+                continue;
+            }
+            if !listed(&workspace.text, "members").any(|member| member == package) {
+                let what = format!("not in `members` of /{root}Cargo.toml: add it");
                 found.push(format!("{}: {what}", file.path));
             }
-        } else if !listed(workspace, "members").any(|member| member == package) {
-            found.push(format!(
-                "{}: not in `members` of /Cargo.toml: add it",
-                file.path
-            ));
+            if !uses_workspace_lints(&file.text) {
+                let what = "add `[lints]` with `workspace = true`: the house rules hold everywhere";
+                found.push(format!("{}: {what}", file.path));
+            }
         }
-        if !uses_workspace_lints(&file.text) {
+        let is_package = workspace.text.contains("\n[package]");
+        if is_package && !uses_workspace_lints(&workspace.text) {
             let what = "add `[lints]` with `workspace = true`: the house rules hold everywhere";
-            found.push(format!("{}: {what}", file.path));
+            found.push(format!("{}: {what}", workspace.path));
         }
     }
     found
@@ -93,8 +116,8 @@ fn listed<'a>(workspace: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
         .split_once(&format!("\n{name} = ["))
         .map_or("", |(_, rest)| rest);
     let list = list.split_once(']').map_or("", |(list, _)| list);
-    list.split(',')
-        .map(|member| member.trim().trim_matches('"'))
+    let names = list.split(',').map(|name| name.trim().trim_matches('"'));
+    names.filter(|name| !name.is_empty())
 }
 
 /// The lines of the tables `[workspace.lints..]`.

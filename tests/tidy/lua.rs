@@ -5,8 +5,8 @@ use crate::tree::File;
 /// The parts of a header after its purpose, in this order.
 const PARTS: [&str; 3] = ["KEYS:", "ARGV:", "Returns:"];
 
-/// A script begins with `#!lua`, then a comment: the purpose, KEYS, ARGV, what it returns. A part that
-/// several scripts are put together from begins with its purpose.
+/// A script begins with `#!lua`, then a comment: the purpose, KEYS, ARGV, what it returns. A part
+/// that several scripts are put together from begins with its purpose.
 pub(crate) fn header(file: &File) -> Vec<String> {
     if !file.has_extension("lua") {
         return Vec::new();

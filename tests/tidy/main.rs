@@ -1,11 +1,13 @@
-//! The house rules that no compiler checks. Every rule says what to do instead, and has a test of its
-//! own that plants a violation and sees it found.
+//! The house rules that no compiler checks. Every rule says what to do instead, and has a test of
+//! its own that plants a violation and sees it found.
 
 mod code;
 mod files;
 mod floors;
 mod lua;
 mod markdown;
+mod shape;
+mod source;
 mod tree;
 
 use tree::{File, Tree};
@@ -55,13 +57,28 @@ fn the_names_of_redis_keys_are_built_in_one_place() {
 }
 
 #[test]
-fn the_core_only_uses_what_stands_above() {
+fn a_module_only_uses_what_stands_above() {
     assert_each(floors::modules);
 }
 
 #[test]
-fn no_store_knows_another_store_and_the_contract_knows_none() {
-    assert_each(floors::stores);
+fn a_crate_only_depends_on_those_above() {
+    assert_tidy(floors::crates(&Tree::of_the_workspace()));
+}
+
+#[test]
+fn the_methods_of_a_type_stand_in_one_block_beside_it() {
+    assert_tidy(shape::impls(&Tree::of_the_workspace()));
+}
+
+#[test]
+fn no_parameter_is_a_tuple() {
+    assert_each(shape::tuples);
+}
+
+#[test]
+fn comments_are_as_narrow_as_code() {
+    assert_each(code::comment_width);
 }
 
 #[test]

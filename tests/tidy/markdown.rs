@@ -28,7 +28,8 @@ fn targets(text: &str) -> Vec<(usize, &str)> {
             targets.extend(inline.map(|target| (number, target)));
         }
         if line.starts_with('[')
-            && let Some((_, target)) = line.split_once("]: ")
+            && let Some((label, target)) = line.split_once("]: ")
+            && !label.contains(']')
         {
             targets.push((number, target.trim()));
         }

@@ -84,13 +84,11 @@ impl Tree {
             if name.starts_with('.') || path == "target" {
                 continue;
             }
-            if entry
-                .file_type()
-                .expect("the folder can be listed")
-                .is_dir()
-            {
+            let kind = entry.file_type().expect("the folder can be listed");
+            if kind.is_dir() {
                 self.add_folder(&entry.path(), &format!("{path}/"));
-            } else {
+            } else if kind.is_file() {
+                // A link is read where it leads.
                 let text = fs::read_to_string(entry.path()).unwrap_or_default();
                 self.files.insert(path.clone(), File { path, text });
             }

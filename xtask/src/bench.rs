@@ -1,6 +1,7 @@
-//! `cargo xtask bench`: runs the package in `bench/`, optimised, with the arguments given.
+//! `cargo xtask bench`: runs the package in `proof/bench`, optimised, with the arguments given.
 
 use crate::call::{Call, Failure};
+use crate::proof;
 
 /// The arguments are those of the benchmark: `cargo xtask bench --help` shows them.
 #[derive(Debug, clap::Args)]
@@ -13,6 +14,6 @@ pub(crate) struct Args {
 
 /// Builds and runs the benchmark.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let bench = Call::new("cargo run --locked --release --package delayq-bench --");
+    let bench = proof::call("cargo run --locked --release --package delayq-bench --");
     args.arguments.iter().fold(bench, Call::word).run()
 }

@@ -77,7 +77,8 @@ impl Call {
         Err(Failure(format!("`{self}` failed: {status}")))
     }
 
-    /// What the command prints to its output; `None` when it cannot be run or fails. Nothing is shown.
+    /// What the command prints to its output; `None` when it cannot be run or fails. Nothing is
+    /// shown.
     pub(crate) fn output(&self) -> Option<String> {
         let output = self
             .command()

@@ -1,8 +1,11 @@
-//! `cargo xtask chaos` and `cargo xtask power`: run the package in `chaos/`, optimised, with the arguments given.
+//! `cargo xtask chaos` and `cargo xtask power`: run the package in `proof/chaos`, optimised, with
+//! the arguments given.
 
 use crate::call::{Call, Failure};
+use crate::proof;
 
-/// The arguments are those of a run: `cargo xtask chaos --help` and `cargo xtask power --help` show them.
+/// The arguments are those of a run: `cargo xtask chaos --help` and `cargo xtask power --help` show
+/// them.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
@@ -22,6 +25,11 @@ pub(crate) fn power(args: &Args) -> Result<(), Failure> {
 }
 
 fn forward(command: &str, args: &Args) -> Result<(), Failure> {
-    let chaos = Call::new("cargo run --locked --release --package delayq-chaos --").word(command);
+    let chaos = program(command);
     args.arguments.iter().fold(chaos, Call::word).run()
+}
+
+/// The command line of the program, optimised, up to its own arguments.
+pub(crate) fn program(command: &str) -> Call {
+    proof::call("cargo run --locked --release --package delayq-chaos --").word(command)
 }

@@ -1,4 +1,4 @@
-//! A developer's few commands: `cargo xtask test`, `bench`, `chaos` and `power`.
+//! Commands of a developer: `cargo xtask test`, `soak`, `bench`, `chaos` and `power`.
 
 #![allow(
     clippy::print_stdout,
@@ -11,7 +11,10 @@ mod call;
 mod chaos;
 mod install;
 mod oldest;
+mod proof;
+mod soak;
 mod step;
+mod table;
 mod test;
 
 use std::process::ExitCode;
@@ -28,8 +31,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Install what the tests need, then check and test everything, as CI does.
+    /// The gate: install what the tests need, then check and test the product on real stores.
     Test(test::Args),
+    /// The long rest: faults, power losses and real time, with the seeds of record.
+    Soak(soak::Args),
     /// Measure delayq, and write the figures to docs/benchmarks.md.
     Bench(bench::Args),
     /// Do faults to real processes on a real store, and check every promise.
@@ -41,6 +46,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Test(args) => test::run(&args),
+        Command::Soak(args) => soak::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Chaos(args) => chaos::run(&args),
         Command::Power(args) => chaos::power(&args),

@@ -45,11 +45,7 @@ impl Step {
     pub(crate) fn calls(self) -> Vec<Call> {
         match self {
             Self::Install | Self::OldestRusqlite | Self::Deny => Vec::new(),
-            // The peers of the benchmark are a workspace of their own, which only `bench --peers` builds.
-            Self::Fmt => vec![
-                Call::new("cargo fmt --all -- --check"),
-                Call::new("cargo fmt --manifest-path bench/peers/Cargo.toml -- --check"),
-            ],
+            Self::Fmt => vec![Call::new("cargo fmt --all -- --check")],
             Self::Clippy => {
                 vec![Call::new(
                     "cargo clippy --locked --workspace --all-targets -- -D warnings",
@@ -71,16 +67,35 @@ impl Step {
     }
 }
 
+/// Packages, and the sets of features that an application may choose of each.
+const FEATURES: [(&str, &[&str]); 4] = [
+    ("delayq-core", &[""]),
+    ("delayq-sqlite", &[""]),
+    (
+        "delayq-redis",
+        &["", "cluster", "sentinel", "tls", "cluster,sentinel,tls"],
+    ),
+    (
+        "delayq-plugin",
+        &["", "sqlite", "redis", "cluster", "sentinel", "tls"],
+    ),
+];
+
 /// Clippy instead of check: it shares what the clippy step has built, and can deny warnings without
 /// a change of RUSTFLAGS, which would build every dependency again.
 fn features() -> Vec<Call> {
-    let mut calls = Vec::new();
-    for package in ["delayq-core", "delayq-plugin"] {
-        for features in ["", " --features sqlite", " --features redis"] {
-            let check =
-                format!("cargo clippy --locked -p {package} --no-default-features{features}");
-            calls.push(Call::new(&format!("{check} -- -D warnings")));
-        }
-    }
-    calls
+    let sets = FEATURES.iter().flat_map(|(package, sets)| {
+        let of_package = sets.iter().map(move |set| (package, set));
+        of_package.map(|(package, set)| {
+            let check = format!("cargo clippy --locked -p {package} --no-default-features");
+            let call = Call::new(&check);
+            let call = if set.is_empty() {
+                call
+            } else {
+                call.word("--features").word(*set)
+            };
+            ["--", "-D", "warnings"].into_iter().fold(call, Call::word)
+        })
+    });
+    sets.collect()
 }

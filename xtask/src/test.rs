@@ -1,4 +1,5 @@
-//! `cargo xtask test`: every step in order, with its commands and durations, and a table at the end.
+//! `cargo xtask test`: every step in order, with its commands and durations, and a table at the
+//! end.
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use crate::call::{Call, Failure};
 use crate::install;
 use crate::oldest;
 use crate::step::Step;
+use crate::table::Table;
 
 /// What to test.
 #[derive(Debug, clap::Args)]
@@ -37,12 +39,12 @@ pub(crate) enum Outcome {
 
 /// Runs the steps until one fails.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let mut table = Vec::new();
+    let mut table = Table::default();
     let mut failed = None;
     for step in Step::value_variants().iter().copied() {
         let name = step.name();
         if failed.is_some() {
-            table.push((name, "not run".to_owned(), Duration::ZERO));
+            table.add(&name, "not run", Duration::ZERO);
         } else if args.wants(step) {
             let started = Instant::now();
             let result = announce_and_run(step);
@@ -51,13 +53,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 "  {name}: {verdict} after {:.1} s",
                 started.elapsed().as_secs_f64()
             );
-            table.push((name, verdict, started.elapsed()));
+            table.add(&name, verdict, started.elapsed());
             failed = result.err().map(|failure| (step, failure));
         } else {
-            table.push((name, "left out".to_owned(), Duration::ZERO));
+            table.add(&name, "left out", Duration::ZERO);
         }
     }
-    print_table(&table);
+    table.print();
     failed.map_or(Ok(()), |(step, failure)| Err(explain(step, &failure)))
 }
 
@@ -100,16 +102,6 @@ fn describe(result: &Result<Outcome, Failure>) -> String {
         Ok(Outcome::Skipped(why)) => format!("skipped ({why})"),
         Err(_) => "FAILED".to_owned(),
     }
-}
-
-fn print_table(table: &[(String, String, Duration)]) {
-    let width = table.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
-    println!("\n{:width$}  {:>8}  result", "step", "seconds");
-    for (name, verdict, took) in table {
-        println!("{name:width$}  {:>8.1}  {verdict}", took.as_secs_f64());
-    }
-    let total: Duration = table.iter().map(|(.., took)| *took).sum();
-    println!("{:width$}  {:>8.1}", "total", total.as_secs_f64());
 }
 
 fn explain(step: Step, failure: &Failure) -> Failure {

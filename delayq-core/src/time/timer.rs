@@ -1,8 +1,9 @@
 //! Sleeps that end within a tenth of a millisecond of their time.
 //!
-//! Those of tokio are rounded up to whole milliseconds, and so is the wait of its I/O driver: they end one
-//! millisecond late on average, two at most. That would be most of what a task is late. So one thread of the
-//! process, which does nothing else, sleeps until the first of all ends, and wakes whoever waits for it.
+//! Those of tokio are rounded up to whole milliseconds, and so is the wait of its I/O driver: they
+//! end one millisecond late on average, two at most. That would be most of what a task is late. So
+//! one thread of the process, which does nothing else, sleeps until the first of all ends, and
+//! wakes its waiter.
 
 use std::collections::BTreeMap;
 use std::future::Future;

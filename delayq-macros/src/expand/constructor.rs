@@ -42,7 +42,8 @@ pub(super) fn constructor(private: &TokenStream, args: &Args, function: &Functio
     }
 }
 
-/// `fn job`: its arguments are the message, and before it the type when the function serves a pattern.
+/// `fn job`: its arguments are the message, and before it the type when the function serves a
+/// pattern.
 fn job(private: &TokenStream, task_type: &str, function: &Function) -> TokenStream {
     let vis = &function.item.vis;
     let is_pattern = task_type.ends_with('*');
@@ -100,8 +101,8 @@ fn made(
 }
 
 /// `where T: Serialize`, looked at only where `job` is called: a program that only receives the
-/// message needs no `Serialize`. The `for<'a>` is what puts the look off. A type with a lifetime left
-/// out cannot stand in a where clause, so it has to be `Serialize` in any case.
+/// message needs no `Serialize`. The `for<'a>` is what puts the look off. A type with a lifetime
+/// left out cannot stand in a where clause, so it has to be `Serialize` in any case.
 fn serialize(private: &TokenStream, ty: &Type) -> Option<TokenStream> {
     let text = ty.to_token_stream().to_string();
     (!text.contains(['&', '\''])).then(|| {

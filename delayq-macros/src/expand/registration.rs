@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use darling::util::SpannedValue;
 use proc_macro2::{Ident, Literal, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::Type;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -26,7 +27,7 @@ pub(super) fn registration(private: &TokenStream, args: &Args, item: &Item) -> T
         Item::Function(function) => {
             let components = Components::of(function);
             let name = function.item.sig.ident.unraw().to_string();
-            let worker = function_worker(private, function, &components);
+            let worker = function_worker(private, args, function, &components);
             let build = components.build(private);
             (&function.item.attrs, name, Some(worker), build)
         }
@@ -99,11 +100,12 @@ impl<'a> Components<'a> {
 /// A `TaskWorker` that calls the function.
 fn function_worker(
     private: &TokenStream,
+    args: &Args,
     function: &Function,
     components: &Components<'_>,
 ) -> TokenStream {
     let (names, types): (Vec<_>, Vec<_>) = components.fields.iter().cloned().unzip();
-    let call = call(private, function, &names);
+    let call = call(private, args, function, &names);
     quote! {
         struct __Worker { #(#names: #types),* }
 
@@ -128,10 +130,15 @@ fn function_worker(
     }
 }
 
-fn call(private: &TokenStream, function: &Function, components: &[Ident]) -> TokenStream {
+fn call(
+    private: &TokenStream,
+    args: &Args,
+    function: &Function,
+    components: &[Ident],
+) -> TokenStream {
     let mut components = components.iter();
     let inputs = function.arguments.iter().map(|argument| match argument {
-        Argument::Message(message) => read(private, message),
+        Argument::Message(message) => read(private, args, message),
         Argument::Context(Passed::Borrowed) => quote! { __cx },
         Argument::Context(Passed::Owned) => quote! { ::core::clone::Clone::clone(__cx) },
         Argument::Component(_) => {
@@ -148,10 +155,16 @@ fn call(private: &TokenStream, function: &Function, components: &[Ident]) -> Tok
     quote! { #converted(#name(#(#inputs),*) #awaited) }
 }
 
-fn read(private: &TokenStream, message: &Message) -> TokenStream {
+fn read(private: &TokenStream, args: &Args, message: &Message) -> TokenStream {
     match message {
         Message::Json(ty) => {
-            let read = quote_spanned! {ty.span()=> #private::json::<#ty> };
+            let json = if args.quote_message {
+                "json_quoting"
+            } else {
+                "json"
+            };
+            let json = Ident::new(json, ty.span());
+            let read = quote_spanned! {ty.span()=> #private::#json::<#ty> };
             quote! { #read(__message)? }
         }
         Message::Text(Passed::Borrowed) => quote! { #private::text(__message)? },
@@ -165,59 +178,55 @@ fn read(private: &TokenStream, message: &Message) -> TokenStream {
 
 /// The options given, over the defaults of delayq-core, which this crate does not repeat.
 fn options(private: &TokenStream, args: &Args) -> TokenStream {
-    let retry = args
-        .retry
-        .as_ref()
-        .map(|retry| retry_policy(private, retry));
-    let timeout = args.timeout.as_ref().map(|time| duration(private, **time));
-    let lock = args.lock.as_ref().map(|time| duration(private, **time));
-    let concurrency = args
-        .concurrency
-        .as_ref()
-        .map(|count| Literal::u32_unsuffixed(**count));
-    let delivery = args.delivery.as_ref().map(|delivery| {
-        let delivery = &**delivery;
-        quote! { #private::Delivery::#delivery }
-    });
-    let max_pending = args.max_pending.as_ref().map(|most| {
-        let most = Literal::u32_unsuffixed(**most);
-        quote! { ::core::option::Option::Some(#most) }
-    });
-    let partitions = args.partitions.as_ref().map(|count| {
-        let count = Literal::u32_unsuffixed(**count);
-        quote! { ::core::option::Option::Some(#count) }
-    });
-    let late = late(private, args);
+    let time =
+        |time: &Option<SpannedValue<Duration>>| time.as_ref().map(|time| duration(private, **time));
+    let retry = args.retry.as_ref();
     let fields = [
-        ("retry", retry),
-        ("timeout", timeout),
-        ("lock", lock),
-        ("concurrency", concurrency.map(|count| quote! { #count })),
-        ("delivery", delivery),
+        ("retry", retry.map(|retry| retry_policy(private, retry))),
+        ("timeout", time(&args.timeout)),
+        ("lock", time(&args.lock)),
+        ("concurrency", number(args.concurrency.as_ref())),
+        (
+            "delivery",
+            variant(&quote! { #private::Delivery }, args.delivery.as_ref()),
+        ),
         ("blocking", args.blocking.then(|| quote! { true })),
-        ("late", late),
+        ("late", late(private, args)),
         ("fleet", fleet(private, args)),
-        ("max_pending", max_pending),
-        ("partitions", partitions),
+        ("max_pending", number(args.max_pending.as_ref()).map(some)),
+        ("shards", number(args.shards.as_ref()).map(some)),
     ];
     given(&quote! { #private::WorkerOptions }, &fields)
 }
 
+fn number(count: Option<&SpannedValue<u32>>) -> Option<TokenStream> {
+    count.map(|count| Literal::u32_unsuffixed(**count).into_token_stream())
+}
+
+fn variant(of: &TokenStream, name: Option<&SpannedValue<Ident>>) -> Option<TokenStream> {
+    name.map(|name| {
+        let name = &**name;
+        quote! { #of::#name }
+    })
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for Option::map")]
+fn some(value: TokenStream) -> TokenStream {
+    quote! { ::core::option::Option::Some(#value) }
+}
+
 fn fleet(private: &TokenStream, args: &Args) -> Option<TokenStream> {
-    let concurrency = args.fleet_concurrency.as_ref().map(|count| {
-        let count = Literal::u32_unsuffixed(**count);
-        quote! { ::core::option::Option::Some(#count) }
-    });
+    let concurrency = number(args.fleet_concurrency.as_ref());
     let rate = args.fleet_rate.as_ref().map(|rate| {
         let starts = Literal::u32_unsuffixed(rate.starts);
         let per = duration(private, rate.per);
-        quote! { ::core::option::Option::Some(#private::Rate::new(#starts, #per)) }
+        quote! { #private::Rate::new(#starts, #per) }
     });
     if concurrency.is_none() && rate.is_none() {
         return None;
     }
-    let none = quote! { ::core::option::Option::None };
-    let (concurrency, rate) = (concurrency.unwrap_or(none.clone()), rate.unwrap_or(none));
+    let option = |value: Option<_>| value.map_or(quote! { ::core::option::Option::None }, some);
+    let (concurrency, rate) = (option(concurrency), option(rate));
     Some(quote! { #private::FleetLimits { concurrency: #concurrency, rate: #rate } })
 }
 
@@ -229,26 +238,20 @@ fn retry_policy(private: &TokenStream, retry: &Retry) -> TokenStream {
 }
 
 fn policy_given(private: &TokenStream, policy: &RetryArgs) -> TokenStream {
-    let max = policy
-        .max
-        .as_ref()
-        .map(|max| Literal::u32_unsuffixed(**max));
-    let jitter = policy
-        .jitter
-        .as_ref()
-        .map(|percent| Literal::u8_unsuffixed(**percent));
-    let backoff = policy.backoff.as_ref().map(|backoff| {
-        let backoff = &**backoff;
-        quote! { #private::Backoff::#backoff }
-    });
-    let base = policy.base.as_ref().map(|base| duration(private, **base));
-    let cap = policy.cap().map(|cap| duration(private, cap));
+    let time = |time: Duration| duration(private, time);
+    let jitter = policy.jitter.as_ref();
     let fields = [
-        ("max_attempts", max.map(|max| quote! { #max })),
-        ("backoff", backoff),
-        ("base", base),
-        ("cap", cap),
-        ("jitter_percent", jitter.map(|percent| quote! { #percent })),
+        ("max_attempts", number(policy.max.as_ref())),
+        (
+            "backoff",
+            variant(&quote! { #private::Backoff }, policy.backoff.as_ref()),
+        ),
+        ("base", policy.base.as_ref().map(|base| time(**base))),
+        ("cap", policy.cap().map(time)),
+        (
+            "jitter_percent",
+            jitter.map(|jitter| Literal::u8_unsuffixed(**jitter).into_token_stream()),
+        ),
     ];
     given(&quote! { #private::RetryPolicy }, &fields)
 }

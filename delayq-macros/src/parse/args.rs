@@ -13,7 +13,8 @@ use syn::Meta;
 use super::rate::{self, Rate};
 use super::value;
 
-/// The longest wait between attempts when `cap` is not given, as delayq-core's `RetryPolicy::DEFAULT`.
+/// The longest wait between attempts when `cap` is not given, as delayq-core's
+/// `RetryPolicy::DEFAULT`.
 const DEFAULT_CAP: Duration = Duration::from_mins(10);
 
 /// From which likeness on a name is suggested; darling uses the same.
@@ -33,7 +34,8 @@ const OPTIONS: &[&str] = &[
     "fleet_concurrency",
     "fleet_rate",
     "max_pending",
-    "partitions",
+    "shards",
+    "quote_message",
 ];
 const RETRY_OPTIONS: &[&str] = &["max", "backoff", "base", "cap", "jitter"];
 
@@ -69,8 +71,10 @@ pub(crate) struct Args {
     pub(crate) fleet_rate: Option<SpannedValue<Rate>>,
     #[darling(default, with = value::count)]
     pub(crate) max_pending: Option<SpannedValue<u32>>,
-    #[darling(default, with = value::partitions)]
-    pub(crate) partitions: Option<SpannedValue<u32>>,
+    #[darling(default, with = value::shards)]
+    pub(crate) shards: Option<SpannedValue<u32>>,
+    #[darling(default, with = value::flag)]
+    pub(crate) quote_message: bool,
 }
 
 /// `retry = never` or `retry(..)`.
@@ -128,6 +132,7 @@ impl Args {
         }
         errors.handle(self.check_delivery());
         errors.handle(self.check_fleet());
+        errors.handle(self.check_shards());
         errors.handle(self.check_late());
         errors.finish()
     }
@@ -154,6 +159,19 @@ impl Args {
                  tasks start: write `concurrency` or `fleet_rate` instead",
             )
             .with_span(&fleet.span())),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_shards(&self) -> Result<()> {
+        let concurrency = self.fleet_concurrency.as_ref();
+        let limit = concurrency.map(|_| "fleet_concurrency");
+        let limit = limit.or(self.fleet_rate.as_ref().map(|_| "fleet_rate"));
+        match (&self.shards, limit) {
+            (Some(shards), Some(limit)) if **shards > 1 => Err(Error::custom(format!(
+                "a type with a fleet limit has one shard: remove `shards`, or remove `{limit}`"
+            ))
+            .with_span(&shards.span())),
             _ => Ok(()),
         }
     }

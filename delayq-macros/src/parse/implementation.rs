@@ -29,7 +29,7 @@ impl Implementation {
             ));
         }
         if let Some(attribute) = attribute(&item.attrs, "async_trait") {
-            // #[async_trait] alone is superfluous but means the same; #[async_trait(?Send)] does not.
+            // #[async_trait] alone means the same; #[async_trait(?Send)] does not.
             if let syn::Meta::List(list) = &attribute.meta {
                 return Err(Error::new_spanned(
                     &list.tokens,
@@ -165,7 +165,8 @@ fn takes_self(sig: &Signature) -> bool {
     matches!(kind, Some(ReceiverKind::Reference(..))) && sig.generics.params.is_empty()
 }
 
-/// Whether a message and a context follow `&self`. The context may be an alias: the compiler checks it.
+/// Whether a message and a context follow `&self`. The context may be an alias: the compiler checks
+/// it.
 fn takes_message(sig: &Signature, binary: bool) -> bool {
     let mut types = sig.inputs.iter().skip(1).map(referent);
     let (message, cx, end) = (types.next(), types.next(), types.next());

@@ -189,16 +189,16 @@ pub(super) fn count(item: &Meta) -> Value<u32> {
     }
 }
 
-/// Most partitions of a type, as the store has it.
-const MAX_PARTITIONS: u32 = 256;
+/// Most shards of a type, as the store has it.
+const MAX_SHARDS: u32 = 256;
 
-/// How many partitions a type is split into.
-pub(super) fn partitions(item: &Meta) -> Value<u32> {
+/// The number of shards of a type.
+pub(super) fn shards(item: &Meta) -> Value<u32> {
     let given = count(item)?;
     match &given {
-        Some(many) if **many > MAX_PARTITIONS => Err(wrong(
+        Some(many) if **many > MAX_SHARDS => Err(wrong(
             value(item, "6")?,
-            format!("`partitions` is at most {MAX_PARTITIONS}: each instance asks each of them"),
+            format!("`shards` is at most {MAX_SHARDS}: each instance polls each of them"),
         )),
         _ => Ok(given),
     }
@@ -212,7 +212,7 @@ fn zero_count(name: &str) -> &'static str {
         }
         "concurrency" => "`concurrency` is 1 or more: with 0 no task would ever run",
         "fleet_concurrency" => "`fleet_concurrency` is 1 or more: with 0 no task would ever run",
-        "partitions" => "`partitions` is 1 or more: 1 is a type that is not split",
+        "shards" => "`shards` is 1 or more: 1 is a type that is not sharded",
         "max_pending" => "`max_pending` is 1 or more: with 0 no task would ever be accepted",
         _ => "expected 1 or more",
     }

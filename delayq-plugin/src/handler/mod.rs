@@ -1,154 +1,112 @@
-//! The handler of one task type: claim, hand out, collect, settle, sleep until there is something to do.
+//! Handler of one bucket: claim, hand out, collect, settle, sleep until something is to be done.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use delayq_core::store::{ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement, Taken};
-use delayq_core::{Delivery, Lock, Result};
-use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
-use tokio::task::{Id, JoinError, JoinSet};
-use tracing::field::display;
-use tracing::{info, warn};
+use delayq_core::log_limit::LogLimit;
+use delayq_core::store::{Bucket, BucketState, ClaimEnd, EndCause, SettleOutcome};
+use tracing::{debug, error, info, warn};
 
-mod answers;
-mod unsure;
+mod attempts;
+mod batch;
+mod claim;
+mod claimer;
+mod early_settlement;
+mod extender;
+mod fruitless_wakes;
+mod settler;
+mod wiring;
 
-use crate::call::{Backoff, Call};
-use crate::claim::{Batch, Bucket, Reckoning, give_back};
-use crate::health::Status;
-use crate::held::{Due, HeldLocks, Seq};
-use crate::run::HandResult;
-use unsure::Unsure;
+pub(crate) use wiring::{Notice, Phase, Wiring};
 
-/// Most tasks of one claim: a batch of each of eight partitions.
-const MAX_CLAIM: usize = 8 * MAX_BATCH;
-/// A handler stops claiming while so many settlements wait for the store.
-const MAX_UNSETTLED: usize = 16 * MAX_BATCH;
+use self::attempts::{Attempts, Finished, NewAttempt};
+use self::batch::Batch;
+use self::claim::give_back;
+use self::claimer::{ClaimEvent, Claimer};
+use self::extender::{Extended, Extender};
+use self::settler::{Settled, Settler};
+use crate::call::Call;
+use crate::type_context::TypeContext;
+
+/// The calls, as the log names them.
+const CLAIM: &str = "claim";
+const SETTLE: &str = "settle";
+const EXTEND: &str = "extend";
+
 /// How long workers may take to react to `cancelled()` once the grace time of a shutdown is over.
 const STOP_NOTICE: Duration = Duration::from_millis(500);
 /// How long a stopping handler tries to settle what is left.
 const LAST_SETTLE: Duration = Duration::from_secs(5);
+/// Wait before a failed extension is tried again: many tries fit into what is left of the lock.
+const EXTEND_RETRY: Duration = Duration::from_millis(200);
 
-/// Whether to go on; sent to all handlers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Running,
-    /// Claim nothing more, and stop the workers at this `Clock::elapsed`.
-    Stopping(Duration),
-}
-
-/// What a handler shares with the plugin that made it.
-#[derive(Clone, Debug)]
-pub(crate) struct Wiring {
-    pub(crate) app: Handle,
-    pub(crate) poll: Duration,
-    pub(crate) status: Status,
-    pub(crate) wake: Arc<Notify>,
-    /// What another instance has taken last.
-    pub(crate) taken: watch::Receiver<Option<Taken>>,
-    pub(crate) phase: watch::Receiver<Phase>,
-    /// Tells the router to look after the list of types.
-    pub(crate) store_lost_data: Arc<Notify>,
-}
-
-/// The handler of one task type, on a scheduler thread.
+/// The handler of one bucket, on a scheduler thread. A type has one bucket; a sharded type has one
+/// a shard, whose handlers share a thread and the type's concurrency.
 ///
-/// It claims what is due under a lock, hands it to the workers, settles their results in batches, keeps
-/// the locks extended meanwhile, and sleeps until the next due time, the next lock to extend, or the
-/// poll interval, whichever is first, or until woken. Any error of the store is survived: it backs off,
-/// tries again, and says so in its health. Only a shutdown ends it.
+/// It claims what is due under a lock, hands it to the workers, settles their results in batches,
+/// keeps the locks extended meanwhile, and sleeps until the next due time, the next lock to extend,
+/// or the poll interval, whichever is first, or until woken. Any error of the store is survived: it
+/// backs off, tries again, and says so in its health. It ends with a shutdown, or when its bucket
+/// has drained after a resize.
 #[derive(Debug)]
 pub struct DelayBucketHandler {
-    bucket: Arc<Bucket>,
+    bucket: Bucket,
+    context: Arc<TypeContext>,
     wiring: Wiring,
-    held: HeldLocks,
-    results: JoinSet<Vec<HandResult>>,
-    unsettled: VecDeque<Settlement>,
-    to_extend: Vec<(Seq, Lock)>,
-    claiming: Call<Result<Batch>>,
-    settling: Call<Settled>,
-    extending: Call<Extended>,
-    unsure: Unsure,
-    claim_at: Duration,
-    settle_at: Duration,
-    /// As many as a claim took, if that is more than a batch: what was in several partitions goes back to as many.
-    settle_most: usize,
-    /// Woken while a claim was under way, which may have looked too early to see why.
-    woken: bool,
-    /// Of the last claim, unless it failed.
-    reckoning: Option<Reckoning>,
-    claim_backoff: Backoff,
-    settle_backoff: Backoff,
+    attempts: Attempts,
+    claimer: Claimer,
+    settler: Settler,
+    extender: Extender,
+    ended: LogLimit,
+    /// The largest fence of the bucket that this handler knows of.
+    last_fence: u64,
     timer: Call<()>,
     timer_at: Duration,
-    /// The calls whose last answer was an error.
-    failing: Vec<&'static str>,
-    /// The workers have been told to stop.
-    notice_given: bool,
-    /// The largest fence of the type that this handler knows of.
-    last_fence: u64,
+    /// How many handlers the type had when the bucket was reported as sealed.
+    sealed_among: Option<usize>,
+    is_drained: bool,
 }
-
-/// What was to be settled, when that was sent, and what the store says.
-type Settled = (Vec<Settlement>, Duration, Result<Vec<SettleOutcome>>);
-/// The same of locks to extend.
-type Extended = (Vec<Seq>, Duration, Result<Vec<ExtendOutcome>>);
 
 #[derive(Debug)]
 enum Event {
-    Claimed(Result<Batch>),
     Settled(Settled),
-    SettledAgain(Settled),
     Extended(Extended),
-    Finished(Result<(Id, Vec<HandResult>), JoinError>),
+    Claim(ClaimEvent),
+    Finished(Finished),
     Woken,
-    /// Another instance has taken what was due.
-    Taken,
     Timer,
 }
 
 impl DelayBucketHandler {
-    pub(crate) fn new(bucket: Arc<Bucket>, wiring: Wiring) -> Self {
-        // At-most-once tasks are settled before they start: there is no lock to extend.
-        let lock_for = match bucket.options.delivery {
-            Delivery::AtLeastOnce => bucket.options.lock,
-            Delivery::AtMostOnce => Duration::MAX,
-        };
-        let held = HeldLocks::new(lock_for, bucket.options.timeout);
+    pub(crate) fn new(bucket: Bucket, context: Arc<TypeContext>, wiring: Wiring) -> Self {
+        let shared = || Arc::clone(&context);
         Self {
-            bucket,
-            wiring,
-            held,
-            results: JoinSet::new(),
-            unsettled: VecDeque::new(),
-            to_extend: Vec::new(),
-            claiming: Call::none(),
-            settling: Call::none(),
-            extending: Call::none(),
-            unsure: Unsure::default(),
-            claim_at: Duration::ZERO,
-            settle_at: Duration::ZERO,
-            settle_most: MAX_BATCH,
-            woken: false,
-            reckoning: None,
-            claim_backoff: Backoff::default(),
-            settle_backoff: Backoff::default(),
+            attempts: Attempts::new(bucket.clone(), shared(), wiring.status.clone()),
+            claimer: Claimer::new(bucket.clone(), shared(), wiring.clone()),
+            settler: Settler::new(bucket.clone(), shared()),
+            extender: Extender::new(bucket.clone(), shared()),
+            ended: LogLimit::new(),
+            last_fence: 0,
             timer: Call::none(),
             timer_at: Duration::ZERO,
-            failing: Vec::new(),
-            notice_given: false,
-            last_fence: 0,
+            sealed_among: None,
+            is_drained: false,
+            bucket,
+            context,
+            wiring,
         }
     }
 
-    /// Runs until a shutdown is complete.
+    /// Runs until a shutdown is complete, or the bucket has drained.
     pub(crate) async fn run(mut self) {
-        info!(task_type = %self.bucket.task_type, workers = ?self.bucket.crew.hands, "handler started");
+        info!(bucket = %self.bucket, workers = ?self.context.workers.names(), "handler started");
         loop {
             let now = self.elapsed();
-            self.take_finished();
+            // First the workers that have finished, so that none counts as over its time limit.
+            while let Some(finished) = self.attempts.try_next_finished() {
+                self.settler.extend(self.attempts.finish(finished));
+            }
             self.do_what_is_due(now);
             if self.is_finished(now) {
                 break;
@@ -156,207 +114,267 @@ impl DelayBucketHandler {
             let event = self.next_event(now).await;
             self.apply(event);
         }
-        let task_type = &self.bucket.task_type;
-        match self.count_unsettled() {
-            0 => info!(%task_type, "handler stopped"),
-            unsettled => {
-                warn!(%task_type, unsettled, "handler stopped; these locks expire by themselves");
-            }
+        match self.settler.len() {
+            0 => info!(bucket = %self.bucket, "handler stopped"),
+            unsettled => warn!(bucket = %self.bucket, unsettled,
+                "handler stopped; these locks expire by themselves"),
+        }
+        if self.is_drained {
+            self.wiring.notify(Notice::Drained(self.bucket));
         }
     }
 
     fn elapsed(&self) -> Duration {
-        self.bucket.clock.elapsed()
-    }
-
-    fn stop_at(&self) -> Option<Duration> {
-        match *self.wiring.phase.borrow() {
-            Phase::Running => None,
-            Phase::Stopping(at) => Some(at),
-        }
+        self.context.clock.elapsed()
     }
 
     fn do_what_is_due(&mut self, now: Duration) {
-        let due = self.held.take_due(now);
-        self.take_due(due);
+        let due = self.attempts.take_due(now);
+        self.extender.extend(due.extend);
+        self.settler.extend(due.settle);
         self.stop_what_is_due(now);
-        if !self.extending.is_under_way() && !self.to_extend.is_empty() {
-            let locks = std::mem::take(&mut self.to_extend);
-            self.extending.start(self.extend(locks, now));
-        }
-        if !self.settling.is_under_way() && !self.unsettled.is_empty() && self.settle_at <= now {
-            let batch = next_batch(&mut self.unsettled, self.settle_most);
-            self.settling.start(self.settle(batch, now));
-        }
-        self.ask_again(now);
-        if self.may_claim() && self.claim_at <= now {
-            self.start_claim();
+        self.extender.start_due(now);
+        self.settler.start_due(now);
+        if !self.may_claim() {
+            self.claimer.stop();
+        } else if self.claimer.next_wake().is_some_and(|at| at <= now) {
+            self.claimer.start();
         }
     }
 
-    fn take_due(&mut self, due: Due) {
-        let task_type = &self.bucket.task_type;
-        for seq in due.run_out {
-            let id = self.held.get(seq).map(|held| display(&held.lock.id));
-            warn!(%task_type, id, "its lock ran out before it could be extended; told the worker to stop");
-            self.wiring
-                .status
-                .update(|counters| counters.locks_lost += 1);
-        }
-        for held in due
-            .timed_out
-            .into_iter()
-            .filter_map(|seq| self.held.get(seq))
-        {
-            let end = self.time_is_up(held);
-            if self.bucket.options.delivery == Delivery::AtLeastOnce {
-                self.unsettled.push_back(Settlement {
-                    lock: held.lock.clone(),
-                    end,
-                });
-            }
-        }
-        self.to_extend.extend(due.extend);
-        self.unsure.locks.extend(due.again);
-    }
-
-    /// When stopping: tells the workers at the end of the grace time, and gives back what is left soon
-    /// after.
+    /// When stopping: tells the workers at the end of the grace time, and gives back what is left
+    /// soon after.
     fn stop_what_is_due(&mut self, now: Duration) {
-        let Some(stop_at) = self.stop_at().filter(|at| *at <= now) else {
+        let Some(stop_at) = self.wiring.stop_at().filter(|at| *at <= now) else {
             return;
         };
-        if !self.notice_given {
-            self.notice_given = true;
-            if !self.held.is_empty() {
-                let (task_type, running) = (&self.bucket.task_type, self.held.len());
-                info!(%task_type, running, "the grace time is over; told the workers to stop");
-            }
-            self.held.cancel_all();
-        }
+        self.attempts.tell_to_stop();
         if stop_at.saturating_add(STOP_NOTICE) <= now {
-            let left = self.held.conclude_all();
-            for (lock, trail) in left {
-                let (task_type, id) = (&self.bucket.task_type, &lock.id);
-                if self.bucket.options.delivery == Delivery::AtMostOnce {
-                    warn!(%task_type, %id, "cut off by the shutdown; it is done at most once, so never again");
-                    continue;
-                }
-                info!(%task_type, %id, "given back by the shutdown");
-                self.unsettled.push_back(give_back(lock, trail));
-            }
+            self.settler.extend(self.attempts.give_back_all());
         }
     }
 
     fn is_finished(&self, now: Duration) -> bool {
-        let Some(stop_at) = self.stop_at() else {
-            return false;
+        let is_settled = self.settler.is_idle() && !self.claimer.is_under_way();
+        let Some(stop_at) = self.wiring.stop_at() else {
+            return self.is_drained && self.attempts.is_empty() && is_settled;
         };
         let stopped = stop_at.saturating_add(STOP_NOTICE);
-        let workers_gone = self.held.is_empty() || stopped <= now;
-        let all_told = self.count_unsettled() == 0
-            && !self.settling.is_under_way()
-            && !self.unsure.settling.is_under_way()
-            && !self.claiming.is_under_way();
-        workers_gone && (all_told || stopped.saturating_add(LAST_SETTLE) <= now)
-    }
-
-    fn free_places(&self) -> usize {
-        self.bucket
-            .options
-            .concurrency
-            .saturating_sub(self.held.len())
+        let are_workers_gone = self.attempts.is_empty() || stopped <= now;
+        are_workers_gone && (is_settled || stopped.saturating_add(LAST_SETTLE) <= now)
     }
 
     fn may_claim(&self) -> bool {
-        !self.claiming.is_under_way()
-            && self.free_places() > 0
-            && self.count_unsettled() < MAX_UNSETTLED
-            && self.stop_at().is_none()
+        !self.is_drained && !self.settler.is_full() && self.wiring.stop_at().is_none()
     }
 
-    fn start_claim(&mut self) {
-        self.woken = false;
-        let (bucket, phase) = (Arc::clone(&self.bucket), self.wiring.phase.clone());
-        let is_stopping = move || *phase.borrow() != Phase::Running;
-        let limit = self.free_places().min(MAX_CLAIM);
-        self.claiming.start(bucket.claim(limit, is_stopping));
-    }
-
-    fn settle(
-        &self,
-        batch: Vec<Settlement>,
-        now: Duration,
-    ) -> impl Future<Output = Settled> + Send + 'static {
-        let bucket = Arc::clone(&self.bucket);
-        async move {
-            let outcomes = bucket.store.settle(&bucket.task_type, batch.clone()).await;
-            (batch, now, outcomes)
-        }
-    }
-
-    fn extend(
-        &self,
-        locks: Vec<(Seq, Lock)>,
-        now: Duration,
-    ) -> impl Future<Output = Extended> + Send + 'static {
-        let (seqs, locks) = locks.into_iter().unzip();
-        let bucket = Arc::clone(&self.bucket);
-        async move {
-            let (task_type, lock_for) = (&bucket.task_type, bucket.options.lock);
-            let outcomes = bucket.store.extend(task_type, locks, lock_for).await;
-            (seqs, now, outcomes)
-        }
-    }
-
-    /// When to look again if nothing happens.
+    /// When to continue if nothing happens.
     fn next_wake(&self, now: Duration) -> Option<Duration> {
-        let claim = self.may_claim().then_some(self.claim_at);
-        let unsettled = !self.settling.is_under_way() && !self.unsettled.is_empty();
-        let settle = unsettled.then_some(self.settle_at);
-        let stop = self.stop_at().map(|at| {
+        let claim = self.claimer.next_wake().filter(|_| self.may_claim());
+        let stop = self.wiring.stop_at().map(|at| {
             let ends = [at, at.saturating_add(STOP_NOTICE)];
             let last = at.saturating_add(STOP_NOTICE + LAST_SETTLE);
             ends.into_iter().find(|end| now < *end).unwrap_or(last)
         });
-        let again = self.unsure.next_wake();
-        [claim, settle, again, stop, self.held.next_timer()]
-            .into_iter()
-            .flatten()
-            .min()
+        let (settle, lease) = (self.settler.next_wake(), self.attempts.next_timer());
+        [claim, settle, stop, lease].into_iter().flatten().min()
     }
 
     async fn next_event(&mut self, now: Duration) -> Event {
-        let wake_at = self
-            .next_wake(now)
-            .unwrap_or(now.saturating_add(self.wiring.poll));
+        let poll_at = now.saturating_add(self.context.poll);
+        let wake_at = self.next_wake(now).unwrap_or(poll_at);
         if !self.timer.is_under_way() || self.timer_at != wake_at {
             self.timer_at = wake_at;
-            self.timer.start(self.bucket.clock.sleep_until(wake_at));
+            self.timer.start(self.context.clock.sleep_until(wake_at));
         }
         tokio::select! {
-            // In this order calls are sent: a claim must not take over a lock that has just run out while
-            // the settlement or the extension that would have saved it waits behind.
+            // In this order calls are sent: a claim must not take over a lock that has just expired
+            // while the settlement or the extension that would have saved it waits behind.
             biased;
-            settled = self.settling.answer() => Event::Settled(settled),
-            extended = self.extending.answer() => Event::Extended(extended),
-            settled = self.unsure.settling.answer() => Event::SettledAgain(settled),
-            extended = self.unsure.extending.answer() => Event::Extended(extended),
-            claimed = self.claiming.answer() => Event::Claimed(claimed),
-            Some(result) = self.results.join_next_with_id() => Event::Finished(result),
+            settled = self.settler.answer() => Event::Settled(settled),
+            extended = self.extender.answer() => Event::Extended(extended),
+            claim = self.claimer.event() => Event::Claim(claim),
+            Some(finished) = self.attempts.next_finished() => Event::Finished(finished),
             () = self.wiring.wake.notified() => Event::Woken,
-            // An error means that nobody will tell any more.
-            Ok(()) = self.wiring.taken.changed() => Event::Taken,
             () = self.timer.answer() => Event::Timer,
-            // An error means that the plugin is gone without a shutdown: the timer goes on until its
-            // threads end.
+            // An error means that the plugin is gone without a shutdown: the timer goes on until
+            // its threads end.
             Ok(()) = self.wiring.phase.changed() => Event::Timer,
         }
     }
-}
 
-/// Takes what one call settles.
-fn next_batch(unsettled: &mut VecDeque<Settlement>, most: usize) -> Vec<Settlement> {
-    let count = unsettled.len().min(most);
-    unsettled.drain(..count).collect()
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Settled(settled) => self.on_settled(settled),
+            Event::Extended(extended) => self.on_extended(extended),
+            Event::Claim(ClaimEvent::Answered(Ok(batch))) => self.on_batch(batch),
+            Event::Claim(ClaimEvent::Answered(Err(error))) => {
+                self.claimer.failed(self.elapsed());
+                self.wiring.status.failed(CLAIM, error);
+            }
+            Event::Claim(ClaimEvent::Slot(slot)) => {
+                if let Some(slot) = slot.filter(|_| self.may_claim()) {
+                    self.claimer.start_with(slot);
+                }
+            }
+            Event::Finished(finished) => self.settler.extend(self.attempts.finish(finished)),
+            Event::Woken => self.claimer.wake(self.elapsed()),
+            Event::Timer => {}
+        }
+    }
+
+    fn on_batch(&mut self, mut batch: Batch) {
+        let now = self.elapsed();
+        self.wiring.status.answered(CLAIM);
+        self.wiring.status.claimed(batch.sent_at);
+        self.wiring.skew_log.observe(batch.clock_skew, now);
+        self.claimer.answered(&batch, now);
+        self.report_ended(&batch.ended);
+        self.compare_fences(&batch);
+        self.note_state(batch.bucket);
+        self.settler.extend(std::mem::take(&mut batch.settle));
+        let started = self.start_all(&mut batch, now);
+        if self.attempts.is_empty() {
+            // Nothing is left that an extension could be about.
+            self.wiring.status.answered(EXTEND);
+        }
+        let running = self.attempts.len();
+        self.wiring.status.update(|health| {
+            health.clock_skew = batch.clock_skew;
+            health.started += started;
+            health.running = running;
+        });
+    }
+
+    /// Logs what a claim ended. A damaged bucket has hundreds of thousands of such tasks.
+    fn report_ended(&self, ended: &[ClaimEnd]) {
+        let bucket = &self.bucket;
+        for end in ended {
+            let (id, cause) = (&end.id, end.cause);
+            let Some(left_out) = self.ended.admit() else {
+                debug!(%bucket, %id, ?cause, "ended unstarted");
+                continue;
+            };
+            match cause {
+                EndCause::Poison => {
+                    warn!(%bucket, %id, left_out, "poison: its lock expired too often; sent to dead");
+                }
+                EndCause::Corrupt => {
+                    warn!(%bucket, %id, left_out, "its stored record is corrupt; sent to dead");
+                }
+                cause => info!(%bucket, %id, ?cause, left_out, "ended unstarted"),
+            }
+        }
+    }
+
+    /// Fences only grow. A store that knows only smaller ones than it gave has lost what came
+    /// after.
+    fn compare_fences(&mut self, batch: &Batch) {
+        let (known, found) = (self.last_fence, batch.high_water);
+        let settled = batch.settle.iter().map(|settlement| settlement.lock.fence);
+        let started = batch.start.iter().map(|task| task.lock.fence);
+        self.last_fence = started.chain(settled).fold(found, u64::max);
+        if found >= known {
+            return;
+        }
+        let what = match found {
+            0 => "it was emptied, or another one took its place".to_owned(),
+            _ => format!(
+                "it has gone back from fence {known} to {found}, as an older copy of it would"
+            ),
+        };
+        error!(bucket = %self.bucket, %what,
+            "the store has lost data: accepted tasks may be gone, ended ones may run again");
+        self.wiring.status.update(|health| {
+            health.store_losses += 1;
+            health.last_store_loss = Some(what);
+        });
+        self.wiring.notify(Notice::StoreLostData);
+    }
+
+    /// Starts the tasks of a batch, or gives them back. Returns how many were started.
+    fn start_all(&mut self, batch: &mut Batch, now: Duration) -> u64 {
+        let mut started = 0;
+        let may_start = self.wiring.stop_at().is_none() || self.context.is_at_most_once();
+        for task in std::mem::take(&mut batch.start) {
+            let slot = batch.slots.as_mut().and_then(|slots| slots.split(1));
+            let Some(slot) = slot.filter(|_| may_start) else {
+                let back = give_back(task.lock, &task.history, Duration::ZERO);
+                self.settler.extend([back]);
+                continue;
+            };
+            let claimed_at = batch.sent_at;
+            let new = NewAttempt {
+                task,
+                slot,
+                claimed_at,
+            };
+            match self.attempts.start(new, now) {
+                Ok(()) => started += 1,
+                Err(release) => self.settler.extend([release]),
+            }
+        }
+        started
+    }
+
+    /// Reports a sealed bucket once for each set of handlers: the type has buckets without one.
+    fn note_state(&mut self, state: BucketState) {
+        let handlers = self.context.handlers.load(Ordering::Relaxed);
+        if state == BucketState::Sealed && self.sealed_among != Some(handlers) {
+            self.sealed_among = Some(handlers);
+            let task_type = self.bucket.task_type().clone();
+            self.wiring.notify(Notice::Sealed(task_type));
+        }
+        self.is_drained |= state == BucketState::Drained;
+    }
+
+    fn on_settled(&mut self, settled: Settled) {
+        let outcomes = match settled.outcomes {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
+                self.settler.failed(settled.batch, &error, self.elapsed());
+                return self.wiring.status.failed(SETTLE, error);
+            }
+        };
+        self.settler.succeeded();
+        self.wiring.status.answered(SETTLE);
+        let ends = settled.batch.iter();
+        if let Some(soonest) = ends.filter_map(|one| one.end.due_again_in()).min() {
+            self.claimer
+                .claim_by(settled.sent_at.saturating_add(soonest));
+        }
+        let (mut count, mut lost) = (0, 0);
+        for (settlement, outcome) in settled.batch.iter().zip(outcomes) {
+            let was_known = self.attempts.settled(&settlement.lock);
+            if outcome == SettleOutcome::LockLost {
+                warn!(bucket = %self.bucket, id = %settlement.lock.id,
+                    "its lock was lost before it could be settled: it may run again");
+                lost += u64::from(!was_known);
+            } else {
+                count += 1;
+            }
+        }
+        self.wiring.status.update(|health| {
+            health.settled += count;
+            health.locks_lost += lost;
+        });
+    }
+
+    fn on_extended(&mut self, extended: Extended) {
+        match extended.outcomes {
+            Ok(outcomes) => {
+                for (seq, outcome) in extended.seqs.into_iter().zip(outcomes) {
+                    self.attempts.extended(seq, outcome, extended.sent_at);
+                }
+                self.wiring.status.answered(EXTEND);
+            }
+            Err(error) => {
+                let retry_at = self.elapsed() + EXTEND_RETRY;
+                for seq in extended.seqs {
+                    self.attempts.extend_failed(seq, retry_at);
+                }
+                self.wiring.status.failed(EXTEND, error);
+            }
+        }
+    }
 }

@@ -10,7 +10,8 @@ use super::plan::Outcome;
 use super::scene::Fault;
 use super::stalls::{Stall, between};
 
-/// How many milliseconds after a stall, at most, tasks are started again whose locks of a second ended by it.
+/// How many milliseconds after a stall, at most, tasks are started again whose locks of a second
+/// ended by it.
 const CATCHES_UP: i64 = 3_000;
 /// How long the shortest lock of all tests with processes lasts, in milliseconds.
 const LEAST_LOCK: i64 = 1_000;
@@ -74,8 +75,8 @@ impl History {
         history
     }
 
-    /// The most workers that were under way at a time. One that ended in the millisecond in which another began was
-    /// before it.
+    /// The most workers that were under way at a time. One that ended in the millisecond in which
+    /// another began was before it.
     ///
     /// # Panics
     /// When a worker has not ended.
@@ -152,8 +153,8 @@ impl History {
         first.filter(|attempt| attempt.name == name).count()
     }
 
-    /// Holds every start against the promises: never early, fences strictly increase, no two holders at
-    /// a time, no repeat without a cause, attempts counted right.
+    /// Holds every start against the promises: never early, fences strictly increase, no two
+    /// holders at a time, no repeat without a cause, attempts counted right.
     ///
     /// # Panics
     /// When a promise is broken.
@@ -208,7 +209,8 @@ impl History {
         let fault = self.faults.iter().any(|fault| match fault {
             Fault::Killed { name, from, .. } => *name == one.name && next.at >= from.as_millis(),
             Fault::Stopped { name } | Fault::Crashed { name } => *name == one.name,
-            // The lock counts from the claim, whose answer may have waited for the end of the outage.
+            // The lock counts from the claim, whose answer may have waited for the end of the
+            // outage.
             Fault::Outage { from, to } => {
                 one.claimed <= to.as_millis() && next.at >= from.as_millis()
             }
@@ -225,8 +227,8 @@ impl History {
         fault || one.end.is_some_and(again)
     }
 
-    /// Holds every accepted task against the store: it is done, and its last start is the one that ended
-    /// it. Returns how many there are.
+    /// Holds every accepted task against the store: it is done, and its last start is the one that
+    /// ended it. Returns how many there are.
     ///
     /// # Panics
     /// When one is not done, or the store does not answer.
@@ -265,8 +267,8 @@ impl History {
         self.accepted.len()
     }
 
-    /// How long the tasks of killed holders waited for their next start, the longest wait: counted from
-    /// the last kill before that start, because the next holder may have been killed, too.
+    /// How long the tasks of killed holders waited for their next start, the longest wait: counted
+    /// from the last kill before that start, because the next holder may have been killed, too.
     ///
     /// # Panics
     /// When one was not started again.

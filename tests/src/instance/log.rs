@@ -136,7 +136,8 @@ impl Log {
         }
     }
 
-    /// Writes one event, in one call of the system: whatever kills this process later leaves it there.
+    /// Writes one event, in one call of the system: whatever kills this process later leaves it
+    /// there.
     ///
     /// # Panics
     /// When it cannot be written.
@@ -170,7 +171,8 @@ impl Reader {
         }
     }
 
-    /// All events so far. A last line without an end is still being written, or was cut off by a kill.
+    /// All events so far. A last line without an end is still being written, or was cut off by a
+    /// kill.
     ///
     /// # Panics
     /// When a line is no event.

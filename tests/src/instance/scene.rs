@@ -69,8 +69,8 @@ impl Scene {
         scene
     }
 
-    /// A scene on the store of this URL. Its random choices are those of the seed in `DELAYQ_SEED`, if
-    /// that is set; when events fall is left to chance in any case.
+    /// A scene on the store of this URL. Its random choices are those of the seed in `DELAYQ_SEED`,
+    /// if that is set; when events fall is left to chance in any case.
     ///
     /// # Panics
     /// When there is no place for temporary files.
@@ -175,7 +175,8 @@ impl Scene {
         History::new(logs, faults.collect())
     }
 
-    /// The time between two moments in which the machine did not stand still, zero when the second is not later.
+    /// The time between two moments in which the machine did not stand still, zero when the second
+    /// is not later.
     #[must_use]
     pub fn between(&self, from: i64, to: i64) -> Duration {
         between(from, to, &self.stalls.seen())

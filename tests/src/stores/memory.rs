@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use delayq_core::store::{MemoryStore, StoreOptions};
-use delayq_core::{Store, Timestamp, VirtualClock};
+use delayq_core::memory::MemoryStore;
+use delayq_core::store::StoreOptions;
+use delayq_core::{Store, Timestamp};
+use delayq_testing::VirtualClock;
 
-use crate::contract::{SettableClock, StoreUnderTest};
+use delayq_testing::contract::{SettableClock, StoreUnderTest};
 
 /// Memory stores on a virtual clock. Each one is a world of its own.
 #[derive(Clone, Debug, Default)]

@@ -4,12 +4,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use delayq_core::store::{RedisConfig, RedisStore, StoreOptions};
+use delayq_core::store::StoreOptions;
 use delayq_core::{Store, TaskId, TaskType};
+use delayq_redis::RedisStore;
 
-use crate::contract::{Damage, Damageable, StoreUnderTest};
 use crate::redis_server::{Persistence, RedisServer};
 use crate::redis_user;
+use delayq_testing::contract::{Damage, Damageable, StoreUnderTest};
 
 /// Stores on the server that all tests of a process share; each test has a namespace of its own.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,17 +84,11 @@ impl Damageable for RestrictedRedis {
     }
 }
 
-/// A store whose claims wait for each partition as long as a call may take: the contract expects one claim to find
-/// what is due, also where a busy machine lets a server wait.
 pub(super) async fn connect(url: &str, options: StoreOptions) -> Arc<dyn Store> {
-    let config = RedisConfig {
-        partition_patience: options.call_timeout,
-        ..RedisConfig::parse(url).unwrap()
-    };
-    RedisStore::connect_with(config, options).await.unwrap()
+    RedisStore::connect(url, options).await.unwrap()
 }
 
-/// Damages the task where it is among the partitions whose keys have these hash tags.
+/// Damages the task in the shard that holds it, of those whose keys have these hash tags.
 pub(super) async fn do_damage(
     url: &str,
     tags: impl IntoIterator<Item = String>,

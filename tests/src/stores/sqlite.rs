@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use delayq_core::store::{SqliteStore, SqliteSync, StoreOptions};
-use delayq_core::{Store, TaskId, TaskType, Timestamp, VirtualClock};
+use delayq_core::store::StoreOptions;
+use delayq_core::{Store, TaskId, TaskType, Timestamp};
+use delayq_sqlite::{SqliteStore, SqliteSync};
+use delayq_testing::VirtualClock;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::contract::{Damage, Damageable, SettableClock, StoreUnderTest};
+use delayq_testing::contract::{Damage, Damageable, SettableClock, StoreUnderTest};
 
 /// Stores on one file, on a virtual clock.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use delayq_tests::instance::log::{Log, What};
 
-/// Blocks all `threads` of this runtime for `span`. The barrier proves that each has one of the tasks,
-/// and keeps them all until the end of the block is logged.
+/// Blocks all `threads` of this runtime for `span`. The barrier proves that each has one of the
+/// tasks, and keeps them all until the end of the block is logged.
 pub(crate) fn block(threads: usize, span: Duration, log: &Arc<Log>) {
     let together = Arc::new(Barrier::new(threads));
     for _ in 0..threads {

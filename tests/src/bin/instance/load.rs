@@ -1,4 +1,5 @@
-//! The load: tasks that the instance sends, again and again if need be, until it is told to be quiet.
+//! The load: tasks that the instance sends, again and again if need be, until it is told to be
+//! quiet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,6 @@
-//! One instance of a fleet under test: a real plugin that logs what happens to it, and can be killed at
-//! any moment without losing a line. Told what to do by a plan (its argument) and by commands (its
-//! input), see `delayq_tests::instance`.
+//! One instance of a fleet under test: a real plugin that logs what happens to it, and can be
+//! killed at any moment without losing a line. Told what to do by a plan (its argument) and by
+//! commands (its input), see `delayq_tests::instance`.
 
 use std::io::BufRead;
 use std::process::{ExitCode, exit};

@@ -1,0 +1,65 @@
+//! Decisions of the operations, without any I/O: what a store is asked, and what follows.
+//!
+//! [`Bookkeeping`] is what an operation reads and changes of a task that has not ended; [`Ended`]
+//! is what remains of one that has. A store reads the first, asks for a decision, and writes the
+//! result. The memory store and the SQLite store share these functions; `delayq-redis` has the same
+//! decisions in Lua, because they have to be taken inside the server.
+
+mod bookkeeping;
+mod claim;
+mod fence;
+mod outlook;
+mod rate_limiter;
+mod settle;
+mod submit;
+
+pub use bookkeeping::{Bookkeeping, Ended};
+pub use claim::{ExpiredLock, Quota, lock_expired};
+pub use fence::{MAX_FENCE, next_fence};
+pub use outlook::Outlook;
+pub use rate_limiter::RateLimiter;
+pub use settle::{Settling, extend, settle, settle_ended};
+pub use submit::{Asked, Bound, Existing, Submission, submit};
+
+use crate::job::When;
+use crate::state::TaskState;
+use crate::store::{CancelOutcome, ChangeOutcome};
+use crate::time::{Reading, Timestamp};
+
+/// The due time of a task that is asked for at `reading`. A past time means now. A delay counts
+/// from the reading rounded up, so that it is never cut short.
+#[must_use]
+pub fn due_at(when: When, reading: Reading) -> Timestamp {
+    match when {
+        When::After(delay) if delay.is_zero() => reading.now,
+        When::After(delay) => reading.rounded_up().plus(delay),
+        When::At(time) => time.max(reading.now),
+    }
+}
+
+/// The answer to a cancel. On `Cancelled` the task ends as cancelled; on `Running` its bookkeeping
+/// gets a cancel request; else nothing changes.
+#[must_use]
+pub fn cancel(state: Option<TaskState>) -> CancelOutcome {
+    match state {
+        None => CancelOutcome::NotFound,
+        Some(TaskState::Scheduled) => CancelOutcome::Cancelled,
+        Some(TaskState::Running) => CancelOutcome::Running,
+        Some(state) => CancelOutcome::Finished(state),
+    }
+}
+
+/// The answer to a reschedule or an update that makes or leaves the task due at `due_at`. Only on
+/// `Changed` anything changes.
+#[must_use]
+pub fn change(state: Option<TaskState>, due_at: Timestamp) -> ChangeOutcome {
+    match state {
+        None => ChangeOutcome::NotFound,
+        Some(TaskState::Scheduled) => ChangeOutcome::Changed { due_at },
+        Some(TaskState::Running) => ChangeOutcome::Running,
+        Some(state) => ChangeOutcome::Finished(state),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! Bookkeeping of a task: what its operations decide by and change.
+
+use crate::job::When;
+use crate::state::TaskState;
+use crate::task::AttemptHistory;
+use crate::time::{Reading, Timestamp, duration_ms};
+
+use super::due_at;
+
+/// The bookkeeping of a task that has not ended.
+///
+/// Every method returns the bookkeeping after one step. None checks whether the step is allowed:
+/// that is decided before, from the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bookkeeping {
+    /// Scheduled, running or dead.
+    pub state: TaskState,
+    /// By state: when it is due, when its lock expires, when it died.
+    pub at: Timestamp,
+    /// The due time that the last submit, reschedule or requeue gave; a retry does not move it.
+    pub asked_due: Timestamp,
+    /// The delay of the submit in milliseconds; `None` for an absolute time, and after a reschedule
+    /// or requeue.
+    pub delay_ms: Option<i64>,
+    /// The fence of the lock while it runs, else 0.
+    pub fence: u64,
+    /// The fence of the lock settled last, so that a repeated settlement is recognised; 0 for none.
+    pub settled: u64,
+    /// Whether a cancel was requested; only while it runs.
+    pub cancel_requested: bool,
+    /// Attempts that ended in an error.
+    pub failures: u32,
+    /// Attempts whose lock expired.
+    pub lock_expiries: u32,
+    /// Times it was given back without burning an attempt.
+    pub releases: u32,
+    /// Times an operator took it out of dead.
+    pub requeues: u32,
+}
+
+/// What remains of a task that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Done, cancelled or expired.
+    pub state: TaskState,
+    /// When it ended.
+    pub at: Timestamp,
+    /// Attempts made; the last one included if it was running.
+    pub attempt: u32,
+    /// The fence of the lock settled last, 0 for none.
+    pub settled: u64,
+}
+
+impl Bookkeeping {
+    /// A task accepted at `reading`.
+    #[must_use]
+    pub fn accepted(when: When, reading: Reading) -> Self {
+        let due_at = due_at(when, reading);
+        Self {
+            state: TaskState::Scheduled,
+            at: due_at,
+            asked_due: due_at,
+            delay_ms: match when {
+                When::After(delay) => Some(duration_ms(delay)),
+                When::At(_) => None,
+            },
+            fence: 0,
+            settled: 0,
+            cancel_requested: false,
+            failures: 0,
+            lock_expiries: 0,
+            releases: 0,
+            requeues: 0,
+        }
+    }
+
+    /// The current attempt while it runs, else the number of attempts made.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        let made = self.failures.saturating_add(self.lock_expiries);
+        made.saturating_add(u32::from(self.state == TaskState::Running))
+    }
+
+    /// Whether the lock with this fence holds it.
+    #[must_use]
+    pub fn is_held_by(&self, fence: u64) -> bool {
+        self.state == TaskState::Running && self.fence == fence
+    }
+
+    /// The counts with their texts.
+    #[must_use]
+    pub fn history(&self, last_error: Option<String>, succeeded: Vec<String>) -> AttemptHistory {
+        AttemptHistory {
+            failures: self.failures,
+            lock_expiries: self.lock_expiries,
+            releases: self.releases,
+            requeues: self.requeues,
+            last_error,
+            succeeded,
+        }
+    }
+
+    /// Running under a lock until `until`.
+    #[must_use]
+    pub fn locked(self, fence: u64, until: Timestamp) -> Self {
+        Self {
+            state: TaskState::Running,
+            at: until,
+            fence,
+            ..self
+        }
+    }
+
+    /// Scheduled for `due_at` without a lock; the time asked for stays.
+    #[must_use]
+    pub fn put_back(self, due_at: Timestamp) -> Self {
+        Self {
+            state: TaskState::Scheduled,
+            at: due_at,
+            fence: 0,
+            cancel_requested: false,
+            ..self
+        }
+    }
+
+    /// Moved to `due_at` by somebody's order: from now on that is the time asked for.
+    #[must_use]
+    pub fn rescheduled(self, due_at: Timestamp) -> Self {
+        Self {
+            asked_due: due_at,
+            delay_ms: None,
+            ..self.put_back(due_at)
+        }
+    }
+
+    /// Taken out of dead: its attempts are counted anew.
+    #[must_use]
+    pub fn requeued(self, due_at: Timestamp) -> Self {
+        Self {
+            failures: 0,
+            lock_expiries: 0,
+            releases: 0,
+            requeues: self.requeues.saturating_add(1),
+            ..self.rescheduled(due_at)
+        }
+    }
+
+    /// Parked; a cancel request has had its answer.
+    #[must_use]
+    pub fn died(self, now: Timestamp) -> Self {
+        Self {
+            state: TaskState::Dead,
+            ..self.put_back(now)
+        }
+    }
+
+    /// Running, and its holder is asked to stop.
+    #[must_use]
+    pub fn with_cancel_request(self) -> Self {
+        Self {
+            cancel_requested: true,
+            ..self
+        }
+    }
+
+    /// One more failure.
+    pub(super) fn failed(self) -> Self {
+        Self {
+            failures: self.failures.saturating_add(1),
+            ..self
+        }
+    }
+
+    /// One more release.
+    pub(super) fn released(self) -> Self {
+        Self {
+            releases: self.releases.saturating_add(1),
+            ..self
+        }
+    }
+
+    /// What remains when it ends in `state`.
+    #[must_use]
+    pub fn ended(self, state: TaskState, now: Timestamp) -> Ended {
+        Ended {
+            state,
+            at: now,
+            attempt: self.attempt(),
+            settled: self.settled,
+        }
+    }
+}

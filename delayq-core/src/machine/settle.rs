@@ -1,0 +1,105 @@
+//! Settle and extend: what a lock entitles its holder to.
+
+use crate::job::When;
+use crate::state::TaskState;
+use crate::store::{AttemptEnd, ExtendOutcome, SettleOutcome, cut_error};
+use crate::time::{Reading, Timestamp};
+
+use super::{Bookkeeping, Ended, due_at};
+
+/// What follows from a settlement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settling<'a> {
+    /// The lock does not hold the task: this is the answer, and nothing changes.
+    NotHeld(SettleOutcome),
+    /// The task has ended.
+    Ended(Ended),
+    /// The task is scheduled again, or dead.
+    Changed {
+        /// Its bookkeeping now.
+        task: Bookkeeping,
+        /// Its last error now; `None`: the one that it has.
+        error: Option<&'a str>,
+        /// The workers that have succeeded now.
+        succeeded: &'a [String],
+    },
+}
+
+/// The answer to a settlement with a lock that does not hold its task. `settled` is the fence
+/// settled last of the task, whether it has ended or not; 0 for none.
+fn not_held(settled: u64, fence: u64) -> SettleOutcome {
+    if fence > 0 && settled == fence {
+        SettleOutcome::Settled
+    } else {
+        SettleOutcome::LockLost
+    }
+}
+
+/// The answer to a settlement of a task that has ended.
+#[must_use]
+pub fn settle_ended(task: &Ended, fence: u64) -> SettleOutcome {
+    not_held(task.settled, fence)
+}
+
+/// What follows when the lock with `fence` settles `task`. Retry and release wait from `reading`
+/// on.
+#[must_use]
+pub fn settle<'a>(
+    task: &Bookkeeping,
+    fence: u64,
+    end: &'a AttemptEnd,
+    reading: Reading,
+) -> Settling<'a> {
+    if !task.is_held_by(fence) {
+        return Settling::NotHeld(not_held(task.settled, fence));
+    }
+    let now = reading.now;
+    let settled = Bookkeeping {
+        settled: fence,
+        ..*task
+    };
+    let ended = |state| Settling::Ended(settled.ended(state, now));
+    let (next, error, succeeded) = match end {
+        AttemptEnd::Done => return ended(TaskState::Done),
+        AttemptEnd::Expired => return ended(TaskState::Expired),
+        AttemptEnd::Retry { .. } | AttemptEnd::Release { .. } if task.cancel_requested => {
+            return ended(TaskState::Cancelled);
+        }
+        AttemptEnd::Retry {
+            after,
+            error,
+            succeeded,
+        } => {
+            let next = settled
+                .failed()
+                .put_back(due_at(When::After(*after), reading));
+            (next, Some(error), succeeded)
+        }
+        AttemptEnd::Release { after, succeeded } => {
+            let next = settled
+                .released()
+                .put_back(due_at(When::After(*after), reading));
+            (next, None, succeeded)
+        }
+        AttemptEnd::Dead { error, succeeded } => {
+            (settled.failed().died(now), Some(error), succeeded)
+        }
+    };
+    Settling::Changed {
+        task: next,
+        error: error.map(|error| cut_error(error)),
+        succeeded,
+    }
+}
+
+/// The answer to an extension until `until`. Unless it is `LockLost`, the lock expires at `until`.
+#[must_use]
+pub fn extend(task: &Bookkeeping, fence: u64, until: Timestamp) -> ExtendOutcome {
+    if !task.is_held_by(fence) {
+        return ExtendOutcome::LockLost;
+    }
+    if task.cancel_requested {
+        return ExtendOutcome::CancelRequested(until);
+    }
+    ExtendOutcome::Extended(until)
+}

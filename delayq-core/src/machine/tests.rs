@@ -1,0 +1,348 @@
+//! Each decision by a table.
+
+mod any_life;
+
+use std::time::Duration;
+
+use super::*;
+use crate::job::OnConflict;
+use crate::store::{AttemptEnd, ExtendOutcome, SettleOutcome, SubmitOutcome};
+
+const STATES: [TaskState; 6] = [
+    TaskState::Scheduled,
+    TaskState::Running,
+    TaskState::Dead,
+    TaskState::Done,
+    TaskState::Cancelled,
+    TaskState::Expired,
+];
+
+fn at(ms: i64) -> Timestamp {
+    Timestamp::from_millis(ms)
+}
+
+/// A task that was accepted at 10, due at once.
+fn scheduled() -> Bookkeeping {
+    Bookkeeping::accepted(When::At(at(0)), at(10).into())
+}
+
+/// The same, running under lock 7 until 50.
+fn running() -> Bookkeeping {
+    scheduled().locked(7, at(50))
+}
+
+fn retry(after_ms: u64) -> AttemptEnd {
+    AttemptEnd::Retry {
+        after: Duration::from_millis(after_ms),
+        error: "no".to_owned(),
+        succeeded: vec!["mail".to_owned()],
+    }
+}
+
+fn release() -> AttemptEnd {
+    AttemptEnd::Release {
+        after: Duration::from_millis(5),
+        succeeded: Vec::new(),
+    }
+}
+
+fn dead() -> AttemptEnd {
+    AttemptEnd::Dead {
+        error: "x".repeat(2_000),
+        succeeded: Vec::new(),
+    }
+}
+
+fn settle_at_20<'a>(task: &Bookkeeping, fence: u64, end: &'a AttemptEnd) -> Settling<'a> {
+    settle(task, fence, end, at(20).into())
+}
+
+#[test]
+fn a_due_time_is_never_in_the_past_and_a_delay_is_never_cut_short() {
+    let reading = Reading {
+        now: at(10),
+        sub_ms: Duration::from_micros(1),
+    };
+    let after = |ms| When::After(Duration::from_millis(ms));
+    assert_eq!(due_at(after(0), reading), at(10));
+    assert_eq!(due_at(after(5), reading), at(16));
+    assert_eq!(due_at(When::At(at(3)), reading), at(10));
+    assert_eq!(due_at(When::At(at(30)), reading), at(30));
+}
+
+#[test]
+fn a_free_id_is_accepted_unless_the_type_is_full() {
+    let bound = |pending, limit| Bound { pending, limit };
+    let accepted = Submission::Accepted { replaced: false };
+    for on_conflict in [OnConflict::Reject, OnConflict::Keep, OnConflict::Replace] {
+        let submitted = |bound| submit(None, on_conflict, bound);
+        assert_eq!(submitted(bound(9, None)), accepted);
+        assert_eq!(submitted(bound(8, Some(9))), accepted);
+        assert_eq!(submitted(bound(9, Some(9))), Submission::Full { limit: 9 });
+    }
+}
+
+#[test]
+fn a_taken_id_is_decided_by_the_request_and_the_state() {
+    let free = Bound {
+        pending: 0,
+        limit: None,
+    };
+    for state in STATES {
+        let exists = Submission::Answered(SubmitOutcome::AlreadyExists { state });
+        let conflict = Submission::Answered(SubmitOutcome::Conflict { state });
+        let overwrites = Submission::Accepted { replaced: false };
+        let replaces = Submission::Accepted { replaced: true };
+        let is_running = state == TaskState::Running;
+        let ended = state.is_ended();
+        // By conflict rule: the answer to the same request, and to another one.
+        let expected = [
+            (
+                OnConflict::Reject,
+                exists,
+                if ended { overwrites } else { conflict },
+            ),
+            (
+                OnConflict::Keep,
+                exists,
+                if ended { overwrites } else { exists },
+            ),
+            (
+                OnConflict::Replace,
+                if ended { overwrites } else { exists },
+                match (ended, is_running) {
+                    (true, _) => overwrites,
+                    (_, true) => conflict,
+                    _ => replaces,
+                },
+            ),
+        ];
+        for (on_conflict, same, other) in expected {
+            let submitted = |is_same_request| {
+                let existing = Existing {
+                    state,
+                    is_same_request,
+                };
+                submit(Some(existing), on_conflict, free)
+            };
+            assert_eq!(submitted(true), same, "{state} {on_conflict:?}");
+            assert_eq!(submitted(false), other, "{state} {on_conflict:?}");
+        }
+    }
+}
+
+#[test]
+fn a_replaced_task_needs_no_room_and_an_overwritten_one_does() {
+    let full = Bound {
+        pending: 1,
+        limit: Some(1),
+    };
+    for (state, expected) in [
+        (TaskState::Dead, Submission::Accepted { replaced: true }),
+        (TaskState::Done, Submission::Full { limit: 1 }),
+    ] {
+        let existing = Existing {
+            state,
+            is_same_request: false,
+        };
+        let submitted = submit(Some(existing), OnConflict::Replace, full);
+        assert_eq!(submitted, expected);
+    }
+}
+
+#[test]
+fn a_request_is_repeated_by_the_same_delay_or_the_same_time() {
+    let after = |ms| When::After(Duration::from_millis(ms));
+    let asked = |when| Asked::new(&Bookkeeping::accepted(when, at(10).into()), at(10));
+    assert!(asked(after(5)).is_repeated_by(after(5)));
+    assert!(!asked(after(5)).is_repeated_by(after(6)));
+    assert!(!asked(after(5)).is_repeated_by(When::At(at(15))));
+    assert!(asked(When::At(at(15))).is_repeated_by(When::At(at(15))));
+    assert!(!asked(When::At(at(15))).is_repeated_by(after(5)));
+    // Both mean now.
+    assert!(asked(When::At(at(3))).is_repeated_by(When::At(at(4))));
+    let moved = Bookkeeping::accepted(after(5), at(10).into()).rescheduled(at(15));
+    assert!(!Asked::new(&moved, at(10)).is_repeated_by(after(5)));
+}
+
+#[test]
+fn a_lock_that_does_not_hold_the_task_settles_and_extends_nothing() {
+    let stale = Settling::NotHeld(SettleOutcome::LockLost);
+    let repeated = Settling::NotHeld(SettleOutcome::Settled);
+    for task in [scheduled(), running(), running().died(at(20))] {
+        assert_eq!(settle_at_20(&task, 6, &retry(5)), stale);
+        assert_eq!(extend(&task, 6, at(90)), ExtendOutcome::LockLost);
+        // 0 is no fence, though it stands where there is none.
+        assert_eq!(settle_at_20(&task, 0, &retry(5)), stale);
+    }
+    let settled = Bookkeeping {
+        settled: 7,
+        ..scheduled()
+    };
+    assert_eq!(settle_at_20(&settled, 7, &AttemptEnd::Done), repeated);
+    assert_eq!(extend(&settled, 7, at(90)), ExtendOutcome::LockLost);
+    let ended = settled.ended(TaskState::Done, at(20));
+    assert_eq!(settle_ended(&ended, 7), SettleOutcome::Settled);
+    assert_eq!(settle_ended(&ended, 8), SettleOutcome::LockLost);
+}
+
+#[test]
+fn each_end_of_an_attempt_leads_where_it_says() {
+    let ended = |state| {
+        Settling::Ended(Ended {
+            state,
+            at: at(20),
+            attempt: 1,
+            settled: 7,
+        })
+    };
+    assert_eq!(
+        settle_at_20(&running(), 7, &AttemptEnd::Done),
+        ended(TaskState::Done)
+    );
+    assert_eq!(
+        settle_at_20(&running(), 7, &AttemptEnd::Expired),
+        ended(TaskState::Expired)
+    );
+    let settled = Bookkeeping {
+        settled: 7,
+        ..running()
+    };
+    let changed = |end: &AttemptEnd, task: Bookkeeping| match settle_at_20(&running(), 7, end) {
+        Settling::Changed {
+            task: found,
+            error,
+            succeeded,
+        } => {
+            assert_eq!(found, task, "{end:?}");
+            (error.map(str::len), succeeded.len())
+        }
+        other => panic!("{end:?}: {other:?}"),
+    };
+    let failed = Bookkeeping {
+        failures: 1,
+        ..settled
+    };
+    assert_eq!(changed(&retry(5), failed.put_back(at(25))), (Some(2), 1));
+    assert_eq!(changed(&retry(0), failed.put_back(at(20))), (Some(2), 1));
+    let released = Bookkeeping {
+        releases: 1,
+        ..settled
+    };
+    assert_eq!(changed(&release(), released.put_back(at(25))), (None, 0));
+    assert_eq!(changed(&dead(), failed.died(at(20))), (Some(1_024), 0));
+}
+
+#[test]
+fn after_a_cancel_request_only_done_expired_and_dead_are_not_cancelled() {
+    let asked = running().with_cancel_request();
+    assert_eq!(
+        extend(&asked, 7, at(90)),
+        ExtendOutcome::CancelRequested(at(90))
+    );
+    for (end, state) in [
+        (AttemptEnd::Done, TaskState::Done),
+        (AttemptEnd::Expired, TaskState::Expired),
+        (retry(5), TaskState::Cancelled),
+        (release(), TaskState::Cancelled),
+    ] {
+        match settle_at_20(&asked, 7, &end) {
+            Settling::Ended(ended) => assert_eq!(ended.state, state),
+            other => panic!("{end:?}: {other:?}"),
+        }
+    }
+    match settle_at_20(&asked, 7, &dead()) {
+        Settling::Changed { task, .. } => {
+            assert_eq!(task.state, TaskState::Dead);
+            assert!(!task.cancel_requested);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn cancels_and_changes_are_answered_by_the_state() {
+    assert_eq!(cancel(None), CancelOutcome::NotFound);
+    assert_eq!(change(None, at(5)), ChangeOutcome::NotFound);
+    for state in STATES {
+        let (cancelled, changed) = match state {
+            TaskState::Scheduled => (
+                CancelOutcome::Cancelled,
+                ChangeOutcome::Changed { due_at: at(5) },
+            ),
+            TaskState::Running => (CancelOutcome::Running, ChangeOutcome::Running),
+            _ => (
+                CancelOutcome::Finished(state),
+                ChangeOutcome::Finished(state),
+            ),
+        };
+        assert_eq!(cancel(Some(state)), cancelled);
+        assert_eq!(change(Some(state), at(5)), changed);
+    }
+}
+
+#[test]
+fn an_expired_lock_repeats_cancels_or_poisons() {
+    let due = Bookkeeping {
+        lock_expiries: 1,
+        ..scheduled()
+    };
+    assert_eq!(lock_expired(&running(), 3, at(60)), ExpiredLock::Due(due));
+    let twice = due.locked(8, at(50));
+    let poison = |max| match lock_expired(&twice, max, at(60)) {
+        ExpiredLock::Poison(task, error) => (task.state, task.at, task.lock_expiries, error),
+        other => panic!("{other:?}"),
+    };
+    let error = "poison: its lock expired 2 times; its process may have crashed".to_owned();
+    assert_eq!(poison(2), (TaskState::Dead, at(60), 2, error.clone()));
+    // 0 is read as 1.
+    assert_eq!(poison(0), (TaskState::Dead, at(60), 2, error));
+    let cancelled = lock_expired(&twice.with_cancel_request(), 2, at(60));
+    let ended = Ended {
+        state: TaskState::Cancelled,
+        at: at(60),
+        attempt: 2,
+        settled: 0,
+    };
+    assert_eq!(cancelled, ExpiredLock::Cancelled(ended));
+}
+
+#[test]
+fn a_requeued_task_counts_anew_and_keeps_what_was_settled() {
+    let Settling::Changed { task: dead, .. } = settle_at_20(&running(), 7, &dead()) else {
+        panic!("it is dead");
+    };
+    let requeued = dead.requeued(at(30));
+    let expected = Bookkeeping {
+        requeues: 1,
+        settled: 7,
+        ..scheduled().rescheduled(at(30))
+    };
+    assert_eq!(requeued, expected);
+    assert_eq!(requeued.attempt(), 0);
+}
+
+#[test]
+fn a_quota_is_the_least_of_the_request_the_batch_the_rate_and_the_slots() {
+    use crate::fleet::{FleetLimits, Rate};
+    use crate::store::{ClaimRequest, MAX_BATCH};
+    let request = |limit| ClaimRequest::new(limit, Duration::from_secs(1), at(10));
+    let quota = |request: &ClaimRequest, running| Quota::new(request, 0, at(10).into(), running);
+    assert_eq!(quota(&request(1_000), 0).limit, MAX_BATCH);
+    assert_eq!(quota(&request(9), 0).due(4), 5);
+    let slots = request(9).fleet(FleetLimits {
+        concurrency: Some(3),
+        rate: None,
+    });
+    assert_eq!(quota(&slots, 1).due(4), 2);
+    assert_eq!(quota(&slots, 5).due(4), 0);
+    assert!(quota(&slots, 3).is_full(3) && !quota(&slots, 3).is_full(2));
+    let rate = request(9).fleet(FleetLimits {
+        concurrency: None,
+        rate: Some(Rate::per_hour(1)),
+    });
+    let mut quota = quota(&rate, 0);
+    assert_eq!((quota.limit, quota.again_at()), (1, None));
+    assert!(quota.take(1).is_some_and(|tat| tat > 0));
+    assert!(quota.again_at().is_some());
+}

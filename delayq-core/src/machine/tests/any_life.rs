@@ -1,0 +1,97 @@
+//! All decisions in any order.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// One step of a random life.
+#[derive(Clone, Debug)]
+enum Step {
+    Claim,
+    Settle(AttemptEnd),
+    SettleStale,
+    ExpireLock,
+    CancelRequest,
+    Reschedule,
+    Requeue,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let end = prop_oneof![
+        Just(retry(5)),
+        Just(release()),
+        Just(dead()),
+        Just(AttemptEnd::Done),
+        Just(AttemptEnd::Expired)
+    ];
+    prop_oneof![
+        3 => Just(Step::Claim),
+        3 => end.prop_map(Step::Settle),
+        1 => Just(Step::SettleStale),
+        1 => Just(Step::ExpireLock),
+        1 => Just(Step::CancelRequest),
+        1 => Just(Step::Reschedule),
+        1 => Just(Step::Requeue),
+    ]
+}
+
+proptest! {
+    /// I4 and I5: one end, and each start but the first has its own cause in the counts.
+    #[test]
+    fn any_life_has_one_end_and_explained_starts(steps in prop::collection::vec(any_step(), 0..60)) {
+        let (mut task, mut fence, mut starts) = (scheduled(), 0, 0_u32);
+        for step in steps {
+            match (step, task.state) {
+                (Step::Claim, TaskState::Scheduled) => {
+                    fence += 1;
+                    starts += 1;
+                    task = task.locked(fence, at(50));
+                    prop_assert_eq!(task.attempt(), starts - task.releases);
+                }
+                (Step::Settle(end), _) => match settle_at_20(&task, fence, &end) {
+                    Settling::NotHeld(outcome) => {
+                        let was_settled = fence > 0 && task.settled == fence;
+                        prop_assert_eq!(outcome == SettleOutcome::Settled, was_settled);
+                    }
+                    Settling::Ended(ended) => {
+                        prop_assert!(ended.state.is_ended());
+                        prop_assert_eq!(ended.settled, fence);
+                        prop_assert_eq!(ended.attempt, starts - task.releases);
+                        prop_assert_eq!(settle_ended(&ended, fence), SettleOutcome::Settled);
+                        return Ok(());
+                    }
+                    Settling::Changed { task: next, .. } => {
+                        prop_assert!(next.state != TaskState::Running && !next.cancel_requested);
+                        prop_assert_eq!((next.fence, next.settled), (0, fence));
+                        task = next;
+                    }
+                },
+                (Step::SettleStale, _) => {
+                    let settling = settle_at_20(&task, fence + 1, &AttemptEnd::Done);
+                    prop_assert_eq!(settling, Settling::NotHeld(SettleOutcome::LockLost));
+                }
+                (Step::ExpireLock, TaskState::Running) => match lock_expired(&task, 3, at(60)) {
+                    ExpiredLock::Due(next) | ExpiredLock::Poison(next, _) => {
+                        prop_assert!(!task.cancel_requested);
+                        prop_assert_eq!(next.state == TaskState::Dead, next.lock_expiries >= 3);
+                        prop_assert_eq!(next.lock_expiries, task.lock_expiries + 1);
+                        task = next;
+                    }
+                    ExpiredLock::Cancelled(_) => {
+                        prop_assert!(task.cancel_requested);
+                        return Ok(());
+                    }
+                },
+                (Step::CancelRequest, TaskState::Running) => task = task.with_cancel_request(),
+                (Step::Reschedule, TaskState::Scheduled) => task = task.rescheduled(at(70)),
+                (Step::Requeue, TaskState::Dead) => {
+                    task = task.requeued(at(80));
+                    starts = 0;
+                }
+                _ => {}
+            }
+            let explained = task.failures + task.lock_expiries + task.releases;
+            prop_assert_eq!(starts, explained + u32::from(task.state == TaskState::Running));
+        }
+    }
+}

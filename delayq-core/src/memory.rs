@@ -1,0 +1,380 @@
+//! Memory store: the executable specification of the [`Store`] contract, and the store of tests.
+//!
+//! It keeps every promise but durability: its tasks end with its process. Where the documentation
+//! of [`Store`] leaves a question open, what this store does is the answer.
+//!
+//! Reading order: `entry` (what is kept of one task), `type_tasks` (how one type is ordered),
+//! `operations` (one function an operation), `claim`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::broadcast;
+
+mod audit;
+mod claim;
+mod entry;
+mod operations;
+mod type_tasks;
+
+use self::type_tasks::TypeTasks;
+use crate::error::{Error, Result};
+use crate::job::{NewTask, When};
+use crate::name::{TaskId, TaskType};
+use crate::operate::{AuditReport, Cursor, DeadFilter, Operate, Page, TypeSettings, TypeStats};
+use crate::presence::{InstanceId, InstanceInfo, MAX_INSTANCES, Presence};
+use crate::state::TaskState;
+use crate::store::{
+    Bucket, CLOCK_GUARD, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability,
+    ExtendOutcome, SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome, Wakeup, Wakeups,
+};
+use crate::task::{Lock, TaskInfo};
+use crate::time::{Clock, Reading, SystemClock, Timestamp};
+
+/// Wake-ups that a slow listener may be behind before it is told to claim from every type.
+const WAKEUP_BUFFER: usize = 1_024;
+
+/// A store whose tasks end with the process. For tests, and for work that may be lost.
+///
+/// With a `VirtualClock` (feature `test-util`) a test decides when time passes.
+#[derive(Debug)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    options: StoreOptions,
+    types: Mutex<Types>,
+    instances: Mutex<Instances>,
+    wakeups: broadcast::Sender<Wakeup>,
+}
+
+/// The listed instances, and until when.
+type Instances = BTreeMap<InstanceId, (InstanceInfo, Timestamp)>;
+
+/// All types: their buckets, and which of them are listed.
+///
+/// A type that was only paused has a bucket and is not listed.
+#[derive(Debug, Default)]
+struct Types {
+    buckets: BTreeMap<TaskType, TypeTasks>,
+    listed: BTreeSet<TaskType>,
+}
+
+impl MemoryStore {
+    /// An empty store on `clock`. It uses the retention of `options`; the namespace is only part of
+    /// its name (each store has tasks of its own), and the durability is always `Memory`.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>, options: StoreOptions) -> Self {
+        let durability = Durability::Memory;
+        Self {
+            clock,
+            options: StoreOptions {
+                durability,
+                ..options
+            },
+            types: Mutex::default(),
+            instances: Mutex::default(),
+            wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
+        }
+    }
+
+    /// A panic cannot leave a type half changed: operations decide first and allocate little.
+    fn lock(&self) -> MutexGuard<'_, Types> {
+        self.types.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The instances listed now.
+    fn present(&self) -> (MutexGuard<'_, Instances>, Timestamp) {
+        let instances = self.instances.lock();
+        let mut instances = instances.unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        instances.retain(|_, (_, until)| *until > now);
+        (instances, now)
+    }
+
+    /// Reads one type; an unknown one reads as an empty bucket.
+    fn read<R>(
+        &self,
+        task_type: &TaskType,
+        query: impl FnOnce(&mut TypeTasks, Timestamp) -> R,
+    ) -> R {
+        let mut types = self.lock();
+        let now = self.clock.now();
+        let mut empty = TypeTasks::new(self.options.retention);
+        let bucket = types.buckets.get_mut(task_type).unwrap_or(&mut empty);
+        bucket.forget(now);
+        query(bucket, now)
+    }
+
+    /// Changes one type, and wakes its handlers if its first task became earlier.
+    fn edit<R>(
+        &self,
+        task_type: &TaskType,
+        operation: impl FnOnce(&mut TypeTasks, Timestamp) -> R,
+    ) -> R {
+        let mut types = self.lock();
+        let reading = self.clock.read();
+        let (result, woken) = types.edit(task_type, self.options.retention, reading, operation);
+        drop(types);
+        if woken {
+            self.wake(task_type.clone());
+        }
+        result
+    }
+
+    fn wake(&self, task_type: TaskType) {
+        // Without a listener there is nobody to wake.
+        let _ = self.wakeups.send(Wakeup::Type(task_type));
+    }
+}
+
+impl Types {
+    /// Runs one operation; also whether handlers of the type have to claim earlier than they
+    /// planned.
+    fn edit<R>(
+        &mut self,
+        task_type: &TaskType,
+        retention: Duration,
+        reading: Reading,
+        operation: impl FnOnce(&mut TypeTasks, Timestamp) -> R,
+    ) -> (R, bool) {
+        let bucket = self
+            .buckets
+            .entry(task_type.clone())
+            .or_insert_with(|| TypeTasks::new(retention));
+        let now = reading.now;
+        bucket.forget(now);
+        bucket.reading = reading;
+        let before = bucket.head(now);
+        let held_back = std::mem::take(&mut bucket.held_back);
+        let running = bucket.count(TaskState::Running);
+        let result = operation(bucket, now);
+        let is_freed = held_back && bucket.count(TaskState::Running) < running;
+        bucket.held_back |= held_back && !is_freed;
+        (result, is_freed || bucket.head(now).is_earlier_than(before))
+    }
+}
+
+impl Default for MemoryStore {
+    /// An empty store on the system's clock.
+    fn default() -> Self {
+        Self::new(Arc::new(SystemClock), StoreOptions::default())
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn name(&self) -> String {
+        format!("memory:{}", self.options.namespace)
+    }
+
+    fn durability(&self) -> Durability {
+        self.options.durability
+    }
+
+    async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        let mut types = self.lock();
+        let reading = self.clock.read();
+        let mut woken = BTreeSet::new();
+        let mut outcomes = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            let task_type = task.task_type.clone();
+            let operation = |tasks: &mut TypeTasks, _| operations::submit(tasks, task);
+            let (outcome, earlier) =
+                types.edit(&task_type, self.options.retention, reading, operation);
+            types.listed.insert(task_type.clone());
+            outcomes.push(outcome);
+            if earlier {
+                woken.insert(task_type);
+            }
+        }
+        drop(types);
+        for task_type in woken {
+            self.wake(task_type);
+        }
+        outcomes
+    }
+
+    async fn claim(&self, bucket: &Bucket, request: &ClaimRequest) -> Result<Claimed> {
+        self.edit(bucket.task_type(), |tasks, store_now| {
+            let now = store_now.min(request.caller_now.plus(CLOCK_GUARD));
+            claim::claim(tasks, request, now, store_now)
+        })
+    }
+
+    async fn settle(
+        &self,
+        bucket: &Bucket,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<SettleOutcome>> {
+        Ok(self.edit(bucket.task_type(), |tasks, _| {
+            settlements
+                .iter()
+                .map(|end| operations::settle(tasks, end))
+                .collect()
+        }))
+    }
+
+    async fn extend(
+        &self,
+        bucket: &Bucket,
+        locks: Vec<Lock>,
+        lock_for: Duration,
+    ) -> Result<Vec<ExtendOutcome>> {
+        Ok(self.edit(bucket.task_type(), |tasks, now| {
+            let until = now.plus(lock_for);
+            locks
+                .iter()
+                .map(|lock| operations::extend(tasks, lock, until))
+                .collect()
+        }))
+    }
+
+    async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
+        Ok(self.edit(task_type, |tasks, now| operations::cancel(tasks, id, now)))
+    }
+
+    async fn reschedule(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        when: When,
+    ) -> Result<ChangeOutcome> {
+        Ok(self.edit(task_type, |tasks, _| {
+            operations::reschedule(tasks, id, when)
+        }))
+    }
+
+    async fn update(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+    ) -> Result<ChangeOutcome> {
+        Ok(self.edit(task_type, |tasks, _| operations::update(tasks, id, message)))
+    }
+
+    async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
+        Ok(self.read(task_type, |tasks, _| tasks.find(id)))
+    }
+
+    fn wakeups(&self) -> Wakeups {
+        Wakeups::new(self.wakeups.subscribe())
+    }
+}
+
+#[async_trait]
+impl Operate for MemoryStore {
+    async fn types(&self) -> Result<Vec<TaskType>> {
+        Ok(self.lock().listed.iter().cloned().collect())
+    }
+
+    async fn register_type(&self, task_type: &TaskType) -> Result<()> {
+        self.lock().listed.insert(task_type.clone());
+        Ok(())
+    }
+
+    async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
+        self.edit(task_type, |tasks, _| {
+            settings.max_pending.apply(&mut tasks.max_pending);
+        });
+        Ok(())
+    }
+
+    /// O(number of due tasks), as a `BTreeSet` cannot count a range without walking it.
+    async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
+        Ok(self.read(task_type, |tasks, now| tasks.stats(now)))
+    }
+
+    async fn list(
+        &self,
+        task_type: &TaskType,
+        state: TaskState,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        if state.is_ended() {
+            let reason = format!("{state} tasks cannot be listed: find answers for one id");
+            return Err(Error::invalid("argument", reason));
+        }
+        Ok(self.read(task_type, |tasks, _| tasks.list(state, cursor, limit)))
+    }
+
+    async fn due_histogram(
+        &self,
+        task_type: &TaskType,
+        from: Timestamp,
+        to: Timestamp,
+        steps: usize,
+    ) -> Result<Vec<u64>> {
+        if to <= from || !(1..=1_000).contains(&steps) {
+            let reason = format!("cannot split {from}..{to} into {steps} steps: use 1 to 1000");
+            return Err(Error::invalid("argument", reason));
+        }
+        Ok(self.read(task_type, |tasks, _| tasks.due_histogram(from, to, steps)))
+    }
+
+    async fn requeue_dead(
+        &self,
+        task_type: &TaskType,
+        filter: &DeadFilter,
+        interval: Duration,
+    ) -> Result<Vec<TaskId>> {
+        Ok(self.edit(task_type, |tasks, now| {
+            operations::requeue_dead(tasks, filter, interval, now)
+        }))
+    }
+
+    async fn discard_dead(&self, task_type: &TaskType, filter: &DeadFilter) -> Result<Vec<TaskId>> {
+        Ok(self.edit(task_type, |tasks, _| {
+            operations::discard_dead(tasks, filter)
+        }))
+    }
+
+    async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
+        let until = until.unwrap_or(Timestamp::MAX);
+        self.edit(task_type, |tasks, _| tasks.paused_until = until);
+        Ok(())
+    }
+
+    async fn resume(&self, task_type: &TaskType) -> Result<()> {
+        self.edit(task_type, |tasks, _| tasks.paused_until = Timestamp::ZERO);
+        Ok(())
+    }
+
+    async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
+        if state == TaskState::Running {
+            let reason = "running tasks cannot be purged: cancel them instead".to_owned();
+            return Err(Error::invalid("argument", reason));
+        }
+        Ok(self.edit(task_type, |tasks, _| operations::purge(tasks, state)))
+    }
+
+    async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
+        Ok(self.edit(task_type, |tasks, _| audit::audit(tasks, repair)))
+    }
+}
+
+#[async_trait]
+impl Presence for MemoryStore {
+    async fn announce(&self, instance: &InstanceInfo, holds: Duration) -> Result<()> {
+        let (mut instances, now) = self.present();
+        let seen = InstanceInfo {
+            seen_at: now,
+            ..instance.clone()
+        };
+        instances.insert(instance.id.clone(), (seen, now.plus(holds)));
+        Ok(())
+    }
+
+    async fn withdraw(&self, id: &InstanceId) -> Result<()> {
+        self.present().0.remove(id);
+        Ok(())
+    }
+
+    async fn instances(&self) -> Result<Vec<InstanceInfo>> {
+        let (instances, _) = self.present();
+        let present = instances.values().take(MAX_INSTANCES);
+        Ok(present.map(|(instance, _)| instance.clone()).collect())
+    }
+}

@@ -1,0 +1,147 @@
+//! Entry of one id: its task, or what remains of one that has ended.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::job::{Expiry, NewTask};
+use crate::machine::{Asked, Bookkeeping, Ended, Existing};
+use crate::name::TaskId;
+use crate::state::TaskState;
+use crate::task::{Headers, TaskInfo};
+use crate::time::{Reading, Timestamp, duration_ms};
+
+/// What a bucket holds under one id.
+#[derive(Debug)]
+pub(super) enum Entry {
+    /// Scheduled, running or dead.
+    Live(Task),
+    /// Ended, and remembered for the retention.
+    Ended(Remembered),
+}
+
+/// A task that has not ended.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) book: Bookkeeping,
+    expiry: Option<Expiry>,
+    pub(super) submitted_at: Timestamp,
+    pub(super) message: Vec<u8>,
+    pub(super) headers: Headers,
+    pub(super) last_error: Option<String>,
+    pub(super) succeeded: Vec<String>,
+}
+
+/// What remains of an ended task.
+#[derive(Debug)]
+pub(super) struct Remembered {
+    pub(super) ended: Ended,
+    /// Of message, headers and expiry, to recognise the same request.
+    checksum: u64,
+}
+
+impl Entry {
+    pub(super) fn state(&self) -> TaskState {
+        match self {
+            Self::Live(task) => task.book.state,
+            Self::Ended(task) => task.ended.state,
+        }
+    }
+
+    /// The time that orders it among those in its state.
+    pub(super) fn at(&self) -> Timestamp {
+        match self {
+            Self::Live(task) => task.book.at,
+            Self::Ended(task) => task.ended.at,
+        }
+    }
+
+    /// What stands against `new`. The time that an ended task was asked for is not remembered.
+    pub(super) fn existing(&self, new: &NewTask) -> Existing {
+        let is_same_request = match self {
+            Self::Live(task) => task.is_same_request(new),
+            Self::Ended(task) => task.checksum == checksum(&new.message, &new.headers, new.expiry),
+        };
+        Existing {
+            state: self.state(),
+            is_same_request,
+        }
+    }
+
+    pub(super) fn info(&self, id: &TaskId) -> TaskInfo {
+        match self {
+            Self::Live(task) => task.info(id),
+            Self::Ended(task) => {
+                let Ended {
+                    state, at, attempt, ..
+                } = task.ended;
+                TaskInfo {
+                    attempt,
+                    ..TaskInfo::new(id.clone(), state, at)
+                }
+            }
+        }
+    }
+}
+
+impl Task {
+    pub(super) fn new(new: NewTask, reading: Reading) -> Self {
+        Self {
+            book: Bookkeeping::accepted(new.when, reading),
+            expiry: new.expiry,
+            submitted_at: reading.now,
+            message: new.message,
+            headers: new.headers,
+            last_error: None,
+            succeeded: Vec::new(),
+        }
+    }
+
+    pub(super) fn expires_at(&self) -> Option<Timestamp> {
+        self.expiry.map(|expiry| match expiry {
+            Expiry::At(time) => time,
+            Expiry::AfterDue(span) => self.book.asked_due.plus(span),
+        })
+    }
+
+    /// What is remembered of it; the message is freed here.
+    pub(super) fn remember(self, ended: Ended) -> Remembered {
+        Remembered {
+            ended,
+            checksum: checksum(&self.message, &self.headers, self.expiry),
+        }
+    }
+
+    fn is_same_request(&self, new: &NewTask) -> bool {
+        Asked::new(&self.book, self.submitted_at).is_repeated_by(new.when)
+            && self.message == new.message
+            && self.headers == new.headers
+            && expiry_ms(self.expiry) == expiry_ms(new.expiry)
+    }
+
+    fn info(&self, id: &TaskId) -> TaskInfo {
+        let book = &self.book;
+        TaskInfo {
+            submitted_at: Some(self.submitted_at),
+            expires_at: self.expires_at(),
+            attempt: book.attempt(),
+            message: Some(self.message.clone()),
+            headers: self.headers.clone(),
+            history: book.history(self.last_error.clone(), self.succeeded.clone()),
+            cancel_requested: book.cancel_requested,
+            ..TaskInfo::new(id.clone(), book.state, book.at)
+        }
+    }
+}
+
+fn checksum(message: &[u8], headers: &Headers, expiry: Option<Expiry>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (message, headers, expiry_ms(expiry)).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// An expiry in the resolution in which expiries are compared.
+fn expiry_ms(expiry: Option<Expiry>) -> Option<(bool, i64)> {
+    expiry.map(|expiry| match expiry {
+        Expiry::At(time) => (true, time.as_millis()),
+        Expiry::AfterDue(span) => (false, duration_ms(span)),
+    })
+}

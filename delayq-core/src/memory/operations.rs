@@ -1,0 +1,172 @@
+//! Operations on a task but the claim, one function each.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::entry::{Entry, Task};
+use super::type_tasks::TypeTasks;
+use crate::error::{Error, Result};
+use crate::job::{NewTask, When};
+use crate::machine::{self, Bound, Settling, Submission, due_at};
+use crate::name::TaskId;
+use crate::operate::DeadFilter;
+use crate::state::TaskState;
+use crate::store::SubmitOutcome;
+use crate::store::{CancelOutcome, ChangeOutcome, ExtendOutcome, SettleOutcome, Settlement};
+use crate::task::Lock;
+use crate::time::Timestamp;
+
+pub(super) fn submit(tasks: &mut TypeTasks, new: NewTask) -> Result<SubmitOutcome> {
+    let existing = tasks.entries.get(&new.id).map(|entry| entry.existing(&new));
+    let bound = Bound {
+        pending: tasks.count(TaskState::Scheduled) as u64,
+        limit: tasks.max_pending,
+    };
+    let replaced = match machine::submit(existing, new.on_conflict, bound) {
+        Submission::Answered(outcome) => return Ok(outcome),
+        Submission::Accepted { replaced } => replaced,
+        Submission::Full { limit } => {
+            tasks.refused = tasks.refused.saturating_add(1);
+            return Err(Error::QueueFull {
+                task_type: new.task_type.to_string(),
+                pending: bound.pending,
+                limit,
+            });
+        }
+    };
+    tasks.take(&new.id);
+    let id = new.id.clone();
+    let task = Task::new(new, tasks.reading);
+    let due_at = task.book.at;
+    tasks.put(id, Entry::Live(task));
+    Ok(SubmitOutcome::Accepted { due_at, replaced })
+}
+
+pub(super) fn settle(tasks: &mut TypeTasks, settlement: &Settlement) -> SettleOutcome {
+    let Lock { id, fence } = &settlement.lock;
+    let task = match tasks.entries.get(id) {
+        None => return SettleOutcome::LockLost,
+        Some(Entry::Ended(task)) => return machine::settle_ended(&task.ended, *fence),
+        Some(Entry::Live(task)) => &task.book,
+    };
+    match machine::settle(task, *fence, &settlement.end, tasks.reading) {
+        Settling::NotHeld(outcome) => return outcome,
+        Settling::Ended(ended) => tasks.end(id, ended),
+        Settling::Changed {
+            task: book,
+            error,
+            succeeded,
+        } => tasks.change(id, |task| {
+            task.book = book;
+            task.succeeded = succeeded.to_vec();
+            if let Some(error) = error {
+                task.last_error = Some(error.to_owned());
+            }
+        }),
+    }
+    SettleOutcome::Settled
+}
+
+pub(super) fn extend(tasks: &mut TypeTasks, lock: &Lock, lock_until: Timestamp) -> ExtendOutcome {
+    let Some(task) = tasks.task(&lock.id) else {
+        return ExtendOutcome::LockLost;
+    };
+    let outcome = machine::extend(&task.book, lock.fence, lock_until);
+    if outcome != ExtendOutcome::LockLost {
+        tasks.change(&lock.id, |task| task.book.at = lock_until);
+    }
+    outcome
+}
+
+pub(super) fn cancel(tasks: &mut TypeTasks, id: &TaskId, now: Timestamp) -> CancelOutcome {
+    let outcome = machine::cancel(tasks.state(id));
+    match (outcome, tasks.task(id)) {
+        (CancelOutcome::Cancelled, Some(task)) => {
+            let ended = task.book.ended(TaskState::Cancelled, now);
+            tasks.end(id, ended);
+        }
+        (CancelOutcome::Running, _) => {
+            tasks.change(id, |task| task.book = task.book.with_cancel_request());
+        }
+        _ => {}
+    }
+    outcome
+}
+
+pub(super) fn reschedule(tasks: &mut TypeTasks, id: &TaskId, when: When) -> ChangeOutcome {
+    let due_at = due_at(when, tasks.reading);
+    let outcome = machine::change(tasks.state(id), due_at);
+    if matches!(outcome, ChangeOutcome::Changed { .. }) {
+        tasks.change(id, |task| task.book = task.book.rescheduled(due_at));
+    }
+    outcome
+}
+
+pub(super) fn update(tasks: &mut TypeTasks, id: &TaskId, message: Vec<u8>) -> ChangeOutcome {
+    let due_at = tasks.task(id).map_or(Timestamp::ZERO, |task| task.book.at);
+    let outcome = machine::change(tasks.state(id), due_at);
+    if matches!(outcome, ChangeOutcome::Changed { .. }) {
+        tasks.change(id, |task| task.message = message);
+    }
+    outcome
+}
+
+pub(super) fn requeue_dead(
+    tasks: &mut TypeTasks,
+    filter: &DeadFilter,
+    interval: Duration,
+    now: Timestamp,
+) -> Vec<TaskId> {
+    let ids = dead(tasks, filter);
+    let mut due_at = now;
+    for id in &ids {
+        tasks.change(id, |task| task.book = task.book.requeued(due_at));
+        due_at = due_at.plus(interval);
+    }
+    ids
+}
+
+pub(super) fn discard_dead(tasks: &mut TypeTasks, filter: &DeadFilter) -> Vec<TaskId> {
+    let ids = dead(tasks, filter);
+    for id in &ids {
+        tasks.take(id);
+    }
+    ids
+}
+
+/// The dead tasks that `filter` selects, each once.
+fn dead(tasks: &TypeTasks, filter: &DeadFilter) -> Vec<TaskId> {
+    match filter {
+        DeadFilter::Ids(ids) => {
+            let mut selected = BTreeSet::new();
+            let dead = |id: &&TaskId| tasks.state(id) == Some(TaskState::Dead);
+            let once = |id: &&TaskId| selected.insert((*id).clone());
+            ids.iter().filter(dead).filter(once).cloned().collect()
+        }
+        DeadFilter::Matching {
+            died_before,
+            error_contains,
+            limit,
+        } => {
+            let has_error = |id: &TaskId| {
+                let task = tasks.task(id);
+                let error = task.and_then(|task| task.last_error.as_deref());
+                error_contains
+                    .as_deref()
+                    .is_none_or(|text| error.is_some_and(|e| e.contains(text)))
+            };
+            let died_in_time = |at: Timestamp| died_before.is_none_or(|before| at < before);
+            let matches = |(at, id): &&(Timestamp, TaskId)| died_in_time(*at) && has_error(id);
+            let dead = tasks.all(TaskState::Dead).filter(matches);
+            dead.take(*limit).map(|(_, id)| id.clone()).collect()
+        }
+    }
+}
+
+pub(super) fn purge(tasks: &mut TypeTasks, state: TaskState) -> u64 {
+    let ids: Vec<TaskId> = tasks.all(state).map(|(_, id)| id.clone()).collect();
+    for id in &ids {
+        tasks.take(id);
+    }
+    ids.len() as u64
+}

@@ -1,0 +1,262 @@
+//! Tasks of one type: by id, and per state by time and id.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::time::Duration;
+
+use super::entry::{Entry, Task};
+use crate::machine::Ended;
+use crate::name::TaskId;
+use crate::operate::{Cursor, Page, TypeStats};
+use crate::state::TaskState;
+use crate::store::{MAX_BATCH, MAX_RETAINED};
+use crate::task::TaskInfo;
+use crate::time::{Reading, Timestamp};
+
+/// The states whose tasks are only remembered.
+const ENDED: [TaskState; 3] = [TaskState::Done, TaskState::Cancelled, TaskState::Expired];
+
+/// Ids by time, then id: the order of every listing and of every claim.
+pub(super) type Order = BTreeSet<(Timestamp, TaskId)>;
+
+/// One type. An id has one entry, so it is in exactly one state; only [`put`](Self::put) and
+/// [`take`](Self::take) touch the orders, so they agree with the entries.
+#[derive(Debug)]
+pub(super) struct TypeTasks {
+    pub(super) entries: BTreeMap<TaskId, Entry>,
+    pub(super) orders: BTreeMap<TaskState, Order>,
+    /// The largest fence given so far.
+    pub(super) high_water: u64,
+    /// Paused while this is in the future; `MAX`: without an end.
+    pub(super) paused_until: Timestamp,
+    /// See [`RateLimiter`](crate::machine::RateLimiter); microseconds.
+    pub(super) tat: i64,
+    /// A claim left due tasks behind because no slot was free: freeing one wakes the handlers.
+    pub(super) held_back: bool,
+    /// Most scheduled tasks.
+    pub(super) max_pending: Option<u64>,
+    /// Tasks refused by it.
+    pub(super) refused: u64,
+    /// The time of this operation.
+    pub(super) reading: Reading,
+    retention: Duration,
+}
+
+/// The next event of a bucket: the end of its pause, then its first due time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    paused_until: Option<Timestamp>,
+    due_at: Option<Timestamp>,
+}
+
+impl Head {
+    /// Whether a handler that planned by `before` would claim too late.
+    pub(super) fn is_earlier_than(self, before: Self) -> bool {
+        let pause_is_shorter = self.paused_until < before.paused_until;
+        let is_sooner = match (self.due_at, before.due_at) {
+            (Some(due_at), Some(before)) => due_at < before,
+            (due_at, None) => due_at.is_some(),
+            (None, Some(_)) => false,
+        };
+        pause_is_shorter || is_sooner
+    }
+}
+
+impl TypeTasks {
+    pub(super) fn new(retention: Duration) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            orders: BTreeMap::new(),
+            high_water: 0,
+            paused_until: Timestamp::ZERO,
+            tat: 0,
+            held_back: false,
+            max_pending: None,
+            refused: 0,
+            reading: Reading::default(),
+            retention,
+        }
+    }
+
+    pub(super) fn find(&self, id: &TaskId) -> Option<TaskInfo> {
+        self.entries.get(id).map(|entry| entry.info(id))
+    }
+
+    pub(super) fn state(&self, id: &TaskId) -> Option<TaskState> {
+        self.entries.get(id).map(Entry::state)
+    }
+
+    /// The task, unless it has ended.
+    pub(super) fn task(&self, id: &TaskId) -> Option<&Task> {
+        match self.entries.get(id) {
+            Some(Entry::Live(task)) => Some(task),
+            _ => None,
+        }
+    }
+
+    /// Puts an entry under a free id.
+    pub(super) fn put(&mut self, id: TaskId, entry: Entry) {
+        let order = self.orders.entry(entry.state()).or_default();
+        order.insert((entry.at(), id.clone()));
+        self.entries.insert(id, entry);
+    }
+
+    /// Frees an id.
+    pub(super) fn take(&mut self, id: &TaskId) -> Option<Entry> {
+        let entry = self.entries.remove(id)?;
+        if let Some(order) = self.orders.get_mut(&entry.state()) {
+            order.remove(&(entry.at(), id.clone()));
+        }
+        Some(entry)
+    }
+
+    /// Changes a task that has not ended.
+    pub(super) fn change(&mut self, id: &TaskId, change: impl FnOnce(&mut Task)) {
+        let mut entry = self.take(id);
+        if let Some(Entry::Live(task)) = &mut entry {
+            change(task);
+        }
+        if let Some(entry) = entry {
+            self.put(id.clone(), entry);
+        }
+    }
+
+    /// Ends a task: frees its message, and remembers the rest for the retention.
+    pub(super) fn end(&mut self, id: &TaskId, ended: Ended) {
+        let Some(Entry::Live(task)) = self.take(id) else {
+            return;
+        };
+        self.put(id.clone(), Entry::Ended(task.remember(ended)));
+        self.forget(ended.at);
+    }
+
+    /// Forgets ended tasks after their retention, and the oldest above [`MAX_RETAINED`].
+    pub(super) fn forget(&mut self, now: Timestamp) {
+        while let Some((ended_at, id)) = self.oldest_ended() {
+            let retained: usize = ENDED.iter().map(|state| self.count(*state)).sum();
+            if retained <= MAX_RETAINED && ended_at.plus(self.retention) > now {
+                return;
+            }
+            self.take(&id);
+        }
+    }
+
+    fn oldest_ended(&self) -> Option<(Timestamp, TaskId)> {
+        let firsts = ENDED.iter().filter_map(|state| self.order(*state)?.first());
+        firsts.min().cloned()
+    }
+
+    fn order(&self, state: TaskState) -> Option<&Order> {
+        self.orders.get(&state)
+    }
+
+    pub(super) fn count(&self, state: TaskState) -> usize {
+        self.order(state).map_or(0, Order::len)
+    }
+
+    /// The time of the first one in `state`.
+    pub(super) fn first(&self, state: TaskState) -> Option<Timestamp> {
+        self.order(state)?.first().map(|(at, _)| *at)
+    }
+
+    /// The times and ids in `state`, in order, from `after` (exclusive) on.
+    fn after(
+        &self,
+        state: TaskState,
+        after: Bound<(Timestamp, TaskId)>,
+    ) -> impl Iterator<Item = &(Timestamp, TaskId)> {
+        let order = self.order(state).into_iter();
+        order.flat_map(move |order| order.range((after.clone(), Bound::Unbounded)))
+    }
+
+    /// Every time and id in `state`, in order.
+    pub(super) fn all(&self, state: TaskState) -> impl Iterator<Item = &(Timestamp, TaskId)> {
+        self.after(state, Bound::Unbounded)
+    }
+
+    /// Up to `limit` ids in `state` whose time is not after `now`, in order.
+    pub(super) fn reached(&self, state: TaskState, now: Timestamp, limit: usize) -> Vec<TaskId> {
+        let reached = self.all(state).take_while(|(at, _)| *at <= now);
+        reached.take(limit).map(|(_, id)| id.clone()).collect()
+    }
+
+    /// The end of the pause, while paused.
+    pub(super) fn pause_at(&self, now: Timestamp) -> Option<Timestamp> {
+        (self.paused_until > now).then_some(self.paused_until)
+    }
+
+    pub(super) fn head(&self, now: Timestamp) -> Head {
+        Head {
+            paused_until: self.pause_at(now),
+            due_at: self.first(TaskState::Scheduled),
+        }
+    }
+
+    pub(super) fn stats(&self, now: Timestamp) -> TypeStats {
+        let due = self.reached(TaskState::Scheduled, now, usize::MAX);
+        TypeStats {
+            now,
+            scheduled: self.count(TaskState::Scheduled) as u64,
+            due: due.len() as u64,
+            running: self.count(TaskState::Running) as u64,
+            dead: self.count(TaskState::Dead) as u64,
+            next_due: self.first(TaskState::Scheduled),
+            paused_until: self.pause_at(now),
+            max_pending: self.max_pending,
+            refused: self.refused,
+        }
+    }
+
+    pub(super) fn list(&self, state: TaskState, cursor: Option<&Cursor>, limit: usize) -> Page {
+        let after = cursor.map_or(Bound::Unbounded, |cursor| {
+            Bound::Excluded((cursor.at, cursor.id.clone()))
+        });
+        let mut rest = self.after(state, after).peekable();
+        let shown = rest.by_ref().take(limit.clamp(1, MAX_BATCH));
+        let tasks: Vec<TaskInfo> = shown.filter_map(|(_, id)| self.find(id)).collect();
+        let last = tasks.last().filter(|_| rest.peek().is_some());
+        let next = last.map(|task| Cursor {
+            at: task.at,
+            id: task.id.clone(),
+        });
+        Page { tasks, next }
+    }
+
+    pub(super) fn due_histogram(&self, from: Timestamp, to: Timestamp, steps: usize) -> Vec<u64> {
+        let mut counts = vec![0; steps];
+        let span = to.since(from).as_millis();
+        for (due_at, _) in self.all(TaskState::Scheduled) {
+            let part = due_at.since(from).as_millis() * steps as u128 / span;
+            let count = usize::try_from(part).ok().and_then(|n| counts.get_mut(n));
+            if let Some(count) = count.filter(|_| *due_at >= from) {
+                *count += 1;
+            }
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::operations::{cancel, submit};
+    use super::*;
+    use crate::job::{DelayQueueJob, Limits};
+    use crate::time::days;
+
+    #[test]
+    fn no_more_ended_tasks_are_remembered_than_the_cap_and_the_oldest_go_first() {
+        let mut bucket = TypeTasks::new(days(1));
+        let id = |n: usize| TaskId::new(n.to_string()).unwrap();
+        for n in 0..=MAX_RETAINED {
+            let job = DelayQueueJob::raw("a", "x").id(n.to_string());
+            let task = job.into_task(&Limits::default(), Timestamp::ZERO).unwrap();
+            let now = Timestamp::from_millis(i64::try_from(n).unwrap());
+            bucket.reading = now.into();
+            submit(&mut bucket, task).unwrap();
+            cancel(&mut bucket, &id(n), now);
+        }
+        assert_eq!(bucket.entries.len(), MAX_RETAINED);
+        assert!(bucket.find(&id(0)).is_none());
+        assert!(bucket.find(&id(1)).is_some());
+    }
+}

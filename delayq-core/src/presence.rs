@@ -1,0 +1,280 @@
+//! The list of running instances, for people. No operation on tasks reads it.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::error::Result;
+use crate::name::TaskType;
+use crate::time::Timestamp;
+
+/// How often a plugin announces itself; also at once when the types change that it serves.
+pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(20);
+
+/// How long an instance is listed after its last announcement, by default: two may get lost on the
+/// way.
+pub const INSTANCE_EXPIRY: Duration = Duration::from_mins(1);
+
+/// Most instances that a listing shows, those first that were started first. It bounds what one
+/// answer holds.
+pub const MAX_INSTANCES: usize = 1_000;
+
+/// Most types that one instance names; how many it serves is listed in any case.
+pub const MAX_INSTANCE_TYPES: usize = 100;
+
+/// The list of running instances. By default nothing is kept and nobody is listed.
+#[async_trait]
+pub trait Presence: Send + Sync {
+    /// Lists an instance until it has been silent for `holds`; a repeated announcement replaces the
+    /// one before. `seen_at` becomes the store's now. Forgets others that have been silent too
+    /// long.
+    async fn announce(&self, instance: &InstanceInfo, holds: Duration) -> Result<()> {
+        let _ = (instance, holds);
+        Ok(())
+    }
+
+    /// Takes an instance off the list.
+    async fn withdraw(&self, id: &InstanceId) -> Result<()> {
+        let _ = id;
+        Ok(())
+    }
+
+    /// The running instances by their ids, so in the order of their starts; at most
+    /// [`MAX_INSTANCES`].
+    async fn instances(&self) -> Result<Vec<InstanceInfo>> {
+        Ok(Vec::new())
+    }
+}
+
+/// The version of the stored form.
+const VERSION: u32 = 1;
+
+/// The identity of one running instance: a ULID, made when it starts, so that it is its own even
+/// where host and pid repeat. In the order of their starts, to the millisecond.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct InstanceId(String);
+
+impl InstanceId {
+    /// A new identity.
+    #[must_use]
+    pub fn generate() -> Self {
+        Self(ulid::Ulid::generate().to_string())
+    }
+
+    /// Its 26 characters.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// An id that was stored.
+    #[must_use]
+    pub fn stored(id: String) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A running instance, as it announced itself. As JSON its types are text, its times milliseconds
+/// since the epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct InstanceInfo {
+    /// Its identity.
+    pub id: InstanceId,
+    /// The name of its host.
+    pub host: String,
+    /// Its process, as its host (or its container) numbers it.
+    pub pid: u32,
+    /// The version of delayq that it runs.
+    pub version: String,
+    /// The types that it serves, sorted; the first [`MAX_INSTANCE_TYPES`].
+    #[serde(serialize_with = "names")]
+    pub types: Vec<TaskType>,
+    /// How many types it serves.
+    pub type_count: usize,
+    /// When it was started, on its own clock.
+    pub started_at: Timestamp,
+    /// When it announced itself last, on the store's clock. The store sets it.
+    pub seen_at: Timestamp,
+}
+
+fn names<S: Serializer>(types: &[TaskType], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(types.iter().map(TaskType::as_str))
+}
+
+impl InstanceInfo {
+    /// An instance of this version of delayq that serves nothing yet, started at `started_at` on
+    /// its own clock.
+    #[must_use]
+    pub fn new(id: InstanceId, host: impl Into<String>, pid: u32, started_at: Timestamp) -> Self {
+        Self {
+            id,
+            host: host.into(),
+            pid,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            types: Vec::new(),
+            type_count: 0,
+            started_at,
+            seen_at: Timestamp::ZERO,
+        }
+    }
+
+    /// The same, serving these types.
+    #[must_use]
+    pub fn serving(mut self, types: &[TaskType]) -> Self {
+        self.type_count = types.len();
+        self.types = types.iter().take(MAX_INSTANCE_TYPES).cloned().collect();
+        self
+    }
+}
+
+impl fmt::Display for InstanceInfo {
+    /// One line: `01J.. shop-3 pid 17, delayq 0.1.0, started .., seen ..: mail.send, order.cancel`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            id,
+            host,
+            pid,
+            version,
+            started_at,
+            seen_at,
+            ..
+        } = self;
+        write!(
+            f,
+            "{id} {host} pid {pid}, delayq {version}, started {started_at}, seen {seen_at}:"
+        )?;
+        for (nth, name) in self.types.iter().enumerate() {
+            write!(f, "{} {name}", if nth == 0 { "" } else { "," })?;
+        }
+        match self.type_count.saturating_sub(self.types.len()) {
+            0 => Ok(()),
+            more => write!(f, ", {more} more"),
+        }
+    }
+}
+
+/// The stored form, without the id and the time.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    v: u32,
+    host: String,
+    pid: u32,
+    version: String,
+    types: Vec<String>,
+    type_count: usize,
+    started: i64,
+}
+
+/// The stored form of an announcement, as every store of this project writes it.
+#[must_use]
+pub fn encode(instance: &InstanceInfo) -> String {
+    let stored = Stored {
+        v: VERSION,
+        host: instance.host.clone(),
+        pid: instance.pid,
+        version: instance.version.clone(),
+        types: instance.types.iter().map(ToString::to_string).collect(),
+        type_count: instance.type_count,
+        started: instance.started_at.as_millis(),
+    };
+    // Text and numbers always have a JSON form.
+    serde_json::to_string(&stored).unwrap_or_default()
+}
+
+/// The announcement that [`encode`] wrote for `id`; `None`, and a line in the log, if it is
+/// unreadable. Of a newer version the fields of this one are read.
+#[must_use]
+pub fn decode(id: String, seen_at: Timestamp, stored: &[u8]) -> Option<InstanceInfo> {
+    let stored = serde_json::from_slice(stored);
+    let log = |error: &_| tracing::warn!(id, %error, "an announced instance is not understood");
+    let stored: Stored = stored.inspect_err(log).ok()?;
+    let types = stored.types.iter().map(TaskType::new);
+    Some(InstanceInfo {
+        id: InstanceId::stored(id),
+        host: stored.host,
+        pid: stored.pid,
+        version: stored.version,
+        types: types.filter_map(Result::ok).collect(),
+        type_count: stored.type_count,
+        started_at: Timestamp::from_millis(stored.started),
+        seen_at,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn instance() -> InstanceInfo {
+        let types = ["mail.send", "order.cancel"].map(|name| TaskType::new(name).unwrap());
+        let instance = InstanceInfo {
+            id: InstanceId::stored("01JDAY0000000000000000000A".to_owned()),
+            host: "shop-3".to_owned(),
+            pid: 17,
+            version: "0.1.0".to_owned(),
+            types: Vec::new(),
+            type_count: 0,
+            started_at: Timestamp::from_millis(1_767_225_600_000),
+            seen_at: Timestamp::from_millis(1_767_225_605_000),
+        };
+        instance.serving(&types)
+    }
+
+    const STORED: &str = r#"{"v":1,"host":"shop-3","pid":17,"version":"0.1.0","types":["mail.send","order.cancel"],"type_count":2,"started":1767225600000}"#;
+
+    fn read(stored: &str) -> Option<InstanceInfo> {
+        let instance = instance();
+        decode(instance.id.to_string(), instance.seen_at, stored.as_bytes())
+    }
+
+    #[test]
+    fn the_stored_form_is_what_earlier_releases_wrote() {
+        assert_eq!(encode(&instance()), STORED);
+        assert_eq!(read(STORED), Some(instance()));
+    }
+
+    #[test]
+    fn a_newer_form_is_read_as_far_as_it_is_known_and_damage_is_left_out() {
+        let newer = STORED.replace("\"v\":1", "\"v\":2,\"zone\":\"b\"");
+        assert_eq!(read(&newer), Some(instance()));
+        for damaged in ["", "{}", "null", &STORED[..40]] {
+            assert_eq!(read(damaged), None, "{damaged}");
+        }
+    }
+
+    #[test]
+    fn it_is_shown_in_a_line_and_as_json() {
+        let line = "01JDAY0000000000000000000A shop-3 pid 17, delayq 0.1.0, started \
+             2026-01-01T00:00:00.000Z, seen 2026-01-01T00:00:05.000Z: mail.send, order.cancel";
+        assert_eq!(instance().to_string(), line);
+        let json = serde_json::to_value(instance()).unwrap();
+        assert_eq!(
+            json["types"],
+            serde_json::json!(["mail.send", "order.cancel"])
+        );
+        assert_eq!(json["seen_at"], 1_767_225_605_000_i64);
+    }
+
+    #[test]
+    fn only_so_many_types_are_named() {
+        let types: Vec<_> = (0..MAX_INSTANCE_TYPES + 5)
+            .map(|n| TaskType::new(format!("t{n:04}")).unwrap())
+            .collect();
+        let wide = instance().serving(&types);
+        assert_eq!(
+            (wide.types.len(), wide.type_count),
+            (MAX_INSTANCE_TYPES, 105)
+        );
+        assert!(wide.to_string().ends_with("t0099, 5 more"));
+    }
+}

@@ -1,0 +1,154 @@
+//! The store contract: submit, claim, settle, extend, and what is done to one task by its id.
+//!
+//! ```text
+//!                  claim                    settle Done
+//!   Scheduled ----------------> Running ----------------> done
+//!     |  ^  ^                     | |
+//!     |  |  +--- Retry, Release --+ +--- Dead, poison ---> Dead ---> (discarded)
+//!     |  |                                                  |
+//!     |  +------------------- requeue ----------------------+
+//!     +--- cancel ---> cancelled        +--- expiry ---> expired
+//! ```
+//!
+//! One idea carries it: **`claim` does all the work that is due and returns when to call again.**
+//! It takes expired locks first, then due tasks, in one step. So there is no reaper, no pump, no
+//! ready list and no second thread.
+//!
+//! Operators' methods are in [`Operate`], the list of running instances in [`Presence`].
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+mod bucket;
+mod claim;
+mod options;
+mod outcome;
+mod wakeup;
+
+pub use bucket::{Bucket, BucketState};
+pub use claim::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH};
+pub use options::{DEFAULT_RETENTION, Durability, MAX_CALL_TIMEOUT, MAX_RETAINED, StoreOptions};
+pub use outcome::{
+    AttemptEnd, CancelOutcome, ChangeOutcome, ExtendOutcome, MAX_ERROR_BYTES, SettleOutcome,
+    Settlement, SubmitOutcome, cut_error,
+};
+pub use wakeup::{Wakeup, Wakeups};
+
+use crate::error::Result;
+use crate::job::{NewTask, When};
+use crate::name::{TaskId, TaskType};
+use crate::operate::Operate;
+use crate::presence::Presence;
+use crate::task::{Lock, TaskInfo};
+
+/// Where tasks live. One instance serves one namespace.
+///
+/// Each method is one atomic step (a batch: one step for up to [`MAX_BATCH`] tasks of a bucket).
+/// What its documentation says holds once it returns `Ok`. A method returns within a time that the
+/// store bounds, works on any tokio runtime, and may be dropped at any point.
+///
+/// # Errors
+/// `Unavailable`, `Full`, `ReadOnly` and `Closed` mean certainly not applied. `Indeterminate` means
+/// in doubt: the answer was lost. Repeat the call: every operation is idempotent by the task's id
+/// and the lock's fence. `Corrupt` and `Incompatible` name the damaged key. Nothing panics.
+#[async_trait]
+pub trait Store: Operate + Presence + Send + Sync + Debug + 'static {
+    /// The kind and place of the store, without secrets, for logs and errors.
+    fn name(&self) -> String;
+
+    /// What an acknowledgement of this store survives, as configured and verified.
+    fn durability(&self) -> Durability;
+
+    /// Accepts tasks; one result each, in order. An accepted task ends as exactly one of done,
+    /// dead, cancelled and expired. It is as durable as [`durability`](Self::durability) says, and
+    /// its type is in [`types`](Operate::types). A relative delay counts from the store's clock.
+    ///
+    /// The same request (message, headers, expiry, delay or time) is answered `AlreadyExists`.
+    /// Another request with a taken id is decided by its `on_conflict`. An ended id is taken for
+    /// the same request alone, within the retention, and not with `Replace`.
+    ///
+    /// A new task beyond its type's `max_pending` is refused with `QueueFull`. A replaced one is
+    /// not.
+    async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>>;
+
+    /// The buckets of a type: one, or one a shard. Each is claimed from by a loop of its own. Until
+    /// a resize is complete they include the old shards that still drain.
+    async fn buckets(&self, task_type: &TaskType) -> Result<Vec<Bucket>> {
+        Ok(vec![Bucket::whole(task_type.clone())])
+    }
+
+    /// Locks what is due, in one step: first tasks whose lock has expired (attempt + 1, one lock
+    /// expiry counted), then due ones, by due time and id. Nothing while the type is paused. Each
+    /// lock has a fence larger than any earlier one of its task and lasts `lock_for` from the
+    /// store's now. Tasks past their expiry, poison tasks and damaged records are ended and
+    /// reported instead.
+    ///
+    /// The fleet limits of the request hold in this step, over all claimers. Concurrency: due tasks
+    /// are locked only while fewer than the limit run; a lock that is taken over keeps its slot.
+    /// Rate: no more tasks than it allows now are handed out, taken over or due.
+    ///
+    /// A claim whose answer was lost may have locked tasks. They stay locked until their locks
+    /// expire, unless the store notices: then its next claim returns them to the bucket, no attempt
+    /// counted.
+    async fn claim(&self, bucket: &Bucket, request: &ClaimRequest) -> Result<Claimed>;
+
+    /// Ends attempts; one outcome each, in order. Only the fence of the present lock counts: an
+    /// expired lock that nobody has taken over still settles, a stale one changes nothing.
+    /// Repeating a settlement answers `Settled` again (of a done task: within the retention). A
+    /// lock is settled in the bucket that it was claimed from.
+    async fn settle(
+        &self,
+        bucket: &Bucket,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<SettleOutcome>>;
+
+    /// Makes locks last `lock_for` from the store's now; one outcome each, in order. Only the fence
+    /// of the present lock counts.
+    async fn extend(
+        &self,
+        bucket: &Bucket,
+        locks: Vec<Lock>,
+        lock_for: Duration,
+    ) -> Result<Vec<ExtendOutcome>>;
+
+    /// Cancels a scheduled task: it never starts (again). A running one is marked:
+    /// [`extend`](Self::extend) answers its holder so; any end but `Done` ends it as cancelled.
+    async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome>;
+
+    /// Moves a scheduled task to another time, earlier or later. Its attempts stay counted.
+    async fn reschedule(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        when: When,
+    ) -> Result<ChangeOutcome>;
+
+    /// Replaces the message of a scheduled task; headers, expiry and due time stay.
+    async fn update(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+    ) -> Result<ChangeOutcome>;
+
+    /// The state of a task, current as of the last operation on it. An ended task is known until
+    /// its retention is over.
+    async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>>;
+
+    /// Buckets with something earlier to do: their first task became earlier, their pause ended, or
+    /// a slot of a fleet limit became free that a claim had missed. From any process the store
+    /// hears.
+    fn wakeups(&self) -> Wakeups;
+
+    /// Reads the store's real state and settings; `Ok` when it can keep the promises now. For
+    /// health.
+    async fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Takes no more calls, finishes those under way and cleans up; later calls answer `Closed`.
+    /// Not needed for safety: a store that is killed loses nothing either.
+    async fn close(&self) {}
+}

@@ -1,0 +1,158 @@
+//! Answers of the operations on tasks.
+
+use std::time::Duration;
+
+use crate::state::TaskState;
+use crate::task::Lock;
+use crate::time::Timestamp;
+
+/// Longest error text that a store keeps with a task; longer ones are cut at a character boundary.
+pub const MAX_ERROR_BYTES: usize = 1_024;
+
+/// The outcome of submitting one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SubmitOutcome {
+    /// The task is stored and will run.
+    Accepted {
+        /// When it is due, on the store's clock.
+        due_at: Timestamp,
+        /// Whether it took the place of a scheduled or dead task (`OnConflict::Replace`).
+        replaced: bool,
+    },
+    /// The same request was accepted before, or an existing task was kept (`OnConflict::Keep`).
+    AlreadyExists {
+        /// Where the existing task is; an ended one is known until its retention is over.
+        state: TaskState,
+    },
+    /// Another task has this id; nothing changed.
+    Conflict {
+        /// Where it is.
+        state: TaskState,
+    },
+}
+
+/// One task to settle: the lock that proves the right to do so, and the end of the attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settlement {
+    /// The lock of the attempt.
+    pub lock: Lock,
+    /// How it ended.
+    pub end: AttemptEnd,
+}
+
+impl Settlement {
+    /// The end of the attempt that `lock` belongs to.
+    #[must_use]
+    pub fn new(lock: Lock, end: AttemptEnd) -> Self {
+        Self { lock, end }
+    }
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AttemptEnd {
+    /// Success: the task is done.
+    Done,
+    /// Failure, to be repeated: scheduled again, due after the wait; counts one failure. After a
+    /// cancel request the task is cancelled instead.
+    Retry {
+        /// From now, on the store's clock.
+        after: Duration,
+        /// What went wrong.
+        error: String,
+        /// The workers of the type that have succeeded, this attempt's and earlier ones'.
+        succeeded: Vec<String>,
+    },
+    /// Given back: scheduled again, due after the wait; counts one release, no attempt. After a
+    /// cancel request the task is cancelled instead.
+    Release {
+        /// From now, on the store's clock.
+        after: Duration,
+        /// As for `Retry`.
+        succeeded: Vec<String>,
+    },
+    /// Failure for good: the task is dead; counts one failure.
+    Dead {
+        /// What went wrong.
+        error: String,
+        /// As for `Retry`: a requeue leaves them out.
+        succeeded: Vec<String>,
+    },
+    /// Not worth running any more: the task is expired.
+    Expired,
+}
+
+impl AttemptEnd {
+    /// How soon the task is due again; `None` when it has ended.
+    #[must_use]
+    pub fn due_again_in(&self) -> Option<Duration> {
+        match self {
+            Self::Retry { after, .. } | Self::Release { after, .. } => Some(*after),
+            Self::Done | Self::Dead { .. } | Self::Expired => None,
+        }
+    }
+}
+
+/// The outcome of settling one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SettleOutcome {
+    /// The attempt is settled (also when the same settlement had been applied before).
+    Settled,
+    /// Somebody else holds or held the task since, or it has ended: nothing changed.
+    LockLost,
+}
+
+/// The outcome of extending one lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExtendOutcome {
+    /// The lock now expires at this time, on the store's clock.
+    Extended(Timestamp),
+    /// As `Extended`, and somebody asked to cancel the task: the worker should stop.
+    CancelRequested(Timestamp),
+    /// Somebody else holds or held the task since, or it has ended: nothing changed.
+    LockLost,
+}
+
+/// The outcome of a cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CancelOutcome {
+    /// It will never start (again); its memory is freed.
+    Cancelled,
+    /// It runs. Its worker is asked to stop, and no further attempt will start.
+    Running,
+    /// It had ended or is dead.
+    Finished(TaskState),
+    /// There is no such task, or it ended longer ago than the retention.
+    NotFound,
+}
+
+/// The outcome of a reschedule or update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChangeOutcome {
+    /// The change is stored; the task is scheduled for this time.
+    Changed {
+        /// When it is due.
+        due_at: Timestamp,
+    },
+    /// It runs; nothing changed.
+    Running,
+    /// It had ended or is dead; nothing changed.
+    Finished(TaskState),
+    /// There is no such task, or it ended longer ago than the retention.
+    NotFound,
+}
+
+/// `error` cut to [`MAX_ERROR_BYTES`] at a character boundary.
+#[must_use]
+pub fn cut_error(error: &str) -> &str {
+    error
+        .get(..error.floor_char_boundary(MAX_ERROR_BYTES))
+        .unwrap_or(error)
+}

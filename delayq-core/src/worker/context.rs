@@ -1,0 +1,133 @@
+//! Facts of an attempt, as its worker sees them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::StopSignal;
+use crate::name::{TaskId, TaskType};
+use crate::redacted::RedactedHeaders;
+use crate::task::Headers;
+use crate::time::Timestamp;
+
+/// What a worker gets beside the message: the facts of its attempt, and a signal to stop.
+#[derive(Clone, Debug)]
+pub struct TaskContext {
+    task: Arc<Attempt>,
+    stop: StopSignal,
+}
+
+/// The facts of one attempt, from which a [`TaskContext`] is made.
+#[derive(Clone)]
+pub struct Attempt {
+    /// The task's type.
+    pub task_type: TaskType,
+    /// The task's id.
+    pub id: TaskId,
+    /// 1-based count of starts.
+    pub attempt: u32,
+    /// When this attempt was due.
+    pub due_at: Timestamp,
+    /// When the store handed it out, on the store's clock.
+    pub claimed_at: Timestamp,
+    /// When the task was accepted.
+    pub submitted_at: Timestamp,
+    /// The fence of the lock.
+    pub fence: u64,
+    /// The headers.
+    pub headers: Headers,
+}
+
+impl fmt::Debug for Attempt {
+    /// The names of the headers only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempt")
+            .field("task_type", &self.task_type)
+            .field("id", &self.id)
+            .field("attempt", &self.attempt)
+            .field("due_at", &self.due_at)
+            .field("claimed_at", &self.claimed_at)
+            .field("submitted_at", &self.submitted_at)
+            .field("fence", &self.fence)
+            .field("headers", &RedactedHeaders(&self.headers))
+            .finish()
+    }
+}
+
+impl TaskContext {
+    /// A context for `attempt`, whose [`cancelled`](Self::cancelled) completes with `stop`. The
+    /// plugin makes these; tests of a worker may, too.
+    #[must_use]
+    pub fn new(attempt: Attempt, stop: StopSignal) -> Self {
+        Self {
+            task: Arc::new(attempt),
+            stop,
+        }
+    }
+
+    /// The task's id.
+    #[must_use]
+    pub fn id(&self) -> &TaskId {
+        &self.task.id
+    }
+
+    /// The task's type, for a worker of a pattern.
+    #[must_use]
+    pub fn task_type(&self) -> &TaskType {
+        &self.task.task_type
+    }
+
+    /// 1-based count of starts; releases do not count.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.task.attempt
+    }
+
+    /// When this attempt was due.
+    #[must_use]
+    pub fn due_at(&self) -> Timestamp {
+        self.task.due_at
+    }
+
+    /// How long after its due time this attempt was handed out, on the store's clock.
+    #[must_use]
+    pub fn lateness(&self) -> Duration {
+        self.task.claimed_at.since(self.task.due_at)
+    }
+
+    /// How long before this attempt the task was accepted, on the store's clock.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.task.claimed_at.since(self.task.submitted_at)
+    }
+
+    /// The headers that were sent with the message.
+    #[must_use]
+    pub fn headers(&self) -> &Headers {
+        &self.task.headers
+    }
+
+    /// One header.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.task.headers.get(name).map(String::as_str)
+    }
+
+    /// The number of this attempt's lock: strictly larger than that of any earlier attempt.
+    #[must_use]
+    pub fn fence(&self) -> u64 {
+        self.task.fence
+    }
+
+    /// Completes when the attempt should stop: its lock is lost, somebody cancelled the task, its
+    /// time is up, or the process shuts down. Whatever it does later can no longer settle the task.
+    pub async fn cancelled(&self) {
+        self.stop.stopped().await;
+    }
+
+    /// Whether the attempt should stop; for blocking workers and loops.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.stop.is_stopped()
+    }
+}

@@ -1,0 +1,159 @@
+//! Lease: one lock that a handler holds, and what it needs next.
+
+use std::time::Duration;
+
+use delayq_core::worker::StopSignal;
+use delayq_core::{AttemptHistory, Lock};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::AbortHandle;
+
+use super::{LeaseDeadline, RunningTask, WorkerResult};
+use crate::workers::TypeWorkers;
+
+/// How long a stopped worker is waited for, so that the next attempt does not begin beside it.
+pub(super) const STOPPED_WITHIN: Duration = Duration::from_millis(500);
+
+/// The state of a lease as this process sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeaseState {
+    /// The lock is good.
+    Good,
+    /// An extension is under way.
+    Extending,
+    /// The lock has expired or somebody else has it; the workers were told to stop.
+    Lost,
+    /// The time limit is over and the workers were stopped. The attempt is settled once they are
+    /// gone, at this time at the latest.
+    Stopping(Duration),
+    /// The attempt is settled; only a worker's thread has not come back yet.
+    Concluded,
+}
+
+/// What a lease needs, see [`Lease::step`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeaseStep {
+    /// The lock is to be extended.
+    Extend,
+    /// The lock has expired; the workers were told to stop.
+    Expired,
+    /// The time limit is over; the workers were stopped.
+    Stopped,
+    /// The time limit is over and a worker has not come back; the attempt is to be settled.
+    TimedOut,
+}
+
+/// One attempt under way, and its lock. Times are `Clock::elapsed`.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) lock: Lock,
+    pub(crate) attempt: u32,
+    pub(crate) history: AttemptHistory,
+    pub(crate) stop: StopSignal,
+    pub(crate) state: LeaseState,
+    /// What the workers returned so far.
+    pub(crate) results: Vec<WorkerResult>,
+    /// A worker was ended from outside: it was stopped, or its runtime has ended.
+    pub(crate) is_cut_off: bool,
+    /// The workers, also those that have returned.
+    pub(crate) workers: Vec<AbortHandle>,
+    pub(crate) lock_for: Duration,
+    pub(crate) deadline: LeaseDeadline,
+    pub(crate) extend_at: Duration,
+    pub(crate) limit_at: Duration,
+    /// Keeps other attempts of the task from starting here. A worker that has outlived its time
+    /// limit keeps nobody waiting any more.
+    pub(crate) running_task: Option<RunningTask>,
+    /// Its share of the type's concurrency, until all workers are gone.
+    pub(crate) _slot: OwnedSemaphorePermit,
+}
+
+impl Lease {
+    /// The history, with the workers that have succeeded in this attempt so far.
+    pub(crate) fn history_so_far(&self, workers: &TypeWorkers) -> AttemptHistory {
+        let mut history = self.history.clone();
+        let succeeded = self.results.iter().filter(|one| one.result.is_ok());
+        let names = succeeded.filter_map(|one| workers.get(one.index));
+        history
+            .succeeded
+            .extend(names.map(|worker| worker.name.to_string()));
+        history
+    }
+
+    /// When something has to be done next.
+    pub(crate) fn timer(&self) -> Duration {
+        let ends = self.deadline.at().min(self.limit_at);
+        match self.state {
+            LeaseState::Good => self.extend_at.min(ends),
+            LeaseState::Extending => ends,
+            LeaseState::Lost => self.limit_at,
+            LeaseState::Stopping(until) => until,
+            LeaseState::Concluded => Duration::MAX,
+        }
+    }
+
+    /// Does what is due at `now`. Locks are extended a little early, so that those of many attempts
+    /// are extended together.
+    pub(crate) fn step(&mut self, now: Duration) -> Option<LeaseStep> {
+        let early = self.lock_for / 30;
+        let is_early = self.state == LeaseState::Good && self.extend_at <= now + early;
+        if self.timer() > now && !is_early {
+            return None;
+        }
+        if matches!(self.state, LeaseState::Stopping(_) | LeaseState::Lost) {
+            self.conclude();
+            return Some(LeaseStep::TimedOut);
+        }
+        if self.limit_at <= now {
+            // Half of what is left of the lock is for the settlement.
+            let left = self.deadline.at().saturating_sub(now) / 2;
+            self.stop_workers();
+            self.state = LeaseState::Stopping(now.saturating_add(left.min(STOPPED_WITHIN)));
+            return Some(LeaseStep::Stopped);
+        }
+        if self.deadline.at() <= now {
+            self.lose();
+            return Some(LeaseStep::Expired);
+        }
+        self.state = LeaseState::Extending;
+        Some(LeaseStep::Extend)
+    }
+
+    /// An extension sent at `sent_at` was applied.
+    pub(crate) fn extended(&mut self, sent_at: Duration) {
+        if self.state == LeaseState::Extending {
+            self.deadline.put_off(sent_at, self.lock_for);
+            self.extend_again_at(sent_at.saturating_add(self.lock_for / 3));
+        }
+    }
+
+    /// The next extension is at `at`.
+    pub(crate) fn extend_again_at(&mut self, at: Duration) {
+        if self.state == LeaseState::Extending {
+            self.state = LeaseState::Good;
+            self.extend_at = at;
+        }
+    }
+
+    /// Somebody else has the lock, or it has expired. Returns whether that is news; the settlement
+    /// reports an attempt that is over its time limit.
+    pub(crate) fn lose(&mut self) -> bool {
+        let is_news = matches!(self.state, LeaseState::Good | LeaseState::Extending);
+        if is_news {
+            self.state = LeaseState::Lost;
+            self.stop.stop();
+        }
+        is_news
+    }
+
+    /// Stops the workers; the attempt is settled without them.
+    pub(crate) fn conclude(&mut self) {
+        self.stop_workers();
+        self.state = LeaseState::Concluded;
+        self.running_task = None;
+    }
+
+    fn stop_workers(&self) {
+        self.stop.stop();
+        self.workers.iter().for_each(AbortHandle::abort);
+    }
+}

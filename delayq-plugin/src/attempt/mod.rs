@@ -1,0 +1,16 @@
+//! Attempts: leases, the workers of one task on the application's runtime, and their results.
+
+mod deadline;
+mod invocation;
+mod lease;
+mod running_tasks;
+mod verdict;
+
+pub(crate) use deadline::LeaseDeadline;
+pub(crate) use invocation::Invocation;
+pub(crate) use lease::{Lease, LeaseState, LeaseStep};
+pub(crate) use running_tasks::{RunningTask, RunningTasks};
+pub(crate) use verdict::{AttemptFacts, Verdict, WorkerResult};
+
+#[cfg(test)]
+mod tests;

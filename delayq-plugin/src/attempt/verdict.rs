@@ -1,0 +1,105 @@
+//! End of an attempt, from the results of its workers.
+
+use std::time::Duration;
+
+use delayq_core::store::AttemptEnd;
+use delayq_core::{AttemptHistory, TaskError, TaskResult};
+
+use crate::workers::TypeWorkers;
+
+/// What one worker of a type returned.
+#[derive(Debug)]
+pub(crate) struct WorkerResult {
+    /// Its index among the workers of the type.
+    pub(crate) index: usize,
+    pub(crate) result: TaskResult,
+}
+
+/// The attempt that a verdict is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttemptFacts<'a> {
+    pub(crate) workers: &'a TypeWorkers,
+    pub(crate) attempt: u32,
+    pub(crate) history: &'a AttemptHistory,
+}
+
+/// The votes of the workers.
+///
+/// All succeeded: done. One says dead, or has no attempt left: dead. Else retried after the longest
+/// wait that a failed worker asks for; given back when none failed and one asked for it.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    dead: bool,
+    retry: Option<Duration>,
+    release: Option<Duration>,
+    errors: Vec<String>,
+}
+
+impl Verdict {
+    /// The end of an attempt whose workers returned.
+    pub(crate) fn of_results(facts: AttemptFacts<'_>, results: Vec<WorkerResult>) -> AttemptEnd {
+        let mut verdict = Self::default();
+        let mut succeeded = facts.history.succeeded.clone();
+        for WorkerResult { index, result } in results {
+            let Some(worker) = facts.workers.get(index) else {
+                continue;
+            };
+            let (attempt, retry) = (facts.attempt, worker.options.retry);
+            let (wait, error) = match result {
+                Ok(()) => {
+                    succeeded.push(worker.name.to_string());
+                    continue;
+                }
+                Err(TaskError::Release(wait)) => {
+                    verdict.release = verdict.release.max(Some(wait));
+                    continue;
+                }
+                Err(TaskError::Dead(error)) => (None, error),
+                Err(TaskError::RetryAfter(wait, error)) => {
+                    ((attempt < retry.max_attempts).then_some(wait), error)
+                }
+                Err(TaskError::Retry(error)) => (retry.wait_after(attempt), error),
+                // TaskError may grow: an outcome of a newer core is retried.
+                Err(other) => (retry.wait_after(attempt), format!("{other:?}")),
+            };
+            verdict.vote(wait);
+            verdict.errors.push(match facts.workers.len() {
+                1 => error,
+                _ => format!("{}: {error}", worker.name),
+            });
+        }
+        verdict.end(succeeded)
+    }
+
+    /// The end of an attempt of which only the error is known: every open worker failed.
+    pub(crate) fn of_failure(facts: AttemptFacts<'_>, error: &str) -> AttemptEnd {
+        let mut verdict = Self::default();
+        for (_, worker) in facts.workers.open(facts.history) {
+            verdict.vote(worker.options.retry.wait_after(facts.attempt));
+            verdict.errors = vec![error.to_owned()];
+        }
+        verdict.end(facts.history.succeeded.clone())
+    }
+
+    /// A worker failed; `wait` before the next attempt, `None`: no attempt is left.
+    fn vote(&mut self, wait: Option<Duration>) {
+        match wait {
+            Some(wait) => self.retry = self.retry.max(Some(wait)),
+            None => self.dead = true,
+        }
+    }
+
+    fn end(self, succeeded: Vec<String>) -> AttemptEnd {
+        let error = self.errors.join("; ");
+        match (self.dead, self.retry, self.release) {
+            (true, ..) => AttemptEnd::Dead { error, succeeded },
+            (_, Some(wait), released) => AttemptEnd::Retry {
+                after: wait.max(released.unwrap_or(wait)),
+                error,
+                succeeded,
+            },
+            (_, None, Some(after)) => AttemptEnd::Release { after, succeeded },
+            (_, None, None) => AttemptEnd::Done,
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Attempts of one handler: the lease table, and the workers under way.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::store::{AttemptEnd, Bucket, ExtendOutcome, Settlement};
+use delayq_core::worker::{Attempt, StopSignal};
+use delayq_core::{ClaimedTask, Lock, TaskContext, TaskError, TaskResult};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::{Id, JoinError, JoinSet};
+use tracing::{debug, info, trace, warn};
+
+use super::claim::give_back;
+use crate::attempt::{
+    AttemptFacts, Invocation, Lease, LeaseDeadline, LeaseState, LeaseStep, Verdict, WorkerResult,
+};
+use crate::status::Status;
+use crate::type_context::TypeContext;
+
+/// Number of an attempt of one handler.
+pub(super) type Seq = u64;
+
+/// The end of a worker's task on the application's runtime.
+pub(super) type Finished = Result<(Id, TaskResult), JoinError>;
+
+/// A task that a claim brought, and its slot.
+#[derive(Debug)]
+pub(super) struct NewAttempt {
+    pub(super) task: ClaimedTask,
+    pub(super) slot: OwnedSemaphorePermit,
+    /// `Clock::elapsed` before the claim was sent.
+    pub(super) claimed_at: Duration,
+}
+
+/// One worker under way: its attempt, and its index among the workers of the type.
+#[derive(Clone, Copy, Debug)]
+struct RunningWorker {
+    seq: Seq,
+    index: usize,
+}
+
+/// What is due, see [`Attempts::take_due`].
+#[derive(Debug, Default)]
+pub(super) struct DueAttempts {
+    pub(super) extend: Vec<(Seq, Lock)>,
+    pub(super) settle: Vec<Settlement>,
+}
+
+/// The attempts under way. Times are `Clock::elapsed`.
+#[derive(Debug)]
+pub(super) struct Attempts {
+    bucket: Bucket,
+    context: Arc<TypeContext>,
+    status: Status,
+    last_seq: Seq,
+    leases: HashMap<Seq, Lease>,
+    running: HashMap<Id, RunningWorker>,
+    results: JoinSet<TaskResult>,
+    /// Not later than the first timer of a lease.
+    next_timer: Duration,
+    /// Locks found lost before their attempts are settled, so that each is counted once.
+    lost: HashSet<Lock>,
+    /// The workers were told to stop, those that start from now on, too.
+    is_told_to_stop: bool,
+}
+
+impl Attempts {
+    pub(super) fn new(bucket: Bucket, context: Arc<TypeContext>, status: Status) -> Self {
+        Self {
+            bucket,
+            context,
+            status,
+            last_seq: 0,
+            leases: HashMap::new(),
+            running: HashMap::new(),
+            results: JoinSet::new(),
+            next_timer: Duration::MAX,
+            lost: HashSet::new(),
+            is_told_to_stop: false,
+        }
+    }
+
+    /// How many attempts are under way, those included that outlived their lock or time limit.
+    pub(super) fn len(&self) -> usize {
+        self.leases.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.leases.is_empty()
+    }
+
+    /// When something may be due next.
+    pub(super) fn next_timer(&self) -> Option<Duration> {
+        (!self.leases.is_empty()).then_some(self.next_timer)
+    }
+
+    /// Starts the workers of a task; or its release, when its lock is too short by now, or a worker
+    /// of an earlier attempt still runs here.
+    pub(super) fn start(&mut self, new: NewAttempt, now: Duration) -> Result<(), Settlement> {
+        let (task, context) = (new.task, Arc::clone(&self.context));
+        let running_task = context.running.enter(&task.lock.id);
+        // An at-most-once task is settled as done already: it can only run now or never.
+        let at_most_once = context.is_at_most_once();
+        if !at_most_once && self.is_too_late(&task, new.claimed_at, now) {
+            return Err(give_back(task.lock, &task.history, Duration::ZERO));
+        }
+        if !at_most_once && running_task.is_none() {
+            debug!(bucket = %self.bucket, id = %task.lock.id,
+                "given back: the worker of an earlier attempt is still running here");
+            return Err(give_back(task.lock, &task.history, context.poll));
+        }
+        let stop = StopSignal::new();
+        if self.is_told_to_stop {
+            stop.stop();
+        }
+        trace!(bucket = %self.bucket, id = %task.lock.id, attempt = task.attempt, "start");
+        let facts = Attempt {
+            task_type: context.task_type.clone(),
+            id: task.lock.id.clone(),
+            attempt: task.attempt,
+            due_at: task.due_at,
+            claimed_at: task.lock_until.minus(context.options.lock),
+            submitted_at: task.submitted_at,
+            fence: task.lock.fence,
+            headers: task.headers,
+        };
+        // Settled before it starts, an at-most-once task has no lock to extend.
+        let lock_for = if at_most_once {
+            Duration::MAX
+        } else {
+            context.options.lock
+        };
+        let deadline = LeaseDeadline::new(new.claimed_at, lock_for);
+        let invocation = Invocation {
+            cx: TaskContext::new(facts, stop.clone()),
+            message: task.message.into(),
+            clock: Arc::clone(&context.clock),
+            deadline: (!at_most_once).then(|| deadline.clone()),
+        };
+        self.last_seq += 1;
+        let mut workers = Vec::with_capacity(1);
+        let seq = self.last_seq;
+        for (index, worker) in context.workers.open(&task.history) {
+            let worker = worker.clone();
+            let handle = invocation
+                .clone()
+                .start(worker, &mut self.results, &context.app);
+            self.running
+                .insert(handle.id(), RunningWorker { seq, index });
+            workers.push(handle);
+        }
+        let lease = Lease {
+            lock: task.lock,
+            attempt: task.attempt,
+            history: task.history,
+            stop,
+            state: LeaseState::Good,
+            results: Vec::with_capacity(workers.len()),
+            is_cut_off: false,
+            workers,
+            lock_for,
+            deadline,
+            extend_at: new.claimed_at.saturating_add(lock_for / 3),
+            limit_at: now.saturating_add(context.options.timeout),
+            running_task,
+            _slot: new.slot,
+        };
+        self.next_timer = self.next_timer.min(lease.timer());
+        self.leases.insert(self.last_seq, lease);
+        Ok(())
+    }
+
+    /// Whether the answer of the claim came too late: the store hung, or this process was stopped.
+    /// A third of the lock must be left, or it would expire before the first extension is answered.
+    /// A store that is always so slow must not keep a task from starting for ever.
+    fn is_too_late(&self, task: &ClaimedTask, claimed_at: Duration, now: Duration) -> bool {
+        let lock = self.context.options.lock;
+        let is_first = task.history.releases == 0;
+        let fair = if is_first { lock / 3 * 2 } else { lock };
+        claimed_at.saturating_add(fair) <= now
+    }
+
+    /// Takes the locks to extend, and the ends of attempts that are over their time limit.
+    pub(super) fn take_due(&mut self, now: Duration) -> DueAttempts {
+        let (mut due, mut timed_out) = (DueAttempts::default(), Vec::new());
+        if self.next_timer > now {
+            return due;
+        }
+        self.next_timer = Duration::MAX;
+        for (seq, lease) in &mut self.leases {
+            while let Some(step) = lease.step(now) {
+                match step {
+                    LeaseStep::Extend => due.extend.push((*seq, lease.lock.clone())),
+                    LeaseStep::Expired => {
+                        warn!(bucket = %self.bucket, id = %lease.lock.id,
+                            "its lock expired before it could be extended; told the worker to stop");
+                        self.status.update(|health| health.locks_lost += 1);
+                        self.lost.insert(lease.lock.clone());
+                    }
+                    LeaseStep::Stopped => {}
+                    LeaseStep::TimedOut => timed_out.push(*seq),
+                }
+            }
+            self.next_timer = self.next_timer.min(lease.timer());
+        }
+        for lease in timed_out.iter().filter_map(|seq| self.leases.get(seq)) {
+            let end = self.timed_out(lease);
+            if !self.context.is_at_most_once() {
+                due.settle.push(Settlement::new(lease.lock.clone(), end));
+            }
+        }
+        due
+    }
+
+    /// Fires `cancelled()` of all attempts, once.
+    pub(super) fn tell_to_stop(&mut self) {
+        if std::mem::replace(&mut self.is_told_to_stop, true) || self.is_empty() {
+            return;
+        }
+        let running = self.len();
+        info!(bucket = %self.bucket, running, "the grace time is over; told the workers to stop");
+        self.leases.values().for_each(|lease| lease.stop.stop());
+    }
+
+    /// Stops the workers that can be stopped, and gives their tasks back.
+    pub(super) fn give_back_all(&mut self) -> Vec<Settlement> {
+        let (bucket, workers) = (&self.bucket, &self.context.workers);
+        let mut settle = Vec::new();
+        for lease in self.leases.values_mut() {
+            if lease.state == LeaseState::Concluded {
+                continue;
+            }
+            lease.conclude();
+            let id = &lease.lock.id;
+            if self.context.is_at_most_once() {
+                warn!(%bucket, %id, "cut off by the shutdown; at most once means never again");
+                continue;
+            }
+            info!(%bucket, %id, "given back by the shutdown");
+            let history = lease.history_so_far(workers);
+            settle.push(give_back(lease.lock.clone(), &history, Duration::ZERO));
+        }
+        settle
+    }
+
+    /// The next worker that finishes; `None` when none is running.
+    pub(super) async fn next_finished(&mut self) -> Option<Finished> {
+        self.results.join_next_with_id().await
+    }
+
+    /// A worker that has finished already.
+    pub(super) fn try_next_finished(&mut self) -> Option<Finished> {
+        self.results.try_join_next_with_id()
+    }
+
+    /// Takes in a worker that has finished. Returns the end of its attempt, if this was the last
+    /// one of its workers and the attempt has not been settled.
+    pub(super) fn finish(&mut self, finished: Finished) -> Option<Settlement> {
+        let task = finished
+            .as_ref()
+            .map_or_else(JoinError::id, |(task, _)| *task);
+        let RunningWorker { seq, index } = self.running.remove(&task)?;
+        let lease = self.leases.get_mut(&seq)?;
+        let result = match finished {
+            Ok((_, result)) => result,
+            Err(error) => {
+                lease.is_cut_off |= error.is_cancelled();
+                Err(TaskError::Retry(describe(error)))
+            }
+        };
+        lease.results.push(WorkerResult { index, result });
+        if lease.results.len() < lease.workers.len() {
+            return None;
+        }
+        let mut lease = self.leases.remove(&seq)?;
+        let running = self.leases.len();
+        self.status.update(|health| health.running = running);
+        if lease.state == LeaseState::Concluded {
+            return None;
+        }
+        let end = self.end_of(&mut lease);
+        let (id, attempt) = (&lease.lock.id, lease.attempt);
+        debug!(bucket = %self.bucket, %id, attempt, ?end, "attempt ended");
+        // At most once: settled before it started, whatever came of it.
+        let is_open = !self.context.is_at_most_once();
+        is_open.then(|| Settlement::new(lease.lock, end))
+    }
+
+    fn end_of(&self, lease: &mut Lease) -> AttemptEnd {
+        // Workers that succeeded while they were being stopped have done their work.
+        let has_succeeded = lease.results.iter().all(|one| one.result.is_ok());
+        if matches!(lease.state, LeaseState::Stopping(_)) && !has_succeeded {
+            return self.timed_out(lease);
+        }
+        if lease.is_cut_off {
+            // The application's runtime is going down. Another instance gets the task, after a
+            // wait, or this one would claim it again and again.
+            let why = "the runtime that the plugin was started on has ended";
+            self.status.update(|health| health.stopped = Some(why));
+            return AttemptEnd::Release {
+                after: self.context.poll,
+                succeeded: lease.history_so_far(&self.context.workers).succeeded,
+            };
+        }
+        let facts = AttemptFacts {
+            workers: &self.context.workers,
+            attempt: lease.attempt,
+            history: &lease.history,
+        };
+        Verdict::of_results(facts, std::mem::take(&mut lease.results))
+    }
+
+    fn timed_out(&self, lease: &Lease) -> AttemptEnd {
+        let limit = self.context.options.timeout;
+        let (id, attempt) = (&lease.lock.id, lease.attempt);
+        warn!(bucket = %self.bucket, %id, attempt, ?limit, "timed out");
+        let facts = AttemptFacts {
+            workers: &self.context.workers,
+            attempt,
+            history: &lease.history_so_far(&self.context.workers),
+        };
+        Verdict::of_failure(facts, &format!("timed out after {limit:?}"))
+    }
+
+    /// The attempt has been settled, well or not. Returns whether its lock was known to be lost.
+    pub(super) fn settled(&mut self, lock: &Lock) -> bool {
+        !self.lost.is_empty() && self.lost.remove(lock)
+    }
+
+    /// Takes in the outcome of an extension that was sent at `sent_at`.
+    pub(super) fn extended(&mut self, seq: Seq, outcome: ExtendOutcome, sent_at: Duration) {
+        let Some(lease) = self.leases.get_mut(&seq) else {
+            return;
+        };
+        match outcome {
+            ExtendOutcome::Extended(_) => lease.extended(sent_at),
+            ExtendOutcome::CancelRequested(_) => {
+                lease.extended(sent_at);
+                lease.stop.stop();
+            }
+            // Else it is known already, or the attempt is over its time limit.
+            ExtendOutcome::LockLost if lease.lose() => {
+                warn!(bucket = %self.bucket, id = %lease.lock.id, "somebody else has its lock");
+                self.lost.insert(lease.lock.clone());
+                self.status.update(|health| health.locks_lost += 1);
+            }
+            _ => {}
+        }
+        self.next_timer = self.next_timer.min(lease.timer());
+    }
+
+    /// An extension failed or is in doubt: it is tried again at `retry_at`.
+    pub(super) fn extend_failed(&mut self, seq: Seq, retry_at: Duration) {
+        if let Some(lease) = self.leases.get_mut(&seq) {
+            lease.extend_again_at(retry_at);
+            self.next_timer = self.next_timer.min(lease.timer());
+        }
+    }
+}
+
+/// The end of a worker that did not return, in words.
+fn describe(error: JoinError) -> String {
+    match error.try_into_panic() {
+        Ok(panic) => {
+            let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            format!("panicked: {}", text.as_deref().unwrap_or("(no message)"))
+        }
+        Err(_) => "the runtime was shut down".to_owned(),
+    }
+}

@@ -1,0 +1,30 @@
+//! Answer of a claim, sorted.
+
+use std::time::Duration;
+
+use delayq_core::ClaimedTask;
+use delayq_core::store::{BucketState, ClaimEnd, Settlement};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::clock_skew::ClockSkew;
+
+/// What one claim brought.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// To start now.
+    pub(crate) start: Vec<ClaimedTask>,
+    /// To settle without a start.
+    pub(crate) settle: Vec<Settlement>,
+    /// Ended by the claim itself.
+    pub(crate) ended: Vec<ClaimEnd>,
+    /// The slots that were reserved for the claim.
+    pub(crate) slots: Option<OwnedSemaphorePermit>,
+    /// `Clock::elapsed` before the claim was sent.
+    pub(crate) sent_at: Duration,
+    /// After which span, from when it was sent, the next claim can find something.
+    pub(crate) next_in: Option<Duration>,
+    pub(crate) clock_skew: Option<ClockSkew>,
+    /// The largest fence given before the claim.
+    pub(crate) high_water: u64,
+    pub(crate) bucket: BucketState,
+}

@@ -1,0 +1,108 @@
+//! One claim: the call, and what becomes of each task that it brings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::store::{AttemptEnd, Bucket, ClaimRequest, Settlement};
+use delayq_core::{AttemptHistory, ClaimedTask, Lock, OnLate, Result, Timestamp};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::Batch;
+use super::Wiring;
+use super::early_settlement::EarlySettlement;
+use crate::clock_skew::{CallWindow, ClockSkew};
+use crate::type_context::TypeContext;
+
+/// A claim from one bucket, with the slots reserved for it.
+pub(super) struct Claim {
+    pub(super) context: Arc<TypeContext>,
+    pub(super) bucket: Bucket,
+    pub(super) wiring: Wiring,
+    /// `None`: a probe, which takes nothing.
+    pub(super) slots: Option<OwnedSemaphorePermit>,
+}
+
+impl Claim {
+    /// Sends the claim. Tasks of an at-most-once type are settled as done, too, before any of them
+    /// starts: one whose settlement is not confirmed is not started. In a shutdown they are given
+    /// back instead.
+    pub(super) async fn run(self) -> Result<Batch> {
+        let context = &self.context;
+        let (sent_at, before) = (context.clock.elapsed(), context.clock.now());
+        let limit = self
+            .slots
+            .as_ref()
+            .map_or(0, OwnedSemaphorePermit::num_permits);
+        let request = ClaimRequest::new(limit, context.options.lock, before)
+            .max_lock_expiries(context.max_lock_expiries)
+            .fleet(context.options.fleet);
+        let claimed = context.store.claim(&self.bucket, &request).await?;
+        let after = context.clock.now();
+        let skew = ClockSkew::measure(claimed.store_now, CallWindow { before, after });
+        let mut batch = Batch {
+            start: Vec::with_capacity(claimed.tasks.len()),
+            settle: Vec::new(),
+            ended: claimed.ended,
+            slots: None,
+            sent_at,
+            next_in: claimed.next_in,
+            clock_skew: skew.or_else(|| ClockSkew::of_fence(claimed.high_water, after)),
+            high_water: claimed.high_water,
+            bucket: claimed.bucket,
+        };
+        for task in claimed.tasks {
+            match self.refusal(&task, claimed.now) {
+                None => batch.start.push(task),
+                Some(end) => batch.settle.push(Settlement::new(task.lock, end)),
+            }
+        }
+        if context.is_at_most_once() && !batch.start.is_empty() {
+            if self.wiring.stop_at().is_some() {
+                let back = batch.start.drain(..);
+                let back = back.map(|task| give_back(task.lock, &task.history, Duration::ZERO));
+                batch.settle.extend(back);
+            } else {
+                EarlySettlement::new(context, &self.bucket)
+                    .settle(&mut batch)
+                    .await?;
+            }
+        }
+        batch.slots = self.slots;
+        Ok(batch)
+    }
+
+    /// The end of a task that must not be started, if so: it is too late, or an expired lock was
+    /// its last attempt.
+    fn refusal(&self, task: &ClaimedTask, now: Timestamp) -> Option<AttemptEnd> {
+        let options = &self.context.options;
+        let (lateness, late) = (now.since(task.due_at), options.late);
+        let is_first = task.attempt == 1 && task.history.requeues == 0;
+        if is_first && lateness > late.after {
+            match late.action {
+                OnLate::Run => {}
+                OnLate::Drop => return Some(AttemptEnd::Expired),
+                OnLate::Dead => {
+                    let error = format!("late by {lateness:?}, the limit is {:?}", late.after);
+                    let succeeded = Vec::new();
+                    return Some(AttemptEnd::Dead { error, succeeded });
+                }
+            }
+        }
+        let max_attempts = self.context.workers.max_attempts(&task.history);
+        // An at-most-once task in the store has never started, whatever became of earlier locks.
+        let counts = !self.context.is_at_most_once();
+        (counts && task.attempt > max_attempts).then(|| AttemptEnd::Dead {
+            error: format!(
+                "no attempt is left: the lock of attempt {} of {max_attempts} expired",
+                task.attempt.saturating_sub(1)
+            ),
+            succeeded: task.history.succeeded.clone(),
+        })
+    }
+}
+
+/// Due again after a wait, with no attempt burned.
+pub(super) fn give_back(lock: Lock, history: &AttemptHistory, after: Duration) -> Settlement {
+    let succeeded = history.succeeded.clone();
+    Settlement::new(lock, AttemptEnd::Release { after, succeeded })
+}

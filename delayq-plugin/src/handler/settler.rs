@@ -1,0 +1,198 @@
+//! Settlements of one handler: a queue, and the call that empties it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::store::{Bucket, MAX_BATCH, SettleOutcome, Settlement};
+use delayq_core::{Error, Result};
+
+use crate::backoff::Backoff;
+use crate::call::Call;
+use crate::type_context::TypeContext;
+
+/// A handler stops claiming while so many settlements wait for the store.
+const MAX_UNSETTLED: usize = 16 * MAX_BATCH;
+
+/// A call that settled, or was to settle, a batch.
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) batch: Vec<Settlement>,
+    /// `Clock::elapsed` before it was sent.
+    pub(super) sent_at: Duration,
+    pub(super) outcomes: Result<Vec<SettleOutcome>>,
+}
+
+/// The settlements that wait, in order. Those in doubt are repeated: they go back to the front.
+/// Those of a call that failed otherwise, perhaps for a single damaged task, go to the back, and
+/// into smaller calls, so that they hold up no others.
+#[derive(Debug)]
+pub(super) struct Settler {
+    context: Arc<TypeContext>,
+    bucket: Bucket,
+    waiting: VecDeque<Settlement>,
+    call: Call<Settled>,
+    /// Most settlements of the next call.
+    most: usize,
+    next_at: Duration,
+    backoff: Backoff,
+}
+
+impl Settler {
+    pub(super) fn new(bucket: Bucket, context: Arc<TypeContext>) -> Self {
+        Self {
+            context,
+            bucket,
+            waiting: VecDeque::new(),
+            call: Call::none(),
+            most: MAX_BATCH,
+            next_at: Duration::ZERO,
+            backoff: Backoff::default(),
+        }
+    }
+
+    pub(super) fn extend(&mut self, settlements: impl IntoIterator<Item = Settlement>) {
+        self.waiting.extend(settlements);
+    }
+
+    /// How many settlements wait, those under way not counted.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= MAX_UNSETTLED
+    }
+
+    /// Whether everything has been settled.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && !self.call.is_under_way()
+    }
+
+    /// When to settle next.
+    pub(super) fn next_wake(&self) -> Option<Duration> {
+        let waits = !self.call.is_under_way() && !self.waiting.is_empty();
+        waits.then_some(self.next_at)
+    }
+
+    /// Starts a call, if one is due.
+    pub(super) fn start_due(&mut self, now: Duration) {
+        if self.next_wake().is_none_or(|at| at > now) {
+            return;
+        }
+        let count = self.waiting.len().min(self.most);
+        let batch: Vec<_> = self.waiting.drain(..count).collect();
+        let (context, bucket) = (Arc::clone(&self.context), self.bucket.clone());
+        self.call.start(async move {
+            let outcomes = context.store.settle(&bucket, batch.clone()).await;
+            Settled {
+                batch,
+                sent_at: now,
+                outcomes,
+            }
+        });
+    }
+
+    pub(super) async fn answer(&mut self) -> Settled {
+        self.call.answer().await
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        self.backoff.reset();
+        self.most = MAX_BATCH;
+    }
+
+    /// Takes back the batch of a call that failed.
+    pub(super) fn failed(&mut self, batch: Vec<Settlement>, error: &Error, now: Duration) {
+        self.next_at = now + self.backoff.next();
+        if error.is_transient() {
+            let newer = std::mem::replace(&mut self.waiting, batch.into());
+            self.waiting.extend(newer);
+        } else {
+            self.most = (batch.len() / 2).max(1);
+            self.waiting.extend(batch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use delayq_core::memory::MemoryStore;
+    use delayq_core::store::AttemptEnd;
+    use delayq_core::{Lock, TaskId, TaskType};
+    use tokio::runtime::Handle;
+
+    use super::*;
+    use crate::settings::Settings;
+    use crate::workers::TypeWorkers;
+
+    fn settler() -> Settler {
+        let task_type = TaskType::new("job").unwrap();
+        let context = TypeContext::new(
+            task_type.clone(),
+            TypeWorkers::new(Vec::new()),
+            Arc::new(MemoryStore::default()),
+            &Settings::default(),
+            Handle::current(),
+        );
+        let mut settler = Settler::new(Bucket::whole(task_type), Arc::new(context));
+        settler.extend((0..8).map(settlement));
+        settler
+    }
+
+    fn settlement(n: u64) -> Settlement {
+        let id = TaskId::new(n.to_string()).unwrap();
+        Settlement::new(Lock { id, fence: n }, AttemptEnd::Done)
+    }
+
+    fn fences(settlements: &[Settlement]) -> Vec<u64> {
+        settlements.iter().map(|one| one.lock.fence).collect()
+    }
+
+    /// Sends the next call, whose answer is `error`, and returns what it was about.
+    fn fail(settler: &mut Settler, error: &Error) -> Vec<Settlement> {
+        settler.next_at = Duration::ZERO;
+        settler.start_due(Duration::ZERO);
+        settler.call.cancel();
+        let count = 8 - settler.len();
+        let batch: Vec<_> = (0..8).map(settlement).collect();
+        let waiting: BTreeSet<_> = settler.waiting.iter().map(|one| one.lock.fence).collect();
+        let sent = batch
+            .into_iter()
+            .filter(|one| !waiting.contains(&one.lock.fence));
+        let sent: Vec<_> = sent.collect();
+        assert_eq!(sent.len(), count);
+        settler.failed(sent.clone(), error, Duration::ZERO);
+        sent
+    }
+
+    #[tokio::test]
+    async fn settlements_in_doubt_are_repeated_before_newer_ones() {
+        let mut settler = settler();
+        let error = Error::Indeterminate {
+            store: "s".to_owned(),
+            detail: "d".to_owned(),
+        };
+        let sent = fail(&mut settler, &error);
+        settler.extend([settlement(9)]);
+        let waiting: Vec<_> = settler.waiting.iter().cloned().collect();
+        assert_eq!(fences(&waiting), [fences(&sent), vec![9]].concat());
+        assert!(settler.next_wake().unwrap() > Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn a_settlement_that_the_store_cannot_take_is_sent_alone_in_the_end_and_holds_up_no_other()
+     {
+        let mut settler = settler();
+        let error = Error::Corrupt {
+            key: "k".to_owned(),
+            detail: "d".to_owned(),
+        };
+        for count in [8, 4, 2, 1, 1] {
+            assert_eq!(fail(&mut settler, &error).len(), count);
+            assert_eq!(settler.len(), 8);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Connections between a handler and the set that it belongs to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::TaskType;
+use delayq_core::store::Bucket;
+use tokio::sync::{Notify, mpsc, watch};
+
+use crate::skew_log::SkewLog;
+use crate::status::Status;
+
+/// Whether to go on; sent to all handlers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Running,
+    /// Nothing more is claimed, and the workers are stopped at this `Clock::elapsed`.
+    Stopping(Duration),
+}
+
+/// What a handler found out that concerns the set of handlers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// A bucket of this type takes no new tasks any more: the type has other ones.
+    Sealed(TaskType),
+    /// The handler of this bucket has ended, as nothing will ever be in it again.
+    Drained(Bucket),
+    /// The store has lost data, perhaps its list of types.
+    StoreLostData,
+}
+
+/// What a handler shares with the set that made it.
+#[derive(Clone, Debug)]
+pub(crate) struct Wiring {
+    pub(crate) status: Status,
+    pub(crate) wake: Arc<Notify>,
+    pub(crate) phase: watch::Receiver<Phase>,
+    pub(crate) notices: mpsc::UnboundedSender<Notice>,
+    pub(crate) skew_log: Arc<SkewLog>,
+}
+
+impl Wiring {
+    /// When the workers are to be stopped, if a shutdown has begun.
+    pub(crate) fn stop_at(&self) -> Option<Duration> {
+        match *self.phase.borrow() {
+            Phase::Running => None,
+            Phase::Stopping(at) => Some(at),
+        }
+    }
+
+    pub(crate) fn notify(&self, notice: Notice) {
+        // Without a dispatcher the plugin is gone.
+        let _ = self.notices.send(notice);
+    }
+}

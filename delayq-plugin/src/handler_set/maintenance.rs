@@ -1,0 +1,186 @@
+//! Maintenance: what a handler set does from time to time, beside the dispatcher, so that a slow
+//! store holds up no wake-up.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use delayq_core::presence::{ANNOUNCE_INTERVAL, INSTANCE_EXPIRY, InstanceInfo};
+use delayq_core::{Error, Result};
+use tracing::{debug, error, info, warn};
+
+use super::shared::Shared;
+use crate::handler::Phase;
+
+/// How often the list of types is read, in polls, for new ones that a pattern matches: usually a
+/// wake-up tells earlier.
+const POLLS_PER_LISTING: u32 = 5;
+/// How often the store checks whether it can still keep its promises, in polls, and the list of
+/// types is read for served ones that are gone, and for new buckets. Seldom, as an idle type costs
+/// the store one call a poll, and no more.
+const POLLS_PER_CHECK: u32 = 600;
+/// How long an instance that ends waits for the store to take it off the list. It expires by
+/// itself, too.
+const WITHDRAW_WITHIN: Duration = Duration::from_secs(1);
+
+/// The rounds through the list of types, the store's check of itself, and the announcements of this
+/// instance. Times are `Clock::elapsed`.
+pub(super) struct Maintenance {
+    shared: Arc<Shared>,
+    /// This instance, serving what it announced last.
+    instance: InstanceInfo,
+    store_error: Option<Error>,
+    is_announce_failing: bool,
+    is_refresh_failing: bool,
+    next_announcement: Duration,
+    next_check: Duration,
+    next_listing: Duration,
+}
+
+impl Maintenance {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let mut this = Self {
+            instance: shared.instance.clone(),
+            next_announcement: shared.elapsed(),
+            shared,
+            store_error: None,
+            is_announce_failing: false,
+            is_refresh_failing: false,
+            next_check: Duration::MAX,
+            next_listing: Duration::MAX,
+        };
+        this.next_check = this.in_polls(POLLS_PER_CHECK);
+        this.plan_listing();
+        this
+    }
+
+    /// Runs until the set stops, then takes this instance off the store's list.
+    pub(super) async fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let mut phase = shared.phase.subscribe();
+        tokio::select! {
+            () = async { loop { self.next_round().await; } } => {}
+            _ = phase.wait_for(|phase| *phase != Phase::Running) => {}
+        }
+        let until = shared.elapsed().saturating_add(WITHDRAW_WITHIN);
+        tokio::select! {
+            withdrawn = shared.store.withdraw(&shared.instance.id) => {
+                if let Err(error) = withdrawn {
+                    debug!(%error, "this instance stays in the store's list until it expires");
+                }
+            }
+            () = shared.settings.clock.sleep_until(until) => {}
+        }
+    }
+
+    /// Waits until something is due, and does it.
+    async fn next_round(&mut self) {
+        let rounds = [self.next_announcement, self.next_check, self.next_listing];
+        let refresh = self.shared.next_refresh();
+        let next = rounds.into_iter().chain(refresh).min().unwrap_or_default();
+        tokio::select! {
+            () = self.shared.settings.clock.sleep_until(next) => {}
+            () = self.shared.news.notified() => {}
+        }
+        let now = self.shared.elapsed();
+        let has_lost_data = self.shared.has_lost_data.swap(false, Ordering::Relaxed);
+        let is_check = self.next_check <= now;
+        if is_check {
+            self.check_store().await;
+            self.shared.mark_all_stale();
+        }
+        if is_check || has_lost_data || self.next_listing <= now {
+            self.read_types().await;
+            self.plan_listing();
+        }
+        let refreshed = self.shared.refresh().await;
+        let what = "cannot put settings of a type into the store, or find its buckets";
+        self.is_refresh_failing = report(&refreshed, self.is_refresh_failing, what);
+        let instance = self.instance.clone().serving(&self.shared.served());
+        if instance != self.instance || self.next_announcement <= now {
+            self.announce(instance).await;
+        }
+    }
+
+    fn in_polls(&self, polls: u32) -> Duration {
+        let span = self.shared.settings.poll.saturating_mul(polls);
+        self.shared.elapsed().saturating_add(span)
+    }
+
+    fn plan_listing(&mut self) {
+        if self.shared.registry.has_patterns() {
+            self.next_listing = self.in_polls(POLLS_PER_LISTING);
+        }
+    }
+
+    /// Has the store check itself, and logs what is wrong when it begins and when it is over.
+    async fn check_store(&mut self) {
+        let found = self.shared.store.check().await.err();
+        let kind = |error: &Error| std::mem::discriminant(error);
+        match (&found, &self.store_error) {
+            (Some(error), before) if before.as_ref().map(kind) != Some(kind(error)) => {
+                error!(%error, "the store cannot keep what it promises");
+            }
+            (None, Some(_)) => {
+                let store = self.shared.store.name();
+                info!(store, "the store can keep what it promises again");
+            }
+            _ => {}
+        }
+        let is_ok = found.is_none();
+        self.store_error = found;
+        self.next_check = self.in_polls(if is_ok {
+            POLLS_PER_CHECK
+        } else {
+            POLLS_PER_LISTING
+        });
+    }
+
+    /// Serves types that appeared since the start, and lists those again that somebody has taken
+    /// off the list: they would not be served after the next restart.
+    async fn read_types(&self) {
+        let shared = &self.shared;
+        let types = match shared.store.types().await {
+            Ok(types) => types,
+            Err(error) => return warn!(%error, "cannot read the list of types; trying again"),
+        };
+        for task_type in shared.served() {
+            if types.contains(&task_type) {
+                continue;
+            }
+            match shared.store.register_type(&task_type).await {
+                Ok(()) => {
+                    warn!(%task_type, "the store had this type listed no more; listed again");
+                    shared.forget_declared(&task_type);
+                }
+                Err(error) => warn!(%task_type, %error, "cannot list the type again; trying again"),
+            }
+        }
+        for task_type in types {
+            if let Err(error) = shared.serve(&task_type) {
+                error!(%task_type, %error, "cannot serve a new type");
+            }
+        }
+    }
+
+    /// For people only: if it fails, everything else goes on.
+    async fn announce(&mut self, instance: InstanceInfo) {
+        self.next_announcement = self.shared.elapsed().saturating_add(ANNOUNCE_INTERVAL);
+        let announced = self.shared.store.announce(&instance, INSTANCE_EXPIRY).await;
+        let what = "cannot list this instance in the store";
+        self.is_announce_failing = report(&announced, self.is_announce_failing, what);
+        if announced.is_ok() {
+            self.instance = instance;
+        }
+    }
+}
+
+/// Logs the first of several failures in a row. Returns whether this was one.
+fn report(result: &Result<()>, is_failing: bool, what: &str) -> bool {
+    match result {
+        Ok(()) => return false,
+        Err(error) if is_failing => debug!(%error, "still: {what}"),
+        Err(error) => warn!(%error, "{what}; trying again"),
+    }
+    true
+}

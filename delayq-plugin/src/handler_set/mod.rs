@@ -1,0 +1,110 @@
+//! Handlers of this process: started at the start and when new types or buckets appear, stopped
+//! together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::presence::InstanceId;
+use delayq_core::{Store, TaskType};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tracing::{error, info, warn};
+
+mod dispatcher;
+mod maintenance;
+mod member;
+mod served_type;
+mod shared;
+mod thread;
+mod threads;
+
+use self::dispatcher::dispatch;
+use self::maintenance::Maintenance;
+use self::shared::Shared;
+use crate::error::StartError;
+use crate::health::HandlerHealth;
+use crate::settings::Settings;
+use crate::skew_log::SkewLog;
+use crate::workers::WorkerRegistry;
+
+/// The dispatcher's thread.
+const DISPATCHER_THREAD: &str = "delayq";
+
+/// All handlers, and the dispatcher that wakes them.
+#[derive(Debug)]
+pub(crate) struct HandlerSet {
+    shared: Arc<Shared>,
+}
+
+impl HandlerSet {
+    pub(crate) async fn start(
+        store: Arc<dyn Store>,
+        registry: WorkerRegistry,
+        settings: Settings,
+        app: Handle,
+    ) -> Result<Self, StartError> {
+        let (notices, received) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared::new(store, registry, settings, app, notices));
+        // Before the first handler, so that an error stops those that run already.
+        let set = Self { shared };
+        let shared = &set.shared;
+        // Listening begins before the first claim, so that no wake-up falls between.
+        let wakeups = shared.store.wakeups();
+        for task_type in shared.registry.exact_types() {
+            shared.list(&task_type).await?;
+            shared.serve(&task_type)?;
+        }
+        for task_type in shared.store.types().await? {
+            shared.serve(&task_type)?;
+            if shared.registry.of_type(&task_type).is_none() {
+                info!(%task_type, "no worker here serves this type of the store; it is left alone");
+            }
+        }
+        match shared.refresh().await {
+            // Maintenance tries again.
+            Err(error) if error.is_transient() => {
+                warn!(%error, "the settings or buckets of a type are not in reach yet");
+            }
+            refreshed => refreshed?,
+        }
+        let thread = shared.start_thread(DISPATCHER_THREAD)?;
+        thread.spawn(dispatch(Arc::clone(shared), wakeups, received));
+        thread.spawn(Maintenance::new(Arc::clone(shared)).run());
+        Ok(set)
+    }
+
+    pub(crate) fn types(&self) -> Vec<TaskType> {
+        self.shared.served()
+    }
+
+    pub(crate) fn instance_id(&self) -> &InstanceId {
+        &self.shared.instance.id
+    }
+
+    pub(crate) fn health(&self) -> Vec<HandlerHealth> {
+        self.shared.health()
+    }
+
+    pub(crate) fn skew_log(&self) -> Arc<SkewLog> {
+        self.shared.skew_log()
+    }
+
+    /// Stops all handlers and waits for their ends. Safe to call again and at the same time.
+    pub(crate) async fn shutdown(&self, grace: Duration) {
+        self.shared.stop(grace);
+        for ended in self.shared.take_ends() {
+            if let Err(error) = ended.await {
+                error!(%error, "a handler ended abnormally");
+            }
+        }
+        // A further call waits until every handler has let go of the phase.
+        self.shared.phase.closed().await;
+    }
+}
+
+impl Drop for HandlerSet {
+    fn drop(&mut self) {
+        // Handlers that still run stop now; their threads end when the last of them does.
+        self.shared.stop(Duration::ZERO);
+    }
+}

@@ -1,0 +1,119 @@
+//! One type that is served here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use delayq_core::operate::TypeSettings;
+use delayq_core::store::Bucket;
+use delayq_core::{Error, WorkerOptions};
+
+use super::member::Member;
+use super::thread::SchedulerThread;
+use crate::handler::Wiring;
+use crate::health::HandlerHealth;
+use crate::type_context::TypeContext;
+
+/// The handlers of a type, one a bucket, on one thread.
+#[derive(Debug)]
+pub(super) struct ServedType {
+    pub(super) context: Arc<TypeContext>,
+    thread: Arc<SchedulerThread>,
+    pub(super) handlers: BTreeMap<Bucket, Member>,
+    /// The settings that its workers ask for, until they are in the store.
+    pub(super) undeclared: Option<TypeSettings>,
+    /// `Clock::elapsed` when the store was asked last which buckets the type has.
+    pub(super) asked_at: Option<Duration>,
+    /// Why the store did not say which buckets the type has.
+    failure: Option<Error>,
+}
+
+impl ServedType {
+    pub(super) fn new(context: Arc<TypeContext>, thread: Arc<SchedulerThread>) -> Self {
+        Self {
+            undeclared: settings_of(&context.options),
+            context,
+            thread,
+            handlers: BTreeMap::new(),
+            asked_at: None,
+            failure: None,
+        }
+    }
+
+    /// Has the settings put into the store again.
+    pub(super) fn forget_declared(&mut self) {
+        self.undeclared = settings_of(&self.context.options);
+    }
+
+    /// Starts a handler for each of these buckets that has none. Handlers of other buckets go on
+    /// until those have drained.
+    pub(super) fn serve(&mut self, mut buckets: Vec<Bucket>, wiring: impl Fn(&Bucket) -> Wiring) {
+        self.failure = None;
+        buckets.retain(|bucket| !self.handlers.contains_key(bucket));
+        // Before the first of them claims: it takes its share of the slots, not all.
+        self.note_handlers(buckets.len());
+        for bucket in buckets {
+            let context = Arc::clone(&self.context);
+            let wiring = wiring(&bucket);
+            let member = Member::start(bucket.clone(), context, wiring, &self.thread);
+            self.handlers.insert(bucket, member);
+        }
+    }
+
+    /// The store did not say which buckets the type has.
+    pub(super) fn failed(&mut self, error: Error) {
+        self.failure = Some(error);
+    }
+
+    /// Wakes the handler of `bucket`, or all.
+    pub(super) fn wake(&self, bucket: Option<&Bucket>) {
+        match bucket {
+            Some(bucket) => {
+                let member = self.handlers.get(bucket).into_iter();
+                member.for_each(|member| member.wake.notify_one());
+            }
+            None => self
+                .handlers
+                .values()
+                .for_each(|member| member.wake.notify_one()),
+        }
+    }
+
+    /// Forgets a handler that has ended.
+    pub(super) fn remove(&mut self, bucket: &Bucket) {
+        self.handlers.remove(bucket);
+        self.note_handlers(0);
+    }
+
+    /// One for each handler; without any, one that says why.
+    pub(super) fn health(&self, elapsed: Duration) -> Vec<HandlerHealth> {
+        if self.handlers.is_empty() {
+            let mut health = HandlerHealth::new(Bucket::whole(self.context.task_type.clone()));
+            health.failures_in_a_row = u32::from(self.failure.is_some());
+            health.last_error.clone_from(&self.failure);
+            return vec![health];
+        }
+        let members = self.handlers.values();
+        members
+            .map(|member| member.status.health(elapsed))
+            .collect()
+    }
+
+    fn note_handlers(&self, new: usize) {
+        let count = self.handlers.len() + new;
+        self.context.handlers.store(count, Ordering::Relaxed);
+    }
+}
+
+/// What the store keeps of the options of a type's workers; `None` when they ask for nothing.
+fn settings_of(options: &WorkerOptions) -> Option<TypeSettings> {
+    let mut settings = TypeSettings::default();
+    if let Some(most) = options.max_pending {
+        settings = settings.max_pending(Some(most));
+    }
+    if let Some(shards) = options.shards {
+        settings = settings.shards(shards);
+    }
+    (settings != TypeSettings::default()).then_some(settings)
+}

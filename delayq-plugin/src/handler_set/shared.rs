@@ -1,0 +1,350 @@
+//! State of a handler set, shared between the plugin and the dispatcher's thread.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use delayq_core::presence::{InstanceId, InstanceInfo};
+use delayq_core::store::{Bucket, Wakeup};
+use delayq_core::{Error, Result, Store, TaskType};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, mpsc, watch};
+use tracing::{error, info, warn};
+
+use super::served_type::ServedType;
+use super::thread::SchedulerThread;
+use super::threads::Threads;
+use crate::error::StartError;
+use crate::handler::{Notice, Phase, Wiring};
+use crate::health::HandlerHealth;
+use crate::host;
+use crate::settings::Settings;
+use crate::skew_log::SkewLog;
+use crate::status::Status;
+use crate::type_context::TypeContext;
+use crate::workers::{WorkerRegistry, check_shards, shards_of};
+
+/// All that the handlers of a process have in common.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) registry: WorkerRegistry,
+    pub(super) settings: Settings,
+    app: Handle,
+    /// This instance; maintenance adds the types that it serves.
+    pub(super) instance: InstanceInfo,
+    pub(super) phase: watch::Sender<Phase>,
+    notices: mpsc::UnboundedSender<Notice>,
+    skew_log: Arc<SkewLog>,
+    /// Something is due for maintenance before its time.
+    pub(super) news: Notify,
+    /// The store has lost data, perhaps its list of types.
+    pub(super) has_lost_data: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    types: BTreeMap<TaskType, ServedType>,
+    /// The types whose settings or buckets are open, each with the `Clock::elapsed` from which the
+    /// store may be asked: not more often than once a poll.
+    stale: BTreeMap<TaskType, Duration>,
+    threads: Threads,
+}
+
+impl Shared {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        registry: WorkerRegistry,
+        settings: Settings,
+        app: Handle,
+        notices: mpsc::UnboundedSender<Notice>,
+    ) -> Self {
+        let started_at = settings.clock.now();
+        let (id, pid) = (InstanceId::generate(), std::process::id());
+        let state = State {
+            types: BTreeMap::new(),
+            stale: BTreeMap::new(),
+            threads: Threads::new(&settings, &app),
+        };
+        Self {
+            store,
+            registry,
+            settings,
+            app,
+            instance: InstanceInfo::new(id, host::name(), pid, started_at),
+            phase: watch::Sender::new(Phase::Running),
+            notices,
+            skew_log: Arc::default(),
+            news: Notify::new(),
+            has_lost_data: AtomicBool::new(false),
+            state: Mutex::new(state),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.settings.clock.elapsed()
+    }
+
+    pub(super) fn skew_log(&self) -> Arc<SkewLog> {
+        Arc::clone(&self.skew_log)
+    }
+
+    pub(super) fn served(&self) -> Vec<TaskType> {
+        self.state().types.keys().cloned().collect()
+    }
+
+    pub(super) fn health(&self) -> Vec<HandlerHealth> {
+        let elapsed = self.elapsed();
+        let state = self.state();
+        let types = state.types.values();
+        types.flat_map(|served| served.health(elapsed)).collect()
+    }
+
+    /// A thread apart from those of the types.
+    pub(super) fn start_thread(&self, name: &str) -> Result<SchedulerThread, StartError> {
+        self.state().threads.start(name)
+    }
+
+    /// Tells all handlers to stop their workers after `grace`; the first call counts.
+    pub(super) fn stop(&self, grace: Duration) {
+        let stop_at = self.elapsed().saturating_add(grace);
+        let is_first = self.phase.send_if_modified(|phase| {
+            let is_first = *phase == Phase::Running;
+            if is_first {
+                *phase = Phase::Stopping(stop_at);
+            }
+            is_first
+        });
+        let state = self.state();
+        let types = state.types.values().filter(|_| is_first);
+        for (bucket, member) in types.flat_map(|served| &served.handlers) {
+            member.status.update(|health| {
+                health.stopped = Some("shut down");
+                if health.running > 0 {
+                    let running = health.running;
+                    info!(%bucket, running, ?grace, "stopping; waiting for its workers");
+                }
+            });
+        }
+    }
+
+    /// The ends of all handlers, for whoever asks first.
+    pub(super) fn take_ends(&self) -> Vec<tokio::task::JoinHandle<()>> {
+        let mut state = self.state();
+        let members = state
+            .types
+            .values_mut()
+            .flat_map(|served| served.handlers.values_mut());
+        members.filter_map(|member| member.ended.take()).collect()
+    }
+
+    /// Lists a type in the store. A full store cannot do so, but has to be drained: the type's next
+    /// submit will list it.
+    pub(super) async fn list(&self, task_type: &TaskType) -> Result<()> {
+        match self.store.register_type(task_type).await {
+            Err(error @ Error::Full { .. }) => {
+                warn!(%task_type, %error, "the type is not listed yet; its first task will do that");
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    /// Begins to serve `task_type`, if a worker here does and it is not served yet. Its handlers
+    /// start with the next [`refresh`](Self::refresh).
+    pub(super) fn serve(&self, task_type: &TaskType) -> Result<(), StartError> {
+        let mut state = self.state();
+        if state.types.contains_key(task_type) {
+            return Ok(());
+        }
+        let Some(workers) = self.registry.of_type(task_type) else {
+            return Ok(());
+        };
+        let context = TypeContext::new(
+            task_type.clone(),
+            workers,
+            Arc::clone(&self.store),
+            &self.settings,
+            self.app.clone(),
+        );
+        let options = &context.options;
+        check_shards(task_type.as_str(), options, shards_of(options))?;
+        let thread = state.threads.assign(task_type)?;
+        let served = ServedType::new(Arc::new(context), thread);
+        state.types.insert(task_type.clone(), served);
+        state.stale.insert(task_type.clone(), Duration::ZERO);
+        self.news.notify_one();
+        Ok(())
+    }
+
+    /// When [`refresh`](Self::refresh) has something to do.
+    pub(super) fn next_refresh(&self) -> Option<Duration> {
+        self.state().stale.values().min().copied()
+    }
+
+    /// For each stale type: puts the settings that its workers ask for into the store, and starts
+    /// handlers for its buckets. Fails after all types, with what is not transient rather than with
+    /// what is.
+    pub(super) async fn refresh(&self) -> Result<()> {
+        let mut failed = None;
+        for task_type in self.take_stale() {
+            let declared = self.declare(&task_type).await;
+            let buckets = self.store.buckets(&task_type).await;
+            let served = self.serve_buckets(&task_type, buckets);
+            for error in [declared.err(), served.err()].into_iter().flatten() {
+                // What the store refuses is tried again with the next round of maintenance.
+                if error.is_transient() {
+                    self.mark_stale(&task_type);
+                }
+                if failed
+                    .as_ref()
+                    .is_none_or(|failed: &Error| failed.is_transient())
+                {
+                    failed = Some(error);
+                }
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn take_stale(&self) -> Vec<TaskType> {
+        let (mut state, now) = (self.state(), self.elapsed());
+        let due = state.stale.iter().filter(|(_, at)| **at <= now);
+        let due: Vec<_> = due.map(|(task_type, _)| task_type.clone()).collect();
+        for task_type in &due {
+            state.stale.remove(task_type);
+            if let Some(served) = state.types.get_mut(task_type) {
+                served.asked_at = Some(now);
+            }
+        }
+        due
+    }
+
+    async fn declare(&self, task_type: &TaskType) -> Result<()> {
+        let undeclared = self
+            .state()
+            .types
+            .get(task_type)
+            .and_then(|one| one.undeclared.clone());
+        let Some(settings) = undeclared else {
+            return Ok(());
+        };
+        self.store.configure_type(task_type, &settings).await?;
+        if let Some(served) = self.state().types.get_mut(task_type) {
+            served.undeclared = None;
+        }
+        Ok(())
+    }
+
+    fn serve_buckets(&self, task_type: &TaskType, buckets: Result<Vec<Bucket>>) -> Result<()> {
+        let mut state = self.state();
+        let Some(served) = state.types.get_mut(task_type) else {
+            return Ok(());
+        };
+        // A shutdown has told all handlers that there were.
+        if *self.phase.borrow() != Phase::Running {
+            return Ok(());
+        }
+        let options = &served.context.options;
+        let checked = buckets.and_then(|buckets| {
+            check_shards(task_type.as_str(), options, buckets.len())?;
+            Ok(buckets)
+        });
+        match checked {
+            Ok(buckets) => served.serve(buckets, |bucket| self.wiring(bucket)),
+            Err(error) => {
+                served.failed(error.clone());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the settings and buckets of a type looked after again.
+    fn mark_stale(&self, task_type: &TaskType) {
+        let poll = self.settings.poll;
+        let mut state = self.state();
+        let asked_at = state
+            .types
+            .get(task_type)
+            .and_then(|served| served.asked_at);
+        let at = asked_at.map_or(Duration::ZERO, |at| at.saturating_add(poll));
+        state.stale.insert(task_type.clone(), at);
+        self.news.notify_one();
+    }
+
+    /// Has the buckets of all types asked for again.
+    pub(super) fn mark_all_stale(&self) {
+        self.served()
+            .iter()
+            .for_each(|task_type| self.mark_stale(task_type));
+    }
+
+    /// Has the settings of a type put into the store again.
+    pub(super) fn forget_declared(&self, task_type: &TaskType) {
+        if let Some(served) = self.state().types.get_mut(task_type) {
+            served.forget_declared();
+        }
+        self.mark_stale(task_type);
+    }
+
+    fn wiring(&self, bucket: &Bucket) -> Wiring {
+        Wiring {
+            status: Status::new(bucket.clone()),
+            wake: Arc::new(Notify::new()),
+            phase: self.phase.subscribe(),
+            notices: self.notices.clone(),
+            skew_log: self.skew_log(),
+        }
+    }
+
+    /// Wakes the handlers that it concerns.
+    pub(super) fn wake(&self, wakeup: &Wakeup) {
+        let Some(task_type) = wakeup.task_type() else {
+            let state = self.state();
+            let types = state.types.values();
+            return types.for_each(|served| served.wake(None));
+        };
+        let state = self.state();
+        let Some(served) = state.types.get(task_type) else {
+            drop(state);
+            if let Err(error) = self.serve(task_type) {
+                error!(%task_type, %error, "cannot serve a new type");
+            }
+            return;
+        };
+        let bucket = match wakeup {
+            Wakeup::Bucket(bucket) => Some(bucket),
+            _ => None,
+        };
+        if bucket.is_some_and(|bucket| !served.handlers.contains_key(bucket)) {
+            drop(state);
+            return self.mark_stale(task_type);
+        }
+        served.wake(bucket);
+    }
+
+    /// Takes in the news of a handler.
+    pub(super) fn take_notice(&self, notice: &Notice) {
+        match notice {
+            Notice::Sealed(task_type) => self.mark_stale(task_type),
+            Notice::Drained(bucket) => {
+                let task_type = bucket.task_type();
+                if let Some(served) = self.state().types.get_mut(task_type) {
+                    served.remove(bucket);
+                }
+                self.mark_stale(task_type);
+            }
+            Notice::StoreLostData => {
+                self.has_lost_data.store(true, Ordering::Relaxed);
+                self.news.notify_one();
+            }
+        }
+    }
+}

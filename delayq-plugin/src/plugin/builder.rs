@@ -1,0 +1,262 @@
+//! Builder of a plugin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::store::{Durability, StoreOptions};
+use delayq_core::{
+    Clock, Components, Limits, Namespace, Store, TaskType, TaskWorker, WorkerOptions,
+};
+use tokio::runtime::Handle;
+use tracing::info;
+
+use super::DelayQueuePlugin;
+use crate::error::StartError;
+use crate::handler_set::HandlerSet;
+use crate::settings::Settings;
+use crate::submit::TaskSubmitService;
+use crate::url::{StoreUrl, open_store};
+use crate::workers::{BuiltWorker, WorkerRegistry};
+
+/// Where tasks are kept unless told otherwise: a file in the working directory.
+const DEFAULT_URL: &str = "sqlite:delayq.sqlite";
+
+/// Sets up a [`DelayQueuePlugin`].
+#[derive(Debug)]
+#[must_use = "a builder does nothing until start()"]
+pub struct DelayQueuePluginBuilder {
+    url: StoreUrl,
+    store: Option<Arc<dyn Store>>,
+    options: StoreOptions,
+    limits: Limits,
+    components: Components,
+    workers: Vec<BuiltWorker>,
+    maps: Maps,
+    use_registered: bool,
+    expected: Vec<String>,
+    settings: Settings,
+}
+
+/// What is done to each worker before it runs.
+#[derive(Default)]
+struct Maps(Vec<Box<dyn Fn(BuiltWorker) -> BuiltWorker + Send + Sync>>);
+
+impl std::fmt::Debug for Maps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Maps({})", self.0.len())
+    }
+}
+
+impl Default for DelayQueuePluginBuilder {
+    fn default() -> Self {
+        Self {
+            url: StoreUrl(DEFAULT_URL.to_owned()),
+            store: None,
+            options: StoreOptions::default(),
+            limits: Limits::default(),
+            components: Components::default(),
+            workers: Vec::new(),
+            maps: Maps::default(),
+            use_registered: true,
+            expected: Vec::new(),
+            settings: Settings::default(),
+        }
+    }
+}
+
+impl DelayQueuePluginBuilder {
+    /// Keeps tasks where `url` says, see [`open_store`]. Default `sqlite:delayq.sqlite`.
+    pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.url = StoreUrl(url.into());
+        self
+    }
+
+    /// Keeps tasks in `store`, which is open already: the URL, namespace, durability and retention
+    /// given here are not used.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Keeps to this namespace; default `default`. Two namespaces never see each other.
+    pub fn namespace(mut self, namespace: Namespace) -> Self {
+        self.options.namespace = namespace;
+        self
+    }
+
+    /// The weakest durability that will do; default [`Durability::Process`]. `start` fails, with
+    /// the line to change, when the store cannot keep it.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.options.durability = durability;
+        self
+    }
+
+    /// How long ended tasks are remembered; default 10 minutes, zero: not at all.
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.options.retention = retention;
+        self
+    }
+
+    /// How long one call to the store may take before it fails and is repeated; default 5 s, at
+    /// most a day.
+    pub fn call_timeout(mut self, timeout: Duration) -> Self {
+        self.options.call_timeout = timeout;
+        self
+    }
+
+    /// Limits of the jobs that the submit service takes.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Adds a value that workers are built from, see
+    /// [`FromComponents`](delayq_core::FromComponents). One of each type.
+    pub fn component<T: Send + Sync + 'static>(mut self, component: T) -> Self {
+        self.components.insert(component);
+        self
+    }
+
+    /// Adds a worker by hand, for a type or a pattern such as `report.*`. Its name, which tells the
+    /// workers of one type apart, is that of its Rust type.
+    pub fn worker<W: TaskWorker>(
+        mut self,
+        task_type: impl Into<String>,
+        options: WorkerOptions,
+        worker: W,
+    ) -> Self {
+        let name = std::any::type_name::<W>();
+        let built = BuiltWorker::new(task_type, name, options, Arc::new(worker));
+        self.workers.push(built);
+        self
+    }
+
+    /// Passes every worker, registered or added by hand, through `map` once, when the plugin
+    /// starts: to set options from a configuration, or to put something around them all, such as
+    /// metrics or a record of what they do. Several maps are applied in the order given.
+    ///
+    /// ```
+    /// use delayq_plugin::{DelayQueuePlugin, seconds};
+    ///
+    /// let builder = DelayQueuePlugin::builder().map_workers(|mut built| {
+    ///     built.options.lock = seconds(10);
+    ///     built
+    /// });
+    /// ```
+    pub fn map_workers(
+        mut self,
+        map: impl Fn(BuiltWorker) -> BuiltWorker + Send + Sync + 'static,
+    ) -> Self {
+        self.maps.0.push(Box::new(map));
+        self
+    }
+
+    /// Leaves out the workers that `#[task_worker]` registered; only those added by hand run.
+    pub fn without_registered_workers(mut self) -> Self {
+        self.use_registered = false;
+        self
+    }
+
+    /// `start` fails unless each of these types has a worker: a guard against a crate that the
+    /// linker dropped.
+    pub fn expect_types<T: Into<String>>(mut self, types: impl IntoIterator<Item = T>) -> Self {
+        self.expected.extend(types.into_iter().map(Into::into));
+        self
+    }
+
+    /// Shares `n` scheduler threads (at least 1) among all types. Default: each of the first 32
+    /// types has a thread of its own, and further types share those.
+    pub fn threads(mut self, n: usize) -> Self {
+        self.settings.threads = Some(n.max(1));
+        self
+    }
+
+    /// Runs everything on the runtime that [`start`](Self::start) is called in, without threads of
+    /// its own. For simulations: on a current-thread runtime, with a [`Clock`] that shows tokio's
+    /// paused time, a test runs in one order of events, and time passes whenever nothing else is to
+    /// be done.
+    ///
+    /// Not for production: whatever blocks the runtime then keeps locks from being extended.
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn on_application_runtime(mut self) -> Self {
+        self.settings.on_app_runtime = true;
+        self
+    }
+
+    /// How often a handler polls its bucket when nothing wakes it; default 1 s, at least 10 ms. It
+    /// bounds how late a task can be whose wake-up was lost. Idle polls come up to an eighth of it
+    /// early, so that those of many types go out together.
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.settings.poll = interval.max(Duration::from_millis(10));
+        self
+    }
+
+    /// Sends a task to dead after its lock has expired `n` times (at least 1): it seems to kill its
+    /// process. Default 3.
+    pub fn max_lock_expiries(mut self, n: u32) -> Self {
+        self.settings.max_lock_expiries = n.max(1);
+        self
+    }
+
+    /// Uses another clock, for tests with virtual time. The store has its own.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.settings.clock = clock;
+        self
+    }
+
+    /// Opens the store, checks it, builds the workers and starts a handler for each bucket of each
+    /// type: those served by name, and those in the store's list that a pattern matches. Overdue
+    /// tasks run at once. Workers run on the tokio runtime that this is called in.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing runs then.
+    pub async fn start(self) -> Result<DelayQueuePlugin, StartError> {
+        let app = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        let registry = self.registry()?;
+        info!(types = %registry.describe(), "workers registered");
+        let store = match self.store {
+            Some(store) => store,
+            None => open_store(&self.url.0, self.options).await?,
+        };
+        let clock = Arc::clone(&self.settings.clock);
+        let service = TaskSubmitService::new(Arc::clone(&store));
+        let service = service.with_limits(self.limits).with_clock(clock);
+        let handlers = HandlerSet::start(store, registry, self.settings, app).await?;
+        let service = service.with_skew_log(handlers.skew_log());
+        Ok(DelayQueuePlugin { service, handlers })
+    }
+
+    fn registry(&self) -> Result<WorkerRegistry, StartError> {
+        let mut registry = WorkerRegistry::default();
+        let mut workers = Vec::new();
+        if self.use_registered {
+            workers = BuiltWorker::registered(&self.components)?;
+        }
+        workers.extend(self.workers.iter().cloned());
+        for worker in workers {
+            registry.add(self.maps.0.iter().fold(worker, |built, map| map(built)))?;
+        }
+        if registry.is_empty() {
+            return Err(StartError::NoWorkers);
+        }
+        self.check_expected(&registry)?;
+        Ok(registry)
+    }
+
+    fn check_expected(&self, registry: &WorkerRegistry) -> Result<(), StartError> {
+        let mut missing = Vec::new();
+        for expected in &self.expected {
+            if registry.of_type(&TaskType::new(expected)?).is_none() {
+                missing.push(expected.as_str());
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let (missing, registered) = (missing.join(", "), registry.describe());
+        Err(StartError::MissingTypes {
+            missing,
+            registered,
+        })
+    }
+}

@@ -1,0 +1,33 @@
+//! Settings that all handlers of a plugin share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::{Clock, SystemClock};
+
+/// A task whose lock has expired this often is poison.
+const MAX_LOCK_EXPIRIES: u32 = 3;
+
+/// What the builder says about handlers.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) poll: Duration,
+    /// Scheduler threads that all types share; `None`: one for each of the first types.
+    pub(crate) threads: Option<usize>,
+    /// Handlers run on the application's runtime, beside the workers.
+    pub(crate) on_app_runtime: bool,
+    pub(crate) max_lock_expiries: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            clock: Arc::new(SystemClock),
+            poll: Duration::from_secs(1),
+            threads: None,
+            on_app_runtime: false,
+            max_lock_expiries: MAX_LOCK_EXPIRIES,
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Stores, their contract, and the options that they are opened with.
+
+pub use delayq_core::memory::MemoryStore;
+pub use delayq_core::operate::*;
+pub use delayq_core::presence::{
+    ANNOUNCE_INTERVAL, INSTANCE_EXPIRY, InstanceId, InstanceInfo, MAX_INSTANCE_TYPES,
+    MAX_INSTANCES, Presence,
+};
+pub use delayq_core::store::*;
+#[cfg(feature = "redis")]
+pub use delayq_redis::{
+    Address, RedisConfig, RedisServers, RedisStore, ReplicaConfirm, Secret, TlsConfig,
+};
+#[cfg(feature = "sqlite")]
+pub use delayq_sqlite::{SqliteStore, SqliteSync};

@@ -1,0 +1,61 @@
+//! A worker as the builder collects it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use delayq_core::registry::registered_workers;
+use delayq_core::{Components, TaskWorker, WorkerOptions, WorkerRegistration};
+
+use crate::error::StartError;
+
+/// A worker, built, as the plugin is about to run it: see
+/// [`map_workers`](crate::DelayQueuePluginBuilder::map_workers).
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct BuiltWorker {
+    /// The type or pattern that it serves.
+    pub task_type: String,
+    /// Its stable name, which tells the workers of one type apart.
+    pub name: String,
+    /// Its options.
+    pub options: WorkerOptions,
+    /// The worker itself.
+    pub worker: Arc<dyn TaskWorker>,
+}
+
+impl BuiltWorker {
+    pub(crate) fn new(
+        task_type: impl Into<String>,
+        name: &str,
+        options: WorkerOptions,
+        worker: Arc<dyn TaskWorker>,
+    ) -> Self {
+        Self {
+            task_type: task_type.into(),
+            name: name.to_owned(),
+            options,
+            worker,
+        }
+    }
+
+    /// Builds what the linker collected.
+    pub(crate) fn registered(components: &Components) -> Result<Vec<Self>, StartError> {
+        let build = |entry: &WorkerRegistration| {
+            let worker =
+                (entry.build)(components).map_err(|missing| StartError::MissingComponent {
+                    task_type: entry.task_type.to_owned(),
+                    name: entry.name.to_owned(),
+                    missing,
+                })?;
+            let (task_type, name) = (entry.task_type, entry.name);
+            Ok(Self::new(task_type, name, entry.options, worker))
+        };
+        registered_workers().map(build).collect()
+    }
+}
+
+impl fmt::Debug for BuiltWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.name, self.task_type)
+    }
+}

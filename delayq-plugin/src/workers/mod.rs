@@ -1,0 +1,13 @@
+//! Workers of this process: which of them serve which task type.
+
+mod built;
+mod options;
+mod registry;
+mod type_workers;
+mod worker;
+
+pub use built::BuiltWorker;
+pub(crate) use options::{check_shards, shards_of};
+pub(crate) use registry::WorkerRegistry;
+pub(crate) use type_workers::TypeWorkers;
+pub(crate) use worker::Worker;

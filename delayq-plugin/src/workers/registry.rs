@@ -1,0 +1,199 @@
+//! Registry of the workers of this process.
+
+use delayq_core::{TaskType, TypePattern};
+
+use super::options::{broken_rule, check_shards, shards_of};
+use super::{BuiltWorker, TypeWorkers, Worker};
+use crate::error::StartError;
+
+/// All workers of this process.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerRegistry {
+    workers: Vec<Worker>,
+}
+
+impl WorkerRegistry {
+    pub(crate) fn add(&mut self, built: BuiltWorker) -> Result<(), StartError> {
+        let BuiltWorker {
+            task_type,
+            name,
+            options,
+            worker,
+        } = built;
+        if let Some(reason) = broken_rule(&options) {
+            return Err(StartError::InvalidOption {
+                task_type,
+                name,
+                reason,
+            });
+        }
+        check_shards(&task_type, &options, shards_of(&options))?;
+        let pattern = TypePattern::new(&task_type)?;
+        // Successes are stored by name: two workers of one name and type would count as one.
+        let is_same = |other: &Worker| other.overlaps(&pattern) && *other.name == *name;
+        if self.workers.iter().any(is_same) {
+            return Err(StartError::DuplicateWorker { task_type, name });
+        }
+        self.workers.push(Worker {
+            name: name.into(),
+            pattern,
+            options,
+            code: worker,
+        });
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.workers.is_empty()
+    }
+
+    pub(crate) fn has_patterns(&self) -> bool {
+        self.workers
+            .iter()
+            .any(|worker| worker.exact_type().is_none())
+    }
+
+    /// The types that are served by name, each once.
+    pub(crate) fn exact_types(&self) -> Vec<TaskType> {
+        let mut types: Vec<_> = self.workers.iter().filter_map(Worker::exact_type).collect();
+        types.sort();
+        types.dedup();
+        types.into_iter().cloned().collect()
+    }
+
+    /// The workers of `task_type`: its own ones, else those of the patterns that match it. `None`
+    /// when there are none.
+    pub(crate) fn of_type(&self, task_type: &TaskType) -> Option<TypeWorkers> {
+        let serving = |exact: bool| -> Vec<Worker> {
+            let workers = self.workers.iter();
+            let serving = workers.filter(|worker| {
+                worker.exact_type().is_some() == exact && worker.pattern.matches(task_type)
+            });
+            serving.cloned().collect()
+        };
+        let mut choices = [serving(true), serving(false)].into_iter();
+        choices
+            .find(|workers| !workers.is_empty())
+            .map(TypeWorkers::new)
+    }
+
+    /// The types and patterns served, for logs and errors.
+    pub(crate) fn describe(&self) -> String {
+        let patterns = self.workers.iter().map(|worker| worker.pattern.to_string());
+        let mut names: Vec<_> = patterns.collect();
+        names.sort();
+        names.dedup();
+        names.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use async_trait::async_trait;
+    use delayq_core::{
+        Delivery, Error, FleetLimits, TaskContext, TaskResult, TaskWorker, WorkerOptions, minutes,
+    };
+
+    use super::*;
+
+    struct Nothing;
+
+    #[async_trait]
+    impl TaskWorker for Nothing {
+        async fn invoke(&self, _message: &str, _cx: &TaskContext) -> TaskResult {
+            Ok(())
+        }
+    }
+
+    fn built(pattern: &str, name: &str, options: WorkerOptions) -> BuiltWorker {
+        BuiltWorker::new(pattern, name, options, Arc::new(Nothing))
+    }
+
+    fn registry(workers: &[(&str, &str, WorkerOptions)]) -> WorkerRegistry {
+        let mut registry = WorkerRegistry::default();
+        for (pattern, name, options) in workers {
+            registry.add(built(pattern, name, *options)).unwrap();
+        }
+        registry
+    }
+
+    fn combined(workers: &[(&str, &str, WorkerOptions)]) -> WorkerOptions {
+        let task_type = TaskType::new("a").unwrap();
+        registry(workers).of_type(&task_type).unwrap().combined()
+    }
+
+    #[test]
+    fn a_types_own_workers_come_before_those_of_patterns() {
+        let default = WorkerOptions::DEFAULT;
+        let exact = registry(&[("report.day", "day", default)]);
+        assert!(!exact.has_patterns());
+        let both = registry(&[("report.*", "any", default), ("report.day", "day", default)]);
+        assert!(both.has_patterns());
+        let names = |task_type: &str| {
+            let workers = both.of_type(&TaskType::new(task_type).unwrap());
+            format!("{:?}", workers.as_ref().map(TypeWorkers::names))
+        };
+        assert_eq!(names("report.day"), "Some([\"day\"])");
+        assert_eq!(names("report.week"), "Some([\"any\"])");
+        assert_eq!(names("mail"), "None");
+    }
+
+    #[test]
+    fn a_type_runs_with_the_longest_times_and_the_smallest_concurrency_of_its_workers() {
+        let options = |lock, timeout, concurrency, delivery| WorkerOptions {
+            lock: minutes(lock),
+            timeout: minutes(timeout),
+            concurrency,
+            delivery,
+            ..WorkerOptions::DEFAULT
+        };
+        let both = |one, other| combined(&[("a", "one", one), ("a", "other", other)]);
+        let (once, again) = (Delivery::AtMostOnce, Delivery::AtLeastOnce);
+        let mixed = both(options(2, 3, 9, once), options(4, 1, 7, again));
+        let found = (mixed.lock, mixed.timeout, mixed.concurrency, mixed.delivery);
+        assert_eq!(found, (minutes(4), minutes(3), 7, again));
+        let swapped = both(options(1, 5, 3, again), options(1, 6, 8, once));
+        let found = (swapped.timeout, swapped.concurrency, swapped.delivery);
+        assert_eq!(found, (minutes(6), 3, again));
+        let both_once = both(options(1, 1, 1, once), options(1, 1, 1, once));
+        assert_eq!(both_once.delivery, once);
+    }
+
+    #[test]
+    fn a_type_keeps_the_tightest_fleet_limits_and_the_smallest_bound_of_its_workers() {
+        let options = |concurrency, max_pending| WorkerOptions {
+            fleet: FleetLimits {
+                concurrency,
+                rate: None,
+            },
+            max_pending,
+            ..WorkerOptions::DEFAULT
+        };
+        let workers = [
+            ("a", "one", options(Some(3), None)),
+            ("a", "two", options(Some(2), Some(7))),
+            ("a", "three", options(None, Some(9))),
+        ];
+        assert_eq!(combined(&workers), options(Some(2), Some(7)));
+    }
+
+    #[test]
+    fn a_worker_with_a_fleet_limit_and_shards_is_refused() {
+        let options = WorkerOptions {
+            fleet: FleetLimits {
+                concurrency: Some(3),
+                rate: None,
+            },
+            shards: Some(4),
+            ..WorkerOptions::DEFAULT
+        };
+        let refused = WorkerRegistry::default().add(built("mail.*", "any", options));
+        let Err(StartError::Store(Error::FleetLimitOnShards { task_type, shards })) = refused
+        else {
+            panic!("{refused:?}")
+        };
+        assert_eq!((task_type.as_str(), shards), ("mail.*", 4));
+    }
+}

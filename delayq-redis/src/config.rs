@@ -1,0 +1,386 @@
+//! Configuration: where a Redis store is, and how its connections are made. A URL ([`url`]) is
+//! another way to write it.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use delayq_core::store::Durability;
+use delayq_core::{Error, Result};
+
+mod secret;
+mod url;
+
+pub use self::secret::Secret;
+
+/// How many replicas confirm a write of class [`Durability::Replicated`] in any case.
+const LEAST_REPLICAS: u32 = 1;
+/// The share of `maxmemory` that submits may fill unless told otherwise: what is left is for the
+/// claims and settlements that drain the server, which also need memory for a while.
+const DEFAULT_WATERMARK: f64 = 0.95;
+/// The longest name of a host in the domain name system.
+const MAX_HOST: usize = 253;
+
+/// Where a Redis store is, and how its connections are made.
+///
+/// Written field by field, or as a URL:
+///
+/// ```text
+/// redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]
+/// redis-sentinel://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]/MASTER[/DATABASE]
+/// redis-cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]
+/// ```
+///
+/// `rediss`, `rediss-sentinel` and `rediss-cluster` use TLS. The port is 6379, of a sentinel 26379.
+/// An IPv6 address stands in brackets. What a URL would misread in a user, password or option is
+/// percent-encoded (`%40` for `@`). The options, behind `?` and with `&` between them:
+///
+/// | option | field |
+/// |---|---|
+/// | `ca=FILE`, `cert=FILE`, `key=FILE`, `insecure=true` | [`tls`](Self::tls) |
+/// | `assume=memory\|process\|disk\|replicated` | [`assumed_durability`](Self::assumed_durability) |
+/// | `replicas=NUMBER` | [`replicas`](Self::replicas) |
+/// | `confirm=received\|synced` | [`confirm`](Self::confirm) |
+/// | `watermark=SHARE`, `watermark=off` | [`memory_watermark`](Self::memory_watermark) |
+/// | `sentinel_user=`, `sentinel_password=` | fields of the same name |
+///
+/// Shown in a log, it has no user, no password and no option.
+///
+/// ```
+/// use delayq_redis::{Address, RedisConfig, RedisServers};
+///
+/// let written = RedisConfig {
+///     user: Some("delayq".to_owned()),
+///     password: Some("p@ss".into()),
+///     ..RedisConfig::new(RedisServers::Sentinel {
+///         sentinels: vec![Address::new("a", 26379), Address::new("b", 26379)],
+///         master: "orders".to_owned(),
+///     })
+/// };
+/// let read = RedisConfig::parse("redis-sentinel://delayq:p%40ss@a,b/orders")?;
+/// assert_eq!(read, written);
+/// assert_eq!(read.to_string(), "redis-sentinel://a:26379,b:26379/orders/0");
+/// # Ok::<(), delayq_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct RedisConfig {
+    /// Which servers.
+    pub servers: RedisServers,
+    /// The user of the servers that hold the data; `None`: `default`.
+    pub user: Option<String>,
+    /// The password of that user; `None`: the servers ask for none.
+    pub password: Option<Secret>,
+    /// The user of the sentinels, which have users of their own; `None`: `default`.
+    pub sentinel_user: Option<String>,
+    /// The password of the sentinels; `None`, even when [`password`](Self::password) is given: they
+    /// ask for none, as they do unless somebody has set one.
+    pub sentinel_password: Option<Secret>,
+    /// The number of the database; a cluster has only 0.
+    pub database: u32,
+    /// TLS to every server, sentinels included; `None`: connections are not encrypted.
+    pub tls: Option<TlsConfig>,
+    /// What an acknowledgement survives, and that no task is thrown away, for a server that does
+    /// not show its settings. It is not used for what the server shows; one that shows less is
+    /// refused.
+    pub assumed_durability: Option<Durability>,
+    /// How many replicas confirm a write of class [`Durability::Replicated`]; at least 1. `None`,
+    /// the default: behind sentinels and in a cluster every one that may become the master, see the
+    /// guide; otherwise one.
+    pub replicas: Option<u32>,
+    /// When a replica confirms a write of class [`Durability::Replicated`]; default
+    /// [`ReplicaConfirm::Received`].
+    pub confirm: ReplicaConfirm,
+    /// The share of `maxmemory` from which on submits are refused as `Full`, above 0 and at most 1;
+    /// default 0.95. Claims and settlements go on. `None`, or a server without `maxmemory`: no
+    /// submit is refused before the server does.
+    pub memory_watermark: Option<f64>,
+}
+
+/// Which Redis servers hold the tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RedisServers {
+    /// One server.
+    One(Address),
+    /// A master and its replicas, watched by sentinels.
+    Sentinel {
+        /// Some of the sentinels, at least one; better all, so that any can be asked.
+        sentinels: Vec<Address>,
+        /// The name that the sentinels have given the master.
+        master: String,
+    },
+    /// A cluster.
+    Cluster {
+        /// Some of its nodes, at least one; the others are learned from them.
+        nodes: Vec<Address>,
+    },
+}
+
+/// When a replica confirms a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplicaConfirm {
+    /// Once it has received it (`WAIT`): the write survives the loss of either machine.
+    #[default]
+    Received,
+    /// Once it has it on disk, and the server itself, too (`WAITAOF`; Redis 7.2 or newer, all with
+    /// `appendonly yes`): the write survives a power loss of all machines at once. With
+    /// `appendfsync everysec` that takes up to a second, so set `always`.
+    Synced,
+}
+
+/// A host and a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address {
+    /// A name, an IPv4 address, or an IPv6 address without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// How connections are encrypted and who is trusted. The default trusts the system's certificates
+/// (or those in the file that the environment variable `SSL_CERT_FILE` names) and shows none of its
+/// own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsConfig {
+    /// A file with the certificates (PEM) of the authorities to trust, instead of the system's.
+    pub ca: Option<PathBuf>,
+    /// A file with the certificate (PEM) to show to the server, for mutual TLS, with those between
+    /// it and the authority behind it.
+    pub certificate: Option<PathBuf>,
+    /// A file with the key (PEM) of that certificate; it may be the same file.
+    pub key: Option<PathBuf>,
+    /// Trusts any server, for tests: encrypted, but perhaps to somebody else.
+    pub trust_any: bool,
+}
+
+impl RedisConfig {
+    /// The settings of `servers` that need no user, no TLS and no option.
+    #[must_use]
+    pub fn new(servers: RedisServers) -> Self {
+        Self {
+            servers,
+            user: None,
+            password: None,
+            sentinel_user: None,
+            sentinel_password: None,
+            database: 0,
+            tls: None,
+            assumed_durability: None,
+            replicas: None,
+            confirm: ReplicaConfirm::Received,
+            memory_watermark: Some(DEFAULT_WATERMARK),
+        }
+    }
+
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// `InvalidInput` with what to write instead. It repeats nothing of the URL but the name of an
+    /// option.
+    pub fn parse(url: &str) -> Result<Self> {
+        url::parse(url)
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.servers, RedisServers::Cluster { .. })
+    }
+
+    /// The scheme of a server's URL.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.tls.is_some() {
+            "rediss"
+        } else {
+            "redis"
+        }
+    }
+
+    /// Whether `text` gives a password away.
+    pub(crate) fn is_secret_in(&self, text: &str) -> bool {
+        let secrets = [&self.password, &self.sentinel_password];
+        let mut secrets = secrets.into_iter().flatten().map(Secret::reveal);
+        secrets.any(|secret| !secret.is_empty() && text.contains(secret))
+    }
+
+    /// How many replicas have to confirm a write in any case.
+    pub(crate) fn least_replicas(&self) -> u32 {
+        self.replicas.unwrap_or(LEAST_REPLICAS)
+    }
+
+    /// Whether the settings go together. What stands in files is not looked at.
+    ///
+    /// # Errors
+    /// `InvalidInput` with what to change.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.fault().map_or(Ok(()), |fault| {
+            Err(Error::invalid(
+                "setting",
+                format!("of the Redis store: {fault}"),
+            ))
+        })
+    }
+
+    /// What is wrong with the settings.
+    fn fault(&self) -> Option<&'static str> {
+        let is_sentinel = matches!(self.servers, RedisServers::Sentinel { .. });
+        let has_sentinel_login = self.sentinel_user.is_some() || self.sentinel_password.is_some();
+        if has_sentinel_login && !is_sentinel {
+            return Some("a user or password of sentinels is given, but no sentinels");
+        }
+        if matches!(self.servers, RedisServers::Cluster { .. }) && self.database != 0 {
+            return Some("a cluster has no database but 0: leave the number out");
+        }
+        if self.user.is_some() && self.password.is_none()
+            || self.sentinel_user.is_some() && self.sentinel_password.is_none()
+        {
+            return Some(
+                "a user is given without a password: write USER:PASSWORD, or :PASSWORD without a user",
+            );
+        }
+        if self.replicas == Some(0) {
+            return Some("replicas is 0: give at least 1, or ask for another durability");
+        }
+        let is_share = |share: f64| share > 0.0 && share <= 1.0;
+        if !self.memory_watermark.is_none_or(is_share) {
+            let fault = "the watermark is no share of maxmemory: give a number above 0 and up to 1";
+            return Some(fault);
+        }
+        if let Some(fault) = self.left_out() {
+            return Some(fault);
+        }
+        let tls = self.tls.as_ref().and_then(TlsConfig::fault);
+        tls.or_else(|| self.servers.fault())
+    }
+
+    /// The feature that this configuration needs and the build lacks.
+    fn left_out(&self) -> Option<&'static str> {
+        match &self.servers {
+            RedisServers::Sentinel { .. } if cfg!(not(feature = "sentinel")) => {
+                Some("sentinels are left out of this build: add the feature `sentinel`")
+            }
+            RedisServers::Cluster { .. } if cfg!(not(feature = "cluster")) => {
+                Some("clusters are left out of this build: add the feature `cluster`")
+            }
+            _ if self.tls.is_some() && cfg!(not(feature = "tls")) => {
+                Some("TLS is left out of this build: add the feature `tls`")
+            }
+            _ => None,
+        }
+    }
+}
+
+impl RedisServers {
+    /// The addresses that are given.
+    pub(crate) fn addresses(&self) -> &[Address] {
+        match self {
+            Self::One(address) => std::slice::from_ref(address),
+            Self::Sentinel { sentinels, .. } => sentinels,
+            Self::Cluster { nodes } => nodes,
+        }
+    }
+
+    fn fault(&self) -> Option<&'static str> {
+        if let Self::Sentinel { master, .. } = self {
+            let is_letter = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+            if master.is_empty() || !master.chars().all(is_letter) {
+                return Some(
+                    "the name of the master is missing or not one: letters, digits, `.`, `-`, `_`",
+                );
+            }
+        }
+        let addresses = self.addresses();
+        if addresses.is_empty() {
+            return Some("no host is given");
+        }
+        addresses.iter().find_map(Address::fault)
+    }
+}
+
+impl Address {
+    /// `host` and `port`; an IPv6 address has no brackets here.
+    #[must_use]
+    pub fn new(host: impl Into<String>, port: u16) -> Self {
+        let host = host.into();
+        Self { host, port }
+    }
+
+    fn fault(&self) -> Option<&'static str> {
+        if ["0.0.0.0", "::"].contains(&self.host.as_str()) {
+            return Some("a server listens on 0.0.0.0 or ::, but cannot be reached at it");
+        }
+        if self.port == 0 {
+            return Some("a port is 0: give 1 to 65535");
+        }
+        let is_letter = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+        let is_name = (1..=MAX_HOST).contains(&self.host.len()) && self.host.chars().all(is_letter);
+        if is_name || self.host.parse::<Ipv6Addr>().is_ok() {
+            return None;
+        }
+        Some("a host is missing or not one: a name in ASCII, or an address, an IPv6 one as [::1]")
+    }
+}
+
+impl TlsConfig {
+    fn fault(&self) -> Option<&'static str> {
+        if self.certificate.is_some() != self.key.is_some() {
+            return Some("a certificate needs its key, and a key its certificate: give both");
+        }
+        if self.trust_any && self.ca.is_some() {
+            return Some("any server is trusted, so the CA has no use: leave one of the two out");
+        }
+        None
+    }
+}
+
+impl FromStr for ReplicaConfirm {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "received" => Ok(Self::Received),
+            "synced" => Ok(Self::Synced),
+            _ => Err(Error::invalid("confirm", "write received or synced")),
+        }
+    }
+}
+
+impl FromStr for RedisConfig {
+    type Err = Error;
+
+    fn from_str(url: &str) -> Result<Self> {
+        Self::parse(url)
+    }
+}
+
+/// As a URL without user, password and options.
+impl fmt::Display for RedisConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, database) = (self.scheme(), self.database);
+        match &self.servers {
+            RedisServers::One(address) => write!(f, "{scheme}://{address}/{database}"),
+            RedisServers::Sentinel { sentinels, master } => {
+                let sentinels = listed(sentinels);
+                write!(f, "{scheme}-sentinel://{sentinels}/{master}/{database}")
+            }
+            RedisServers::Cluster { nodes } => write!(f, "{scheme}-cluster://{}", listed(nodes)),
+        }
+    }
+}
+
+fn listed(addresses: &[Address]) -> String {
+    let addresses: Vec<_> = addresses.iter().map(Address::to_string).collect();
+    addresses.join(",")
+}
+
+/// `HOST:PORT` as it stands in a URL: an IPv6 address has brackets there.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            return write!(f, "[{}]:{}", self.host, self.port);
+        }
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "sentinel")]
+mod tests;

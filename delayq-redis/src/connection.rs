@@ -1,0 +1,349 @@
+//! Connections to Redis, and every call over them: the only module that knows the crate `redis`,
+//! whose next major version changes much of what is used here. It knows no task.
+//!
+//! A thread of the store's own drives the connections, so that they live on no application runtime:
+//! calls work from any of them, and a starved one cannot stall the others. Answers come back
+//! through channels.
+//!
+//! Reading order: [`reconnecting`] (a connection that is made again), [`wire`] (pipelines over it),
+//! [`server`] (the connections to one server), [`routing`] (a command's way to its server),
+//! [`sentinel`] and [`cluster`] (which server that is), [`replication`] (how many of its replicas
+//! have to confirm a write), [`confirm`] (whether they did).
+
+#[cfg(feature = "cluster")]
+mod cluster;
+mod command;
+mod confirm;
+#[cfg(test)]
+#[cfg_attr(
+    not(all(feature = "cluster", feature = "sentinel")),
+    allow(dead_code, reason = "the tests of those features use all of it")
+)]
+pub(crate) mod fake;
+mod fault;
+mod handshake;
+pub(crate) mod login;
+mod reconnecting;
+mod redirect;
+mod replication;
+mod reply;
+mod routing;
+#[cfg(feature = "sentinel")]
+mod sentinel;
+#[cfg(feature = "sentinel")]
+mod sentinel_replicas;
+mod server;
+mod settings;
+#[cfg(feature = "cluster")]
+mod slots;
+#[cfg(feature = "cluster")]
+mod subscriber;
+mod target;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "connection/no_tls.rs"]
+mod tls;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use delayq_core::{Error, Result};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio_util::task::AbortOnDropHandle;
+
+pub(crate) use self::command::{Command, LuaScript};
+pub(crate) use self::fault::GRANT;
+pub(crate) use self::reply::{Fields, Reply};
+pub(crate) use self::server::{Sent, Server};
+#[cfg(feature = "cluster")]
+pub(crate) use self::subscriber::{Channel, Channels};
+
+use self::reconnecting::{Purpose, Reconnecting};
+use self::replication::Replication;
+use self::routing::Routing;
+use self::settings::Settings;
+use self::target::Target;
+use crate::config::{RedisConfig, RedisServers};
+
+/// Told of each message of the wake channel, and of `None` when some may have been missed.
+pub(crate) type Listener = Arc<dyn Fn(Option<&[u8]>) + Send + Sync>;
+
+/// The class of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Class {
+    /// All calls but those below.
+    Main,
+    /// Submits, which wait for replicas where these have to confirm.
+    Submit,
+    /// Lock extensions, which must not wait behind large batches.
+    Extend,
+}
+
+/// What connections are opened with, beside the configuration.
+pub(crate) struct Setup {
+    /// How long a call may take.
+    pub(crate) timeout: Duration,
+    /// Whether replicas have to confirm each write.
+    pub(crate) is_replicated: bool,
+    /// Loaded on each new connection.
+    pub(crate) scripts: &'static [LuaScript],
+    /// The channel of wake-ups. In a cluster [`Connections::listen_to`] names the channels instead.
+    pub(crate) channel: String,
+    pub(crate) listener: Listener,
+}
+
+/// The connections to one server, or to all masters of a cluster. They end with the last clone.
+#[derive(Clone)]
+pub(crate) struct Connections(Arc<Inner>);
+
+struct Inner {
+    runtime: Handle,
+    routing: Routing,
+    place: Arc<str>,
+    timeout: Duration,
+    #[cfg(feature = "cluster")]
+    channels: tokio::sync::watch::Sender<Arc<Channels>>,
+    is_closed: AtomicBool,
+    /// Its drop ends the thread.
+    _alive: oneshot::Sender<()>,
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connections").field(&self.0.routing).finish()
+    }
+}
+
+impl Connections {
+    /// Starts the thread and connects; fails at once when the server cannot be reached or refuses,
+    /// and within the timeout in any case. A server that is loading its data is waited for.
+    pub(crate) async fn open(config: &RedisConfig, setup: Setup) -> Result<Self> {
+        let timeout = setup.timeout;
+        let replication = setup
+            .is_replicated
+            .then(|| Arc::new(Replication::new(config, timeout)));
+        let settings = Settings::new(config, timeout, setup.scripts, replication)?;
+        let place = settings.place();
+        let (runtime, alive) = start_thread(&place)?;
+        #[cfg(feature = "cluster")]
+        let channels = tokio::sync::watch::Sender::default();
+        let start_one = |target: Target| {
+            let server = Server::start(&runtime, &settings, &target);
+            let may_change = target.may_change();
+            let purpose = Purpose::Listen {
+                channel: Some(setup.channel.clone()),
+                listener: Arc::clone(&setup.listener),
+            };
+            let listening = Reconnecting::start(&runtime, &settings, target, purpose);
+            (Routing::One { server, may_change }, Some(listening))
+        };
+        let (routing, listening) = match &config.servers {
+            RedisServers::One(address) => start_one(Target::Fixed(address.clone())),
+            #[cfg(feature = "sentinel")]
+            RedisServers::Sentinel { sentinels, master } => {
+                let sentinels = sentinel::Sentinels::start(&runtime, &settings, sentinels, master);
+                start_one(Target::Master(sentinels))
+            }
+            #[cfg(feature = "cluster")]
+            RedisServers::Cluster { nodes } => {
+                let cluster = cluster::Cluster::start(&runtime, &settings, nodes);
+                let listening = subscriber::listen(
+                    runtime.clone(),
+                    Arc::clone(&settings),
+                    Arc::clone(&cluster),
+                    channels.subscribe(),
+                    Arc::clone(&setup.listener),
+                );
+                runtime.spawn(listening);
+                (Routing::Cluster(cluster), None)
+            }
+            #[cfg(not(all(feature = "sentinel", feature = "cluster")))]
+            _ => {
+                return Err(Error::Unsupported(
+                    "this kind of Redis servers, see its features",
+                ));
+            }
+        };
+        let connections = Self(Arc::new(Inner {
+            runtime,
+            routing,
+            place,
+            timeout,
+            #[cfg(feature = "cluster")]
+            channels,
+            is_closed: AtomicBool::new(false),
+            _alive: alive,
+        }));
+        let deadline = Instant::now() + timeout;
+        let routing = connections.0.routing.clone();
+        connections
+            .run(wait_for_first(routing, listening, deadline))
+            .await?;
+        Ok(connections)
+    }
+
+    /// Where they lead to, as a URL without secrets.
+    pub(crate) fn place(&self) -> &Arc<str> {
+        &self.0.place
+    }
+
+    /// How long a call may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.0.timeout
+    }
+
+    /// Whether commands of different slots may have different servers.
+    pub(crate) fn is_cluster(&self) -> bool {
+        match self.0.routing {
+            Routing::One { .. } => false,
+            #[cfg(feature = "cluster")]
+            Routing::Cluster(_) => true,
+        }
+    }
+
+    /// Takes no more calls; those under way are still answered.
+    pub(crate) fn close(&self) {
+        self.0.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// # Errors
+    /// `Closed` after [`close`](Self::close).
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.0.is_closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed("the store"));
+        }
+        Ok(())
+    }
+
+    /// Spawns a task on the thread of the connections; it ends with them.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.0.runtime.spawn(task);
+    }
+
+    /// Runs a future on the thread of the connections, to its end even when the caller goes away.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let answer = self.0.runtime.spawn(call).await;
+        answer.unwrap_or(Err(Error::Closed("the Redis store")))
+    }
+
+    /// Listens to these channels, and no others.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn listen_to(&self, channels: Channels) {
+        self.0.channels.send_if_modified(|known| {
+            let is_news = **known != channels;
+            if is_news {
+                *known = Arc::new(channels);
+            }
+            is_news
+        });
+    }
+
+    /// Runs a command. It is answered or given up within the timeout, the wait for a connection
+    /// included, and runs to its end even when the caller goes away.
+    pub(crate) async fn call(&self, class: Class, command: Command) -> Result<Reply> {
+        self.check_open()?;
+        let routing = self.0.routing.clone();
+        let deadline = Instant::now() + self.0.timeout;
+        self.run(async move { routing.call(class, command, deadline).await })
+            .await
+    }
+
+    /// Runs a command as [`call`](Self::call) does, but not for a caller that has gone away: what
+    /// has not been sent by then never is. So a claim that was given up takes no locks later.
+    pub(crate) async fn call_while_awaited(&self, class: Class, command: Command) -> Result<Reply> {
+        self.check_open()?;
+        let routing = self.0.routing.clone();
+        let deadline = Instant::now() + self.0.timeout;
+        let call = async move { routing.call(class, command, deadline).await };
+        let call = AbortOnDropHandle::new(self.0.runtime.spawn(call));
+        call.await.unwrap_or(Err(Error::Closed("the Redis store")))
+    }
+
+    /// Runs a command on the thread of the connections, from which it is called, until `deadline`.
+    pub(crate) async fn call_until(
+        &self,
+        class: Class,
+        command: Command,
+        deadline: Instant,
+    ) -> Result<Reply> {
+        self.0.routing.call(class, command, deadline).await
+    }
+
+    /// The server of a slot, if there is one.
+    pub(crate) fn server_of(&self, slot: u16) -> Option<Arc<Server>> {
+        self.0.routing.server_of(slot)
+    }
+
+    /// The servers that hold data now: one, or the masters of a cluster.
+    pub(crate) fn servers(&self) -> Vec<Arc<Server>> {
+        self.0.routing.servers()
+    }
+
+    /// Runs a command on one server, whatever slots it has.
+    pub(crate) async fn ask(&self, server: &Arc<Server>, command: Command) -> Result<Reply> {
+        self.check_open()?;
+        let (server, deadline) = (Arc::clone(server), Instant::now() + self.0.timeout);
+        self.run(async move { server.ask(command, deadline).await })
+            .await
+    }
+
+    /// Waits until submits to a server, or to any for a slot without one, are worth trying again.
+    pub(crate) async fn wait_for_server(&self, server: Option<&Arc<Server>>, deadline: Instant) {
+        self.0
+            .routing
+            .changed(server, Class::Submit, deadline)
+            .await;
+    }
+
+    /// Why a submit to a slot was not sent.
+    pub(crate) fn why_not_sent(&self, slot: u16) -> Error {
+        self.0.routing.why_not_sent(Class::Submit, slot)
+    }
+}
+
+async fn wait_for_first(
+    routing: Routing,
+    listening: Option<Arc<Reconnecting>>,
+    deadline: Instant,
+) -> Result<()> {
+    match routing {
+        Routing::One { server, .. } => server.wait_for_first(deadline).await?,
+        #[cfg(feature = "cluster")]
+        Routing::Cluster(cluster) => {
+            cluster.wait_for_first(deadline).await?;
+            cluster.reach_masters(deadline).await?;
+        }
+    }
+    match listening {
+        Some(listening) => listening.wait_for_first(deadline).await,
+        None => Ok(()),
+    }
+}
+
+fn start_thread(place: &Arc<str>) -> Result<(Handle, oneshot::Sender<()>)> {
+    let failed = |error: std::io::Error| Error::Unavailable {
+        store: place.to_string(),
+        detail: format!("cannot start a thread for its connections: {error}"),
+    };
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(failed)?;
+    let handle = runtime.handle().clone();
+    let (alive, ended) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("delayq-redis".to_owned());
+    let drive = move || {
+        // The end of the sender is the signal, in whatever way it comes.
+        let _ = runtime.block_on(ended);
+    };
+    thread.spawn(drive).map_err(failed)?;
+    Ok((handle, alive))
+}

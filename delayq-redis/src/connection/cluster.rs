@@ -1,0 +1,381 @@
+//! Cluster: its masters, and which of them has a slot now.
+//!
+//! The client of the crate `redis` was tried and does not do: see ARCHITECTURE.md, "The cluster
+//! client".
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use redis::aio::MultiplexedConnection;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use delayq_core::{Error, Result};
+
+use super::fault;
+use super::server::Server;
+use super::settings::Settings;
+use super::slots::SlotMap;
+use super::target::Target;
+use super::wire::extract;
+use crate::config::Address;
+
+/// How often nodes are asked for the map: a fail-over is noticed within it, also by connections on
+/// which the old master is silent. With reason to doubt they are asked at once, but not more often
+/// than the second.
+const ASK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(50));
+/// How long one of them may take; the others have been asked at the same time.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How many are asked each time, at random: the one that knows of the latest election is right, and
+/// elections are known to most nodes soon.
+const ASKED: usize = 3;
+/// Answers after which an epoch is believed that is smaller than the known one: somebody has made
+/// the cluster anew.
+const DISBELIEF: u32 = 10;
+
+/// How long a node is kept that another one has named, and that not all know as a master yet.
+const GUEST: Duration = Duration::from_secs(10);
+
+/// A cluster.
+pub(super) struct Cluster {
+    runtime: Handle,
+    settings: Arc<Settings>,
+    seeds: Vec<Address>,
+    map: watch::Sender<Arc<SlotMap>>,
+    /// Why there is no map.
+    failure: Mutex<Option<Error>>,
+    nodes: Mutex<HashMap<Address, Known>>,
+    again: Notify,
+}
+
+/// A node that has been needed.
+struct Known {
+    server: Arc<Server>,
+    /// When another node has last named it as the one for a slot.
+    guest: Option<Instant>,
+}
+
+impl Cluster {
+    pub(super) fn start(
+        runtime: &Handle,
+        settings: &Arc<Settings>,
+        seeds: &[Address],
+    ) -> Arc<Self> {
+        let cluster = Arc::new(Self {
+            runtime: runtime.clone(),
+            settings: Arc::clone(settings),
+            seeds: seeds.to_vec(),
+            map: watch::Sender::new(Arc::default()),
+            failure: Mutex::default(),
+            nodes: Mutex::default(),
+            again: Notify::new(),
+        });
+        runtime.spawn(Arc::clone(&cluster).watch());
+        cluster
+    }
+
+    pub(super) fn map(&self) -> Arc<SlotMap> {
+        Arc::clone(&self.map.borrow())
+    }
+
+    /// Told of each new map.
+    pub(super) fn maps(&self) -> watch::Receiver<Arc<SlotMap>> {
+        self.map.subscribe()
+    }
+
+    /// Waits for the first map.
+    ///
+    /// # Errors
+    /// Why none of the nodes has one, once all have been asked.
+    pub(super) async fn wait_for_first(&self, deadline: Instant) -> Result<()> {
+        let mut maps = self.maps();
+        loop {
+            if !maps.borrow_and_update().masters().is_empty() {
+                return Ok(());
+            }
+            let failure = self.failure().clone();
+            match failure {
+                Some(error) if !error.is_transient() || Instant::now() >= deadline => {
+                    return Err(error);
+                }
+                None if Instant::now() >= deadline => return Err(self.silent()),
+                _ => {}
+            }
+            // A map, a failure, or neither for a while.
+            let _ = timeout(ASK.1, maps.changed()).await;
+        }
+    }
+
+    /// Waits until every master is reached. One that is not in time is left for later: a replica
+    /// may be about to take its place, and those who need no slot of it need not wait. Somebody has
+    /// to be reached, though.
+    ///
+    /// # Errors
+    /// Why none is; at once when one refuses for a reason that lasts.
+    pub(super) async fn reach_masters(&self, deadline: Instant) -> Result<()> {
+        loop {
+            let (mut is_any_reached, mut missing) = (false, None);
+            for node in self.masters() {
+                match node
+                    .wait_for_first(deadline.min(Instant::now() + PATIENCE))
+                    .await
+                {
+                    Ok(()) => is_any_reached = true,
+                    Err(error) if error.is_transient() => missing = Some(error),
+                    Err(error) => return Err(error),
+                }
+            }
+            let Some(error) = missing else { return Ok(()) };
+            if Instant::now() >= deadline {
+                // Who looks at the servers says who is missing.
+                return if is_any_reached { Ok(()) } else { Err(error) };
+            }
+            self.ask_again();
+            sleep(ASK.1).await;
+        }
+    }
+
+    /// The master that has `slot`.
+    pub(super) fn owner(&self, slot: u16) -> Option<Arc<Server>> {
+        let map = self.map();
+        map.owner(slot).map(|address| self.node(address))
+    }
+
+    /// The masters.
+    pub(super) fn masters(&self) -> Vec<Arc<Server>> {
+        let masters = self.map().masters();
+        masters.iter().map(|address| self.node(address)).collect()
+    }
+
+    /// The connections to a node, made when they are first needed.
+    fn node(&self, address: &Address) -> Arc<Server> {
+        self.known(address, None)
+    }
+
+    /// The connections to a node that is taking a slot over, which may be its first.
+    pub(super) fn guest(&self, address: &Address) -> Arc<Server> {
+        self.known(address, Some(Instant::now()))
+    }
+
+    fn known(&self, address: &Address, guest: Option<Instant>) -> Arc<Server> {
+        let mut nodes = self.nodes();
+        let known = nodes.entry(address.clone()).or_insert_with(|| {
+            let target = Target::Fixed(address.clone());
+            Known {
+                server: Server::start(&self.runtime, &self.settings.of_node(), &target),
+                guest: None,
+            }
+        });
+        known.guest = guest.or(known.guest);
+        Arc::clone(&known.server)
+    }
+
+    /// A node has told that another one has a slot. Nodes that have not heard of it yet do not end
+    /// its connections.
+    pub(super) fn learn(&self, slot: u16, owner: &Address) {
+        self.guest(owner);
+        self.map.send_if_modified(|map| {
+            let is_news = map.owner(slot) != Some(owner);
+            if is_news {
+                *map = Arc::new(map.moved(slot, owner.clone()));
+            }
+            is_news
+        });
+        self.ask_again();
+    }
+
+    /// There is reason to ask at once.
+    pub(super) fn ask_again(&self) {
+        self.again.notify_one();
+    }
+
+    /// Completes with the next map; there is reason to expect one.
+    pub(super) async fn changed(&self) {
+        self.ask_again();
+        // The sender is in `self`.
+        let _ = self.maps().changed().await;
+    }
+
+    /// Why a command of this slot was not sent.
+    pub(super) fn why_not_sent(&self, slot: u16) -> Error {
+        if self.map().masters().is_empty() {
+            return self.failure().clone().unwrap_or_else(|| self.silent());
+        }
+        Error::Unavailable {
+            store: self.settings.place().to_string(),
+            detail: format!("no node has slot {slot}"),
+        }
+    }
+
+    fn silent(&self) -> Error {
+        Error::Unavailable {
+            store: self.settings.place().to_string(),
+            detail: "none of its nodes has answered yet".to_owned(),
+        }
+    }
+
+    async fn watch(self: Arc<Self>) {
+        let mut connections = HashMap::new();
+        let mut disbelieved = 0;
+        loop {
+            self.ask_some(&mut connections, &mut disbelieved).await;
+            sleep(ASK.1).await;
+            tokio::select! {
+                () = sleep(ASK.0) => {}
+                () = self.again.notified() => {}
+            }
+        }
+    }
+
+    async fn ask_some(
+        &self,
+        connections: &mut HashMap<Address, MultiplexedConnection>,
+        disbelieved: &mut u32,
+    ) {
+        let mut masters = self.map().masters();
+        fastrand::shuffle(&mut masters);
+        masters.truncate(ASKED);
+        let mut found = self.ask_all(masters, connections).await;
+        if found.is_err() {
+            found = self.ask_all(self.seeds.clone(), connections).await;
+        }
+        let map = match found {
+            Ok(map) => map,
+            Err(error) => {
+                *self.failure() = Some(error);
+                return;
+            }
+        };
+        let is_older = map.epoch < self.map().epoch;
+        *disbelieved = if is_older { *disbelieved + 1 } else { 0 };
+        if is_older && *disbelieved < DISBELIEF {
+            return;
+        }
+        if map.missing() > 0 {
+            let store = self.settings.place();
+            tracing::warn!(%store, slots = map.missing(), "slots of the cluster have no master");
+        }
+        self.adopt(map);
+    }
+
+    /// The newest map that any of them has.
+    async fn ask_all(
+        &self,
+        addresses: Vec<Address>,
+        connections: &mut HashMap<Address, MultiplexedConnection>,
+    ) -> Result<SlotMap> {
+        let mut asked = JoinSet::new();
+        for address in addresses {
+            let settings = Arc::clone(&self.settings);
+            let open = connections.remove(&address);
+            asked.spawn(async move {
+                let answer = timeout(PATIENCE, ask(&settings, &address, open)).await;
+                let late = || Err(no_answer(&settings, &address));
+                (answer.unwrap_or_else(|_| late()), address)
+            });
+        }
+        let mut best: Result<SlotMap> = Err(self.silent());
+        while let Some(Ok((answer, from))) = asked.join_next().await {
+            match answer {
+                Ok((map, connection)) => {
+                    connections.insert(from, connection);
+                    if best.as_ref().is_ok_and(|best| best.epoch >= map.epoch) {
+                        continue;
+                    }
+                    best = Ok(map);
+                }
+                Err(error) if best.is_err() => best = Err(error),
+                Err(_) => {}
+            }
+        }
+        best
+    }
+
+    /// Nodes that are no masters any more are given up, with everything that waits for them.
+    fn adopt(&self, map: SlotMap) {
+        let masters = map.masters();
+        let gone: Vec<Arc<Server>> = {
+            let mut nodes = self.nodes();
+            let is_guest = |known: &Known| known.guest.is_some_and(|at| at.elapsed() < GUEST);
+            let gone =
+                nodes.extract_if(|address, known| !masters.contains(address) && !is_guest(known));
+            gone.map(|(_, known)| known.server).collect()
+        };
+        self.map.send_if_modified(|known| {
+            let is_news = **known != map;
+            if is_news {
+                *known = Arc::new(map);
+            }
+            is_news
+        });
+        for node in gone {
+            node.close();
+        }
+    }
+
+    fn nodes(&self) -> std::sync::MutexGuard<'_, HashMap<Address, Known>> {
+        // A map is never half changed by a panic.
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failure(&self) -> std::sync::MutexGuard<'_, Option<Error>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn no_answer(settings: &Settings, address: &Address) -> Error {
+    let place = settings.place_of(address);
+    Error::Unavailable {
+        detail: format!("no answer within {PATIENCE:?}; {}", fault::hint(&place)),
+        store: place.to_string(),
+    }
+}
+
+async fn ask(
+    settings: &Settings,
+    address: &Address,
+    open: Option<MultiplexedConnection>,
+) -> Result<(SlotMap, MultiplexedConnection)> {
+    let place = settings.place_of(address);
+    let refused = |error: redis::RedisError| fault::refused(&place, &error);
+    let mut connection = if let Some(connection) = open {
+        connection
+    } else {
+        let opened = settings.open_quiet(address).await;
+        opened.map_err(|refusal| refusal.error)?
+    };
+    let mut pipeline = redis::Pipeline::with_capacity(2);
+    pipeline.cmd("CLUSTER").arg("INFO");
+    pipeline.cmd("CLUSTER").arg("SLOTS");
+    let answers = connection.send_packed_commands(&pipeline, 0, 2).await;
+    let mut values = Vec::with_capacity(2);
+    for answer in answers.map_err(refused)? {
+        values.push(extract(answer).map_err(|error| cluster_off(&place, &error))?);
+    }
+    let map = match values.as_slice() {
+        [info, slots] => SlotMap::read(info, slots, address),
+        _ => None,
+    };
+    let unknown = || Error::Corrupt {
+        key: place.to_string(),
+        detail: "its answer to CLUSTER SLOTS is of an unknown form: is it a Redis?".to_owned(),
+    };
+    map.ok_or_else(unknown).map(|map| (map, connection))
+}
+
+fn cluster_off(place: &str, error: &redis::RedisError) -> Error {
+    if error.to_string().contains("cluster support disabled") {
+        return Error::Misconfigured {
+            store: place.to_owned(),
+            setting: "it is a server of its own, not a node of a cluster".to_owned(),
+            fix: "write redis://HOST:PORT for it, or set `cluster-enabled yes`".to_owned(),
+        };
+    }
+    fault::refused(place, error)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! Errors of the client and the server, and what they mean for a caller.
+
+use redis::{ErrorKind, RedisError};
+
+use delayq_core::Error;
+
+use super::tls;
+
+/// What a call loses with its answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Loss {
+    /// Nothing: it only reads.
+    Nothing,
+    /// Whether it was applied.
+    Outcome,
+}
+
+impl Loss {
+    pub(super) fn of(only_reads: bool) -> Self {
+        if only_reads {
+            return Self::Nothing;
+        }
+        Self::Outcome
+    }
+
+    /// The error of a call whose answer did not come.
+    pub(super) fn error(self, place: &str, detail: &str) -> Error {
+        let (store, detail) = (place.to_owned(), detail.to_owned());
+        match self {
+            Self::Nothing => Error::Unavailable { store, detail },
+            Self::Outcome => Error::Indeterminate { store, detail },
+        }
+    }
+}
+
+pub(super) fn is_no_script(error: &RedisError) -> bool {
+    error.code() == Some("NOSCRIPT")
+}
+
+/// Whether the server is there, and will answer once it has loaded its data or ended a script.
+pub(super) fn is_busy(error: &RedisError) -> bool {
+    matches!(
+        error.code(),
+        Some("LOADING" | "BUSY" | "MASTERDOWN" | "TRYAGAIN" | "CLUSTERDOWN")
+    ) || text(error).contains("LOADING")
+}
+
+/// Whether the connection is of no more use: it broke, or its server has become a replica, and the
+/// name may lead to the new primary by now.
+pub(super) fn wants_new_connection(error: &RedisError) -> bool {
+    error.is_unrecoverable_error() || error.is_io_error() || error.code() == Some("READONLY")
+}
+
+/// A setting that the client refuses.
+pub(super) fn invalid(error: &RedisError) -> Error {
+    Error::invalid("setting", format!("Redis cannot be used with it: {error}"))
+}
+
+/// Why a connection could not be made.
+pub(super) fn refused(place: &str, error: &RedisError) -> Error {
+    let said = text(error);
+    if let Some((_, (setting, fix))) = OTHERS.iter().find(|(sign, _)| said.contains(sign)) {
+        return misconfigured(place, format!("{setting} ({said})"), fix);
+    }
+    if error.kind() == ErrorKind::RESP3NotSupported || said.contains("unknown command 'HELLO'") {
+        return misconfigured(
+            place,
+            "it does not speak RESP3: it is older than Redis 7.0, or has renamed HELLO".to_owned(),
+            "use Redis 7.0 or newer, or Valkey",
+        );
+    }
+    if let Some(code) = error.code() {
+        return understood(place, code, said).unwrap_or_else(|said| unavailable(place, &said));
+    }
+    if error.kind() == ErrorKind::AuthenticationFailed || said.contains("WRONGPASS") {
+        return wrong_password(place, &said);
+    }
+    let other = || unavailable(place, &format!("cannot connect: {said}; {}", hint(place)));
+    tls::distrust(place, &said).unwrap_or_else(other)
+}
+
+/// The same when what the server says holds a password: it repeats what it was sent, or the
+/// password is a word that servers use.
+pub(super) fn unspeakable(place: &str, error: &RedisError) -> Error {
+    let is_login = matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
+        || error.kind() == ErrorKind::AuthenticationFailed;
+    if is_login {
+        let setting = "it refuses the user or the password".to_owned();
+        return misconfigured(place, setting, LOGIN);
+    }
+    let text = "it refuses the connection, in words that hold the password; is it a Redis?";
+    unavailable(place, text)
+}
+
+/// What to look at when there is no connection.
+pub(super) fn hint(place: &str) -> &'static str {
+    if place.starts_with("rediss:") {
+        "does it speak TLS at this port? If not, write redis://; if sentinels or nodes name it, set \
+         `tls-replication yes` and `tls-cluster yes` on all of them"
+    } else {
+        "is it running at this address? If it speaks TLS there, write rediss://"
+    }
+}
+
+/// Why a call failed.
+pub(super) fn failed(place: &str, error: &RedisError, loss: Loss) -> Error {
+    let said = text(error);
+    let Some(code) = error.code() else {
+        return loss.error(place, &said);
+    };
+    understood(place, code, said).unwrap_or_else(|said| Error::Corrupt {
+        key: place.to_owned(),
+        detail: said,
+    })
+}
+
+/// The meaning of a refusal by the server; every one of these has changed nothing.
+fn understood(place: &str, code: &str, said: String) -> Result<Error, String> {
+    let store = place.to_owned();
+    Ok(match code {
+        "OOM" => Error::Full {
+            store,
+            detail: "its memory is at maxmemory: raise maxmemory, or let workers drain it"
+                .to_owned(),
+        },
+        "MISCONF" => Error::ReadOnly {
+            store,
+            detail: format!("it cannot write to its disk; free space, see its log ({said})"),
+        },
+        "READONLY" => Error::ReadOnly {
+            store,
+            detail: "it is a replica: connect to its primary".to_owned(),
+        },
+        "LOADING" | "BUSY" | "MASTERDOWN" | "TRYAGAIN" | "CLUSTERDOWN" | "NOREPLICAS" => {
+            unavailable(place, &said)
+        }
+        "MOVED" | "ASK" | "CROSSSLOT" => misconfigured(
+            place,
+            "it is a node of a cluster".to_owned(),
+            "write redis-cluster://HOST:PORT for it",
+        ),
+        "NOAUTH" | "WRONGPASS" => wrong_password(place, &said),
+        "NOPERM" => not_permitted(place, &said),
+        "ERR" if said.contains("DB index") => misconfigured(
+            place,
+            format!("it has no database of this number ({said})"),
+            "write a smaller number behind the host, or raise `databases` in its configuration",
+        ),
+        "WRONGTYPE" => Error::Corrupt {
+            key: store,
+            detail: "a key of delayq holds something else: who else writes to `delayq:*`?"
+                .to_owned(),
+        },
+        "DAMAGED" => damaged(&said),
+        _ if NOT_PERMITTED.iter().any(|sign| said.contains(sign)) => not_permitted(place, &said),
+        _ if said.contains("max number of clients") => unavailable(place, &said),
+        _ => return Err(said),
+    })
+}
+
+/// Why replicas cannot be waited for until they have synced.
+pub(super) fn cannot_wait(place: &str, error: &RedisError) -> Error {
+    let setting = format!(
+        "it cannot wait until replicas have synced a write ({})",
+        text(error)
+    );
+    let fix = match error.code() {
+        Some("NOPERM") => "let its user do so with ACL SETUSER delayq +waitaof",
+        _ => "use Redis 7.2 or newer with `appendonly yes`, or write confirm=received",
+    };
+    misconfigured(place, setting, fix)
+}
+
+/// `DAMAGED KEY FIELD VALUE`: a script has found garbage in a field.
+fn damaged(said: &str) -> Error {
+    let mut words = said.splitn(4, ' ').skip(1);
+    let (key, field) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
+    let value = words.next().unwrap_or_default();
+    // Redis adds where the script failed.
+    let value = value
+        .split_once(" script: ")
+        .map_or(value, |(value, _)| value);
+    Error::Corrupt {
+        key: format!("{key}, field {field}"),
+        detail: format!("{value:?} is no number below 2^53: set or delete the field"),
+    }
+}
+
+fn unavailable(place: &str, detail: &str) -> Error {
+    Error::Unavailable {
+        store: place.to_owned(),
+        detail: detail.to_owned(),
+    }
+}
+
+fn misconfigured(place: &str, setting: String, fix: &str) -> Error {
+    Error::Misconfigured {
+        store: place.to_owned(),
+        setting,
+        fix: fix.to_owned(),
+    }
+}
+
+fn wrong_password(place: &str, said: &str) -> Error {
+    let setting = format!("it refuses the user or the password ({said})");
+    misconfigured(place, setting, LOGIN)
+}
+
+fn not_permitted(place: &str, said: &str) -> Error {
+    let setting = format!("its user may not do what delayq needs ({said})");
+    misconfigured(place, setting, GRANT)
+}
+
+/// The same of a sentinel, which has users of its own.
+#[cfg(feature = "sentinel")]
+pub(super) fn of_sentinel(mut error: Error) -> Error {
+    if let Error::Misconfigured { fix, .. } = &mut error {
+        match fix.as_str() {
+            LOGIN => SENTINEL_LOGIN.clone_into(fix),
+            GRANT => SENTINEL_GRANT.clone_into(fix),
+            _ => {}
+        }
+    }
+    error
+}
+
+/// Makes the user that the store needs on a server that holds data: its keys, its channels, and
+/// each command that it sends or that a script calls, in the order of the alphabet. Some are needed
+/// with sentinels, with a cluster or with replicas only; `info` and `config|get` can be left out
+/// where the class of an acknowledgement is asserted and no replicas are waited for.
+pub(crate) const GRANT: &str = "let it do so with \
+    ACL SETUSER delayq on >PASSWORD ~delayq:* &delayq:* +asking +cluster|info +cluster|myid +cluster|replicas \
+    +cluster|slots +config|get +evalsha +hdel +hexists +hget +hlen +hmget +hscan +hset +hsetnx +info +pexpire +publish +rename +role \
+    +sadd +script|load +select +sismember +spublish +sscan +ssubscribe +subscribe +time +type +unlink +wait \
+    +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zscan +zscore";
+
+/// Makes the user that the store needs on a sentinel.
+#[cfg(feature = "sentinel")]
+const SENTINEL_GRANT: &str = "let it do so with \
+    ACL SETUSER delayq on >PASSWORD +sentinel|master +sentinel|get-master-addr-by-name \
+    +sentinel|replicas on each sentinel";
+
+const LOGIN: &str = "write redis://USER:PASSWORD@HOST, with what is no letter or digit in them \
+    percent-encoded; `ACL LIST` on the server shows its users";
+
+/// How servers say that the user may not, without a code of its own: in a script, Redis from 7.2 on
+/// and Valkey; in a script, Redis 7.0; and the client, when it was not let into a database.
+const NOT_PERMITTED: [&str; 3] = [
+    "ACL failure in script",
+    "The user executing the script can't",
+    "has no permissions to run",
+];
+
+/// What has the other kind of process at the other end: its sign, what it is, and what to write for
+/// it.
+const OTHERS: [(&str, (&str, &str)); 3] = [
+    (
+        "unknown command 'SENTINEL'",
+        (
+            "it is no sentinel",
+            "write the port of the sentinel, 26379 unless it is set; or redis://HOST:PORT for a server",
+        ),
+    ),
+    ("unknown command 'SCRIPT'", SENTINEL),
+    ("unknown command 'CLUSTER'", SENTINEL),
+];
+
+const SENTINEL: (&str, &str) = (
+    "it is a sentinel, or has renamed a command that delayq needs",
+    "write redis-sentinel://HOST:PORT/MASTER for sentinels",
+);
+#[cfg(feature = "sentinel")]
+const SENTINEL_LOGIN: &str = "write sentinel_password= and, unless it is `default`, sentinel_user= behind the \
+    `?` of the URL: sentinels have users of their own";
+
+/// What the error says, without the client's words around it. A server repeats the arguments of a
+/// command that it does not know, and those of HELLO are the login.
+pub(super) fn text(error: &RedisError) -> String {
+    let said = match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        _ => error.to_string(),
+    };
+    let end = said.find(", with args beginning with");
+    end.and_then(|end| said.get(..end))
+        .map_or_else(|| said.clone(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

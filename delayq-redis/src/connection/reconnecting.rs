@@ -1,0 +1,314 @@
+//! A connection that is made again whenever it ends.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use delayq_core::{Error, Result};
+use redis::{PushInfo, PushKind, Value};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::fault;
+use super::handshake;
+use super::settings::Settings;
+use super::target::Target;
+use super::wire::Wire;
+use super::{Command, Listener, wire::Answer};
+use crate::config::Address;
+
+/// First and longest wait between two attempts to connect; the shortest time in which a restarted
+/// server is worth asking again, and the longest that a waiting task may notice.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+
+/// What a connection is for.
+#[derive(Clone)]
+pub(super) enum Purpose {
+    Calls,
+    /// Messages. Nothing but subscriptions is sent over it.
+    Listen {
+        /// The channel to subscribe to from the beginning.
+        channel: Option<String>,
+        listener: Listener,
+    },
+}
+
+/// A connection that lives as long as its client, through any number of losses.
+pub(super) struct Reconnecting {
+    state: watch::Sender<State>,
+    settings: Arc<Settings>,
+    target: Target,
+    purpose: Purpose,
+    closed: CancellationToken,
+}
+
+#[derive(Clone)]
+enum State {
+    /// No connection, and why; `is_busy` while the server is there and will answer soon.
+    Down {
+        error: Option<Error>,
+        is_busy: bool,
+    },
+    Up(Wire),
+}
+
+/// Why there is no connection.
+pub(super) struct Refusal {
+    pub(super) error: Error,
+    /// The server is there, and will answer soon.
+    pub(super) is_busy: bool,
+}
+
+impl Refusal {
+    /// One that time does not mend.
+    pub(super) fn lasting(error: Error) -> Self {
+        Self {
+            error,
+            is_busy: false,
+        }
+    }
+}
+
+impl Reconnecting {
+    pub(super) fn start(
+        runtime: &Handle,
+        settings: &Arc<Settings>,
+        target: Target,
+        purpose: Purpose,
+    ) -> Arc<Self> {
+        let down = State::Down {
+            error: None,
+            is_busy: true,
+        };
+        let this = Arc::new(Self {
+            state: watch::Sender::new(down),
+            settings: Arc::clone(settings),
+            target,
+            purpose,
+            closed: CancellationToken::new(),
+        });
+        runtime.spawn(Arc::clone(&this).keep_open());
+        this
+    }
+
+    /// Gives it up for good: the server is not one of the cluster's masters any more.
+    #[cfg(feature = "cluster")]
+    pub(super) fn close(&self) {
+        self.closed.cancel();
+    }
+
+    async fn keep_open(self: Arc<Self>) {
+        let mut wait = BACKOFF.0;
+        while !self.closed.is_cancelled() {
+            let opened = timeout(self.settings.timeout, self.open()).await;
+            let refused = match opened {
+                Ok(Ok(wire)) => {
+                    let since = Instant::now();
+                    self.use_until_it_ends(wire).await;
+                    if since.elapsed() > BACKOFF.1 {
+                        wait = BACKOFF.0;
+                        continue;
+                    }
+                    None
+                }
+                Ok(Err(refusal)) => Some(refusal),
+                Err(_) => Some(Refusal::lasting(self.no_connection())),
+            };
+            if let Some(Refusal { error, is_busy }) = refused {
+                let error = Some(error);
+                self.state.send_replace(State::Down { error, is_busy });
+                self.target.doubt();
+            }
+            tokio::select! {
+                () = sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)) => {}
+                () = self.closed.cancelled() => {}
+            }
+            wait = (wait * 2).min(BACKOFF.1);
+        }
+    }
+
+    async fn use_until_it_ends(&self, wire: Wire) {
+        tracing::debug!(store = %wire.place, "connected");
+        self.state.send_replace(State::Up(wire.clone()));
+        let is_wrong = tokio::select! {
+            () = wire.ended.notified() => false,
+            () = self.target.left(&wire.address) => true,
+            () = self.closed.cancelled() => true,
+        };
+        self.state.send_replace(State::Down {
+            error: None,
+            is_busy: is_wrong,
+        });
+        if is_wrong {
+            wire.left.cancel();
+            tracing::warn!(store = %wire.place, "it is not the master any more");
+        } else {
+            tracing::warn!(store = %wire.place, "connection lost");
+            self.target.doubt();
+        }
+    }
+
+    async fn open(&self) -> Result<Wire, Refusal> {
+        let address = self.target.address().await?;
+        let wrong = || {
+            let store = self.settings.place_of(&address).to_string();
+            let detail = "it is not the master any more".to_owned();
+            Refusal {
+                error: Error::Unavailable { store, detail },
+                is_busy: true,
+            }
+        };
+        // A server that hangs takes connections and answers nothing.
+        tokio::select! {
+            opened = self.open_to(address.clone()) => opened,
+            () = self.target.left(&address) => Err(wrong()),
+            () = self.closed.cancelled() => Err(wrong()),
+        }
+    }
+
+    async fn open_to(&self, address: Address) -> Result<Wire, Refusal> {
+        let place = self.settings.place_of(&address);
+        let ended = Arc::new(Notify::new());
+        let mut connection = self.settings.open(&address, self.on_push(&ended)).await?;
+        if self.target.may_change() {
+            handshake::check_role(&mut connection, &place).await?;
+        }
+        let replication = self.settings.replication.as_ref();
+        if let Some(replication) = replication {
+            let counts = matches!(self.purpose, Purpose::Calls);
+            handshake::check_replication(&mut connection, replication, &address, &place, counts)
+                .await?;
+        }
+        match &self.purpose {
+            Purpose::Calls => handshake::load_scripts(&mut connection, self.settings.scripts).await,
+            Purpose::Listen { channel, listener } => {
+                let subscribed = match channel {
+                    Some(channel) => connection.subscribe(channel).await,
+                    None => Ok(()),
+                };
+                // Messages that were sent while nobody listened are lost.
+                subscribed.map(|()| listener(None))
+            }
+        }
+        .map_err(|error| handshake::refused(&place, &error))?;
+        Ok(Wire {
+            connection,
+            ended,
+            left: CancellationToken::new(),
+            address,
+            place,
+            replication: replication.map(Arc::clone),
+        })
+    }
+
+    /// Hears of messages and of the end of the connection.
+    fn on_push(&self, ended: &Arc<Notify>) -> impl Fn(PushInfo) + Send + Sync + 'static {
+        let listener = match &self.purpose {
+            Purpose::Calls => None,
+            Purpose::Listen { listener, .. } => Some(Arc::clone(listener)),
+        };
+        let ended = Arc::clone(ended);
+        move |push: PushInfo| match push.kind {
+            // A node takes the channels of a slot away that it gives to another.
+            PushKind::Disconnection | PushKind::SUnsubscribe => ended.notify_one(),
+            PushKind::Message | PushKind::SMessage => {
+                if let (Some(listener), [_, Value::BulkString(message)]) = (&listener, &*push.data)
+                {
+                    listener(Some(message));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The server that it leads to, as far as that is known.
+    pub(super) fn place(&self) -> Arc<str> {
+        match (&*self.state.borrow(), self.target.fixed()) {
+            (State::Up(wire), _) => Arc::clone(&wire.place),
+            (_, Some(address)) => self.settings.place_of(address),
+            (_, None) => self.settings.place(),
+        }
+    }
+
+    /// A server without TLS may wait for the rest of what it does not understand.
+    fn no_connection(&self) -> Error {
+        let place = self.place().to_string();
+        let (within, hint) = (self.settings.timeout, fault::hint(&place));
+        Error::Unavailable {
+            detail: format!("no connection within {within:?}; {hint}"),
+            store: place,
+        }
+    }
+
+    /// Waits for the first connection; the first refusal is final, unless the server is only busy.
+    pub(super) async fn wait_for_first(&self, deadline: Instant) -> Result<()> {
+        let mut states = self.state.subscribe();
+        let mut decided = std::pin::pin!(states.wait_for(|state| match state {
+            State::Up(_) => true,
+            State::Down { error, is_busy } => error.is_some() && !is_busy,
+        }));
+        match timeout_at(deadline.into(), &mut decided).await {
+            Ok(Ok(state)) => match &*state {
+                State::Down {
+                    error: Some(error), ..
+                } => Err(error.clone()),
+                _ => Ok(()),
+            },
+            _ => Err(self.why_not_sent()),
+        }
+    }
+
+    /// The connection, if there is one now.
+    pub(super) fn wire(&self) -> Option<Wire> {
+        match &*self.state.borrow() {
+            State::Up(wire) => Some(wire.clone()),
+            State::Down { .. } => None,
+        }
+    }
+
+    /// Completes once there is a connection.
+    pub(super) async fn up(&self) {
+        let mut states = self.state.subscribe();
+        // The sender is in `self`, so the wait can only end well.
+        let _ = states.wait_for(|state| matches!(state, State::Up(_))).await;
+    }
+
+    /// Why a call that waited was not sent.
+    pub(super) fn why_not_sent(&self) -> Error {
+        match &*self.state.borrow() {
+            State::Down {
+                error: Some(error), ..
+            } => return error.clone(),
+            State::Up(_) => {}
+            State::Down { .. } => return self.no_connection(),
+        }
+        let within = self.settings.timeout;
+        Error::Unavailable {
+            store: self.place().to_string(),
+            detail: format!("calls before this one were not answered within {within:?}"),
+        }
+    }
+
+    /// Sends one command and waits for its answer until `deadline`; `None` without a connection.
+    pub(super) async fn send(
+        &self,
+        command: &Command,
+        asks: bool,
+        deadline: Instant,
+    ) -> Option<Answer> {
+        let wire = self.wire()?;
+        let sent = Instant::now();
+        let commands = std::slice::from_ref(command);
+        let answers = timeout_at(deadline.into(), wire.exchange(commands, asks)).await;
+        if let Ok(mut answers) = answers
+            && let Some(answer) = answers.pop()
+        {
+            return Some(answer);
+        }
+        wire.suspect(sent.elapsed(), self.settings.timeout);
+        let detail = format!("no answer within {:?}", self.settings.timeout);
+        let loss = fault::Loss::of(command.only_reads);
+        Some(Answer::Failed(loss.error(&wire.place, &detail)))
+    }
+}

@@ -1,0 +1,132 @@
+//! Redirects: what a server answers instead of running a command that is another's.
+
+use redis::RedisError;
+
+use delayq_core::Error;
+
+use crate::config::Address;
+
+/// Where a command goes that was not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Redirect {
+    /// To the node that has its slot.
+    Moved(Address),
+    /// To a node that is taking its slot over, this once.
+    Ask(Address),
+    /// Nowhere yet: its keys are on their way to another node, or a master is being found.
+    Later(String),
+}
+
+impl Redirect {
+    /// The redirect in an `error` of the server at `place`; `None` for any other error.
+    pub(super) fn of(error: &RedisError, place: &str) -> Option<Self> {
+        let said = error.detail().unwrap_or_default();
+        match error.code()? {
+            "MOVED" => target(said, place).map(Self::Moved),
+            "ASK" => target(said, place).map(Self::Ask),
+            code @ ("TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY") => {
+                Some(Self::Later(format!("{code} {said}")))
+            }
+            _ => None,
+        }
+    }
+
+    /// The error for a caller that can send the command nowhere else.
+    pub(super) fn error(&self, place: &str) -> Error {
+        let store = place.to_owned();
+        match self {
+            Self::Moved(_) | Self::Ask(_) => Error::Misconfigured {
+                store,
+                setting: "it is a node of a cluster".to_owned(),
+                fix: "write redis-cluster://HOST:PORT for it".to_owned(),
+            },
+            Self::Later(said) if said.starts_with("READONLY") => Error::ReadOnly {
+                store,
+                detail: "it is a replica: connect to its primary".to_owned(),
+            },
+            Self::Later(said) => Error::Unavailable {
+                store,
+                detail: said.clone(),
+            },
+        }
+    }
+}
+
+/// `SLOT HOST:PORT`; a node that does not know its own host leaves it out, and means that it was
+/// asked at.
+fn target(said: &str, place: &str) -> Option<Address> {
+    let (host, port) = said.split_once(' ')?.1.rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let host = match host {
+        "" | "?" => host_of(place)?,
+        host => host,
+    };
+    Some(Address::new(host, port.trim().parse().ok()?))
+}
+
+/// The host in `redis://HOST:PORT/DB`.
+fn host_of(place: &str) -> Option<&str> {
+    let (host, _) = place.split_once("//")?.1.rsplit_once(':')?;
+    Some(host.trim_start_matches('[').trim_end_matches(']'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redirect(answer: &str) -> Option<Redirect> {
+        let value = redis::parse_redis_value(format!("-{answer}\r\n").as_bytes()).unwrap();
+        let redis::Value::ServerError(error) = value else {
+            panic!("{value:?} is no error");
+        };
+        Redirect::of(&error.into(), "redis://[::2]:7000/0")
+    }
+
+    #[test]
+    fn a_redirect_names_a_node() {
+        let node = |host: &str| Address::new(host, 6381);
+        for (answer, host) in [
+            ("MOVED 3999 127.0.0.1:6381", "127.0.0.1"),
+            ("MOVED 3999 ::1:6381", "::1"),
+            ("MOVED 3999 [::1]:6381", "::1"),
+            ("MOVED 3999 :6381", "::2"),
+            ("MOVED 3999 ?:6381", "::2"),
+            ("MOVED 3999 node-3.example:6381", "node-3.example"),
+        ] {
+            let expected = Some(Redirect::Moved(node(host)));
+            assert_eq!(redirect(answer), expected, "{answer}");
+            let ask = redirect(&answer.replace("MOVED", "ASK"));
+            assert_eq!(ask, Some(Redirect::Ask(node(host))));
+        }
+    }
+
+    #[test]
+    fn what_is_no_redirect_is_none() {
+        for answer in [
+            "MOVED",
+            "MOVED 1",
+            "MOVED 1 h",
+            "ASK 1 h:x",
+            "ERR no",
+            "OOM command",
+        ] {
+            assert_eq!(redirect(answer), None, "{answer}");
+        }
+        for answer in ["TRYAGAIN Multiple keys", "CLUSTERDOWN The cluster is down"] {
+            assert_eq!(redirect(answer), Some(Redirect::Later(answer.to_owned())));
+        }
+    }
+
+    #[test]
+    fn who_can_send_it_nowhere_else_is_told_why() {
+        let said = |answer| redirect(answer).unwrap().error("redis://h:1/0");
+        let replica = said("READONLY You can't write against a read only replica.");
+        assert!(matches!(replica, Error::ReadOnly { .. }), "{replica:?}");
+        let later = said("CLUSTERDOWN The cluster is down");
+        assert!(matches!(later, Error::Unavailable { .. }), "{later:?}");
+        for answer in ["MOVED 1 h:1", "ASK 1 h:1"] {
+            let node = said(answer);
+            assert!(matches!(node, Error::Misconfigured { .. }), "{node:?}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Connections to one server, or to whichever is the master.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use delayq_core::{Error, Result};
+use tokio::runtime::Handle;
+use tokio::time::timeout_at;
+
+use super::fault::Loss;
+use super::reconnecting::{Purpose, Reconnecting};
+use super::reply::Reply;
+use super::settings::Settings;
+use super::target::Target;
+use super::wire::Answer;
+use super::{Class, Command};
+
+/// The connections to one server, one for each class.
+pub(crate) struct Server {
+    main: Arc<Reconnecting>,
+    submit: Arc<Reconnecting>,
+    extend: Arc<Reconnecting>,
+    timeout: Duration,
+    is_cluster: bool,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = self.place();
+        f.debug_struct("Server")
+            .field("place", &place)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What became of a command in a pipeline.
+#[derive(Debug)]
+pub(crate) enum Sent {
+    Answered(Result<Reply>),
+    /// It was not run here: to be sent to another node.
+    Redirected(Command),
+}
+
+impl Sent {
+    /// The answer, if there is one.
+    pub(crate) fn answer(self) -> Option<Result<Reply>> {
+        match self {
+            Self::Answered(answer) => Some(answer),
+            Self::Redirected(_) => None,
+        }
+    }
+}
+
+impl Server {
+    pub(super) fn start(runtime: &Handle, settings: &Arc<Settings>, target: &Target) -> Arc<Self> {
+        let connection = || Reconnecting::start(runtime, settings, target.clone(), Purpose::Calls);
+        let main = connection();
+        // The wait for replicas holds up whatever comes behind it on the same connection.
+        let submit = match settings.replication {
+            Some(_) => connection(),
+            None => Arc::clone(&main),
+        };
+        Arc::new(Self {
+            main,
+            submit,
+            extend: connection(),
+            timeout: settings.timeout,
+            is_cluster: settings.is_cluster(),
+        })
+    }
+
+    pub(super) fn connection(&self, class: Class) -> &Arc<Reconnecting> {
+        match class {
+            Class::Main => &self.main,
+            Class::Submit => &self.submit,
+            Class::Extend => &self.extend,
+        }
+    }
+
+    fn all(&self) -> [&Arc<Reconnecting>; 3] {
+        [&self.main, &self.submit, &self.extend]
+    }
+
+    /// Where it is, as a URL without secrets.
+    pub(crate) fn place(&self) -> Arc<str> {
+        self.main.place()
+    }
+
+    /// Whether there is a connection of this class.
+    pub(crate) fn is_up(&self, class: Class) -> bool {
+        self.connection(class).wire().is_some()
+    }
+
+    /// Sends commands in one pipeline, however long their answers take.
+    pub(crate) async fn exchange(&self, class: Class, commands: Vec<Command>) -> Vec<Sent> {
+        let connection = self.connection(class);
+        let Some(wire) = connection.wire() else {
+            let error = connection.why_not_sent();
+            return commands
+                .iter()
+                .map(|_| Sent::Answered(Err(error.clone())))
+                .collect();
+        };
+        let answers = wire.exchange(&commands, false).await;
+        let answers = commands.into_iter().zip(answers);
+        let sent = answers.map(|(command, answer)| match answer {
+            Answer::Redirect(_) if self.is_cluster => Sent::Redirected(command),
+            answer => Sent::Answered(answer.finally(&wire.place)),
+        });
+        sent.collect()
+    }
+
+    /// Runs a command here, whatever its slot.
+    pub(crate) async fn ask(&self, command: Command, deadline: Instant) -> Result<Reply> {
+        loop {
+            if let Some(answer) = self.main.send(&command, false, deadline).await {
+                return answer.finally(&self.main.place());
+            }
+            if timeout_at(deadline.into(), self.main.up()).await.is_err() {
+                return Err(self.main.why_not_sent());
+            }
+        }
+    }
+
+    /// The error of a write that was not answered in time.
+    pub(crate) fn no_answer(&self) -> Error {
+        let detail = format!("no answer within {:?}", self.timeout);
+        Loss::Outcome.error(&self.place(), &detail)
+    }
+
+    /// Gives a connection up that has kept calls waiting for so long, if that is long.
+    pub(crate) fn suspect(&self, class: Class, waited: Duration) {
+        if let Some(wire) = self.connection(class).wire() {
+            wire.suspect(waited, self.timeout);
+        }
+    }
+
+    /// Waits for the first connections, see [`Reconnecting::wait_for_first`].
+    pub(super) async fn wait_for_first(&self, deadline: Instant) -> Result<()> {
+        for connection in self.all() {
+            connection.wait_for_first(deadline).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives its connections up for good.
+    #[cfg(feature = "cluster")]
+    pub(super) fn close(&self) {
+        for connection in self.all() {
+            connection.close();
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Settings that all connections of a client share, and how a connection is made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, PushInfo};
+
+use delayq_core::Result;
+
+use super::command::LuaScript;
+use super::fault;
+use super::login;
+use super::reconnecting::Refusal;
+use super::replication::Replication;
+use crate::config::{Address, RedisConfig};
+
+/// Calls that wait to be written; the queue of submits and the callers hold more back.
+const WRITE_QUEUE: usize = 1_024;
+
+/// The settings of a client.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    config: RedisConfig,
+    place: Arc<str>,
+    /// How long a call, or the making of a connection, may take.
+    pub(super) timeout: Duration,
+    /// Loaded on each new connection.
+    pub(super) scripts: &'static [LuaScript],
+    pub(super) replication: Option<Arc<Replication>>,
+}
+
+impl Settings {
+    /// # Errors
+    /// `InvalidInput` when a file of TLS cannot be used.
+    pub(super) fn new(
+        config: &RedisConfig,
+        timeout: Duration,
+        scripts: &'static [LuaScript],
+        replication: Option<Arc<Replication>>,
+    ) -> Result<Arc<Self>> {
+        if let Some(address) = config.servers.addresses().first() {
+            login::client(config, address)?;
+        }
+        Ok(Arc::new(Self {
+            config: config.clone(),
+            place: config.to_string().into(),
+            timeout,
+            scripts,
+            replication,
+        }))
+    }
+
+    pub(super) fn is_cluster(&self) -> bool {
+        self.config.is_cluster()
+    }
+
+    /// The same for one more node of a cluster, which has replicas of its own.
+    #[cfg(feature = "cluster")]
+    pub(super) fn of_node(&self) -> Arc<Self> {
+        let mut settings = self.clone();
+        let replication = settings.replication.as_ref();
+        settings.replication = replication.map(|own| Arc::new(own.of_another_node()));
+        Arc::new(settings)
+    }
+
+    /// Where the client leads to, as a URL without secrets.
+    pub(super) fn place(&self) -> Arc<str> {
+        Arc::clone(&self.place)
+    }
+
+    /// A server that holds data, as a URL without secrets.
+    pub(super) fn place_of(&self, address: &Address) -> Arc<str> {
+        let scheme = self.config.scheme();
+        format!("{scheme}://{address}/{}", self.config.database).into()
+    }
+
+    /// A sentinel, as a URL without secrets.
+    #[cfg(feature = "sentinel")]
+    pub(super) fn sentinel_place(&self, address: &Address) -> Arc<str> {
+        format!("{}://{address}", self.config.scheme()).into()
+    }
+
+    /// Connects to a server that holds data; `on_push` hears of messages and of the end.
+    pub(super) async fn open(
+        &self,
+        address: &Address,
+        on_push: impl Fn(PushInfo) + Send + Sync + 'static,
+    ) -> Result<MultiplexedConnection, Refusal> {
+        let client = login::client(&self.config, address).map_err(Refusal::lasting)?;
+        let config = self.connection().set_push_sender(move |push| {
+            on_push(push);
+            Ok::<(), ()>(())
+        });
+        self.connect(client, config, &self.place_of(address)).await
+    }
+
+    /// Connects to a server that holds data, for a question now and then.
+    #[cfg(feature = "cluster")]
+    pub(super) async fn open_quiet(
+        &self,
+        address: &Address,
+    ) -> Result<MultiplexedConnection, Refusal> {
+        let client = login::client(&self.config, address).map_err(Refusal::lasting)?;
+        self.connect(client, self.connection(), &self.place_of(address))
+            .await
+    }
+
+    /// Connects to a sentinel.
+    #[cfg(feature = "sentinel")]
+    pub(super) async fn open_sentinel(
+        &self,
+        address: &Address,
+    ) -> Result<MultiplexedConnection, Refusal> {
+        let client = login::sentinel_client(&self.config, address).map_err(Refusal::lasting)?;
+        let place = self.sentinel_place(address);
+        let connected = self.connect(client, self.connection(), &place).await;
+        connected.map_err(|refusal| Refusal {
+            error: fault::of_sentinel(refusal.error),
+            ..refusal
+        })
+    }
+
+    fn connection(&self) -> AsyncConnectionConfig {
+        AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.timeout))
+            // Every call has a deadline of its own, which also covers the wait for a connection;
+            // the client's default would drop answers that take longer than half a second.
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(WRITE_QUEUE)
+    }
+
+    async fn connect(
+        &self,
+        client: redis::Client,
+        config: AsyncConnectionConfig,
+        place: &str,
+    ) -> Result<MultiplexedConnection, Refusal> {
+        let connection = client.get_multiplexed_async_connection_with_config(&config);
+        connection.await.map_err(|error| Refusal {
+            is_busy: fault::is_busy(&error),
+            error: if self.config.is_secret_in(&fault::text(&error)) {
+                fault::unspeakable(place, &error)
+            } else {
+                fault::refused(place, &error)
+            },
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! Subscriptions in a cluster: each channel at the node that has its slot.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::Listener;
+use super::cluster::Cluster;
+use super::reconnecting::{Purpose, Reconnecting};
+use super::settings::Settings;
+use super::target::Target;
+use super::wire::Wire;
+use crate::config::Address;
+
+/// How often the subscriptions of every connection are compared with the wanted ones, when nothing
+/// tells of a change. It costs no command.
+const COMPARE: Duration = Duration::from_millis(250);
+/// Subscriptions sent in one pipeline.
+const AT_ONCE: usize = 256;
+
+/// A channel that is listened to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Channel {
+    pub(crate) slot: u16,
+    /// What the listener is told once it is listened to: what was sent before is lost.
+    pub(crate) message: Vec<u8>,
+}
+
+/// Channels by their names.
+pub(crate) type Channels = HashMap<String, Channel>;
+
+/// The subscriptions at one node.
+struct Subscriptions {
+    connection: Arc<Reconnecting>,
+    /// The connection that is subscribed, and to what.
+    subscribed: Option<(Wire, HashSet<String>)>,
+}
+
+/// Listens to the wanted channels, as long as the client lives.
+pub(super) async fn listen(
+    runtime: Handle,
+    settings: Arc<Settings>,
+    cluster: Arc<Cluster>,
+    mut wanted: watch::Receiver<Arc<Channels>>,
+    listener: Listener,
+) {
+    let mut nodes: HashMap<Address, Subscriptions> = HashMap::new();
+    let mut maps = cluster.maps();
+    loop {
+        let (map, channels) = (cluster.map(), Arc::clone(&wanted.borrow_and_update()));
+        maps.mark_unchanged();
+        let masters = map.masters();
+        for (_, node) in nodes.extract_if(|address, _| !masters.contains(address)) {
+            node.connection.close();
+        }
+        let mut by_owner: HashMap<&Address, Vec<&String>> = HashMap::new();
+        for (name, channel) in channels.iter() {
+            if let Some(owner) = map.owner(channel.slot) {
+                by_owner.entry(owner).or_default().push(name);
+            }
+        }
+        for (address, names) in by_owner {
+            let node = nodes.entry(address.clone()).or_insert_with(|| {
+                let purpose = Purpose::Listen {
+                    channel: None,
+                    listener: Arc::clone(&listener),
+                };
+                let target = Target::Fixed(address.clone());
+                Subscriptions {
+                    connection: Reconnecting::start(&runtime, &settings, target, purpose),
+                    subscribed: None,
+                }
+            });
+            let added = node.subscribe(&names, settings.timeout).await;
+            for channel in added.names.iter().filter_map(|name| channels.get(name)) {
+                listener(Some(&channel.message));
+            }
+            if added.is_refused {
+                cluster.ask_again();
+            }
+        }
+        tokio::select! {
+            () = sleep(COMPARE) => {}
+            _ = maps.changed() => {}
+            changed = wanted.changed() => if changed.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Channels that are subscribed to now and were not before.
+#[derive(Default)]
+struct Added {
+    names: Vec<String>,
+    /// The node has refused one: its slot is elsewhere.
+    is_refused: bool,
+}
+
+impl Subscriptions {
+    /// Subscribes to those of `names` that it is not subscribed to.
+    async fn subscribe(&mut self, names: &[&String], within: Duration) -> Added {
+        let mut added = Added::default();
+        let Some(wire) = self.connection.wire() else {
+            return added;
+        };
+        let is_same = |known: &Wire| Arc::ptr_eq(&known.ended, &wire.ended);
+        let known = self.subscribed.take().filter(|(known, _)| is_same(known));
+        let mut subscribed = known.map_or_else(HashSet::new, |(_, subscribed)| subscribed);
+        let is_missing = |name: &&&String| !subscribed.contains(**name);
+        let missing: Vec<&String> = names.iter().filter(is_missing).copied().collect();
+        for names in missing.chunks(AT_ONCE) {
+            let answers = timeout(within, wire.subscribe(names))
+                .await
+                .unwrap_or_default();
+            let answers = answers.into_iter().chain(std::iter::repeat(false));
+            for (name, is_subscribed) in names.iter().zip(answers) {
+                added.is_refused |= !is_subscribed;
+                if is_subscribed {
+                    subscribed.insert((*name).clone());
+                    added.names.push((*name).clone());
+                }
+            }
+        }
+        self.subscribed = Some((wire, subscribed));
+        added
+    }
+}

@@ -1,0 +1,129 @@
+//! Placement of new shards on the nodes of a cluster: as many on each as on the others.
+//!
+//! A shard lies where the slot of its keys does, which follows from their names. So the names of
+//! some get a suffix, chosen once and stored: slots may move later, and their shards with them.
+
+use delayq_core::TaskType;
+
+use super::stored::shard_of;
+use crate::scripts::ShardId;
+
+/// Suffixes that are tried for one shard. With a hundred nodes, one shard in ten thousand finds
+/// none and lies on another node than it should.
+const MAX_SUFFIX: u32 = 1_000;
+
+/// The masters of a cluster, and which of them has a slot.
+pub(crate) trait Nodes {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// Whether the master with this index has the slot of this shard.
+    fn has(&self, index: usize, shard: ShardId) -> bool;
+}
+
+/// The suffixes of the `count` shards of an epoch. The first shards of different types lie on
+/// different nodes, too.
+pub(crate) fn suffixes(
+    task_type: &TaskType,
+    epoch: u32,
+    count: usize,
+    nodes: &impl Nodes,
+) -> Vec<u32> {
+    let first = shard_of(task_type.as_str().as_bytes(), nodes.count());
+    let suffix = |number: usize| {
+        let wanted = (first + number).checked_rem(nodes.count())?;
+        let is_there = |suffix: &u32| {
+            let shard = ShardId {
+                epoch,
+                number,
+                suffix: *suffix,
+                count,
+            };
+            nodes.has(wanted, shard)
+        };
+        (0..MAX_SUFFIX).find(is_there)
+    };
+    (0..count)
+        .map(|number| suffix(number).unwrap_or(0))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use delayq_core::Namespace;
+
+    use super::*;
+    use crate::scripts::Keyspace;
+
+    /// So many nodes, of which each has every n-th slot.
+    struct EveryNth {
+        count: u16,
+        task_type: TaskType,
+        keys: Keyspace,
+    }
+
+    impl EveryNth {
+        fn new(count: u16, task_type: &str) -> Self {
+            Self {
+                count,
+                task_type: TaskType::new(task_type).unwrap(),
+                keys: Keyspace::new(Namespace::default()),
+            }
+        }
+
+        fn node_of(&self, shard: ShardId) -> usize {
+            let slot = self.keys.shard(&self.task_type, shard).slot;
+            usize::from(slot % self.count)
+        }
+    }
+
+    impl Nodes for EveryNth {
+        fn count(&self) -> usize {
+            usize::from(self.count)
+        }
+
+        fn has(&self, index: usize, shard: ShardId) -> bool {
+            self.node_of(shard) == index
+        }
+    }
+
+    /// Nodes of which none has a slot, as while a cluster fails over.
+    struct Slotless(usize);
+
+    impl Nodes for Slotless {
+        fn count(&self) -> usize {
+            self.0
+        }
+
+        fn has(&self, _index: usize, _shard: ShardId) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn shards_are_spread_evenly_over_the_nodes() {
+        for (count, shards) in [(3_u16, 6), (3, 8), (7, 5), (20, 100)] {
+            for name in ["a", "order.cancel"] {
+                let nodes = EveryNth::new(count, name);
+                let suffixes = suffixes(&nodes.task_type, 1, shards, &nodes);
+                let mut found = vec![0; usize::from(count)];
+                for (number, suffix) in suffixes.into_iter().enumerate() {
+                    found[nodes.node_of(ShardId {
+                        epoch: 1,
+                        number,
+                        suffix,
+                        count: shards,
+                    })] += 1;
+                }
+                let (least, most) = (found.iter().min().unwrap(), found.iter().max().unwrap());
+                assert!(most - least <= 1, "{shards} on {count}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_node_there_is_no_suffix() {
+        let task_type = TaskType::new("a").unwrap();
+        assert_eq!(suffixes(&task_type, 1, 3, &Slotless(0)), [0, 0, 0]);
+        assert_eq!(suffixes(&task_type, 1, 2, &Slotless(1)), [0, 0]);
+    }
+}

@@ -1,0 +1,197 @@
+//! Route of submits through the epochs of a type, oldest first. A sealed shard that does not know
+//! an id never will, so going on to the next one is exact, by whatever layout.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use delayq_core::job::NewTask;
+use delayq_core::store::SubmitOutcome;
+use delayq_core::{Error, Result, TaskType};
+use futures_util::future::join_all;
+
+use super::Shards;
+use super::shards::MAX_TRIES;
+use crate::scripts::submit::Prepared;
+use crate::shard::Shard;
+use crate::shard::batch::Landing;
+
+/// The answer to the submits of one type.
+pub(crate) struct Submitted {
+    /// One for each task, in order.
+    pub(crate) outcomes: Vec<Result<SubmitOutcome>>,
+    /// A shard was empty of everything before: the type may have lost its listing.
+    pub(crate) is_new: bool,
+}
+
+/// A task on its way to a shard, and its index among all.
+struct Routed {
+    index: usize,
+    shard: Arc<Shard>,
+    task: Prepared,
+}
+
+/// What became of it.
+struct RoutedLanding {
+    index: usize,
+    shard: Arc<Shard>,
+    landing: Result<Landing>,
+}
+
+/// The tasks of one shard.
+struct ShardTasks {
+    shard: Arc<Shard>,
+    indexes: Vec<usize>,
+    tasks: Vec<Prepared>,
+}
+
+/// The submits of one type on their way.
+struct Route<'a> {
+    shards: &'a Shards,
+    task_type: &'a TaskType,
+    outcomes: Vec<Option<Result<SubmitOutcome>>>,
+    is_new: bool,
+}
+
+/// Submits tasks of one type.
+pub(crate) async fn submit(
+    shards: &Shards,
+    task_type: &TaskType,
+    tasks: Vec<&NewTask>,
+) -> Submitted {
+    let mut route = Route {
+        shards,
+        task_type,
+        outcomes: tasks.iter().map(|_| None).collect(),
+        is_new: false,
+    };
+    let map = shards.known(task_type);
+    let mut rest = Vec::with_capacity(tasks.len());
+    for (index, task) in tasks.into_iter().enumerate() {
+        if let Some(shard) = map.first(&task.id) {
+            let (shard, task) = (Arc::clone(shard), Prepared::new(task));
+            rest.push(Routed { index, shard, task });
+        }
+    }
+    for _ in 0..2 * MAX_TRIES {
+        let sealed = route.send(rest).await;
+        if sealed.is_empty() {
+            return route.end();
+        }
+        rest = match route.next(&sealed).await {
+            Ok(next) => reroute(sealed, next),
+            Err(error) => {
+                route.fail(&sealed, &error);
+                return route.end();
+            }
+        };
+    }
+    route.fail(&rest, &shards.unsettled(task_type));
+    route.end()
+}
+
+impl Route<'_> {
+    fn put(&mut self, index: usize, outcome: Result<SubmitOutcome>) {
+        if let Some(slot) = self.outcomes.get_mut(index) {
+            *slot = Some(outcome);
+        }
+    }
+
+    fn fail(&mut self, tasks: &[Routed], error: &Error) {
+        for routed in tasks {
+            self.put(routed.index, Err(error.clone()));
+        }
+    }
+
+    fn end(self) -> Submitted {
+        let lost = || Err(Error::Closed("the Redis store"));
+        let outcomes = self.outcomes.into_iter();
+        Submitted {
+            outcomes: outcomes
+                .map(|outcome| outcome.unwrap_or_else(lost))
+                .collect(),
+            is_new: self.is_new,
+        }
+    }
+
+    /// Sends tasks to their shards, at the same time; returns those whose shard is sealed.
+    async fn send(&mut self, tasks: Vec<Routed>) -> Vec<Routed> {
+        let mut sealed = Vec::new();
+        for landed in submit_to_shards(tasks).await {
+            match landed.landing {
+                Ok(Landing::Sealed(task)) => sealed.push(Routed {
+                    index: landed.index,
+                    shard: landed.shard,
+                    task,
+                }),
+                Ok(Landing::Here(outcome)) => self.put(landed.index, Ok(outcome)),
+                Ok(Landing::New(outcome)) => {
+                    self.is_new = true;
+                    self.put(landed.index, Ok(outcome));
+                }
+                Err(error) => self.put(landed.index, Err(error)),
+            }
+        }
+        sealed
+    }
+
+    /// The next shard for each task. When no newer one is known, the layout is read again.
+    async fn next(&self, sealed: &[Routed]) -> Result<Vec<Arc<Shard>>> {
+        let map = self.shards.known(self.task_type);
+        let knows_next = |routed: &Routed| map.after(&routed.shard, &routed.task.id).is_some();
+        if !sealed.iter().all(knows_next) {
+            self.shards.refresh(self.task_type, &map).await?;
+        }
+        let map = self.shards.known(self.task_type);
+        let next = sealed.iter().map(|routed| {
+            let after = map.after(&routed.shard, &routed.task.id);
+            let next = after.or_else(|| map.first(&routed.task.id));
+            Arc::clone(next.unwrap_or(&routed.shard))
+        });
+        Ok(next.collect())
+    }
+}
+
+fn reroute(sealed: Vec<Routed>, next: Vec<Arc<Shard>>) -> Vec<Routed> {
+    let rerouted = sealed.into_iter().zip(next);
+    rerouted
+        .map(|(routed, shard)| Routed { shard, ..routed })
+        .collect()
+}
+
+async fn submit_to_shards(mut tasks: Vec<Routed>) -> Vec<RoutedLanding> {
+    // The usual case, one task, needs no grouping.
+    if tasks.len() == 1
+        && let Some(Routed { index, shard, task }) = tasks.pop()
+    {
+        let landings = shard.submit(vec![task]).await.into_iter();
+        return landings
+            .map(|landing| RoutedLanding {
+                index,
+                shard: Arc::clone(&shard),
+                landing,
+            })
+            .collect();
+    }
+    let mut by_shard: HashMap<String, ShardTasks> = HashMap::new();
+    for Routed { index, shard, task } in tasks {
+        let own = by_shard.entry(shard.keys.stem.clone());
+        let own = own.or_insert_with(|| ShardTasks {
+            shard,
+            indexes: Vec::new(),
+            tasks: Vec::new(),
+        });
+        own.indexes.push(index);
+        own.tasks.push(task);
+    }
+    let submits = by_shard.into_values().map(async |own: ShardTasks| {
+        let landings = own.shard.submit(own.tasks).await;
+        let landed = own.indexes.into_iter().zip(landings);
+        let landed = landed.map(|(index, landing)| RoutedLanding {
+            index,
+            shard: Arc::clone(&own.shard),
+            landing,
+        });
+        landed.collect::<Vec<_>>()
+    });
+    join_all(submits).await.into_iter().flatten().collect()
+}

@@ -1,0 +1,240 @@
+//! Start-up check: does the server's configuration meet the requested durability, and if not, which
+//! line to change. [`rights`] is what its user may do, [`snapshot`] what it shows of its settings.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use delayq_core::store::{Durability, StoreOptions};
+use delayq_core::{Error, Result};
+use futures_util::future::join_all;
+mod rights;
+mod snapshot;
+
+use self::snapshot::Snapshot;
+use crate::config::{RedisConfig, RedisServers, ReplicaConfirm};
+use crate::connection::{Command, Connections, Reply, Server};
+use crate::scripts::Keyspace;
+
+/// How soon a server is looked at again that cannot be trusted yet.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// What a server has to keep.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    wanted: Durability,
+    /// What its operator says that it keeps, for what it does not show.
+    assumed: Option<Durability>,
+    /// How many replicas confirm a write at least, where that is wanted.
+    replicas: u32,
+    /// Whether that depends on who may become the master.
+    counts_replicas: bool,
+    /// The share of its memory up to which it is given new tasks.
+    watermark: f64,
+    servers: Kind,
+}
+
+/// What kind of servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    One,
+    Sentinel,
+    Cluster,
+}
+
+/// What a server that keeps the promises is like.
+pub(crate) struct Found {
+    /// The class that an acknowledgement of this server has.
+    pub(crate) durability: Durability,
+    /// Whether it takes new tasks. A full one is used all the same: it can be drained.
+    pub(crate) memory: Result<()>,
+    /// The settings that it does not show, and that are taken on trust.
+    hidden: Vec<&'static str>,
+}
+
+impl Terms {
+    /// # Errors
+    /// `InvalidInput` when they contradict each other.
+    pub(crate) fn new(config: &RedisConfig, options: &StoreOptions) -> Result<Self> {
+        let (wanted, assumed) = (options.durability, config.assumed_durability);
+        if assumed == Some(Durability::Replicated) && wanted != Durability::Replicated {
+            let text = format!(
+                "durability {:?} is asked for, so no write waits for a replica, and \"replicated\" is \
+                 assumed: ask for durability `replicated`, or assume `disk` or less",
+                wanted.as_str()
+            );
+            return Err(Error::invalid("setting", text));
+        }
+        let is_confirmed = config.replicas.is_some() || config.confirm != ReplicaConfirm::Received;
+        if is_confirmed && wanted != Durability::Replicated {
+            let text = format!(
+                "durability {:?} is asked for, so no write waits for a replica, and `replicas` or `confirm` says \
+                 how one confirms it: ask for durability `replicated`, or leave them out",
+                wanted.as_str()
+            );
+            return Err(Error::invalid("setting", text));
+        }
+        Ok(Self {
+            wanted,
+            assumed,
+            replicas: config.least_replicas(),
+            counts_replicas: config.replicas.is_none(),
+            watermark: config.memory_watermark.unwrap_or(1.0),
+            servers: match config.servers {
+                RedisServers::One(_) => Kind::One,
+                RedisServers::Sentinel { .. } => Kind::Sentinel,
+                RedisServers::Cluster { .. } => Kind::Cluster,
+            },
+        })
+    }
+}
+
+impl Found {
+    /// What two servers have in common.
+    fn and(mut self, other: Self) -> Self {
+        self.hidden.extend(other.hidden);
+        self.hidden.sort_unstable();
+        self.hidden.dedup();
+        Self {
+            durability: self.durability.min(other.durability),
+            memory: self.memory.and(other.memory),
+            hidden: self.hidden,
+        }
+    }
+
+    /// Says in the log what is taken on trust.
+    pub(crate) fn warn_of_hidden(&self, place: &str) {
+        if !self.hidden.is_empty() {
+            let (settings, class) = (self.hidden.join(", "), self.durability.as_str());
+            tracing::warn!(
+                store = place,
+                settings,
+                class,
+                "these settings are not shown: the class that is assumed is taken on trust"
+            );
+        }
+    }
+}
+
+/// Checks everything, on every server that holds data.
+pub(crate) async fn check(
+    connections: &Connections,
+    keys: &Keyspace,
+    terms: &Terms,
+) -> Result<Found> {
+    let checked = check_all(connections, keys, terms).await?;
+    match checked.silent {
+        None => checked.found(connections),
+        Some(error) => Err(error),
+    }
+}
+
+/// The same at the start, when a master of a cluster may be away: a replica takes its place later,
+/// or it comes back. Where masters are replaced, one may be about to be, or new, and its replicas
+/// are on their way to it: that is waited for until `deadline`.
+pub(crate) async fn first_check(
+    connections: &Connections,
+    keys: &Keyspace,
+    terms: &Terms,
+    deadline: Instant,
+) -> Result<Found> {
+    let may_change = terms.servers != Kind::One;
+    let checked = loop {
+        let checked = check_all(connections, keys, terms).await?;
+        let is_late = Instant::now() + AGAIN >= deadline;
+        if checked.found.is_some() || !may_change || is_late {
+            break checked;
+        }
+        sleep(AGAIN).await;
+    };
+    if let (Some(_), Some(error)) = (&checked.found, &checked.silent) {
+        let store = connections.place();
+        tracing::warn!(%store, %error,
+            "a node does not answer: starting without a look at it; its part of the tasks waits until it, or a replica of it, does");
+    }
+    checked.found(connections)
+}
+
+/// What the servers show.
+struct Checked {
+    /// Those that answer, together.
+    found: Option<Found>,
+    /// Why another one does not.
+    silent: Option<Error>,
+}
+
+impl Checked {
+    fn found(self, connections: &Connections) -> Result<Found> {
+        let nobody = || Error::Unavailable {
+            store: connections.place().to_string(),
+            detail: "it has no node that holds data".to_owned(),
+        };
+        let silent = self.silent;
+        self.found.ok_or_else(|| silent.unwrap_or_else(nobody))
+    }
+}
+
+async fn check_all(connections: &Connections, keys: &Keyspace, terms: &Terms) -> Result<Checked> {
+    let (mut found, mut silent) = (None::<Found>, None);
+    let checks = connections.servers().into_iter();
+    let checks = checks.map(|server| check_one(connections, server, keys, terms));
+    for one in join_all(checks).await {
+        match one {
+            Ok(one) => {
+                found = Some(match found {
+                    None => one,
+                    Some(found) => found.and(one),
+                });
+            }
+            Err(error) if error.is_transient() => silent = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Checked { found, silent })
+}
+
+async fn check_one(
+    connections: &Connections,
+    server: Arc<Server>,
+    keys: &Keyspace,
+    terms: &Terms,
+) -> Result<Found> {
+    let server = &server;
+    let [hello, info, config, rights] = questions(keys, terms);
+    let hello = connections.ask(server, hello).await;
+    if let Err(error) = &hello
+        && error.is_transient()
+    {
+        // It would not answer the others either, and each takes as long.
+        return Err(error.clone());
+    }
+    let answers = [
+        hello,
+        connections.ask(server, info).await,
+        connections.ask(server, config).await,
+        connections.ask(server, rights).await,
+    ];
+    judge(&server.place(), answers, terms)
+}
+
+/// What to ask a server, in the order in which [`judge`] takes the answers.
+fn questions(keys: &Keyspace, terms: &Terms) -> [Command; 4] {
+    let [hello, info, config] = snapshot::questions();
+    [hello, info, config, rights::question(keys, terms)]
+}
+
+/// Whether the server at `place` keeps what the terms ask for.
+fn judge(place: &str, answers: [Result<Reply>; 4], terms: &Terms) -> Result<Found> {
+    let [hello, info, config, denied] = answers;
+    let shown = Snapshot::new(place, [hello, info, config])?;
+    shown.check_kind(terms.servers == Kind::Cluster)?;
+    rights::check(place, denied?)?;
+    let durability = shown.durability(terms)?;
+    shown.check_disk()?;
+    Ok(Found {
+        durability,
+        memory: shown.check_memory_limit(terms),
+        hidden: shown.hidden(terms),
+    })
+}

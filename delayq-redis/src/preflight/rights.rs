@@ -1,0 +1,173 @@
+//! Rights of the user: the commands that the store needs.
+
+use super::{Kind, Terms};
+use delayq_core::store::Durability;
+use delayq_core::{Error, Result};
+
+use crate::connection::{Command, GRANT, Reply};
+use crate::scripts::{Keyspace, Script};
+
+/// Asks for what the user may not do.
+pub(super) fn question(keys: &Keyspace, terms: &Terms) -> Command {
+    let question = Command::script(Script::Preflight.lua(), keys.slot(), &[], 256)
+        .arg(keys.probe())
+        .arg(keys.types());
+    further(terms).iter().fold(question, |question, command| {
+        question.arg(command.replace("CHANNEL", &keys.wake_channel()))
+    })
+}
+
+/// The commands that not every store needs.
+fn further(terms: &Terms) -> Vec<&'static str> {
+    let mut further = match terms.servers {
+        Kind::One => vec!["PUBLISH CHANNEL -", "SUBSCRIBE CHANNEL"],
+        Kind::Sentinel => vec!["PUBLISH CHANNEL -", "SUBSCRIBE CHANNEL", "ROLE"],
+        Kind::Cluster => vec![
+            "SPUBLISH CHANNEL -",
+            "SSUBSCRIBE CHANNEL",
+            "CLUSTER INFO",
+            "CLUSTER SLOTS",
+            "ASKING",
+        ],
+    };
+    if terms.wanted == Durability::Replicated {
+        further.push("WAIT 1 0");
+        if terms.servers != Kind::One && terms.counts_replicas {
+            // The master is asked for its replicas with each write.
+            further.push("INFO");
+        }
+        if terms.servers == Kind::Cluster && terms.counts_replicas {
+            further.extend(["CLUSTER MYID", "CLUSTER REPLICAS -"]);
+        }
+    }
+    further
+}
+
+/// # Errors
+/// `Misconfigured` when there is something that the user may not do.
+pub(super) fn check(place: &str, denied: Reply) -> Result<()> {
+    let (mut names, mut fields) = (Vec::new(), denied.fields());
+    while !fields.is_empty() {
+        names.push(fields.text()?);
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Misconfigured {
+        store: place.to_owned(),
+        setting: format!(
+            "its user may not run {} on delayq's keys and channels (or the server has renamed that)",
+            names.join(", ")
+        ),
+        fix: GRANT.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What every store sends beside the scripts.
+    const SENT: [&str; 9] = [
+        "config|get",
+        "evalsha",
+        "info",
+        "sadd",
+        "script|load",
+        "select",
+        "sismember",
+        "sscan",
+        "type",
+    ];
+
+    /// What some store sends, or a script of it, as it stands in the grant.
+    fn sent_by_some() -> BTreeSet<String> {
+        let kinds = [Kind::One, Kind::Sentinel, Kind::Cluster];
+        let terms = kinds.map(|servers| Terms {
+            wanted: Durability::Replicated,
+            assumed: None,
+            replicas: 1,
+            counts_replicas: true,
+            watermark: 1.0,
+            servers,
+        });
+        let further = terms.iter().flat_map(further);
+        let name = |command: &str| match command.split_once(' ') {
+            Some(("CLUSTER", rest)) => {
+                let subcommand = rest.split(' ').next().unwrap_or_default();
+                format!("cluster|{}", subcommand.to_lowercase())
+            }
+            Some((name, _)) => name.to_lowercase(),
+            None => command.to_lowercase(),
+        };
+        further.map(name).collect()
+    }
+
+    /// The commands that stand in capitals between quotes.
+    fn named(lua: &str) -> impl Iterator<Item = String> {
+        let words = lua.split('\'').skip(1).step_by(2);
+        let is_command = |word: &&str| word.bytes().all(|c| c.is_ascii_uppercase());
+        words.filter(is_command).map(str::to_lowercase)
+    }
+
+    fn without_comments(lua: &str) -> String {
+        let code = |line: &str| line.split("--").next().unwrap_or_default().to_owned();
+        lua.lines().map(code).collect::<Vec<_>>().join("\n")
+    }
+
+    /// What a script calls: the first argument of each `call`.
+    fn called(script: Script) -> BTreeSet<String> {
+        let lua = without_comments(script.lua().source());
+        let mut calls = BTreeSet::new();
+        for (at, call) in lua.match_indices("call(") {
+            let (before, after) = (&lua[..at], &lua[at + call.len()..]);
+            // Such as `next_call()`, which is a function of a script.
+            let is_pcall = before.ends_with("redis.p");
+            if before.ends_with(|c: char| c.is_alphanumeric() || c == '_') && !is_pcall {
+                continue;
+            }
+            let mut depth = 0;
+            let end = after.find(|c| {
+                depth += i32::from(c == '(') - i32::from(c == ')');
+                depth < 0 || depth == 0 && c == ','
+            });
+            let command = &after[..end.unwrap()];
+            let mut names = named(command).peekable();
+            let is_named = names.peek().is_some();
+            assert!(is_named, "{script:?}: name the command in call({command}");
+            calls.extend(names);
+        }
+        calls
+    }
+
+    #[test]
+    fn what_is_granted_is_what_is_used_and_what_scripts_use_is_asked_for_at_the_start() {
+        let granted: BTreeSet<_> = GRANT.split(" +").skip(1).map(str::to_owned).collect();
+        let mut used = sent_by_some();
+        let preflight = without_comments(Script::Preflight.lua().source());
+        let asked: BTreeSet<_> = named(&preflight).chain(used.clone()).collect();
+        used.extend(SENT.map(str::to_owned));
+        for script in Script::ALL {
+            if script == Script::Preflight {
+                continue;
+            }
+            for command in called(script) {
+                assert!(granted.contains(&command), "{script:?}: grant {command}");
+                assert!(
+                    asked.contains(&command),
+                    "{script:?}: ask for {command} in preflight.lua"
+                );
+                used.insert(command);
+            }
+        }
+        assert_eq!(granted, used, "what is granted, and what is used");
+    }
+
+    #[test]
+    fn rights_are_granted_once_and_in_the_order_of_the_alphabet() {
+        let granted: Vec<_> = GRANT.split(" +").skip(1).collect();
+        assert!(granted.is_sorted_by(|one, next| one < next), "{granted:?}");
+    }
+}

@@ -1,0 +1,243 @@
+//! The Lua scripts, one for each operation on a shard: their texts, arguments and answers.
+//!
+//! `model.lua` says what is stored where. [`keys`] builds the names, [`record`] the stored forms;
+//! each other module encodes the arguments of a script and decodes its answer. Nothing here does
+//! I/O.
+
+use std::sync::LazyLock;
+
+pub(crate) mod audit;
+pub(crate) mod change;
+pub(crate) mod claim;
+pub(crate) mod dead;
+pub(crate) mod keys;
+pub(crate) mod query;
+pub(crate) mod record;
+pub(crate) mod settle;
+pub(crate) mod submit;
+
+pub(crate) use keys::{Keyspace, ShardId, ShardKeys};
+
+use crate::connection::{Fields, LuaScript};
+use delayq_core::{Error, Result, TaskId, TaskState};
+
+/// A script, named like its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Script {
+    Submit,
+    Claim,
+    Settle,
+    Extend,
+    Cancel,
+    Reschedule,
+    Update,
+    Find,
+    Stats,
+    List,
+    Histogram,
+    Requeue,
+    Discard,
+    Pause,
+    Configure,
+    Purge,
+    Forget,
+    AuditTasks,
+    AuditIndex,
+    Bury,
+    Announce,
+    Instances,
+    Withdraw,
+    Preflight,
+    Seal,
+    Open,
+    Layout,
+}
+
+const MODEL: &str = include_str!("scripts/model.lua");
+const LIMIT: &str = include_str!("scripts/limit.lua");
+const ORDER: &str = include_str!("scripts/order.lua");
+const DEAD: &str = include_str!("scripts/dead.lua");
+
+/// The text of each script, in the order of [`Script::ALL`].
+static TEXTS: LazyLock<Vec<LuaScript>> = LazyLock::new(|| {
+    let texts = Script::ALL.iter().map(|script| script.text());
+    texts.map(LuaScript::new).collect()
+});
+
+impl Script {
+    /// Every script, in the order of their discriminants.
+    pub(crate) const ALL: [Self; 27] = [
+        Self::Submit,
+        Self::Claim,
+        Self::Settle,
+        Self::Extend,
+        Self::Cancel,
+        Self::Reschedule,
+        Self::Update,
+        Self::Find,
+        Self::Stats,
+        Self::List,
+        Self::Histogram,
+        Self::Requeue,
+        Self::Discard,
+        Self::Pause,
+        Self::Configure,
+        Self::Purge,
+        Self::Forget,
+        Self::AuditTasks,
+        Self::AuditIndex,
+        Self::Bury,
+        Self::Announce,
+        Self::Instances,
+        Self::Withdraw,
+        Self::Preflight,
+        Self::Seal,
+        Self::Open,
+        Self::Layout,
+    ];
+
+    /// Every script, so that a new connection can load them all at once.
+    pub(crate) fn all() -> &'static [LuaScript] {
+        &TEXTS
+    }
+
+    /// The script as it is loaded.
+    pub(crate) fn lua(self) -> &'static LuaScript {
+        // A test compares the discriminants with the order of `ALL`.
+        TEXTS.get(self as usize).expect("every script has a text")
+    }
+
+    /// The text of its file: the flags in the first line, then the operation.
+    fn file(self) -> &'static str {
+        match self {
+            Self::Submit => include_str!("scripts/submit.lua"),
+            Self::Claim => include_str!("scripts/claim.lua"),
+            Self::Settle => include_str!("scripts/settle.lua"),
+            Self::Extend => include_str!("scripts/extend.lua"),
+            Self::Cancel => include_str!("scripts/cancel.lua"),
+            Self::Reschedule => include_str!("scripts/reschedule.lua"),
+            Self::Update => include_str!("scripts/update.lua"),
+            Self::Find => include_str!("scripts/find.lua"),
+            Self::Stats => include_str!("scripts/stats.lua"),
+            Self::List => include_str!("scripts/list.lua"),
+            Self::Histogram => include_str!("scripts/histogram.lua"),
+            Self::Requeue => include_str!("scripts/requeue.lua"),
+            Self::Discard => include_str!("scripts/discard.lua"),
+            Self::Pause => include_str!("scripts/pause.lua"),
+            Self::Configure => include_str!("scripts/configure.lua"),
+            Self::Purge => include_str!("scripts/purge.lua"),
+            Self::Forget => include_str!("scripts/forget.lua"),
+            Self::AuditTasks => include_str!("scripts/audit_tasks.lua"),
+            Self::AuditIndex => include_str!("scripts/audit_index.lua"),
+            Self::Bury => include_str!("scripts/bury.lua"),
+            Self::Announce => include_str!("scripts/announce.lua"),
+            Self::Instances => include_str!("scripts/instances.lua"),
+            Self::Withdraw => include_str!("scripts/withdraw.lua"),
+            Self::Preflight => include_str!("scripts/preflight.lua"),
+            Self::Seal => include_str!("scripts/seal.lua"),
+            Self::Open => include_str!("scripts/open.lua"),
+            Self::Layout => include_str!("scripts/layout.lua"),
+        }
+    }
+
+    /// The parts that stand between the first line and the operation.
+    fn parts(self) -> &'static [&'static str] {
+        match self {
+            Self::Claim => &[MODEL, LIMIT],
+            Self::List => &[MODEL, ORDER],
+            Self::Requeue | Self::Discard => &[MODEL, ORDER, DEAD],
+            Self::Layout => &[],
+            _ => &[MODEL],
+        }
+    }
+
+    fn text(self) -> String {
+        let (flags, operation) = self.file().split_once('\n').unwrap_or_default();
+        [&[flags, "\n"], self.parts(), &[operation]]
+            .concat()
+            .concat()
+    }
+}
+
+/// The state that a script names by a letter; a task in no index is as good as scheduled.
+pub(crate) fn state_of(letter: &str) -> Result<TaskState> {
+    Ok(match letter {
+        "s" | "?" => TaskState::Scheduled,
+        "r" => TaskState::Running,
+        "k" => TaskState::Dead,
+        "d" => TaskState::Done,
+        "c" => TaskState::Cancelled,
+        "e" => TaskState::Expired,
+        _ => return Err(unexpected(format!("{letter:?} is no letter of a state"))),
+    })
+}
+
+/// The next field as a task's id.
+pub(crate) fn id_of(fields: &mut Fields) -> Result<TaskId> {
+    let id = fields.text()?;
+    TaskId::new(&id).map_err(|_| Error::Corrupt {
+        key: id,
+        detail: "stored as a task's id, and is none".to_owned(),
+    })
+}
+
+/// The error of an answer that no script gives.
+pub(crate) fn unexpected(detail: String) -> Error {
+    Error::Corrupt {
+        key: "unexpected reply of a script".to_owned(),
+        detail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_script_is_listed_once_in_the_order_of_the_discriminants() {
+        for (index, script) in Script::ALL.into_iter().enumerate() {
+            assert_eq!(script as usize, index, "{script:?}");
+        }
+    }
+
+    #[test]
+    fn every_script_begins_with_its_flags_and_says_what_it_takes_and_returns() {
+        for script in Script::ALL {
+            assert!(script.text().starts_with("#!lua"), "{script:?}");
+            for part in ["-- KEYS:", "ARGV:", "-- Returns:"] {
+                assert!(script.file().contains(part), "{script:?} lacks {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_submit_is_refused_when_redis_is_full() {
+        for script in Script::ALL {
+            let text = script.text();
+            let flags = text.lines().next().unwrap();
+            let may_run = flags.contains("allow-oom") || flags.contains("no-writes");
+            assert_eq!(may_run, script != Script::Submit, "{script:?}");
+        }
+    }
+
+    #[test]
+    fn no_script_uses_a_command_whose_time_grows_with_a_key() {
+        let slow = [
+            "'KEYS'",
+            "'HGETALL'",
+            "'HKEYS'",
+            "'HVALS'",
+            "'DEL'",
+            "'SMEMBERS'",
+            "0, -1)",
+        ];
+        for script in Script::ALL {
+            for command in slow {
+                assert!(
+                    !script.text().contains(command),
+                    "{script:?} uses {command}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+#!lua flags=allow-oom
+-- Cancels a scheduled task, or marks a running one.
+-- KEYS: the nine of model.lua.
+-- ARGV: 1 id · 2 retention, ms · 3 ends that one generation holds
+-- Returns: "ok" cancelled, "r" running and marked, the letter of its state (k dead, d done, c
+--   cancelled, e expired), or "" and split_of() for an id that is not known.
+local id, retention, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local now = clock()
+check_all()
+local record = call('HGET', TASKS, id)
+if not record then
+  local ended = remembered({ id }, retention, now)[id]
+  if ended then
+    touch()
+  end
+  return ended and sub(ended, 1, 1) or { '', split_of() }
+end
+local place = place_of(id)
+if place == 'k' then
+  touch()
+  return 'k'
+end
+if place == 'r' then
+  local lock = call('HGET', LOCKS, id)
+  if lock then
+    call('HSET', LOCKS, id, sub(lock, -1) == '!' and lock or lock .. '!')
+  end
+  return 'r'
+end
+local trail = parse_trail(call('HGET', TRAIL, id))
+call('ZREM', DUE, id)
+call('HDEL', TASKS, id)
+call('HDEL', TRAIL, id)
+local value = format('c%.0f %s %.0f %s', now, trail.settled, trail.failures + trail.expiries, crc_of(record))
+remember({ id, value }, retention, most, now)
+return 'ok'

@@ -1,0 +1,160 @@
+//! Arguments and answers of `cancel.lua`, `reschedule.lua` and `update.lua`.
+
+use delayq_core::job::When;
+use delayq_core::store::{CancelOutcome, ChangeOutcome};
+use delayq_core::{Result, TaskId, TaskState, Timestamp};
+
+use super::claim::Retention;
+use super::submit::WakeCall;
+use super::{Script, ShardKeys, record, state_of};
+use crate::connection::{Command, Fields};
+
+/// How much a shard knows of a task. A task that is live in one shard has ended in every other one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Knowledge {
+    Live,
+    Ended,
+    /// Nothing; with the field `split` of the shard.
+    Nothing {
+        split: String,
+    },
+}
+
+/// The answer of a shard about one task.
+#[derive(Debug)]
+pub(crate) struct Lookup<T> {
+    pub(crate) knowledge: Knowledge,
+    pub(crate) answer: T,
+}
+
+impl Knowledge {
+    /// What follows from the word for a task's state; of an unknown task, from the field behind it.
+    pub(crate) fn read(word: &str, fields: &mut Fields) -> Result<Self> {
+        Ok(match word {
+            "" => Self::Nothing {
+                split: fields.text()?,
+            },
+            "d" | "c" | "e" => Self::Ended,
+            _ => Self::Live,
+        })
+    }
+}
+
+pub(crate) fn cancel(keys: &ShardKeys, id: &TaskId, retention: Retention) -> Command {
+    keys.script(Script::Cancel, 192)
+        .arg(id.as_str())
+        .number(retention.ms)
+        .number(retention.most)
+}
+
+pub(crate) fn read_cancelled(mut fields: Fields) -> Result<Lookup<CancelOutcome>> {
+    let word = fields.text()?;
+    let answer = match word.as_str() {
+        "ok" => CancelOutcome::Cancelled,
+        "" => CancelOutcome::NotFound,
+        "r" => CancelOutcome::Running,
+        letter => CancelOutcome::Finished(state_of(letter)?),
+    };
+    let knowledge = Knowledge::read(&word, &mut fields)?;
+    Ok(Lookup { knowledge, answer })
+}
+
+pub(crate) fn reschedule(
+    keys: &ShardKeys,
+    id: &TaskId,
+    when: When,
+    retention: Retention,
+    wake: &WakeCall,
+) -> Command {
+    let time = record::StoredTime::of(when);
+    keys.script(Script::Reschedule, 384)
+        .arg(id.as_str())
+        .arg(time.kind.to_string())
+        .number(time.ms)
+        .number(retention.ms)
+        .arg(&wake.channel)
+        .arg(&wake.message)
+}
+
+/// The answer without its first field, which says whether the first due time became earlier.
+pub(crate) fn read_rescheduled(
+    keys: &ShardKeys,
+    id: &TaskId,
+    mut fields: Fields,
+) -> Result<Lookup<ChangeOutcome>> {
+    let word = fields.text()?;
+    let answer = changed(keys, id, &word, fields.time()?)?;
+    let knowledge = Knowledge::read(&word, &mut fields)?;
+    Ok(Lookup { knowledge, answer })
+}
+
+/// Replaces the message of a task whose record has `fixed` between its time and its checksum:
+/// expiry and headers, which the checksum covers, too.
+pub(crate) fn update(
+    keys: &ShardKeys,
+    id: &TaskId,
+    message: &[u8],
+    fixed: &str,
+    retention: Retention,
+) -> Command {
+    let mut tail = Vec::new();
+    record::push_tail(&mut tail, fixed, message);
+    keys.script(Script::Update, 192 + message.len() + fixed.len())
+        .arg(id.as_str())
+        .arg(fixed)
+        .arg(tail)
+        .number(retention.ms)
+}
+
+/// The answer to an update.
+#[derive(Debug)]
+pub(crate) enum Updated {
+    Answer(Lookup<ChangeOutcome>),
+    /// The task has this part between its time and its checksum: to be tried again with it.
+    OtherFixed(String),
+}
+
+pub(crate) fn read_updated(keys: &ShardKeys, id: &TaskId, mut fields: Fields) -> Result<Updated> {
+    let word = fields.text()?;
+    let due_at = fields.time()?;
+    if word == "changed" {
+        return Ok(Updated::OtherFixed(fields.text()?));
+    }
+    let answer = changed(keys, id, &word, due_at)?;
+    let knowledge = Knowledge::read(&word, &mut fields)?;
+    Ok(Updated::Answer(Lookup { knowledge, answer }))
+}
+
+fn changed(keys: &ShardKeys, id: &TaskId, word: &str, due_at: Timestamp) -> Result<ChangeOutcome> {
+    Ok(match word {
+        "ok" => ChangeOutcome::Changed { due_at },
+        "" => ChangeOutcome::NotFound,
+        "damaged" => return Err(keys.corrupt(id.as_str(), "its head is damaged")),
+        letter => match state_of(letter)? {
+            TaskState::Running => ChangeOutcome::Running,
+            state => ChangeOutcome::Finished(state),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Reply;
+
+    #[test]
+    fn what_has_ended_in_a_shard_is_not_taken_for_live_there() {
+        let knowledge = |word| {
+            let split = Reply::Bytes(b"8".to_vec());
+            Knowledge::read(word, &mut split.fields()).unwrap()
+        };
+        for word in ["d", "c", "e"] {
+            assert_eq!(knowledge(word), Knowledge::Ended, "{word}");
+        }
+        for word in ["ok", "r", "k", "s", "damaged"] {
+            assert_eq!(knowledge(word), Knowledge::Live, "{word}");
+        }
+        let split = "8".to_owned();
+        assert_eq!(knowledge(""), Knowledge::Nothing { split });
+    }
+}

@@ -1,0 +1,334 @@
+#!lua flags=allow-oom
+-- Locks what is due, in one step: first tasks whose lock has expired, then due ones, by due time
+-- and id.
+-- KEYS: the nine of model.lua · 10 hash, what the caller's last claim took: number (of the claim),
+--   fence (the first), tasks, ends (of the locks, ms), dues (<id> <due, ms> of those that are due
+--   at another time than their records say)
+-- ARGV: 1 most tasks to look at · 2 length of the locks, ms · 3 the caller's clock and its guard,
+--   ms · 4 lock expiries that make a task poison · 5 retention, ms · 6 ends that one generation
+--   holds · 7 the number of this claim · 8 the numbers of the caller's claims whose answers were
+--   lost, each between blanks · 9 most tasks that run in the fleet, or "" · 10 starts of the
+--   fleet's rate, or "" · 11 their span, microseconds · 12 its burst · 13 wake channel, or "" to
+--   tell nobody · 14 wake message
+-- Returns: the server's now · what was cut off it, microseconds · the now that due times were
+--   compared with · the next time to call or -1 · the first fence, the others follow it · ids of
+--   the locked tasks · their records · those with a history {which of the locked ones, due or -1
+--   for the record's, trail} · ended ones {id, letter: e expired, c cancelled, p poison, m missing
+--   record} · ids of records of a newer version, put off by a second · the largest fence given
+--   before · split, as split_of() tells, and "--" of a shard that is sealed and empty: it stays so.
+-- Published, if it took something: the wake message, to call all, as there is more; or behind it,
+--   after two blanks, what is left for others: the next time to call or -1, the last fence, the now
+--   that due times were compared with.
+local limit, lock_for, caller_now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local max_expiries, retention, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local CLAIM, number, unanswered = KEYS[10], ARGV[7], ARGV[8]
+local most_running = tonumber(ARGV[9])
+local channel, message = ARGV[13], ARGV[14]
+local rate = ARGV[10] ~= '' and { starts = tonumber(ARGV[10]), per = tonumber(ARGV[11]), burst = tonumber(ARGV[12]) }
+-- Records are read in slices, and no more once so much was read, so that large messages do not keep
+-- everybody else waiting.
+local SLICE, MAX_BYTES = 16, 4194304
+local PUT_OFF_MS = 1000
+-- The largest fence that follows from a time alone, as in delayq-core.
+local MAX_TIME_FENCE = MAX_EXACT - 1 - 1099511627776
+local BATCH, LONG = 16, string.rep(' ', 65)
+local byte, VERSION_1 = string.byte, 49 -- '1'
+
+local now, _, past = clock()
+local guarded = math.min(now, caller_now)
+local meta = numbers_of_meta('pause', 'fence', 'tat', 'gone')
+local pause, high_water, tat = meta[1] or 0, meta[2] or 0, meta[3] or 0
+local words = call('HMGET', META, 'split', 'limited')
+local split, is_limited = words[1] or '', words[2] == '1'
+-- The fences of a batch must stay exact.
+if high_water + 1000 >= MAX_EXACT then
+  error({ err = 'DAMAGED ' .. META .. ' fence ' .. text(high_water) })
+end
+
+-- A sealed shard that is empty stays so.
+local function split_told()
+  local is_empty = split == '-' and call('HLEN', TASKS) + call('HLEN', GONE) + call('HLEN', GONE_OLD) == 0
+  return is_empty and '--' or split
+end
+
+-- Nobody has heard of these locks: their tasks are due as they were, and no attempt has begun. One
+-- that was cancelled waits for the end of its lock.
+local function give_back(first_fence, count, lock_ends, moved)
+  local dues, back, due_at = {}, {}, {}
+  for id, due in string.gmatch(moved, '(%S+) (%d+)') do
+    due_at[id] = tonumber(due)
+  end
+  -- Others, locked in the same moment for as long, may be among them.
+  for _, id in ipairs(call('ZRANGEBYSCORE', RUNNING, lock_ends, lock_ends, 'LIMIT', 0, 1000)) do
+    local fence, rest = match(call('HGET', LOCKS, id) or '', '^(%d+)(.*)$')
+    local nth = fence and fence - first_fence
+    if nth and nth >= 0 and nth < count and sub(rest, -1) ~= '!' then
+      local submitted, kind, number = parse_record(call('HGET', TASKS, id) or '')
+      local due = due_at[id] or submitted and due_of(submitted, kind, number) or now
+      dues[#dues + 1] = text(math.min(due, now))
+      dues[#dues + 1] = id
+      back[#back + 1] = id
+    end
+  end
+  if #back > 0 then
+    check_zset(DUE)
+    call('ZADD', DUE, unpack(dues))
+    call('ZREM', RUNNING, unpack(back))
+    call('HDEL', LOCKS, unpack(back))
+  end
+end
+
+if unanswered ~= '' then
+  local last = call('HMGET', CLAIM, 'number', 'fence', 'tasks', 'ends', 'dues')
+  if last[1] and find(unanswered, ' ' .. last[1] .. ' ', 1, true) then
+    give_back(tonumber(last[2]), tonumber(last[3]), last[4], last[5])
+    call('UNLINK', CLAIM)
+  end
+end
+
+local has_limit = most_running ~= nil or rate ~= false
+-- Only here: a pause may last longer than locks of which nobody knows. A limit on a sealed shard is
+-- refused by the caller.
+if pause > now or has_limit and sub(split, 1, 1) == '-' then
+  return { now, past, guarded, pause < LAST_MS and pause or -1, 0, {}, {}, {}, {}, {}, high_water, split_told() }
+end
+
+if has_limit ~= is_limited then
+  if has_limit then
+    call('HSET', META, 'limited', 1)
+  else
+    call('HDEL', META, 'limited')
+  end
+end
+if rate then
+  pace_of(rate, tat, now * 1000 + past)
+  limit = math.min(limit, starts_left(rate))
+end
+local ids = call('ZRANGEBYSCORE', RUNNING, '-inf', text(now), 'LIMIT', 0, limit)
+local lost = #ids
+local slots = math.min(limit - lost, free_slots(most_running))
+local due_ids = call('ZRANGEBYSCORE', DUE, '-inf', text(guarded), 'LIMIT', 0, slots)
+if lost == 0 then
+  ids = due_ids
+else
+  for i, id in ipairs(due_ids) do
+    ids[lost + i] = id
+  end
+end
+
+-- Never a time at which the limits would let nothing start: a place that becomes free is told
+-- instead.
+local function next_call()
+  local next_due, next_expiry = first(DUE), first(RUNNING)
+  if next_due and next_due <= guarded and free_slots(most_running) == 0 then
+    call('HSET', META, 'held_back', 1)
+    next_due = nil
+  end
+  local next_time = math.min(next_due or next_expiry or -1, next_expiry or next_due or -1)
+  if rate and next_time >= 0 and starts_left(rate) == 0 then
+    return math.max(next_time, again_at(rate))
+  end
+  return next_time
+end
+
+if #ids == 0 then
+  return { now, past, guarded, next_call(), 0, {}, {}, {}, {}, {}, high_water, split_told() }
+end
+
+check_hash(LOCKS)
+local records, bytes, count = {}, 0, 0
+local trails = check_hash(TRAIL) > 0 and call('HMGET', TRAIL, unpack(ids)) or {}
+local locks = lost > 0 and call('HMGET', LOCKS, unpack(ids, 1, lost)) or {}
+while count < #ids and bytes <= MAX_BYTES do
+  local upto = math.min(count + SLICE, #ids)
+  local slice = call('HMGET', TASKS, unpack(ids, count + 1, upto))
+  for i = 1, upto - count do
+    local record = slice[i]
+    records[count + i] = record
+    bytes = bytes + (record and #record or 0)
+  end
+  count = upto
+end
+
+local first_fence = math.max(high_water + 1, math.min(now * 1000, MAX_TIME_FENCE))
+local until_text, now_text = text(math.min(now + lock_for, LAST_MS)), text(now)
+local taken, taken_ids, taken_records, reply_trails, ended, newer, moved = 0, {}, {}, {}, {}, {}, {}
+-- The first pair is for batches, see below. No id has a blank.
+local run, held = { until_text, LONG }, { LONG, '' }
+local put_off_due, put_off_run = {}, {}
+local freed, stopped, ends, deaths, histories = {}, {}, {}, {}, {}
+
+-- Takes a task out of its index. Of one that ends the state is remembered, with the fence settled
+-- last: the present holder has lost its lock.
+local function finish(id, letter, trail, record, state)
+  stopped[#stopped + 1] = id
+  if letter ~= 'p' then
+    freed[#freed + 1] = id
+  end
+  if state then
+    local attempts = trail.failures + trail.expiries
+    ends[#ends + 1] = id
+    ends[#ends + 1] = format('%s%.0f %s %.0f %s', state, now, trail.settled, attempts, crc_of(record))
+  end
+  ended[#ended + 1] = id
+  ended[#ended + 1] = letter
+end
+
+local function keep_history(id, trail)
+  local history = trail_text(trail)
+  histories[#histories + 1] = id
+  histories[#histories + 1] = history
+  return history
+end
+
+-- Printing a number is slow: the last three digits of the fences are put together.
+local DIGITS = { [0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9' }
+local low = first_fence % 1000
+local above = first_fence - low
+local above_text = text(above / 1000)
+
+-- `attempt` stands between blanks.
+local function take(id, record, attempt, crc)
+  taken = taken + 1
+  run[2 * taken + 1], run[2 * taken + 2] = until_text, id
+  local ones, tens = low % 10, low % 100
+  held[2 * taken + 1] = id
+  held[2 * taken + 2] = above_text .. DIGITS[(low - tens) / 100] .. DIGITS[(tens - ones) / 10] .. DIGITS[ones]
+    .. attempt .. crc
+  taken_ids[taken], taken_records[taken] = id, record
+  low = low + 1
+  if low == 1000 then
+    low, above = 0, above + 1000
+    above_text = text(above / 1000)
+  end
+end
+
+local function tell_history(i, id, history)
+  local due = -1
+  if i > lost then
+    -- Only a task with a history can be due at another time than its record says.
+    due = tonumber(call('ZSCORE', DUE, id))
+    moved[#moved + 1] = id .. ' ' .. text(due)
+  end
+  local at = #reply_trails
+  reply_trails[at + 1], reply_trails[at + 2], reply_trails[at + 3] = taken - 1, due, history
+end
+
+local NO_HISTORY = parse_trail()
+
+-- A task that has a history or an expiry, or whose lock expired, or whose record is missing or not
+-- plain.
+local function look(i, id, record)
+  local is_lost = i <= lost
+  if not record then
+    return finish(id, 'm')
+  elseif is_newer_version(record) then
+    newer[#newer + 1] = id
+    local put_off = is_lost and put_off_run or put_off_due
+    put_off[#put_off + 1] = now + PUT_OFF_MS
+    put_off[#put_off + 1] = id
+    return
+  end
+  local trail = (trails[i] or is_lost) and parse_trail(trails[i]) or NO_HISTORY
+  trail.expiries = trail.expiries + (is_lost and 1 or 0)
+  local submitted, kind, number, rest = parse_record(record)
+  local expiry = submitted and expiry_of(record, rest, due_of(submitted, kind, number))
+  if is_lost and sub(locks[i] or '', -1) == '!' then
+    finish(id, 'c', trail, record, 'c')
+  elseif is_lost and trail.expiries >= max_expiries then
+    trail.error = format('+poison: its lock expired %.0f times; its process may have crashed', trail.expiries)
+    keep_history(id, trail)
+    deaths[#deaths + 1] = now_text
+    deaths[#deaths + 1] = id
+    finish(id, 'p')
+  elseif expiry and expiry <= guarded then
+    finish(id, 'e', trail, record, 'e')
+  else
+    local history = is_lost and keep_history(id, trail) or trails[i] or nil
+    take(id, record, ' ' .. text(trail.failures + trail.expiries + 1) .. ' ', crc_of(record))
+    if history then
+      tell_history(i, id, history)
+    end
+  end
+end
+
+-- Nearly all are plain, which shows without a pattern: of version 1, and the checksum,
+-- ,"c":"12345678"}, stands behind the first comma after the time, which begins at the 25th byte.
+for i = 1, count do
+  local id, record = ids[i], records[i]
+  local head = i > lost and not trails[i] and record and find(record, '\n', 1, true)
+  if head and find(record, ',', 25, true) == head - 16 and byte(record) == VERSION_1 then
+    take(id, record, ' 1 ', sub(record, head - 10, head - 3))
+  else
+    look(i, id, record)
+  end
+end
+
+if #deaths > 0 then
+  check_zset(DEAD)
+end
+if #ends > 0 then
+  check_hash(GONE)
+end
+if taken > 0 then
+  call('HSET', META, 'fence', text(first_fence + taken - 1))
+  if rate then
+    count_starts(rate, taken)
+    call('HSET', META, 'tat', text(rate.tat))
+  end
+  call('HSET', CLAIM, 'number', number, 'fence', text(first_fence), 'tasks', taken, 'ends', until_text,
+    'dues', table.concat(moved, ' '))
+  call('PEXPIRE', CLAIM, text(lock_for))
+  -- Redis keeps a small key as one list that each access walks through: for a batch that takes
+  -- longer than all the rest. A member above 64 bytes turns it into a table for as long as it
+  -- exists.
+  local is_batch = taken >= BATCH and check_zset(RUNNING) <= limit
+  local from = is_batch and 1 or 3
+  call('ZADD', RUNNING, unpack(run, from))
+  call('HSET', LOCKS, unpack(held, from))
+  if is_batch then
+    call('ZREM', RUNNING, LONG)
+    call('HDEL', LOCKS, LONG)
+  end
+end
+if count > lost then
+  -- Whatever became of them. By name, though they are the first ones: where a power loss has left a
+  -- hole in the append-only file, the first ones are others, which would be in no index then.
+  call('ZREM', DUE, unpack(ids, lost + 1, count))
+end
+if #stopped > 0 then
+  if lost > 0 then
+    -- After damage, an expired one may stand in both.
+    call('ZREM', DUE, unpack(stopped))
+  end
+  call('ZREM', RUNNING, unpack(stopped))
+  call('HDEL', LOCKS, unpack(stopped))
+end
+if #freed > 0 then
+  call('HDEL', TASKS, unpack(freed))
+  call('HDEL', TRAIL, unpack(freed))
+end
+if #deaths > 0 then
+  call('ZADD', DEAD, unpack(deaths))
+end
+if #histories > 0 then
+  call('HSET', TRAIL, unpack(histories))
+end
+if #put_off_due > 0 then
+  call('ZADD', DUE, unpack(put_off_due))
+end
+if #put_off_run > 0 then
+  call('ZADD', RUNNING, unpack(put_off_run))
+end
+remember(ends, retention, most, now, meta[4])
+local next_time = next_call()
+if channel ~= '' and taken > 0 then
+  if next_time < 0 or next_time > guarded then
+    local left = { text(next_time), text(first_fence + taken - 1), text(guarded) }
+    message = message .. '  ' .. table.concat(left, ' ')
+  end
+  -- All is written: where an ACL forbids this, the others come by themselves.
+  pcall(publish, channel, message)
+end
+return { now, past, guarded, next_time, first_fence, taken_ids, taken_records, reply_trails, ended, newer, high_water,
+  split }

@@ -1,0 +1,30 @@
+#!lua flags=no-writes
+-- One page of the tasks in one state, by time and id.
+-- KEYS: the nine of model.lua.
+-- ARGV: 1 state: s scheduled, r running, k dead · 2 most tasks · 3 after this time, ms, or "" · 4
+--   and this id
+-- Returns: whether there are more · then for each: id · time, ms · record or "" · trail or "" ·
+--   lock or "".
+local state, limit, after_at, after_id = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+-- A page ends early once it is so large, so that large messages do not keep everybody else waiting.
+local MAX_BYTES = 4194304
+
+local zset = state == 's' and DUE or state == 'r' and RUNNING or DEAD
+local from = after_at ~= '' and rank_after(zset, after_at, after_id) or 0
+local page = call('ZRANGE', zset, from, from + limit, 'WITHSCORES')
+local reply, bytes = { 0 }, 0
+for i = 1, #page, 2 do
+  if i > 2 * limit or bytes > MAX_BYTES then
+    reply[1] = 1
+    break
+  end
+  local id = page[i]
+  local record = call('HGET', TASKS, id) or ''
+  bytes = bytes + #record
+  reply[#reply + 1] = id
+  reply[#reply + 1] = tonumber(page[i + 1])
+  reply[#reply + 1] = record
+  reply[#reply + 1] = call('HGET', TRAIL, id) or ''
+  reply[#reply + 1] = call('HGET', LOCKS, id) or ''
+end
+return reply

@@ -1,0 +1,216 @@
+-- Stored forms, and the steps that several operations share. It stands in front of every operation.
+--
+-- KEYS, the same nine for every operation, all of one hash slot: 1 due       zset  id -> due, ms
+--   2 running  zset  id -> end of the lock, ms 3 locks     hash  id -> "<fence> <attempt> <crc>",
+--   with a "!" behind it once a cancel was asked for 4 dead      zset  id -> died, ms        5
+--   tasks    hash  id -> record 6 trail     hash  id -> "1 <failures> <expiries> <releases>
+--   <requeues> <settled> <succeeded>\n<error>";
+--                           only for tasks with a history; error: "-" for none, else "+" and its
+--   text
+--   7 meta      hash  v (format), fence (the largest given), pause (its end, ms), gone
+--                           (generation's begin, ms), tat, held_back and limited (see limit.lua),
+--                           max_pending (scheduled tasks), refused (by that), split (see split_of),
+--                           next (the shard map that sealed it), sealed_at (the fence then)
+--   8 gone, 9 gone_old  hash  id -> "<d|c|e><ended, ms> <fence> <attempt> <crc>" (done, cancelled,
+-- expired)
+-- Record: 1{"s":<submitted ms>,"a":<delay ms> | "d":<due
+-- ms>[,"x":..|,"xa":..][,"h":{..}],"c":"<crc>"}\n<message>
+--
+-- Lua does not roll back: an operation reads and decides first, then publishes (which an ACL may
+-- forbid), and writes last. What claim.lua publishes is a courtesy, and comes behind its writes.
+-- Numbers above 10^14 become text through string.format: tostring would round them.
+local DUE, RUNNING, LOCKS, DEAD, TASKS, TRAIL, META, GONE, GONE_OLD = unpack(KEYS)
+local call, format, match, find, sub = redis.call, string.format, string.match, string.find, string.sub
+local LAST_MS = 253402207199999 -- Timestamp::MAX
+
+local MAX_EXACT = 9007199254740992 -- 2^53: from here on numbers are not exact
+
+local function text(number)
+  return format('%.0f', number)
+end
+
+-- Fields of META as numbers, in their order; false for one that is not there. Garbage fails the
+-- operation before it has written anything, and names the field: a fence that is not exact would be
+-- given twice.
+local function numbers_of_meta(...)
+  local values = call('HMGET', META, ...)
+  for i, field in ipairs({ ... }) do
+    local value = values[i]
+    if value then
+      local number = find(value, '^%d+$') and tonumber(value)
+      if not number or number >= MAX_EXACT then
+        error({ err = 'DAMAGED ' .. META .. ' ' .. field .. ' ' .. sub(value, 1, 40) })
+      end
+      values[i] = number
+    end
+  end
+  return values
+end
+
+-- The time, ms: rounded down, and rounded up for delays to count from, so that none is cut short;
+-- and what the former cut off, microseconds.
+local function clock()
+  local time = call('TIME')
+  local seconds, ms = time[1] * 1000, time[2] / 1000
+  return seconds + math.floor(ms), seconds + math.ceil(ms), time[2] % 1000
+end
+
+-- Each fails on a key of another type: called before anything has been written, for each key that
+-- will be.
+local function check_zset(key)
+  return call('ZCARD', key)
+end
+
+local function check_hash(key)
+  return call('HLEN', key)
+end
+
+local function check_all()
+  for _, key in ipairs({ DUE, RUNNING, DEAD }) do
+    check_zset(key)
+  end
+  for _, key in ipairs({ LOCKS, TASKS, TRAIL, META, GONE }) do
+    check_hash(key)
+  end
+end
+
+-- Submitted, "a" or "d", its number, and where the rest begins; nothing of a damaged record.
+local function parse_record(record)
+  local submitted, kind, number, rest = match(record, '^1{"s":(%d+),"([ad])":(%d+)()')
+  return tonumber(submitted), kind, tonumber(number), rest
+end
+
+local function due_of(submitted, kind, number)
+  if kind == 'a' then
+    return math.min(submitted + number, LAST_MS)
+  end
+  return math.max(submitted, number)
+end
+
+-- When the task stops being worth running, if ever.
+local function expiry_of(record, rest, due)
+  local kind, number = match(record, '^,"(xa?)":(%d+)', rest)
+  if not kind then
+    return nil
+  end
+  return kind == 'x' and tonumber(number) or math.min(due + number, LAST_MS)
+end
+
+local function crc_of(record)
+  local head = find(record, '\n', 1, true) or 0
+  return match(record, '^"c":"(%x+)"}', head - 15) or '0'
+end
+
+local function is_newer_version(record)
+  return find(record, '^[2-9]{') ~= nil
+end
+
+local function parse_trail(trail)
+  local t = {}
+  t.failures, t.expiries, t.releases, t.requeues, t.settled, t.succeeded, t.error =
+    match(trail or '', '^1 (%d+) (%d+) (%d+) (%d+) (%d+) ([^\n]*)\n([-+].*)$')
+  for _, count in ipairs({ 'failures', 'expiries', 'releases', 'requeues' }) do
+    t[count] = tonumber(t[count] or 0)
+  end
+  t.settled, t.succeeded, t.error = t.settled or '0', t.succeeded or '', t.error or '-'
+  return t
+end
+
+-- Concatenated, as %s would cut a text at a zero byte.
+local function trail_text(t)
+  return format('1 %.0f %.0f %.0f %.0f ', t.failures, t.expiries, t.releases, t.requeues)
+    .. t.settled .. ' ' .. t.succeeded .. '\n' .. t.error
+end
+
+-- The remembered ends of these ids, within the retention; an id that is not known is left out.
+local function remembered(ids, retention, now)
+  local found = {}
+  if retention == 0 then
+    return found
+  end
+  for _, key in ipairs({ GONE_OLD, GONE }) do
+    if call('HLEN', key) > 0 then
+      for i, value in ipairs(call('HMGET', key, unpack(ids))) do
+        local ended = value and tonumber(match(value, '^%a(%d+) '))
+        if ended and ended + retention > now then
+          found[ids[i]] = value
+        end
+      end
+    end
+  end
+  return found
+end
+
+-- Remembers ends (id, value, ...). Two generations make forgetting O(1): when the younger one is
+-- older than the retention or holds as many as have to be remembered, the elder is dropped and the
+-- younger takes its place. `began`: meta.gone, if the caller has read it already.
+local function remember(ends, retention, most, now, began)
+  if retention == 0 or #ends == 0 then
+    return
+  end
+  local kept = call('HLEN', GONE)
+  began = began or numbers_of_meta('gone')[1] or 0
+  if kept > 0 and (kept >= most or began + retention <= now) then
+    call('UNLINK', GONE_OLD)
+    call('RENAME', GONE, GONE_OLD)
+    kept = 0
+  end
+  call('HSET', GONE, unpack(ends))
+  if kept == 0 then
+    call('HSET', META, 'gone', text(now))
+    -- Frees the memory of a type that has come to rest: the last end of this generation is younger
+    -- than one retention and is asked for during one more.
+    call('PEXPIRE', GONE, text(2 * retention + 1000))
+  end
+end
+
+-- Writes what is there already, before an answer that rests on an earlier call: replicas may not
+-- have that one yet, and since Redis 7.2 a wait for them is only for what its own connection has
+-- written. Where nothing is written down of the type, nothing is afterwards.
+local function touch()
+  local is_empty = check_hash(META) == 0
+  call('HSET', META, 'fence', call('HGET', META, 'fence') or 0)
+  if is_empty then
+    call('HDEL', META, 'fence')
+  end
+end
+
+-- Tells the other instances. In a cluster each shard has a channel of its own, whose name has a
+-- slash, and which the node of its slot alone knows.
+local function publish(channel, message)
+  call(find(channel, '/', 1, true) and 'SPUBLISH' or 'PUBLISH', channel, message)
+end
+
+-- Tells the other instances when the first due time becomes earlier than `head`; whether it does.
+local function wake_if_earlier(earliest, head, channel, message)
+  if not earliest or (head and earliest >= head) then
+    return 0
+  end
+  publish(channel, message)
+  return 1
+end
+
+local function first(zset)
+  return tonumber(call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2])
+end
+
+-- Which shard these keys are: "" the only one of a type that was never sharded; else how many
+-- shards were made with this one; "-" sealed: it takes no id that it does not know.
+local function split_of()
+  return call('HGET', META, 'split') or ''
+end
+
+-- "r" running, "k" dead, "s" scheduled, "?" in no index; and the time of it.
+local function place_of(id)
+  local at = call('ZSCORE', RUNNING, id)
+  if at then
+    return 'r', tonumber(at)
+  end
+  at = call('ZSCORE', DEAD, id)
+  if at then
+    return 'k', tonumber(at)
+  end
+  at = call('ZSCORE', DUE, id)
+  return at and 's' or '?', tonumber(at or 0)
+end
+

@@ -1,0 +1,39 @@
+#!lua flags=no-writes
+-- Asks whether the user may run every command that this store runs: a refusal in the middle of an
+-- operation would leave it half done. It takes no keys, so that any node of a cluster answers.
+-- KEYS: none.
+-- ARGV: 1 a key of a type · 2 the set of types · 3.. further commands with their arguments, words
+--   apart by spaces
+-- Returns: the commands that are refused, or that the server does not know by their names.
+local of_type, types = ARGV[1], ARGV[2]
+local denied = {}
+
+local function need(command, ...)
+  local is_known, is_allowed = pcall(redis.acl_check_cmd, command, ...)
+  if not (is_known and is_allowed) then
+    denied[#denied + 1] = string.lower(command)
+  end
+end
+
+need('TIME')
+for _, command in ipairs({ 'TYPE', 'ZCARD', 'HLEN', 'UNLINK' }) do
+  need(command, of_type)
+end
+for _, command in ipairs({ 'ZSCORE', 'ZREM', 'HGET', 'HMGET', 'HDEL', 'HEXISTS', 'HSCAN', 'ZSCAN', 'PEXPIRE',
+  'RENAME' }) do
+  need(command, of_type, of_type)
+end
+for _, command in ipairs({ 'ZCOUNT', 'ZRANGE', 'ZRANGEBYSCORE', 'ZADD', 'HSET', 'HSETNX' }) do
+  need(command, of_type, 0, 0)
+end
+for _, command in ipairs({ 'SADD', 'SISMEMBER', 'SSCAN' }) do
+  need(command, types, 0)
+end
+for further = 3, #ARGV do
+  local words = {}
+  for word in string.gmatch(ARGV[further], '%S+') do
+    words[#words + 1] = word
+  end
+  need(unpack(words))
+end
+return denied

@@ -1,0 +1,227 @@
+//! Arguments and answers of `find.lua`, `list.lua`, `stats.lua` and `histogram.lua`.
+
+use delayq_core::operate::{Cursor, Page, TypeStats};
+use delayq_core::store::MAX_BATCH;
+use delayq_core::task::{AttemptHistory, TaskInfo};
+use delayq_core::{Error, Result, TaskId, TaskState, Timestamp};
+
+use super::change::{Knowledge, Lookup};
+use super::record::{self, Damage};
+use super::{Script, ShardKeys, id_of, state_of};
+use crate::connection::{Command, Fields};
+
+/// A task as `find.lua` and `list.lua` show it.
+struct Stored {
+    id: TaskId,
+    state: TaskState,
+    at: Timestamp,
+    record: Vec<u8>,
+    trail: Vec<u8>,
+    lock: Vec<u8>,
+}
+
+/// What is known of a stored task. A damaged one shows what is left of it.
+struct Shown {
+    info: TaskInfo,
+    damage: Option<Damage>,
+}
+
+impl Stored {
+    fn read(id: TaskId, state: TaskState, fields: &mut Fields) -> Result<Self> {
+        Ok(Self {
+            id,
+            state,
+            at: fields.time()?,
+            record: fields.bytes()?,
+            trail: fields.bytes()?,
+            lock: fields.bytes()?,
+        })
+    }
+
+    fn ended(self) -> Option<TaskInfo> {
+        let end = record::decode_end(&self.lock)?;
+        let mut info = TaskInfo::new(self.id, self.state, end.at);
+        info.attempt = end.attempt;
+        Some(info)
+    }
+
+    fn shown(self) -> Shown {
+        let mut info = TaskInfo::new(self.id, self.state, self.at);
+        let mut damage = None;
+        info.history = record::decode_trail(&self.trail).unwrap_or_else(|| {
+            damage = Some(Damage::Bad("its trail is damaged"));
+            AttemptHistory::default()
+        });
+        match record::decode(self.record.clone()) {
+            Ok(record) => {
+                info.submitted_at = Some(record.submitted_at);
+                info.expires_at = record.expires_at;
+                info.headers = record.headers;
+                info.message = Some(record.message);
+            }
+            Err(bad) => {
+                damage = Some(bad);
+                if let Damage::Bad(_) = bad {
+                    info.message = Some(record::salvage(self.record));
+                }
+            }
+        }
+        let lock = record::decode_lock(&self.lock).filter(|_| self.state == TaskState::Running);
+        let made = info.history.next_attempt() - 1;
+        info.attempt = lock.as_ref().map_or(made, |lock| lock.attempt);
+        info.cancel_requested = lock.is_some_and(|lock| lock.cancel_requested);
+        Shown { info, damage }
+    }
+}
+
+pub(crate) fn find(keys: &ShardKeys, id: &TaskId, retention_ms: i64) -> Command {
+    keys.script(Script::Find, 160)
+        .arg(id.as_str())
+        .number(retention_ms)
+}
+
+pub(crate) fn read_found(
+    keys: &ShardKeys,
+    id: &TaskId,
+    mut fields: Fields,
+) -> Result<Lookup<Option<TaskInfo>>> {
+    let letter = fields.text()?;
+    let knowledge = Knowledge::read(&letter, &mut fields)?;
+    if matches!(knowledge, Knowledge::Nothing { .. }) {
+        let answer = None;
+        return Ok(Lookup { knowledge, answer });
+    }
+    if letter == "?" {
+        let what = "it is in no index; an audit with repair schedules it";
+        return Err(keys.corrupt(id.as_str(), what));
+    }
+    let stored = Stored::read(id.clone(), state_of(&letter)?, &mut fields)?;
+    if stored.state.is_ended() {
+        let damaged = || keys.corrupt(id.as_str(), "its remembered end is damaged");
+        let answer = Some(stored.ended().ok_or_else(damaged)?);
+        return Ok(Lookup { knowledge, answer });
+    }
+    let Shown { info, damage } = stored.shown();
+    match damage {
+        // Dead is where damaged tasks are put, so that somebody sees them.
+        Some(Damage::Bad(what)) if info.state != TaskState::Dead => {
+            return Err(keys.corrupt(id.as_str(), what));
+        }
+        Some(Damage::Newer(found)) => return Err(keys.incompatible(id.as_str(), found)),
+        _ => {}
+    }
+    let answer = Some(info);
+    Ok(Lookup { knowledge, answer })
+}
+
+/// # Errors
+/// `InvalidInput` for the ended states.
+pub(crate) fn list(
+    keys: &ShardKeys,
+    state: TaskState,
+    cursor: Option<&Cursor>,
+    limit: usize,
+) -> Result<Command> {
+    let letter = match state {
+        TaskState::Scheduled => "s",
+        TaskState::Running => "r",
+        TaskState::Dead => "k",
+        _ => {
+            let reason = format!("{state} tasks cannot be listed: find answers for one id");
+            return Err(Error::invalid("argument", reason));
+        }
+    };
+    let at = cursor.map_or(String::new(), |cursor| cursor.at.as_millis().to_string());
+    Ok(keys
+        .script(Script::List, 192)
+        .arg(letter)
+        .number(i64::try_from(limit.clamp(1, MAX_BATCH)).unwrap_or(1))
+        .arg(at)
+        .arg(cursor.map_or("", |cursor| cursor.id.as_str())))
+}
+
+/// A listing shows damaged tasks as well: it is where people look for them.
+pub(crate) fn read_page(keys: &ShardKeys, state: TaskState, mut fields: Fields) -> Result<Page> {
+    let has_more = fields.flag()?;
+    let mut page = Page::default();
+    while !fields.is_empty() {
+        let id = id_of(&mut fields)?;
+        let Shown { mut info, damage } = Stored::read(id, state, &mut fields)?.shown();
+        let error = damage.map(|damage| match damage {
+            Damage::Bad(what) => keys.corrupt(info.id.as_str(), what),
+            Damage::Newer(found) => keys.incompatible(info.id.as_str(), found),
+        });
+        if let Some(error) = error {
+            info.history
+                .last_error
+                .get_or_insert_with(|| error.to_string());
+        }
+        page.tasks.push(info);
+    }
+    let last = page.tasks.last().filter(|_| has_more);
+    page.next = last.map(|task| Cursor::new(task.at, task.id.clone()));
+    Ok(page)
+}
+
+/// The counts of a shard, and its field `split`.
+#[derive(Debug)]
+pub(crate) struct ShardStats {
+    pub(crate) stats: TypeStats,
+    pub(crate) split: String,
+}
+
+pub(crate) fn read_stats(mut fields: Fields) -> Result<ShardStats> {
+    let mut stats = TypeStats::default();
+    stats.now = fields.time()?;
+    stats.scheduled = fields.count()?;
+    stats.due = fields.count()?;
+    stats.running = fields.count()?;
+    stats.dead = fields.count()?;
+    stats.next_due = fields.optional_time()?;
+    stats.paused_until = fields.optional_time()?;
+    stats.max_pending = fields.optional_count()?;
+    stats.refused = fields.count()?;
+    let split = fields.text()?;
+    Ok(ShardStats { stats, split })
+}
+
+pub(crate) fn histogram(keys: &ShardKeys, bounds: &[Timestamp]) -> Command {
+    let mut command = keys.script(Script::Histogram, 20 * bounds.len());
+    for bound in bounds {
+        command.push(bound.as_millis().to_string());
+    }
+    command
+}
+
+pub(crate) fn read_histogram(mut fields: Fields) -> Result<Vec<u64>> {
+    let mut counts = Vec::new();
+    while !fields.is_empty() {
+        counts.push(fields.count()?);
+    }
+    Ok(counts)
+}
+
+/// The bounds of `steps` parts of `from..to`: a time belongs to the part in which its share of the
+/// whole, rounded down, falls.
+pub(crate) fn bounds(from: Timestamp, to: Timestamp, steps: usize) -> Vec<Timestamp> {
+    let (start, steps) = (i128::from(from.as_millis()), steps as i128);
+    let span = i128::from(to.as_millis()) - start;
+    let bound = |step: i128| start + (span * step + steps - 1) / steps;
+    let ms = (0..=steps).map(|step| i64::try_from(bound(step)).unwrap_or(i64::MAX));
+    ms.map(Timestamp::from_millis).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_span_are_bounded_where_the_share_of_the_whole_steps() {
+        let ms = Timestamp::from_millis;
+        // Due 13 is in part 0, as 3 * 3 / 10 is, and due 14 in part 1.
+        let expected = [ms(10), ms(14), ms(17), ms(20)];
+        assert_eq!(bounds(ms(10), ms(20), 3), expected);
+        let widest = bounds(Timestamp::ZERO, Timestamp::MAX, 1_000);
+        assert_eq!(widest.last(), Some(&Timestamp::MAX));
+    }
+}

@@ -1,0 +1,302 @@
+//! Stored forms: what `model.lua` calls record, trail and lock.
+//!
+//! A record is a version, a compact JSON head with defaults left out, a line feed and the message
+//! as it is: `1{"s":1767225600000,"a":1800000,"c":"8587d865"}` LF `message`. Redis writes the time
+//! of submission and never decodes the rest. The checksum covers what never changes on its own:
+//! expiry, headers, message.
+
+use std::io::Write;
+
+use delayq_core::job::{Expiry, NewTask, When};
+use delayq_core::task::{AttemptHistory, Headers};
+use delayq_core::time::{Timestamp, duration_ms};
+
+/// The version of records and trails that this release writes.
+pub(crate) const VERSION: u32 = 1;
+
+/// Length of `,"c":"xxxxxxxx"}`, with which every head ends.
+const CHECKSUM_LEN: usize = 16;
+
+/// A decoded record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) submitted_at: Timestamp,
+    /// As the last submit, reschedule or requeue said.
+    pub(crate) due_at: Timestamp,
+    pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) headers: Headers,
+    pub(crate) message: Vec<u8>,
+}
+
+/// Why a record cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// A newer release wrote it, in this version.
+    Newer(u32),
+    /// It is damaged.
+    Bad(&'static str),
+}
+
+/// A task's record without its beginning, which Redis writes: from the time on.
+pub(crate) fn encode(task: &NewTask) -> Vec<u8> {
+    let StoredTime { kind, ms } = StoredTime::of(task.when);
+    let fixed = fixed_part(task.expiry, &task.headers);
+    let mut record = Vec::with_capacity(48 + fixed.len() + task.message.len());
+    let _ = write!(record, "\"{kind}\":{ms}{fixed},\"c\":\"");
+    push_tail(&mut record, &fixed, &task.message);
+    record
+}
+
+/// A time as it is stored: a delay is `a`, a time is `d`, in ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoredTime {
+    pub(crate) kind: char,
+    pub(crate) ms: i64,
+}
+
+impl StoredTime {
+    pub(crate) fn of(when: When) -> Self {
+        match when {
+            When::After(delay) => Self {
+                kind: 'a',
+                ms: span_ms(delay),
+            },
+            When::At(time) => Self {
+                kind: 'd',
+                ms: time.as_millis(),
+            },
+        }
+    }
+}
+
+/// A span in ms that Lua keeps exact: none that matters is longer than the last time.
+pub(crate) fn span_ms(span: std::time::Duration) -> i64 {
+    duration_ms(span).min(Timestamp::MAX.as_millis())
+}
+
+/// Puts the checksum, the end of the head, and the message behind a record.
+pub(crate) fn push_tail(record: &mut Vec<u8>, fixed: &str, message: &[u8]) {
+    // Writing to memory does not fail.
+    let _ = writeln!(record, "{:08x}\"}}", checksum(fixed.as_bytes(), message));
+    record.extend_from_slice(message);
+}
+
+fn fixed_part(expiry: Option<Expiry>, headers: &Headers) -> String {
+    let mut fixed = match expiry {
+        None => String::new(),
+        Some(Expiry::At(time)) => format!(",\"x\":{}", time.as_millis()),
+        Some(Expiry::AfterDue(span)) => format!(",\"xa\":{}", span_ms(span)),
+    };
+    if !headers.is_empty() {
+        let json = serde_json::to_string(headers).expect("a map of strings has a JSON form");
+        fixed.push_str(",\"h\":");
+        fixed.push_str(&json);
+    }
+    fixed
+}
+
+fn checksum(fixed: &[u8], message: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(fixed);
+    hasher.update(message);
+    hasher.finalize()
+}
+
+/// Reads a record.
+pub(crate) fn decode(mut record: Vec<u8>) -> Result<Record, Damage> {
+    let head_len = check_version(&record)?;
+    let head = record.get(..head_len).unwrap_or_default();
+    let head = std::str::from_utf8(head).map_err(|_| Damage::Bad("its head is not text"))?;
+    let head = Head::parse(head)?;
+    let message = record.get(head_len + 1..).unwrap_or_default();
+    if checksum(head.fixed.as_bytes(), message) != head.checksum {
+        return Err(Damage::Bad("its checksum is wrong"));
+    }
+    let (expiry, headers) = parse_fixed(head.fixed)?;
+    let due_at = match head.kind {
+        'a' => Timestamp::from_millis(head.submitted.saturating_add(head.time)),
+        _ => Timestamp::from_millis(head.submitted.max(head.time)),
+    };
+    let decoded = Record {
+        submitted_at: Timestamp::from_millis(head.submitted),
+        due_at,
+        expires_at: expiry.map(|expiry| match expiry {
+            Expiry::At(time) => time,
+            Expiry::AfterDue(span) => due_at.plus(span),
+        }),
+        headers,
+        message: Vec::new(),
+    };
+    record.drain(..=head_len);
+    Ok(Record {
+        message: record,
+        ..decoded
+    })
+}
+
+/// The length of the head of a record of a version that can be read.
+fn check_version(record: &[u8]) -> Result<usize, Damage> {
+    match record {
+        [b'1', b'{', ..] => {}
+        [version @ b'2'..=b'9', b'{', ..] => return Err(Damage::Newer(u32::from(version - b'0'))),
+        _ => return Err(Damage::Bad("it does not begin with a version")),
+    }
+    let head_len = record.iter().position(|byte| *byte == b'\n');
+    head_len.ok_or(Damage::Bad("its head does not end"))
+}
+
+/// The bytes behind the head, whatever they are: what can be shown of a damaged record.
+pub(crate) fn salvage(mut record: Vec<u8>) -> Vec<u8> {
+    if let Some(head_len) = record.iter().position(|byte| *byte == b'\n') {
+        record.drain(..=head_len);
+    }
+    record
+}
+
+struct Head<'a> {
+    submitted: i64,
+    kind: char,
+    time: i64,
+    fixed: &'a str,
+    checksum: u32,
+}
+
+impl<'a> Head<'a> {
+    fn parse(head: &'a str) -> Result<Self, Damage> {
+        Self::parts(head).ok_or(Damage::Bad("its head is not of the known form"))
+    }
+
+    fn parts(head: &'a str) -> Option<Self> {
+        let (front, end) = head.split_at_checked(head.len().checked_sub(CHECKSUM_LEN)?)?;
+        let checksum = end.strip_prefix(",\"c\":\"")?.strip_suffix("\"}")?;
+        let (submitted, rest) = digits(front.strip_prefix("1{\"s\":")?)?;
+        let (kind, rest) = match rest.strip_prefix(",\"a\":") {
+            Some(rest) => ('a', rest),
+            None => ('d', rest.strip_prefix(",\"d\":")?),
+        };
+        let (time, fixed) = digits(rest)?;
+        Some(Self {
+            submitted,
+            kind,
+            time,
+            fixed,
+            checksum: read_checksum(checksum)?,
+        })
+    }
+}
+
+/// As `tail` writes it, and as the scripts compare it: a text.
+fn read_checksum(text: &str) -> Option<u32> {
+    let is_known = text
+        .bytes()
+        .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_known.then(|| u32::from_str_radix(text, 16).ok())?
+}
+
+/// The number that `text` begins with, and what follows.
+fn digits(text: &str) -> Option<(i64, &str)> {
+    let end = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = text.split_at_checked(end)?;
+    Some((number.parse().ok()?, rest))
+}
+
+fn parse_fixed(fixed: &str) -> Result<(Option<Expiry>, Headers), Damage> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Fixed {
+        x: Option<i64>,
+        xa: Option<u64>,
+        #[serde(default)]
+        h: Headers,
+    }
+    let Some(fields) = fixed.strip_prefix(',') else {
+        let empty = fixed.is_empty().then(|| (None, Headers::new()));
+        return empty.ok_or(Damage::Bad("its head is not of the known form"));
+    };
+    let fixed: Fixed = serde_json::from_str(&format!("{{{fields}}}"))
+        .map_err(|_| Damage::Bad("its head is not of the known form"))?;
+    let at = fixed.x.map(|ms| Expiry::At(Timestamp::from_millis(ms)));
+    let after = fixed
+        .xa
+        .map(|ms| Expiry::AfterDue(std::time::Duration::from_millis(ms)));
+    Ok((at.or(after), fixed.h))
+}
+
+/// Reads a trail; an empty one is that of a task without a history. `None`: it is damaged.
+pub(crate) fn decode_trail(trail: &[u8]) -> Option<AttemptHistory> {
+    if trail.is_empty() {
+        return Some(AttemptHistory::default());
+    }
+    let (head, error) = std::str::from_utf8(trail).ok()?.split_once('\n')?;
+    let mut fields = head.splitn(7, ' ');
+    if fields.next() != Some("1") {
+        return None;
+    }
+    let mut count = || number(fields.next()?)?.parse().ok();
+    let (failures, lock_expiries, releases, requeues) = (count()?, count()?, count()?, count()?);
+    let _settled_fence = number(fields.next()?)?;
+    let succeeded = match fields.next()? {
+        "" => Vec::new(),
+        names => serde_json::from_str(names).ok()?,
+    };
+    let mut trail = AttemptHistory::default();
+    trail.failures = failures;
+    trail.lock_expiries = lock_expiries;
+    trail.releases = releases;
+    trail.requeues = requeues;
+    trail.last_error = match error.strip_prefix('+') {
+        Some(error) => Some(error.to_owned()),
+        None => error.starts_with('-').then_some(None)?,
+    };
+    trail.succeeded = succeeded;
+    Some(trail)
+}
+
+/// `text` when it is digits, as the scripts require; `parse` takes a sign, too.
+fn number(text: &str) -> Option<&str> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(text)
+}
+
+/// How a trail keeps the workers that have succeeded: JSON, which has no line feed; nothing for
+/// none.
+pub(crate) fn encode_succeeded(succeeded: &[String]) -> String {
+    if succeeded.is_empty() {
+        return String::new();
+    }
+    serde_json::to_string(succeeded).expect("a list of strings has a JSON form")
+}
+
+/// A decoded lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoredLock {
+    pub(crate) attempt: u32,
+    pub(crate) cancel_requested: bool,
+}
+
+pub(crate) fn decode_lock(lock: &[u8]) -> Option<StoredLock> {
+    let lock = std::str::from_utf8(lock).ok()?;
+    Some(StoredLock {
+        attempt: lock.split(' ').nth(1)?.parse().ok()?,
+        cancel_requested: lock.ends_with('!'),
+    })
+}
+
+/// The remembered end of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoredEnd {
+    pub(crate) at: Timestamp,
+    /// How many attempts were made.
+    pub(crate) attempt: u32,
+}
+
+pub(crate) fn decode_end(end: &[u8]) -> Option<StoredEnd> {
+    let mut fields = std::str::from_utf8(end).ok()?.get(1..)?.split(' ');
+    Some(StoredEnd {
+        at: Timestamp::from_millis(fields.next()?.parse().ok()?),
+        attempt: fields.nth(1)?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! The stored forms of version 1, byte for byte.
+
+mod properties;
+
+use std::time::Duration;
+
+use super::*;
+use delayq_core::job::{DelayQueueJob, Limits};
+
+fn task(job: DelayQueueJob) -> NewTask {
+    job.into_task(
+        &Limits::default(),
+        Timestamp::from_millis(1_767_225_600_000),
+    )
+    .unwrap()
+}
+
+/// A record as Redis completes it.
+fn stored(task: &NewTask) -> Vec<u8> {
+    [b"1{\"s\":1767225600000,".as_slice(), &encode(task)].concat()
+}
+
+#[test]
+fn a_record_of_version_1_has_this_form_for_ever() {
+    let plain = task(DelayQueueJob::raw("a", "hello").after(Duration::from_mins(30)));
+    assert_eq!(
+        String::from_utf8(stored(&plain)).unwrap(),
+        "1{\"s\":1767225600000,\"a\":1800000,\"c\":\"3610a686\"}\nhello"
+    );
+    let full = DelayQueueJob::raw("a", "hello")
+        .at(Timestamp::from_millis(1_767_225_700_000))
+        .expires_after(Duration::from_millis(5))
+        .header("shop", "\"ber\nlin\"");
+    assert_eq!(
+        String::from_utf8(stored(&task(full))).unwrap(),
+        concat!(
+            "1{\"s\":1767225600000,\"d\":1767225700000,\"xa\":5,",
+            "\"h\":{\"shop\":\"\\\"ber\\nlin\\\"\"},\"c\":\"18a45665\"}\nhello"
+        )
+    );
+}
+
+#[test]
+fn the_head_of_a_plain_record_is_small() {
+    let plain = task(DelayQueueJob::raw("a", "").after(Duration::from_mins(30)));
+    assert_eq!(stored(&plain).len(), 48);
+}
+
+#[test]
+fn a_trail_of_version_1_is_read() {
+    let trail = decode_trail(b"1 2 3 4 5 1767225600000000 [\"a b\",\"c\"]\n+two\nlines").unwrap();
+    let mut expected = AttemptHistory::default();
+    (expected.failures, expected.lock_expiries) = (2, 3);
+    (expected.releases, expected.requeues) = (4, 5);
+    expected.last_error = Some("two\nlines".to_owned());
+    expected.succeeded = vec!["a b".to_owned(), "c".to_owned()];
+    assert_eq!(trail, expected);
+    assert_eq!(
+        decode_trail(b"1 0 0 0 0 0 \n-"),
+        Some(AttemptHistory::default())
+    );
+    assert_eq!(decode_trail(b""), Some(AttemptHistory::default()));
+    assert_eq!(decode_trail(b"2 0 0 0 0 0 \n-"), None);
+}
+
+#[test]
+fn locks_and_ends_of_version_1_are_read() {
+    let lock = |cancel_requested| StoredLock {
+        attempt: 2,
+        cancel_requested,
+    };
+    let stored = decode_lock(b"1767225600000000 2 0badcafe");
+    assert_eq!(stored, Some(lock(false)));
+    let stored = decode_lock(b"1767225600000000 2 0badcafe!");
+    assert_eq!(stored, Some(lock(true)));
+    let at = Timestamp::from_millis(1_767_225_600_000);
+    assert_eq!(
+        decode_end(b"d1767225600000 17 3 0badcafe"),
+        Some(StoredEnd { at, attempt: 3 })
+    );
+}
+
+#[test]
+fn a_record_of_a_newer_version_is_not_taken_for_damage() {
+    assert_eq!(decode(b"2{\"new\":1}\nx".to_vec()), Err(Damage::Newer(2)));
+    assert!(matches!(decode(b"x{}\n".to_vec()), Err(Damage::Bad(_))));
+    assert!(matches!(decode(Vec::new()), Err(Damage::Bad(_))));
+}
+
+#[test]
+fn a_flipped_bit_in_what_the_checksum_covers_is_found() {
+    let job = DelayQueueJob::raw("a", "message").expires_after(Duration::from_secs(9));
+    let record = stored(&task(job.header("name", "value")));
+    let times = "1{\"s\":1767225600000,\"a\":0".len();
+    for at in times..record.len() {
+        for bit in 0..8 {
+            let mut damaged = record.clone();
+            damaged[at] ^= 1 << bit;
+            assert!(decode(damaged).is_err(), "bit {bit} of byte {at}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+#!lua flags=allow-oom
+-- Ends up to 128 attempts of one type, in one step; their ids differ. Only the present lock's fence
+-- counts.
+-- KEYS: the nine of model.lua.
+-- ARGV: 1 retention, ms · 2 ends that one generation holds · 3 wake channel · 4 wake message · then
+--   for each: id, fence, end: D done, E expired, K succeeded<LF>error dead, C<LF>error dead as its
+--   record is damaged, R<ms> succeeded<LF>error retry, L<ms> succeeded<LF> release
+-- Returns: whether handlers have something earlier to do: the first due time, or a free slot · the
+--   indexes of those whose lock was lost, from 0.
+local retention, most, channel, message = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local FIRST_END = 5
+local byte, BLANK, EXCLAMATION_MARK = string.byte, 32, 33
+
+local now, rounded_up = clock()
+local now_text = text(now)
+local ids, count = {}, (#ARGV - FIRST_END + 1) / 3
+for i = 1, count do
+  ids[i] = ARGV[FIRST_END + 3 * i - 3]
+end
+local locks = call('HMGET', LOCKS, unpack(ids))
+local meta = numbers_of_meta('gone', 'held_back')
+local began, is_held_back = meta[1], meta[2]
+check_zset(RUNNING)
+check_hash(TASKS)
+local has_trails = check_hash(TRAIL) > 0
+
+-- Whether this settlement was applied before: then it is answered the same again.
+local function was_settled(id, fence)
+  local trail = call('HGET', TRAIL, id)
+  if trail and parse_trail(trail).settled == fence then
+    return true
+  end
+  local ended = remembered({ id }, retention, now)[id]
+  return ended ~= nil and match(ended, '^%a%d+ (%d+) ') == fence
+end
+
+local reply, settled, freed, ends, deaths, dues, histories = { 0 }, {}, {}, {}, {}, {}, {}
+local stopped, finished = 0, 0
+local earliest
+
+local function finish(id, letter, lock)
+  finished = finished + 1
+  freed[finished] = id
+  ends[2 * finished - 1], ends[2 * finished] = id, letter .. now_text .. ' ' .. lock
+end
+
+-- Keeps the task: scheduled again, or dead. The trail counts how the attempt ended.
+local function keep(id, fence, kind, ending)
+  local trail = parse_trail(has_trails and call('HGET', TRAIL, id) or nil)
+  local after, succeeded, problem = match(ending, '^%a(%d*) ?([^\n]*)\n(.*)$')
+  trail.settled = fence
+  if kind == 'R' or kind == 'K' then
+    trail.failures = trail.failures + 1
+  end
+  if kind == 'L' then
+    trail.releases = trail.releases + 1
+  else
+    trail.error = '+' .. problem
+  end
+  if kind ~= 'C' then
+    trail.succeeded = succeeded
+  end
+  if kind == 'R' or kind == 'L' then
+    local due = math.min((tonumber(after) > 0 and rounded_up or now) + after, LAST_MS)
+    earliest = math.min(earliest or due, due)
+    dues[#dues + 1] = text(due)
+    dues[#dues + 1] = id
+  else
+    deaths[#deaths + 1] = now_text
+    deaths[#deaths + 1] = id
+  end
+  histories[#histories + 1] = id
+  histories[#histories + 1] = trail_text(trail)
+end
+
+for i = 1, count do
+  local id, fence, ending, lock = ids[i], ARGV[FIRST_END + 3 * i - 2], ARGV[FIRST_END + 3 * i - 1], locks[i]
+  if lock and sub(lock, 1, #fence) == fence and byte(lock, #fence + 1) == BLANK then
+    local kind, is_cancelled = sub(ending, 1, 1), byte(lock, -1) == EXCLAMATION_MARK
+    lock = is_cancelled and sub(lock, 1, -2) or lock
+    stopped = stopped + 1
+    settled[stopped] = id
+    if kind == 'D' then
+      finish(id, 'd', lock)
+    elseif kind == 'E' then
+      finish(id, 'e', lock)
+    elseif is_cancelled and (kind == 'R' or kind == 'L') then
+      finish(id, 'c', lock)
+    else
+      keep(id, fence, kind, ending)
+    end
+  elseif not was_settled(id, fence) then
+    reply[#reply + 1] = i - 1
+  end
+end
+
+if stopped == 0 then
+  if #reply <= count then
+    touch()
+  end
+  return reply
+end
+if #deaths > 0 then
+  check_zset(DEAD)
+end
+if finished > 0 then
+  check_hash(GONE)
+end
+local head = #dues > 0 and first(DUE)
+if is_held_back then
+  -- A claim has looked for a slot that is now free.
+  publish(channel, message)
+  call('HDEL', META, 'held_back')
+  reply[1] = 1
+else
+  reply[1] = wake_if_earlier(earliest, head, channel, message)
+end
+call('ZREM', RUNNING, unpack(settled))
+call('HDEL', LOCKS, unpack(settled))
+if finished > 0 then
+  call('HDEL', TASKS, unpack(freed))
+  if has_trails then
+    call('HDEL', TRAIL, unpack(freed))
+  end
+end
+if #histories > 0 then
+  call('HSET', TRAIL, unpack(histories))
+end
+if #dues > 0 then
+  call('ZADD', DUE, unpack(dues))
+end
+if #deaths > 0 then
+  call('ZADD', DEAD, unpack(deaths))
+end
+remember(ends, retention, most, now, began)
+return reply

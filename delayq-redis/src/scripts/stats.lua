@@ -1,0 +1,22 @@
+#!lua flags=no-writes
+-- Counts of one type.
+-- KEYS: the nine of model.lua.
+-- ARGV: none.
+-- Returns: now · scheduled · due · running · dead · first due, ms, or -1 · end of the pause, ms, or
+--   -1 · most scheduled tasks, if new ones are taken, or -1 · tasks refused for that · split, as
+--   split_of() tells.
+local now = clock()
+local meta, split = numbers_of_meta('pause', 'max_pending', 'refused'), split_of()
+local pause = meta[1] or 0
+return {
+  now,
+  call('ZCARD', DUE),
+  call('ZCOUNT', DUE, '-inf', now),
+  call('ZCARD', RUNNING),
+  call('ZCARD', DEAD),
+  first(DUE) or -1,
+  pause > now and pause or -1,
+  split ~= '-' and meta[2] or -1,
+  meta[3] or 0,
+  split,
+}

@@ -1,0 +1,155 @@
+#!lua
+-- Accepts up to 128 tasks of one shard, in one step; their ids differ. Refused when Redis is full.
+-- KEYS: the nine of model.lua.
+-- ARGV: 1 one letter a task for a taken id (r reject, k keep, p replace) · 2 retention, ms · 3 wake
+--   channel · 4 wake message · 5 split while the shard takes ids that it does not know, see
+--   split_of() · 6 a fence that those of new tasks must exceed, or 0 · then for each task: its id,
+--   and its record behind the submit time, `"a":60000,..}\n..`
+-- Returns: whether the type was unknown · whether its first due time became earlier · then for each
+--   run of tasks of which the same is told: the outcome (a accepted, p replaced, or x exists, y
+--   conflict and the state's letter, or f full, <scheduled>/<most>, or m to be sent to another
+--   shard, as this one is sealed) · how many they are · their due, ms, or 0; with m the largest
+--   fence given here.
+local policies, retention, channel, message = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local open, least_fence = ARGV[5], tonumber(ARGV[6])
+local FIRST_TASK = 7
+
+local now, rounded_up = clock()
+local ids, count = {}, (#ARGV - FIRST_TASK + 1) / 2
+for i = 1, count do
+  ids[i] = ARGV[FIRST_TASK + 2 * i - 2]
+end
+local stored = call('HMGET', TASKS, unpack(ids))
+local ends = remembered(ids, retention, now)
+local head = first(DUE)
+local meta = numbers_of_meta('max_pending', 'refused', 'fence')
+local words = call('HMGET', META, 'v', 'split')
+local is_closed, fence = (words[2] or '') ~= open, meta[3] or 0
+-- How many more may be scheduled, if that is bounded.
+local most = meta[1]
+local free = most and most - check_zset(DUE)
+local refused = 0
+
+-- The same request: equal bytes behind the time, and the same time. A past absolute time meant
+-- "now".
+local function is_same(record, body)
+  local submitted, kind, number, rest = parse_record(record)
+  local new_kind, new_number, new_rest = match(body, '^"([ad])":(%d+)()')
+  if kind ~= new_kind or sub(record, rest) ~= sub(body, new_rest) then
+    return false
+  end
+  return due_of(submitted, kind, number) == due_of(submitted, kind, tonumber(new_number))
+end
+
+local replaced, forgotten = {}, {}
+
+local function full()
+  refused = refused + 1
+  return format('f%.0f/%.0f', most - free, most)
+end
+
+-- What becomes of a task whose id is taken, or was.
+local function outcome_of(i, id, body)
+  local old, policy = stored[i], sub(policies, i, i)
+  if old then
+    local place = place_of(id)
+    if policy == 'k' or is_same(old, body) then
+      return 'x' .. place
+    elseif policy == 'p' and place ~= 'r' then
+      replaced[#replaced + 1] = id
+      if free and place == 'k' then
+        free = free - 1
+      end
+      return 'p'
+    end
+    return 'y' .. place
+  end
+  local ended, crc = match(ends[id], '^(%a).* (%x+)$')
+  if policy ~= 'p' and crc == crc_of(body) then
+    return 'x' .. ended
+  end
+  if free and free <= 0 then
+    return full()
+  end
+  forgotten[#forgotten + 1] = id
+  return 'a'
+end
+
+local reply, records, dues, accepted = { 0, 0 }, {}, {}, 0
+local is_known, earliest
+-- Many tasks of a batch have one delay: its sum is made text once. No body begins with a blank.
+local time, prefix, due, due_text = ' ', '', 0, ''
+local told, told_of, run = '', 0, 0
+for i = 1, count do
+  local id, body = ids[i], ARGV[FIRST_TASK + 2 * i - 1]
+  local outcome, of = 'a', 0
+  if stored[i] or ends[id] then
+    outcome = outcome_of(i, id, body)
+    is_known = is_known or sub(outcome, 1, 1) == 'x'
+  elseif is_closed then
+    outcome, of = 'm', fence
+  elseif free and free <= 0 then
+    outcome = full()
+  end
+  if outcome == 'a' or outcome == 'p' then
+    if free and outcome == 'a' then
+      free = free - 1
+    end
+    if sub(body, 1, #time) ~= time then
+      time = match(body, '^"[ad]":%d+,')
+      local kind, number = sub(time, 2, 2), tonumber(sub(time, 5, -2))
+      local submitted = kind == 'a' and number > 0 and rounded_up or now
+      prefix, due = '1{"s":' .. text(submitted) .. ',', due_of(submitted, kind, number)
+      due_text = text(due)
+      if not earliest or due < earliest then
+        earliest = due
+      end
+    end
+    local at = 2 * accepted
+    records[at + 1], records[at + 2] = id, prefix .. body
+    dues[at + 1], dues[at + 2] = due_text, id
+    accepted = accepted + 1
+    of = due
+  end
+  if outcome ~= told or of ~= told_of then
+    told, told_of, run = outcome, of, #reply + 2
+    reply[run - 1], reply[run], reply[run + 1] = outcome, 0, of
+  end
+  reply[run] = reply[run] + 1
+end
+
+local function count_refused()
+  if refused > 0 then
+    call('HSET', META, 'refused', text((meta[2] or 0) + refused))
+  end
+end
+
+if accepted == 0 then
+  count_refused()
+  if is_known then
+    touch()
+  end
+  return reply
+end
+if #replaced > 0 then
+  check_hash(TRAIL)
+end
+reply[2] = wake_if_earlier(earliest, head, channel, message)
+count_refused()
+if not words[1] then
+  reply[1] = call('HSETNX', META, 'v', 1)
+end
+if least_fence > fence then
+  call('HSET', META, 'fence', text(least_fence))
+end
+call('HSET', TASKS, unpack(records))
+call('ZADD', DUE, unpack(dues))
+if #replaced > 0 then
+  call('ZREM', DEAD, unpack(replaced))
+  call('HDEL', TRAIL, unpack(replaced))
+end
+if #forgotten > 0 then
+  call('HDEL', GONE, unpack(forgotten))
+  call('HDEL', GONE_OLD, unpack(forgotten))
+end
+return reply

@@ -1,0 +1,32 @@
+#!lua flags=allow-oom
+-- Replaces the message of a scheduled task, if its expiry and headers are those that the new
+-- checksum covers.
+-- KEYS: the nine of model.lua.
+-- ARGV: 1 id · 2 the record's part between its time and its checksum · 3 the record from the new
+--   checksum on · 4 retention, ms
+-- Returns: "ok", or the letter of its state, or "", or "changed" · due, ms · with "changed": the
+--   part to use, with "": split_of().
+local id, fixed, tail, retention = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+
+check_all()
+local record = call('HGET', TASKS, id)
+if not record then
+  local ended = remembered({ id }, retention, clock())[id]
+  return { ended and sub(ended, 1, 1) or '', 0, split_of() }
+end
+local place, due = place_of(id)
+if place == 'r' or place == 'k' then
+  return { place, 0, '' }
+end
+local submitted, kind, number, rest = parse_record(record)
+local head = find(record, '\n', 1, true)
+-- ,"c":"xxxxxxxx"} is 16 bytes.
+if not submitted or not head or not find(record, '^,"c":"%x%x%x%x%x%x%x%x"}\n', head - 16) then
+  return { 'damaged', 0, '' }
+end
+local present = sub(record, rest, head - 17)
+if present ~= fixed then
+  return { 'changed', 0, present }
+end
+call('HSET', TASKS, id, sub(record, 1, head - 11) .. tail)
+return { 'ok', place == 's' and due or due_of(submitted, kind, number), '' }

@@ -1,0 +1,242 @@
+//! One shard's part of a batch: tasks of several submitters in script calls, and their outcomes.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use delayq_core::store::{MAX_BATCH, SubmitOutcome};
+use delayq_core::{Error, Result, TaskId};
+use tokio::sync::oneshot;
+
+use super::wakeup_hub::WakeupHub;
+use crate::connection::{Command, Reply};
+use crate::scripts::ShardKeys;
+use crate::scripts::submit::{self, Landed, Prepared, WakeCall};
+
+/// Bytes of one script call: so much is copied in well under a millisecond.
+const MAX_CALL_BYTES: usize = 1 << 20;
+
+/// What became of a task that was sent.
+#[derive(Debug)]
+pub(crate) enum Landing {
+    Here(SubmitOutcome),
+    /// As `Here`, in a shard that was empty of everything before: the type may have lost its
+    /// listing.
+    New(SubmitOutcome),
+    /// Nothing: the shard is sealed and does not know the id. It has to be sent to another one.
+    Sealed(Prepared),
+}
+
+/// Tasks of one shard that wait to be sent, and their submitter.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) keys: Arc<ShardKeys>,
+    pub(crate) wake: Arc<WakeCall>,
+    pub(crate) tasks: Vec<Prepared>,
+    pub(crate) deadline: Instant,
+    pub(crate) reply: oneshot::Sender<Vec<Result<Landing>>>,
+}
+
+impl Waiter {
+    pub(crate) fn fail(self, error: &Error) {
+        let failed = self.tasks.iter().map(|_| Err(error.clone())).collect();
+        // A caller that went away wants no answer.
+        let _ = self.reply.send(failed);
+    }
+}
+
+/// The waiters of one shard.
+#[derive(Debug)]
+pub(crate) struct Group {
+    keys: Arc<ShardKeys>,
+    wake: Arc<WakeCall>,
+    /// In the order of their deadlines. One that was answered early keeps its tasks, so that the
+    /// others get their own outcomes.
+    waiters: Vec<Member>,
+    calls: Vec<Call>,
+}
+
+/// A waiter whose tasks the group has.
+#[derive(Debug)]
+struct Member {
+    tasks: Vec<Prepared>,
+    deadline: Instant,
+    reply: Option<oneshot::Sender<Vec<Result<Landing>>>>,
+}
+
+/// One script call: tasks of the group with different ids.
+#[derive(Debug, Default)]
+struct Call {
+    items: Vec<Item>,
+    ids: HashSet<TaskId>,
+    bytes: usize,
+}
+
+/// A task of the group.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    member: usize,
+    task: usize,
+}
+
+impl Call {
+    fn takes(&self, task: &Prepared) -> bool {
+        let has_room = self.items.len() < MAX_BATCH
+            && (self.bytes == 0 || self.bytes + task.bytes() <= MAX_CALL_BYTES);
+        has_room && !self.ids.contains(&task.id)
+    }
+
+    fn add(&mut self, item: Item, task: &Prepared) {
+        self.items.push(item);
+        self.ids.insert(task.id.clone());
+        self.bytes += task.bytes();
+    }
+}
+
+impl Group {
+    /// The groups of these waiters.
+    pub(crate) fn all(waiters: Vec<Waiter>) -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::new();
+        for waiter in waiters {
+            let own = groups
+                .iter_mut()
+                .find(|group| group.keys.stem == waiter.keys.stem);
+            if let Some(group) = own {
+                group.add(waiter);
+                continue;
+            }
+            let mut group = Self {
+                keys: Arc::clone(&waiter.keys),
+                wake: Arc::clone(&waiter.wake),
+                waiters: Vec::new(),
+                calls: Vec::new(),
+            };
+            group.add(waiter);
+            groups.push(group);
+        }
+        groups
+    }
+
+    /// The calls of a shard run one after the other, so that a repeated id meets its first
+    /// occurrence.
+    fn add(&mut self, waiter: Waiter) {
+        let member = self.waiters.len();
+        for (index, task) in waiter.tasks.iter().enumerate() {
+            let item = Item {
+                member,
+                task: index,
+            };
+            if let Some(call) = self.calls.last_mut().filter(|call| call.takes(task)) {
+                call.add(item, task);
+                continue;
+            }
+            let mut call = Call::default();
+            call.add(item, task);
+            self.calls.push(call);
+        }
+        self.waiters.push(Member {
+            tasks: waiter.tasks,
+            deadline: waiter.deadline,
+            reply: Some(waiter.reply),
+        });
+    }
+
+    /// How many calls it has.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    pub(crate) fn commands(&self, retention_ms: i64) -> impl Iterator<Item = Command> {
+        self.calls.iter().map(move |call| {
+            let items = call.items.iter().filter_map(|item| self.task(*item));
+            let tasks: Vec<&Prepared> = items.collect();
+            submit::command(&self.keys, &self.wake, retention_ms, &tasks)
+        })
+    }
+
+    fn task(&self, item: Item) -> Option<&Prepared> {
+        self.waiters.get(item.member)?.tasks.get(item.task)
+    }
+
+    /// The first deadline of a waiter that has no answer yet.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let open = self.waiters.iter().filter(|waiter| waiter.reply.is_some());
+        open.map(|waiter| waiter.deadline).min()
+    }
+
+    /// Fails the waiters whose deadline has come.
+    pub(crate) fn fail_late(&mut self, deadline: Instant, error: &Error) {
+        for waiter in &mut self.waiters {
+            if waiter.deadline <= deadline
+                && let Some(reply) = waiter.reply.take()
+            {
+                let failed = waiter.tasks.iter().map(|_| Err(error.clone())).collect();
+                let _ = reply.send(failed);
+            }
+        }
+    }
+
+    /// Answers every waiter.
+    pub(crate) fn answer(self, answers: Vec<Result<Reply>>, hub: &WakeupHub) {
+        let lost = || Err(Error::Closed("the Redis store"));
+        let outcomes = self
+            .waiters
+            .iter()
+            .map(|waiter| waiter.tasks.iter().map(|_| lost()).collect());
+        let mut outcomes: Vec<Vec<Result<Outcome>>> = outcomes.collect();
+        for (call, answer) in self.calls.iter().zip(answers) {
+            let answer = answer.and_then(submit::read);
+            if answer.as_ref().is_ok_and(|submitted| submitted.is_earlier) {
+                hub.wake(&self.keys.bucket);
+            }
+            for (nth, item) in call.items.iter().enumerate() {
+                let outcome = match &answer {
+                    Ok(submitted) => match submitted.landed.get(nth) {
+                        Some(landed) => Ok(Outcome {
+                            landed: *landed,
+                            is_new: submitted.is_new,
+                        }),
+                        None => lost(),
+                    },
+                    Err(error) => Err(error.clone()),
+                };
+                let own = outcomes.get_mut(item.member);
+                if let Some(slot) = own.and_then(|own| own.get_mut(item.task)) {
+                    *slot = outcome;
+                }
+            }
+        }
+        for (waiter, outcomes) in self.waiters.into_iter().zip(outcomes) {
+            let Some(reply) = waiter.reply else { continue };
+            let landed = waiter.tasks.into_iter().zip(outcomes);
+            let landings = landed.map(|(task, outcome)| landing(&self.keys, task, outcome?));
+            let _ = reply.send(landings.collect());
+        }
+    }
+}
+
+/// The outcome of one task, and whether its shard was empty of everything before.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    landed: Landed,
+    is_new: bool,
+}
+
+fn landing(keys: &ShardKeys, mut task: Prepared, outcome: Outcome) -> Result<Landing> {
+    match outcome.landed {
+        Landed::Here(found) if outcome.is_new => Ok(Landing::New(found)),
+        Landed::Here(found) => Ok(Landing::Here(found)),
+        Landed::Sealed(fence) => {
+            task.least_fence = task.least_fence.max(fence);
+            Ok(Landing::Sealed(task))
+        }
+        Landed::Full { pending, limit } => Err(Error::QueueFull {
+            task_type: keys.task_type().to_string(),
+            pending,
+            limit,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,281 @@
+//! Submit batcher: submits made at the same time share round trips, without waiting for one
+//! another.
+//!
+//! A submit that finds fewer than [`MAX_BATCHES`] batches under way to its server is sent at once.
+//! Others gather, and the next batch that is answered takes them along. Each server has a queue of
+//! its own, so that one that is down holds up no other.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use delayq_core::store::MAX_BATCH;
+use delayq_core::{Error, Result};
+use tokio::sync::oneshot;
+use tokio::time::sleep_until;
+
+use super::batch::{Group, Landing, Waiter};
+use super::wakeup_hub::WakeupHub;
+use crate::connection::{Class, Connections, Sent, Server};
+use crate::memory_limit::Watermark;
+use crate::scripts::ShardKeys;
+use crate::scripts::submit::{Prepared, WakeCall};
+
+/// Batches under way to one server: enough to keep it busy while one is built and one is on its way
+/// back, and few enough that tasks gather. Between 2 and 6 it makes no difference on one machine.
+const MAX_BATCHES: usize = 4;
+/// Tasks of one batch: enough to keep the server busy while the next one is built.
+const MAX_TASKS: usize = 8 * MAX_BATCH;
+
+/// The submits of one server that wait.
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Waiter>,
+    under_way: usize,
+}
+
+/// The batcher of one store.
+#[derive(Clone, Debug)]
+pub(crate) struct Batcher(Arc<Inner>);
+
+struct Inner {
+    connections: Connections,
+    hub: Arc<WakeupHub>,
+    retention_ms: i64,
+    watermark: Option<Watermark>,
+    /// By server; 0 while no server is known for a slot.
+    queues: Mutex<HashMap<usize, Queue>>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batcher").finish_non_exhaustive()
+    }
+}
+
+impl Batcher {
+    pub(crate) fn new(
+        connections: &Connections,
+        hub: Arc<WakeupHub>,
+        retention_ms: i64,
+        watermark: Option<Watermark>,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            connections: connections.clone(),
+            hub,
+            retention_ms,
+            watermark,
+            queues: Mutex::default(),
+        }))
+    }
+
+    /// Submits tasks to a shard, in their order; one answer each. It is answered or given up within
+    /// the call timeout.
+    pub(crate) async fn submit(
+        &self,
+        keys: Arc<ShardKeys>,
+        wake: Arc<WakeCall>,
+        tasks: Vec<Prepared>,
+    ) -> Vec<Result<Landing>> {
+        let deadline = Instant::now() + self.0.connections.timeout();
+        if let Some(watermark) = &self.0.watermark
+            && let Err(full) = watermark.check(keys.slot, deadline).await
+        {
+            return tasks.iter().map(|_| Err(full.clone())).collect();
+        }
+        let mut answers = Vec::with_capacity(tasks.len().div_ceil(MAX_TASKS));
+        let mut tasks = tasks.into_iter();
+        while tasks.len() > 0 {
+            let (reply, answer) = oneshot::channel();
+            let tasks: Vec<Prepared> = tasks.by_ref().take(MAX_TASKS).collect();
+            answers.push((answer, tasks.len()));
+            Inner::enqueue(
+                &self.0,
+                Waiter {
+                    keys: Arc::clone(&keys),
+                    wake: Arc::clone(&wake),
+                    tasks,
+                    deadline,
+                    reply,
+                },
+            );
+        }
+        let mut landings = Vec::new();
+        for (answer, count) in answers {
+            let closed = || {
+                (0..count)
+                    .map(|_| Err(Error::Closed("the Redis store")))
+                    .collect()
+            };
+            landings.extend(answer.await.unwrap_or_else(|_| closed()));
+        }
+        landings
+    }
+}
+
+impl Inner {
+    fn queues(&self) -> MutexGuard<'_, HashMap<usize, Queue>> {
+        // No panic leaves a queue half changed.
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enqueue(this: &Arc<Self>, waiter: Waiter) {
+        let server = this.server_of(&waiter);
+        let mut queues = this.queues();
+        let queue = queues.entry(server).or_default();
+        queue.waiting.push_back(waiter);
+        if queue.under_way < MAX_BATCHES {
+            queue.under_way += 1;
+            let driver = Driver {
+                inner: Arc::clone(this),
+                server,
+                has_ended: false,
+            };
+            this.connections.spawn(driver.run());
+        }
+    }
+
+    fn server_of(&self, waiter: &Waiter) -> usize {
+        let server = self.connections.server_of(waiter.keys.slot);
+        server.map_or(0, |server| Arc::as_ptr(&server).addr())
+    }
+}
+
+/// Sends the batches of one queue until nothing waits.
+struct Driver {
+    inner: Arc<Inner>,
+    server: usize,
+    has_ended: bool,
+}
+
+impl Drop for Driver {
+    /// A panic must not use up the queue's batches.
+    fn drop(&mut self) {
+        if !self.has_ended
+            && let Some(queue) = self.inner.queues().get_mut(&self.server)
+        {
+            queue.under_way = queue.under_way.saturating_sub(1);
+        }
+    }
+}
+
+impl Driver {
+    async fn run(mut self) {
+        while let Some(waiters) = self.take() {
+            self.send(waiters).await;
+        }
+    }
+
+    /// Takes what waits, up to a batch; at the end gives up the place of the driver in the same
+    /// step.
+    fn take(&mut self) -> Option<Vec<Waiter>> {
+        let mut queues = self.inner.queues();
+        let queue = queues.get_mut(&self.server)?;
+        let (mut taken, mut tasks) = (Vec::new(), 0);
+        while tasks < MAX_TASKS
+            && let Some(waiter) = queue.waiting.pop_front()
+        {
+            tasks += waiter.tasks.len();
+            taken.push(waiter);
+        }
+        if !taken.is_empty() {
+            return Some(taken);
+        }
+        queue.under_way = queue.under_way.saturating_sub(1);
+        if queue.under_way == 0 {
+            queues.remove(&self.server);
+        }
+        self.has_ended = true;
+        None
+    }
+
+    async fn send(&self, waiters: Vec<Waiter>) {
+        let connections = &self.inner.connections;
+        let now = Instant::now();
+        let (late, waiters): (Vec<_>, Vec<_>) = waiters
+            .into_iter()
+            .partition(|waiter| waiter.deadline <= now);
+        for waiter in late {
+            let why = connections.why_not_sent(waiter.keys.slot);
+            waiter.fail(&why);
+        }
+        let Some(first) = waiters.first() else {
+            return;
+        };
+        let server = connections.server_of(first.keys.slot);
+        let is_here = |waiter: &Waiter| self.inner.server_of(waiter) == self.server;
+        match server {
+            Some(server) if server.is_up(Class::Submit) && waiters.iter().all(is_here) => {
+                self.send_to(&server, waiters).await;
+            }
+            server => {
+                if waiters.iter().all(is_here) {
+                    let deadline = waiters.iter().map(|waiter| waiter.deadline).min();
+                    let deadline = deadline.unwrap_or(now);
+                    connections.wait_for_server(server.as_ref(), deadline).await;
+                }
+                for waiter in waiters {
+                    Inner::enqueue(&self.inner, waiter);
+                }
+            }
+        }
+    }
+
+    /// Sends the tasks of `waiters` in one pipeline, and answers each by its deadline at the
+    /// latest.
+    async fn send_to(&self, server: &Arc<Server>, waiters: Vec<Waiter>) {
+        let started = Instant::now();
+        let mut groups = Group::all(waiters);
+        let commands = groups
+            .iter()
+            .flat_map(|group| group.commands(self.inner.retention_ms));
+        let mut answers = std::pin::pin!(server.exchange(Class::Submit, commands.collect()));
+        while let Some(deadline) = groups.iter().filter_map(Group::next_deadline).min() {
+            tokio::select! {
+                answers = &mut answers => {
+                    self.answer(groups, answers);
+                    return;
+                }
+                () = sleep_until(deadline.into()) => {
+                    for group in &mut groups {
+                        group.fail_late(deadline, &server.no_answer());
+                    }
+                }
+            }
+        }
+        server.suspect(Class::Submit, started.elapsed());
+    }
+
+    /// Answers the submitters. Calls that have to go to another server do so by themselves, and
+    /// hold up no other shard.
+    fn answer(&self, groups: Vec<Group>, answers: Vec<Sent>) {
+        let mut answers = answers.into_iter();
+        for group in groups {
+            let own: Vec<Sent> = answers.by_ref().take(group.calls()).collect();
+            let hub = Arc::clone(&self.inner.hub);
+            if own.iter().all(|sent| matches!(sent, Sent::Answered(_))) {
+                group.answer(own.into_iter().filter_map(Sent::answer).collect(), &hub);
+                continue;
+            }
+            let connections = self.inner.connections.clone();
+            self.inner.connections.spawn(async move {
+                let deadline = group.next_deadline().unwrap_or_else(Instant::now);
+                let mut all = Vec::with_capacity(own.len());
+                for sent in own {
+                    all.push(match sent {
+                        Sent::Answered(answer) => answer,
+                        Sent::Redirected(command) => {
+                            connections
+                                .call_until(Class::Submit, command, deadline)
+                                .await
+                        }
+                    });
+                }
+                group.answer(all, &hub);
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! Upkeep of a shard: what operators and a resize do to it. Long work goes chunk by chunk, so that
+//! no step keeps everybody else waiting.
+
+use delayq_core::operate::{AuditReport, Cursor, Page, Setting};
+use delayq_core::{Error, Result, TaskId, TaskState, Timestamp};
+
+use super::Shard;
+use crate::connection::{Class, Reply};
+use crate::scripts::audit::{Audit, Audited, INDEXES};
+use crate::scripts::dead::{DeadScan, Purge, RequeuePlan, TOMBSTONES};
+use crate::scripts::query::ShardStats;
+use crate::scripts::{Script, dead, query};
+
+/// The largest number that Lua keeps exact.
+const MAX_EXACT: u64 = (1 << 53) - 1;
+
+/// Settings of a shard that new shards of its type take over.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SealedSettings {
+    pub(crate) pause_ms: Option<u64>,
+    pub(crate) max_pending: Option<u64>,
+    /// It has never had a task: it is drained already.
+    pub(crate) is_empty: bool,
+}
+
+/// The operations of operators and of a resize on one shard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Upkeep<'a>(pub(super) &'a Shard);
+
+impl Upkeep<'_> {
+    pub(crate) async fn list(
+        self,
+        state: TaskState,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        let command = query::list(&self.0.keys, state, cursor, limit)?;
+        let fields = self.0.run(Class::Main, command).await?;
+        query::read_page(&self.0.keys, state, fields)
+    }
+
+    pub(crate) async fn stats(self) -> Result<ShardStats> {
+        let command = self.0.keys.script(Script::Stats, 0);
+        query::read_stats(self.0.run(Class::Main, command).await?)
+    }
+
+    pub(crate) async fn histogram(self, bounds: &[Timestamp]) -> Result<Vec<u64>> {
+        let command = query::histogram(&self.0.keys, bounds);
+        query::read_histogram(self.0.run(Class::Main, command).await?)
+    }
+
+    /// Requeues the tasks that `scan` selects; `plan` moves on with each of them.
+    pub(crate) async fn requeue(
+        self,
+        mut scan: DeadScan,
+        plan: &mut RequeuePlan,
+    ) -> Result<Vec<TaskId>> {
+        while !scan.is_over() {
+            let command = dead::requeue(&self.0.keys, &self.0.wake, plan, &mut scan);
+            let mut fields = self.0.run_and_wake(command).await?;
+            plan.next_due = fields.int()?.to_string();
+            scan.read(fields)?;
+        }
+        Ok(scan.into_done())
+    }
+
+    pub(crate) async fn discard(self, mut scan: DeadScan) -> Result<Vec<TaskId>> {
+        while !scan.is_over() {
+            let command = dead::discard(&self.0.keys, &mut scan);
+            scan.read(self.0.run(Class::Main, command).await?)?;
+        }
+        Ok(scan.into_done())
+    }
+
+    pub(crate) async fn purge(self, purge: Purge) -> Result<u64> {
+        match purge {
+            Purge::Tasks(state) => self.purge_tasks(state).await,
+            Purge::Ends(state) => self.purge_ends(state).await,
+        }
+    }
+
+    /// Removes as many tasks as there were at the beginning, so that a busy type cannot hold it up
+    /// for ever.
+    async fn purge_tasks(self, state: &str) -> Result<u64> {
+        let (mut purged, mut goal) = (0, None);
+        loop {
+            let command = self.0.keys.script(Script::Purge, 8).arg(state);
+            let mut fields = self.0.run(Class::Main, command).await?;
+            let (before, removed) = (fields.count()?, fields.count()?);
+            purged += removed;
+            if removed == 0 || purged >= *goal.get_or_insert(before) {
+                return Ok(purged);
+            }
+        }
+    }
+
+    async fn purge_ends(self, state: &str) -> Result<u64> {
+        let mut forgotten = 0;
+        for tombstones in TOMBSTONES {
+            let mut cursor = "0".to_owned();
+            loop {
+                let command = self.0.keys.script(Script::Forget, 64).number(tombstones);
+                let command = command
+                    .arg(&cursor)
+                    .arg(state)
+                    .number(self.0.cx.retention.ms);
+                let mut fields = self.0.run(Class::Main, command).await?;
+                cursor = fields.text()?;
+                forgotten += fields.count()?;
+                if cursor == "0" {
+                    break;
+                }
+            }
+        }
+        Ok(forgotten)
+    }
+
+    /// `until` at or before now ends a pause. Returns the field `split`.
+    pub(crate) async fn pause(self, until: Timestamp) -> Result<String> {
+        let command = self.0.keys.script(Script::Pause, 256);
+        let command = command.number(until.as_millis());
+        let command = command.arg(&self.0.wake.channel).arg(&self.0.wake.message);
+        self.0.run_and_wake(command).await?.text()
+    }
+
+    /// Changes the bound of the shard. Returns the field `split`.
+    pub(crate) async fn configure(self, max_pending: Setting<u64>) -> Result<String> {
+        let max_pending = match max_pending {
+            Setting::To(most) => most.min(MAX_EXACT).to_string(),
+            Setting::Unset => "-".to_owned(),
+            Setting::Keep => String::new(),
+        };
+        let command = self.0.keys.script(Script::Configure, 32).arg(max_pending);
+        self.0.run(Class::Main, command).await?.text()
+    }
+
+    /// A field of its settings.
+    pub(crate) async fn setting(self, field: &str) -> Result<Option<String>> {
+        let ask = self.0.keys.setting(field);
+        match self.0.cx.connections.call(Class::Main, ask).await? {
+            Reply::Nil => Ok(None),
+            reply => reply.fields().text().map(Some),
+        }
+    }
+
+    /// Seals the shard by a layout: from now on it takes no id that it does not know.
+    pub(crate) async fn seal(self, layout: &str) -> Result<SealedSettings> {
+        let command = self.0.keys.script(Script::Seal, layout.len()).arg(layout);
+        let mut fields = self.0.run(Class::Main, command).await?;
+        let mut number = || Ok::<_, Error>(fields.text()?.parse().ok());
+        Ok(SealedSettings {
+            pause_ms: number()?,
+            max_pending: number()?,
+            is_empty: fields.flag()?,
+        })
+    }
+
+    /// Makes the shard, unless it is there.
+    pub(crate) async fn open(self, kept: SealedSettings) -> Result<()> {
+        let text = |number: Option<u64>| number.map_or(String::new(), |number| number.to_string());
+        let command = self.0.keys.script(Script::Open, 32).arg(&self.0.keys.open);
+        let command = command.arg(text(kept.pause_ms)).arg(text(kept.max_pending));
+        self.0.run(Class::Main, command).await.map(drop)
+    }
+
+    /// Audits the shard chunk by chunk; each look at a task is one step. `belongs` says which ids
+    /// may be here.
+    pub(crate) async fn audit(
+        self,
+        belongs: impl Fn(&[u8]) -> bool,
+        repair: bool,
+        report: &mut AuditReport,
+    ) -> Result<()> {
+        let mut audit = Audit { repair, report };
+        for index in INDEXES {
+            let mut cursor = "0".to_owned();
+            loop {
+                let command = audit.index(&self.0.keys, index, &cursor);
+                cursor = audit.read_index(index, self.0.run(Class::Main, command).await?)?;
+                if cursor == "0" {
+                    break;
+                }
+            }
+        }
+        let mut cursor = "0".to_owned();
+        loop {
+            let command = audit.tasks(&self.0.keys, &cursor);
+            let mut fields = self.0.run(Class::Main, command).await?;
+            cursor = fields.text()?;
+            while !fields.is_empty() {
+                let task = Audited::read(&mut fields)?;
+                audit.note(&task, belongs(&task.id));
+                self.audit_record(&task, &mut audit).await?;
+            }
+            if cursor == "0" {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn audit_record(self, task: &Audited, audit: &mut Audit<'_>) -> Result<()> {
+        let Some(what) = task.damage() else {
+            return Ok(());
+        };
+        let bury = task.bury(&self.0.keys, what).filter(|_| audit.repair);
+        let buried = match bury {
+            Some(command) => self.0.run(Class::Main, command).await?.flag()?,
+            None => false,
+        };
+        audit.add(&task.id, what, buried);
+        Ok(())
+    }
+}

@@ -1,0 +1,311 @@
+//! The store: every operation, on the shards that it concerns.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use delayq_core::job::{NewTask, When};
+use delayq_core::store::{
+    BucketState, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
+    SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome, Wakeups,
+};
+use delayq_core::task::{Lock, TaskInfo};
+use delayq_core::{Bucket, Error, Result, TaskId, TaskType};
+use futures_util::future::join_all;
+
+#[cfg(feature = "cluster")]
+mod listen;
+mod operate;
+mod presence;
+
+use crate::config::RedisConfig;
+use crate::connection::{Class, Command, Connections, Fields, Reply, Setup};
+use crate::layout::{Shards, route};
+use crate::preflight::{self, Terms};
+use crate::scripts::{Keyspace, Script};
+use crate::shard::Shard;
+use crate::shard::context::Context;
+use crate::shard::wakeup_hub::WakeupHub;
+
+/// Tasks on a Redis server, which any number of instances share.
+///
+/// Needs Redis 7.0 or newer (or Valkey), `maxmemory-policy noeviction`, and an append-only file
+/// unless [`Durability::Memory`] is asked for. Calls work from any tokio runtime: a thread of the
+/// store's own drives its connections. A lost connection is made again for ever.
+///
+/// With `appendfsync everysec` the server hands each write to the operating system before it
+/// answers, except while a sync runs (each second, for as long as the disk takes, up to two
+/// seconds): what is acknowledged then is in its memory alone, and lost if it crashes. `appendfsync
+/// always` has no such gap.
+#[derive(Debug)]
+pub struct RedisStore {
+    cx: Arc<Context>,
+    pub(crate) shards: Arc<Shards>,
+    /// Types that this instance has listed.
+    listed: Mutex<HashSet<TaskType>>,
+    terms: Terms,
+    durability: Mutex<Durability>,
+}
+
+impl RedisStore {
+    /// Connects to the server that a URL names ([`RedisConfig`] has the forms), as
+    /// [`connect_with`](Self::connect_with) does.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a URL of another form, which is not repeated; those of `connect_with`.
+    pub async fn connect(url: &str, options: StoreOptions) -> Result<Arc<Self>> {
+        Self::connect_with(RedisConfig::parse(url)?, options).await
+    }
+
+    /// Connects, and checks that the server keeps the promises as it is set up.
+    ///
+    /// # Errors
+    /// `InvalidInput` for settings that do not go together or files that cannot be read,
+    /// `Unavailable` when the server cannot be reached (a server that loads its data, and where
+    /// masters are replaced a new one whose replicas do not follow it yet, is waited for, up to
+    /// `options.call_timeout`), `Misconfigured` with the line to change, `ReadOnly` for a replica.
+    pub async fn connect_with(config: RedisConfig, options: StoreOptions) -> Result<Arc<Self>> {
+        config.check()?;
+        let options = options.checked()?;
+        let terms = Terms::new(&config, &options)?;
+        let deadline = Instant::now() + options.call_timeout;
+        let hub = Arc::new(WakeupHub::new(config.is_cluster()));
+        let heard = Arc::clone(&hub);
+        let keys = Keyspace::new(options.namespace.clone());
+        let setup = Setup {
+            timeout: options.call_timeout,
+            is_replicated: options.durability == Durability::Replicated,
+            scripts: Script::all(),
+            channel: keys.wake_channel(),
+            listener: Arc::new(move |message| heard.hear(message)),
+        };
+        let connections = Connections::open(&config, setup).await?;
+        let found = preflight::first_check(&connections, &keys, &terms, deadline).await?;
+        found.warn_of_hidden(connections.place());
+        let cx = Context::new(connections, &options, hub, config.memory_watermark);
+        let store = Arc::new(Self {
+            shards: Arc::new(Shards::new(&cx, options.durability)),
+            listed: Mutex::default(),
+            terms,
+            durability: Mutex::new(found.durability),
+            cx,
+        });
+        #[cfg(feature = "cluster")]
+        if config.is_cluster() {
+            let listening = listen::keep_listening(Arc::downgrade(&store), Arc::clone(&store.cx));
+            store.cx.connections.spawn(listening);
+        }
+        Ok(store)
+    }
+
+    /// Submits tasks of one type.
+    async fn submit_type(
+        &self,
+        task_type: &TaskType,
+        tasks: Vec<&NewTask>,
+    ) -> Vec<Result<SubmitOutcome>> {
+        if !self.listed().contains(task_type)
+            && let Err(error) = self.list_type(task_type).await
+        {
+            return tasks.iter().map(|_| Err(error.clone())).collect();
+        }
+        let submitted = route::submit(&self.shards, task_type, tasks).await;
+        if submitted.is_new
+            && let Err(error) = self.list_type(task_type).await
+        {
+            // The tasks are stored, so no error may say that they are not.
+            let detail = format!("the type {task_type} could not be listed ({error})");
+            let store = self.cx.connections.place().to_string();
+            let unlisted = Error::Indeterminate { store, detail };
+            return submitted
+                .outcomes
+                .iter()
+                .map(|_| Err(unlisted.clone()))
+                .collect();
+        }
+        submitted.outcomes
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) fn context(&self) -> &Context {
+        &self.cx
+    }
+
+    fn shard(&self, bucket: &Bucket) -> Result<Arc<Shard>> {
+        let unknown = || Error::invalid("bucket", format!("{bucket} is no bucket of this store"));
+        self.shards.shard(bucket).ok_or_else(unknown)
+    }
+
+    fn listed(&self) -> MutexGuard<'_, HashSet<TaskType>> {
+        // A set is never half changed by a panic.
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lists a type, and announces it where its first task would not be heard of.
+    async fn list_type(&self, task_type: &TaskType) -> Result<()> {
+        let list = Command::write(&["SADD", &self.cx.keys.types(), task_type.as_str()]);
+        self.call_types(list).await?;
+        self.listed().insert(task_type.clone());
+        if self.cx.connections.is_cluster() {
+            let message = self.cx.hub.message(&Bucket::whole(task_type.clone()));
+            let announce = ["SPUBLISH", &self.cx.keys.wake_channel(), &message];
+            self.call_types(Command::write(&announce)).await?;
+        }
+        Ok(())
+    }
+
+    async fn call_types(&self, command: Command) -> Result<Fields> {
+        let command = command.at(self.cx.keys.slot());
+        let answer = self.cx.connections.call(Class::Main, command).await;
+        let of_types = |error| match error {
+            Error::Corrupt { .. } => Error::Corrupt {
+                key: self.cx.keys.types(),
+                detail: "it is not a set: who else writes to `delayq:*`?".to_owned(),
+            },
+            error => error,
+        };
+        answer.map(Reply::fields).map_err(of_types)
+    }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    fn name(&self) -> String {
+        self.cx.connections.place().to_string()
+    }
+
+    fn durability(&self) -> Durability {
+        *self
+            .durability
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn close(&self) {
+        self.cx.connections.close();
+    }
+
+    async fn check(&self) -> Result<()> {
+        let found = preflight::check(&self.cx.connections, &self.cx.keys, &self.terms).await?;
+        *self
+            .durability
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = found.durability;
+        found.memory
+    }
+
+    async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        if let Err(error) = self.cx.connections.check_open() {
+            return vec![Err(error); tasks.len()];
+        }
+        // The usual case needs no grouping.
+        if let [task] = tasks.as_slice() {
+            return self.submit_type(&task.task_type, vec![task]).await;
+        }
+        let mut by_type: HashMap<&TaskType, Vec<usize>> = HashMap::new();
+        for (index, task) in tasks.iter().enumerate() {
+            by_type.entry(&task.task_type).or_default().push(index);
+        }
+        let submits = by_type.iter().map(async |(task_type, indexes)| {
+            let own = indexes
+                .iter()
+                .filter_map(|index| tasks.get(*index))
+                .collect();
+            self.submit_type(task_type, own).await
+        });
+        let answers = join_all(submits).await;
+        let mut outcomes: Vec<Option<Result<SubmitOutcome>>> = tasks.iter().map(|_| None).collect();
+        for (indexes, own) in by_type.values().zip(answers) {
+            for (index, outcome) in indexes.iter().zip(own) {
+                if let Some(slot) = outcomes.get_mut(*index) {
+                    *slot = Some(outcome);
+                }
+            }
+        }
+        let lost = || Err(Error::Closed("the Redis store"));
+        outcomes
+            .into_iter()
+            .map(|outcome| outcome.unwrap_or_else(lost))
+            .collect()
+    }
+
+    async fn buckets(&self, task_type: &TaskType) -> Result<Vec<Bucket>> {
+        let map = self.shards.current(task_type).await?;
+        Ok(map.all().map(|shard| shard.keys.bucket.clone()).collect())
+    }
+
+    async fn claim(&self, bucket: &Bucket, request: &ClaimRequest) -> Result<Claimed> {
+        let claimed = match self.shard(bucket)?.claim(request).await {
+            Err(Error::FleetLimitOnShards { task_type, .. }) => {
+                let map = self.shards.current(bucket.task_type()).await?;
+                let shards = u32::try_from(map.newest().count()).unwrap_or(u32::MAX);
+                return Err(Error::FleetLimitOnShards { task_type, shards });
+            }
+            claimed => claimed?,
+        };
+        if claimed.bucket == BucketState::Drained {
+            // The claim must not wait for the node that has the registry.
+            let (shards, bucket) = (Arc::clone(&self.shards), bucket.clone());
+            self.cx.connections.spawn(async move {
+                if let Err(error) = shards.drained(&bucket).await {
+                    tracing::debug!(%bucket, %error,
+                        "cannot take a drained shard out of the layout yet");
+                }
+            });
+        }
+        Ok(claimed)
+    }
+
+    async fn settle(
+        &self,
+        bucket: &Bucket,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<SettleOutcome>> {
+        self.shard(bucket)?.settle(&settlements).await
+    }
+
+    async fn extend(
+        &self,
+        bucket: &Bucket,
+        locks: Vec<Lock>,
+        lock_for: Duration,
+    ) -> Result<Vec<ExtendOutcome>> {
+        self.shard(bucket)?.extend(&locks, lock_for).await
+    }
+
+    async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
+        let ask = |shard: Arc<Shard>| async move { shard.cancel(id).await };
+        self.shards.lookup(task_type, id, ask).await
+    }
+
+    async fn reschedule(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        when: When,
+    ) -> Result<ChangeOutcome> {
+        let ask = |shard: Arc<Shard>| async move { shard.reschedule(id, when).await };
+        self.shards.lookup(task_type, id, ask).await
+    }
+
+    async fn update(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+    ) -> Result<ChangeOutcome> {
+        let message = message.as_slice();
+        let ask = |shard: Arc<Shard>| async move { shard.update(id, message).await };
+        self.shards.lookup(task_type, id, ask).await
+    }
+
+    async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
+        let ask = |shard: Arc<Shard>| async move { shard.find(id).await };
+        self.shards.lookup(task_type, id, ask).await
+    }
+
+    fn wakeups(&self) -> Wakeups {
+        self.cx.hub.subscribe()
+    }
+}

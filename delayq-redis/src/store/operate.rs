@@ -1,0 +1,281 @@
+//! Operators' methods: each shard of a type is asked, and the answers are put together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use delayq_core::operate::{
+    AuditReport, Cursor, DeadFilter, Operate, Page, Problem, Setting, TypeSettings, TypeStats,
+};
+use delayq_core::store::MAX_BATCH;
+use delayq_core::{Error, Result, TaskId, TaskState, TaskType, Timestamp};
+use futures_util::future::join_all;
+
+use super::RedisStore;
+use crate::connection::Command;
+use crate::layout::{Shards, TypeMap, share};
+use crate::page;
+use crate::scripts::dead::{DeadScan, Purge, RequeuePlan};
+use crate::scripts::query;
+use crate::shard::Shard;
+
+/// Types read in one step.
+const TYPES_AT_ONCE: &str = "1000";
+/// How often the shards of a type are asked again because it was resized meanwhile.
+const MAX_TRIES: usize = 8;
+
+#[async_trait]
+impl Operate for RedisStore {
+    async fn types(&self) -> Result<Vec<TaskType>> {
+        let key = self.cx.keys.types();
+        let mut types = Vec::new();
+        let mut cursor = "0".to_owned();
+        loop {
+            let scan = Command::read(&["SSCAN", &key, &cursor, "COUNT", TYPES_AT_ONCE]);
+            let mut fields = self.call_types(scan).await?;
+            cursor = fields.text()?;
+            let mut names = fields.list()?;
+            while !names.is_empty() {
+                match TaskType::new(names.text()?) {
+                    Ok(task_type) => types.push(task_type),
+                    // The others have to be served all the same.
+                    Err(error) => {
+                        if let Some(left_out) = self.cx.log.admit() {
+                            tracing::error!(key, %error, left_out, "a listed task type is damaged");
+                        }
+                    }
+                }
+            }
+            if cursor == "0" {
+                break;
+            }
+        }
+        types.sort();
+        // A scan may show a name twice.
+        types.dedup();
+        Ok(types)
+    }
+
+    async fn register_type(&self, task_type: &TaskType) -> Result<()> {
+        self.list_type(task_type).await
+    }
+
+    async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
+        if let Setting::To(most) = settings.max_pending {
+            let count = self.shards.current(task_type).await?.newest().count();
+            let wanted = settings
+                .shards
+                .and_then(|shards| usize::try_from(shards).ok());
+            share::check(Some(most), count.max(wanted.unwrap_or(1)), task_type)?;
+        }
+        if let Some(wanted) = settings.shards {
+            let keeps_bound = settings.max_pending == Setting::Keep;
+            let count = self.shards.resize(task_type, wanted, keeps_bound).await?;
+            if count > usize::try_from(wanted).unwrap_or(1) {
+                tracing::warn!(%task_type, wanted, count,
+                    "the type has more shards than its worker asks for: their number is never lowered");
+            }
+        }
+        set_bound(&self.shards, task_type, settings.max_pending).await
+    }
+
+    async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
+        let ask = |shard: Arc<Shard>| async move {
+            let found = shard.upkeep().stats().await?;
+            Ok((found.stats, found.split))
+        };
+        let all = ask_all(&self.shards, task_type, ask).await?;
+        Ok(all.iter().fold(TypeStats::default(), page::sum))
+    }
+
+    async fn list(
+        &self,
+        task_type: &TaskType,
+        state: TaskState,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        let map = self.shards.current(task_type).await?;
+        let limit = limit.clamp(1, MAX_BATCH);
+        let pages = join_all(
+            map.all()
+                .map(|shard| shard.upkeep().list(state, cursor, limit)),
+        )
+        .await;
+        Ok(page::merge(
+            pages.into_iter().collect::<Result<_>>()?,
+            limit,
+        ))
+    }
+
+    async fn due_histogram(
+        &self,
+        task_type: &TaskType,
+        from: Timestamp,
+        to: Timestamp,
+        steps: usize,
+    ) -> Result<Vec<u64>> {
+        if to <= from || !(1..=1_000).contains(&steps) {
+            let reason = format!("cannot split {from}..{to} into {steps} steps: use 1 to 1000");
+            return Err(Error::invalid("argument", reason));
+        }
+        let bounds = query::bounds(from, to, steps);
+        let map = self.shards.current(task_type).await?;
+        let mut sums = vec![0; steps];
+        for counts in join_all(map.all().map(|shard| shard.upkeep().histogram(&bounds))).await {
+            for (sum, count) in sums.iter_mut().zip(counts?) {
+                *sum += count;
+            }
+        }
+        Ok(sums)
+    }
+
+    /// Shard after shard: the order of death holds within each.
+    async fn requeue_dead(
+        &self,
+        task_type: &TaskType,
+        filter: &DeadFilter,
+        interval: Duration,
+    ) -> Result<Vec<TaskId>> {
+        let now = self.stats(task_type).await?.now;
+        let map = self.shards.current(task_type).await?;
+        let mut plan = RequeuePlan {
+            next_due: String::new(),
+            interval,
+        };
+        let mut requeued = Vec::new();
+        for shard in map.all() {
+            let filter = of_shard(filter, &map, shard);
+            let scan = DeadScan::new(&filter, now, left(&filter, &requeued));
+            requeued.extend(shard.upkeep().requeue(scan, &mut plan).await?);
+        }
+        Ok(requeued)
+    }
+
+    async fn discard_dead(&self, task_type: &TaskType, filter: &DeadFilter) -> Result<Vec<TaskId>> {
+        let now = self.stats(task_type).await?.now;
+        let map = self.shards.current(task_type).await?;
+        let mut discarded = Vec::new();
+        for shard in map.all() {
+            let filter = of_shard(filter, &map, shard);
+            let scan = DeadScan::new(&filter, now, left(&filter, &discarded));
+            discarded.extend(shard.upkeep().discard(scan).await?);
+        }
+        Ok(discarded)
+    }
+
+    async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
+        set_pause(&self.shards, task_type, until.unwrap_or(Timestamp::MAX)).await
+    }
+
+    async fn resume(&self, task_type: &TaskType) -> Result<()> {
+        set_pause(&self.shards, task_type, Timestamp::ZERO).await
+    }
+
+    async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
+        let purge = Purge::of(state)?;
+        let map = self.shards.current(task_type).await?;
+        let mut purged = 0;
+        for shard in map.all() {
+            purged += shard.upkeep().purge(purge).await?;
+        }
+        Ok(purged)
+    }
+
+    /// Each shard, that each id is where a query looks for it, and that the type is listed.
+    async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
+        let map = self.shards.current(task_type).await?;
+        let mut report = AuditReport::default();
+        for shard in map.all() {
+            let belongs = |id: &[u8]| map.of(id).any(|own| Arc::ptr_eq(own, shard));
+            shard.upkeep().audit(belongs, repair, &mut report).await?;
+        }
+        let name = task_type.as_str();
+        let ask = Command::read(&["SISMEMBER", &self.cx.keys.types(), name]);
+        if report.checked > 0 && !self.call_types(ask).await?.flag()? {
+            if repair {
+                self.list_type(task_type).await?;
+            }
+            // No restart would find it.
+            let what = "this type has tasks and is not listed";
+            let problem = Problem::new(name, what, repair);
+            report.problems.push(problem);
+        }
+        Ok(report)
+    }
+}
+
+/// The part of a filter that concerns a shard.
+fn of_shard(filter: &DeadFilter, map: &TypeMap, shard: &Arc<Shard>) -> DeadFilter {
+    let DeadFilter::Ids(ids) = filter else {
+        return filter.clone();
+    };
+    let may_have = |id: &&TaskId| {
+        let mut shards = map.of(id.as_str().as_bytes());
+        shards.any(|own| Arc::ptr_eq(own, shard))
+    };
+    DeadFilter::Ids(ids.iter().filter(may_have).cloned().collect())
+}
+
+/// How many more tasks a filter may select.
+fn left(filter: &DeadFilter, done: &[TaskId]) -> usize {
+    match filter {
+        DeadFilter::Matching { limit, .. } => limit.saturating_sub(done.len()),
+        DeadFilter::Ids(_) => usize::MAX,
+    }
+}
+
+/// Asks every shard of a type; when one of the newest says that there are others by now, again.
+async fn ask_all<T, A: Future<Output = Result<(T, String)>>>(
+    shards: &Shards,
+    task_type: &TaskType,
+    ask: impl Fn(Arc<Shard>) -> A,
+) -> Result<Vec<T>> {
+    for _ in 0..MAX_TRIES {
+        let map = shards.current(task_type).await?;
+        let answers = join_all(map.all().map(|shard| ask(Arc::clone(shard)))).await;
+        let (mut all, mut is_outdated) = (Vec::new(), false);
+        for (shard, answer) in map.all().zip(answers) {
+            let (answer, split) = answer?;
+            is_outdated |= map.is_newest(shard) && split != shard.keys.open;
+            all.push(answer);
+        }
+        if !is_outdated {
+            return Ok(all);
+        }
+        shards.refresh(task_type, &map).await?;
+    }
+    Err(shards.unsettled(task_type))
+}
+
+/// Divides a bound among the shards that take new tasks.
+async fn set_bound(shards: &Shards, task_type: &TaskType, setting: Setting<u64>) -> Result<()> {
+    let whole = match setting {
+        Setting::To(most) => Some(most),
+        Setting::Unset => None,
+        Setting::Keep => return Ok(()),
+    };
+    for _ in 0..MAX_TRIES {
+        let map = shards.current(task_type).await?;
+        let parts = share::bounds(whole, map.newest().count());
+        let set = map
+            .newest()
+            .zip(parts)
+            .map(|(shard, own)| shard.upkeep().configure(own.into()));
+        let answers = join_all(set).await;
+        let mut is_outdated = false;
+        for (shard, split) in map.newest().zip(answers) {
+            is_outdated |= split? != shard.keys.open;
+        }
+        if !is_outdated {
+            return Ok(());
+        }
+        shards.refresh(task_type, &map).await?;
+    }
+    Err(shards.unsettled(task_type))
+}
+
+async fn set_pause(shards: &Shards, task_type: &TaskType, until: Timestamp) -> Result<()> {
+    let pause = |shard: Arc<Shard>| async move { Ok(((), shard.upkeep().pause(until).await?)) };
+    ask_all(shards, task_type, pause).await.map(drop)
+}

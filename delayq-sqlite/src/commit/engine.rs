@@ -1,0 +1,301 @@
+//! Threads of a store, and the way of an async call to them and back.
+
+use std::cell::Cell;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use delayq_core::error::{Error, Result};
+use delayq_core::name::TaskType;
+use delayq_core::store::{ClaimRequest, Claimed, MAX_BATCH, Wakeup, Wakeups};
+use tokio::sync::{broadcast, oneshot, watch};
+
+use crate::commit::call::{Caller, IfLost, call};
+use crate::commit::command::{Call, Command, Operation};
+use crate::commit::queue::{Lane, Queue, Size};
+use crate::commit::reader::{self, Query, Reader};
+use crate::commit::writer::{GROUP_TASKS, Writer};
+use crate::connection::busy;
+use crate::connection::open::{Opened, open};
+use crate::connection::sync::SqliteSync;
+use crate::error::Outcome;
+use crate::operations::claim;
+use crate::rows::{Context, Tx};
+
+/// Wake-ups that a slow listener may be behind before it is told to claim from every type.
+const WAKEUP_BUFFER: usize = 1_024;
+
+/// The running threads of one store. Dropping it lets them finish what is in line, and end.
+pub(crate) struct Engine {
+    shared: Shared,
+    call_timeout: Duration,
+    /// The writer's thread holds a receiver until it ends, as the last one.
+    threads: watch::Sender<()>,
+}
+
+/// What the engine and its threads share.
+#[derive(Clone)]
+struct Shared {
+    context: Context,
+    writes: Arc<Queue<Box<dyn Command>>>,
+    reads: Arc<Queue<Query>>,
+    wakeups: broadcast::Sender<Wakeup>,
+    commits: Arc<AtomicU64>,
+}
+
+impl Engine {
+    /// Opens the file on a thread of its own, which then writes.
+    pub(crate) async fn start(
+        path: PathBuf,
+        sync: SqliteSync,
+        context: Context,
+        call_timeout: Duration,
+    ) -> Result<Self> {
+        let shared = Shared {
+            context,
+            writes: Arc::new(Queue::new(GROUP_TASKS)),
+            reads: Arc::new(Queue::new(1)),
+            wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
+            commits: Arc::default(),
+        };
+        let engine = Self {
+            shared: shared.clone(),
+            call_timeout,
+            threads: watch::Sender::new(()),
+        };
+        let (opened, opening) = oneshot::channel();
+        let alive = engine.threads.subscribe();
+        let run = move || {
+            let now = Instant::now();
+            busy::wait_until(now.checked_add(call_timeout).unwrap_or(now));
+            let files = open(&shared.context.store, &path, sync);
+            match files.and_then(|files| shared.build(files)) {
+                // A caller that no longer waits for the store has dropped its queues, too.
+                Ok(writer) => {
+                    let _ = opened.send(Ok(()));
+                    writer.run();
+                }
+                Err(error) => drop(opened.send(Err(error))),
+            }
+            drop(alive);
+        };
+        spawn(engine.store(), "delayq-sqlite", run)?;
+        opening.await.unwrap_or(Err(Error::Closed("the store")))?;
+        Ok(engine)
+    }
+
+    /// The store's name in logs and errors.
+    pub(crate) fn store(&self) -> &str {
+        &self.shared.context.store
+    }
+
+    /// The stream of wake-ups from now on.
+    pub(crate) fn wakeups(&self) -> Wakeups {
+        Wakeups::new(self.shared.wakeups.subscribe())
+    }
+
+    /// Runs `operation` in the next transaction; returns once that is committed.
+    ///
+    /// When the caller drops this future, the operation may still be applied.
+    pub(crate) async fn write<R: Send + 'static>(
+        &self,
+        lane: Lane,
+        size: Size,
+        operation: impl FnMut(&mut Tx<'_>) -> Outcome<R> + Send + 'static,
+    ) -> Result<R> {
+        let unsent = Unsent {
+            operation: Box::new(operation),
+            peek: None,
+            if_lost: None,
+        };
+        self.send(lane, size, unsent).await
+    }
+
+    /// Claims. Tasks claimed for a caller that is gone are put back.
+    pub(crate) async fn claim(
+        &self,
+        task_type: TaskType,
+        request: ClaimRequest,
+    ) -> Result<Claimed> {
+        let size = Size::tasks(request.limit.min(MAX_BATCH));
+        let (peek_type, peek_request) = (task_type.clone(), request.clone());
+        let (lost_type, writes, time) = (
+            task_type.clone(),
+            Arc::clone(&self.shared.writes),
+            self.call_timeout,
+        );
+        let operation: Operation<Claimed> =
+            Box::new(move |tx| claim::claim(tx, &task_type, &request));
+        let peek: Operation<Option<Claimed>> =
+            Box::new(move |tx| claim::peek(tx, &peek_type, &peek_request));
+        let call = Unsent {
+            operation,
+            peek: Some(peek),
+            if_lost: Some(Box::new(move |claimed| {
+                give_back(&writes, lost_type, claimed, time);
+            })),
+        };
+        self.send(Lane::Operations, size, call).await
+    }
+
+    async fn send<R: Send + 'static>(
+        &self,
+        lane: Lane,
+        size: Size,
+        unsent: Unsent<R>,
+    ) -> Result<R> {
+        let (caller, answer) = call(self.call_timeout);
+        let command = Box::new(Call {
+            caller,
+            lane,
+            size,
+            operation: unsent.operation,
+            peek: unsent.peek,
+            if_lost: unsent.if_lost,
+            prepared: None,
+        });
+        self.put(&self.shared.writes, lane, size, command as Box<dyn Command>)
+            .await?;
+        answer.wait(self.call_timeout, self.store()).await
+    }
+
+    /// Answers from a snapshot that begins after every commit answered so far.
+    pub(crate) async fn read<R: Send + 'static>(
+        &self,
+        query: impl FnOnce(&mut Tx<'_>) -> Outcome<R> + Send + 'static,
+    ) -> Result<R> {
+        let (caller, answer) = call(self.call_timeout);
+        self.put(
+            &self.shared.reads,
+            Lane::Operations,
+            Size::ONE,
+            reader::query(caller, query),
+        )
+        .await?;
+        let found = answer.wait(self.call_timeout, self.store()).await;
+        found.map_err(|error| match error {
+            // A query has nothing to apply.
+            Error::Indeterminate { store, detail } => Error::unavailable(store, detail),
+            error => error,
+        })
+    }
+
+    /// Puts a command in line, waiting for room as long as a call may take.
+    async fn put<C>(&self, queue: &Queue<C>, lane: Lane, size: Size, command: C) -> Result<()> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(Error::NoRuntime);
+        }
+        let pushed = tokio::time::timeout(self.call_timeout, queue.push(lane, size, command));
+        match pushed.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(Error::Closed("the store")),
+            Err(_) => Err(Error::unavailable(
+                self.store(),
+                "its queue has been full for too long: send less at a time",
+            )),
+        }
+    }
+
+    /// Takes no more calls; those in line are still answered.
+    pub(crate) fn close(&self) {
+        self.shared.writes.close();
+        self.shared.reads.close();
+    }
+
+    /// Returns once the threads have ended and the file is closed.
+    pub(crate) async fn closed(&self) {
+        self.threads.closed().await;
+    }
+
+    /// Transactions committed so far.
+    #[cfg(test)]
+    pub(crate) fn commits(&self) -> u64 {
+        self.shared.commits.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("store", &self.store())
+            .field("commits", &self.shared.commits.load(Ordering::Relaxed))
+            .finish_non_exhaustive()
+    }
+}
+
+/// The parts of a call that is not sent yet.
+struct Unsent<R> {
+    operation: Operation<R>,
+    peek: Option<Operation<Option<R>>>,
+    if_lost: Option<IfLost<R>>,
+}
+
+impl Shared {
+    /// Starts the readers, and makes the writer for this thread.
+    fn build(self, opened: Opened) -> Result<Writer> {
+        let mut readers = Vec::new();
+        for connection in opened.readers {
+            let reader = Reader {
+                connection,
+                files: opened.files.clone(),
+                context: self.context.clone(),
+                queue: Arc::clone(&self.reads),
+            };
+            let run = move || reader.run();
+            readers.push(spawn(&self.context.store, "delayq-sqlite-r", run)?);
+        }
+        Ok(Writer {
+            connection: opened.writer,
+            files: opened.files,
+            reserve: opened.reserve,
+            bytes: Cell::new(opened.bytes),
+            context: self.context,
+            queue: self.writes,
+            wakeups: self.wakeups,
+            commits: self.commits,
+            has_mended: Cell::new(false),
+            readers,
+        })
+    }
+}
+
+fn spawn(store: &str, name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
+    thread.map_err(|error| Error::unavailable(store, format!("cannot start its thread: {error}")))
+}
+
+/// Puts back what was claimed for a caller that is gone: it must not cost the tasks an attempt.
+fn give_back(
+    writes: &Queue<Box<dyn Command>>,
+    task_type: TaskType,
+    claimed: Claimed,
+    time: Duration,
+) {
+    if claimed.tasks.is_empty() {
+        return;
+    }
+    let operation: Operation<()> = Box::new(move |tx| {
+        let mut tasks = tx.made(&task_type)?;
+        let mut claimed = claimed.tasks.iter();
+        claimed.try_for_each(|task| claim::give_back(&mut tasks, task))
+    });
+    // A closed queue is that of a store that ends; its locks expire.
+    let _ = writes.push_now(Box::new(Call {
+        caller: Caller::nobody(time),
+        lane: Lane::Operations,
+        size: Size::ONE,
+        operation,
+        peek: None,
+        prepared: None,
+        if_lost: None,
+    }));
+}

@@ -1,0 +1,194 @@
+//! Operators' methods, as calls to the engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use delayq_core::error::{Error, Result};
+use delayq_core::name::{TaskId, TaskType};
+use delayq_core::operate::{
+    AuditReport, Cursor, DeadFilter, Operate, Page, TypeSettings, TypeStats,
+};
+use delayq_core::state::TaskState;
+use delayq_core::time::Timestamp;
+
+use crate::commit::{Lane, Size};
+use crate::operations::audit::{Audit, audit};
+use crate::operations::dead::{DeadOperation, Purged, STEP_TASKS, Scan, purge, scan};
+use crate::operations::{change, query};
+use crate::rows::{Tx, TypeTasks};
+use crate::store::SqliteStore;
+
+/// A step of a scan, a purge or an audit.
+const STEP: Size = Size::tasks(STEP_TASKS);
+
+#[async_trait]
+impl Operate for SqliteStore {
+    async fn types(&self) -> Result<Vec<TaskType>> {
+        self.engine.read(|tx| query::types(tx)).await
+    }
+
+    async fn register_type(&self, task_type: &TaskType) -> Result<()> {
+        let list = |tasks: &mut TypeTasks<'_>| {
+            change::list_type(tasks);
+            Ok(())
+        };
+        self.edit(task_type, list).await
+    }
+
+    async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
+        let settings = settings.clone();
+        let operation = move |tasks: &mut TypeTasks<'_>| {
+            change::configure(tasks, &settings);
+            Ok(())
+        };
+        self.edit(task_type, operation).await
+    }
+
+    /// O(log n), but for the number of due tasks, which are counted.
+    async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
+        let task_type = task_type.clone();
+        let query = move |tx: &mut Tx<'_>| query::stats(tx, &task_type);
+        self.engine.read(query).await
+    }
+
+    async fn list(
+        &self,
+        task_type: &TaskType,
+        state: TaskState,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        if state.is_ended() {
+            let reason = format!("{state} tasks cannot be listed: find answers for one id");
+            return Err(Error::invalid("argument", reason));
+        }
+        let cursor = cursor.cloned();
+        let query =
+            move |tasks: &mut TypeTasks<'_>| query::list(tasks, state, cursor.as_ref(), limit);
+        Ok(self.query(task_type, query).await?.unwrap_or_default())
+    }
+
+    async fn due_histogram(
+        &self,
+        task_type: &TaskType,
+        from: Timestamp,
+        to: Timestamp,
+        steps: usize,
+    ) -> Result<Vec<u64>> {
+        if to <= from || !(1..=1_000).contains(&steps) {
+            let reason = format!("cannot split {from}..{to} into {steps} steps: use 1 to 1000");
+            return Err(Error::invalid("argument", reason));
+        }
+        let query = move |tasks: &mut TypeTasks<'_>| query::due_histogram(tasks, from, to, steps);
+        let counts = self.query(task_type, query).await?;
+        Ok(counts.unwrap_or_else(|| vec![0; steps]))
+    }
+
+    async fn requeue_dead(
+        &self,
+        task_type: &TaskType,
+        filter: &DeadFilter,
+        interval: Duration,
+    ) -> Result<Vec<TaskId>> {
+        let requeue = DeadOperation::Requeue(interval);
+        scan_dead(self, task_type, filter, requeue).await
+    }
+
+    async fn discard_dead(&self, task_type: &TaskType, filter: &DeadFilter) -> Result<Vec<TaskId>> {
+        scan_dead(self, task_type, filter, DeadOperation::Discard).await
+    }
+
+    async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
+        let until = until.unwrap_or(Timestamp::MAX);
+        let operation = move |tasks: &mut TypeTasks<'_>| {
+            change::pause(tasks, until);
+            Ok(())
+        };
+        self.edit(task_type, operation).await
+    }
+
+    async fn resume(&self, task_type: &TaskType) -> Result<()> {
+        let operation = |tasks: &mut TypeTasks<'_>| {
+            change::pause(tasks, Timestamp::ZERO);
+            Ok(())
+        };
+        self.edit_known(task_type, Size::ONE, operation)
+            .await
+            .map(drop)
+    }
+
+    async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
+        if state == TaskState::Running {
+            let reason = "running tasks cannot be purged: cancel them instead".to_owned();
+            return Err(Error::invalid("argument", reason));
+        }
+        let mut purged = 0;
+        loop {
+            let step = move |tasks: &mut TypeTasks<'_>| purge(tasks, state);
+            let Some(step) = self.edit_known(task_type, STEP, step).await? else {
+                return Ok(purged);
+            };
+            let Purged { tasks, is_over } = step;
+            purged += tasks;
+            if is_over {
+                return Ok(purged);
+            }
+        }
+    }
+
+    async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
+        let found = run_audit(self, task_type, Audit::default()).await?;
+        if !repair || found.report.problems.is_empty() {
+            return Ok(found.report);
+        }
+        let repaired = run_audit(self, task_type, found.to_repair()).await?;
+        Ok(found.repaired_by(repaired))
+    }
+}
+
+/// Scans dead tasks, a step at a time.
+async fn scan_dead(
+    store: &SqliteStore,
+    task_type: &TaskType,
+    filter: &DeadFilter,
+    operation: DeadOperation,
+) -> Result<Vec<TaskId>> {
+    let filter = Arc::new(filter.clone());
+    let mut progress = Scan::default();
+    while !progress.is_over {
+        let (filter, before) = (Arc::clone(&filter), progress.clone());
+        let step = move |tasks: &mut TypeTasks<'_>| scan(tasks, &filter, operation, before.clone());
+        let Some(after) = store.edit_known(task_type, STEP, step).await? else {
+            break;
+        };
+        progress = after;
+    }
+    Ok(progress.changed)
+}
+
+/// Goes through an audit, a step at a time. Damaged rows of the type itself are part of it.
+async fn run_audit(
+    store: &SqliteStore,
+    task_type: &TaskType,
+    mut progress: Audit,
+) -> Result<Audit> {
+    while !progress.is_over {
+        let (before, task_type) = (progress.clone(), task_type.clone());
+        let step = move |tx: &mut Tx<'_>| {
+            let tasks = tx.known_or_damaged(&task_type)?;
+            let step = |mut tasks| audit(&mut tasks, before.clone());
+            tasks.map(step).transpose()
+        };
+        let after = if progress.repairs {
+            store.engine.write(Lane::Operations, STEP, step).await?
+        } else {
+            store.engine.read(step).await?
+        };
+        let Some(after) = after else {
+            break;
+        };
+        progress = after;
+    }
+    Ok(progress)
+}

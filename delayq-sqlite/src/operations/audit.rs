@@ -1,0 +1,349 @@
+//! Audit: proof that a type is sound. Every row against its checksum, its lock and both indexes,
+//! the indexes against the rows, the counters against a count.
+
+use std::collections::HashSet;
+
+use delayq_core::machine::{Bookkeeping, Ended, MAX_FENCE, next_fence};
+use delayq_core::operate::{AuditReport, Problem};
+use delayq_core::state::TaskState;
+use rusqlite::OptionalExtension;
+
+use crate::error::Outcome;
+use crate::rows::{Status, TaskRecord, TypeTasks, code, is_time, select_records, sql_count};
+
+/// Most rows read in one step: some milliseconds of work.
+const STEP_ROWS: usize = 256;
+
+/// Most problems in one report; further ones are mended without being listed.
+const MAX_PROBLEMS: usize = 1_000;
+
+const SELECT_RECORDS: &str =
+    select_records!("INDEXED BY tasks_id WHERE type = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
+const SELECT_LARGEST_FENCE: &str = "SELECT max(0, coalesce(max(fence), 0), \
+     coalesce(max(settled), 0)) FROM tasks WHERE type = ?1 AND fence <= ?2 AND settled <= ?2";
+const SELECT_INDEXED: &str = "SELECT at, EXISTS \
+     (SELECT 1 FROM tasks AS entry INDEXED BY tasks_place \
+     WHERE entry.type = task.type AND entry.state = task.state AND entry.at = task.at \
+     AND entry.id = task.id AND entry.seq = task.seq) FROM tasks AS task WHERE seq = ?1";
+const SELECT_PLACES: &str = "SELECT state, at, id, seq FROM tasks INDEXED BY tasks_place \
+     WHERE type = ?1 AND (state, at, id) > (?2, ?3, ?4) ORDER BY state, at, id LIMIT ?5";
+const SELECT_TASK: &str = "SELECT 1 FROM tasks NOT INDEXED \
+     WHERE seq = ?1 AND type = ?2 AND state = ?3 AND at = ?4 AND id = ?5";
+const COUNT: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_place \
+     WHERE type = ?1 AND state BETWEEN ?2 AND ?3";
+const SELECT_ORPHANS: &str = "SELECT seq FROM bodies \
+     WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.seq = bodies.seq) LIMIT ?1";
+const DELETE_BODY: &str = "DELETE FROM bodies WHERE seq = ?1";
+
+/// Makes the indexes from the rows again.
+pub(crate) const REINDEX: &str = "REINDEX tasks";
+
+/// Counts every type again.
+pub(crate) const RECOUNT: &str = "UPDATE types SET \
+     scheduled = (SELECT count(*) FROM tasks WHERE type = types.id AND state = 0), \
+     running = (SELECT count(*) FROM tasks WHERE type = types.id AND state = 1), \
+     dead = (SELECT count(*) FROM tasks WHERE type = types.id AND state = 2), \
+     ended = (SELECT count(*) FROM tasks WHERE type = types.id AND state BETWEEN 3 AND 5)";
+
+/// Progress of an audit: first over everything without a change, then, if it may, once more to
+/// mend.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Audit {
+    stage: Stage,
+    /// Whether it mends what it finds.
+    pub(crate) repairs: bool,
+    pub(crate) is_over: bool,
+    pub(crate) report: AuditReport,
+    /// Whether an index does not agree with the rows.
+    has_bad_index: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Stage {
+    /// The row of the type.
+    #[default]
+    Type,
+    /// The indexes, to be made again.
+    Indexes,
+    /// Rows after this id.
+    Rows { after: String },
+    /// Entries of the index of places after this one.
+    Places { after: Place },
+    /// What is counted.
+    Counts,
+}
+
+/// An entry of the index of places.
+#[derive(Clone, Debug)]
+struct Place {
+    state: i64,
+    at: i64,
+    id: String,
+}
+
+impl Audit {
+    fn add(&mut self, id: &str, what: impl Into<String>) {
+        if self.report.problems.len() < MAX_PROBLEMS {
+            let problem = Problem::new(id, what, self.repairs);
+            self.report.problems.push(problem);
+        }
+    }
+
+    /// The second pass of an audit that has found something. It makes bad indexes again before it
+    /// reads the rows, so it finds the rest only.
+    pub(crate) fn to_repair(&self) -> Self {
+        Self {
+            repairs: true,
+            has_bad_index: self.has_bad_index,
+            ..Self::default()
+        }
+    }
+
+    /// The report of the first pass, after `repair`, the second one.
+    pub(crate) fn repaired_by(self, repair: Self) -> AuditReport {
+        let mut report = self.report;
+        for problem in &mut report.problems {
+            problem.repaired = true;
+        }
+        let listed: HashSet<_> = report.problems.iter().map(|p| p.id.clone()).collect();
+        let new = repair.report.problems.into_iter();
+        let new = new.filter(|problem| !listed.contains(&problem.id));
+        report.problems.extend(new.collect::<Vec<_>>());
+        report
+    }
+}
+
+/// One step of an audit.
+pub(crate) fn audit(tasks: &mut TypeTasks<'_>, mut audit: Audit) -> Outcome<Audit> {
+    match std::mem::take(&mut audit.stage) {
+        Stage::Type => {
+            audit_type(tasks, &mut audit)?;
+            let rows = Stage::Rows {
+                after: String::new(),
+            };
+            let remakes_indexes = audit.repairs && audit.has_bad_index;
+            audit.stage = if remakes_indexes {
+                Stage::Indexes
+            } else {
+                rows
+            };
+        }
+        Stage::Indexes => {
+            tasks.execute(REINDEX, [])?;
+            audit.stage = Stage::Rows {
+                after: String::new(),
+            };
+        }
+        Stage::Rows { after } => audit_rows(tasks, &after, &mut audit)?,
+        Stage::Places { after } => audit_places(tasks, &after, &mut audit)?,
+        Stage::Counts => {
+            audit_counts(tasks, &mut audit)?;
+            audit_bodies(tasks, &mut audit)?;
+            audit.is_over = true;
+        }
+    }
+    Ok(audit)
+}
+
+/// The row of the type. To mend a fence it reads every task of the type, which takes a second per
+/// million.
+fn audit_type(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
+    let Some(problem) = tasks.row.problem() else {
+        return Ok(());
+    };
+    if audit.repairs {
+        let key = (tasks.row.id, MAX_FENCE.cast_signed());
+        let mut select = tasks.sql(SELECT_LARGEST_FENCE)?;
+        let largest: i64 = select.query_row(key, |row| row.get(0))?;
+        let next = next_fence(largest.cast_unsigned(), tasks.now);
+        tasks.row.mend(next.unwrap_or(MAX_FENCE));
+    }
+    audit.add("", problem);
+    Ok(())
+}
+
+fn audit_rows(tasks: &mut TypeTasks<'_>, after: &str, audit: &mut Audit) -> Outcome<()> {
+    let key = (tasks.row.id, after, sql_count(STEP_ROWS));
+    let records = tasks.records(SELECT_RECORDS, key, STEP_ROWS)?;
+    audit.stage = match records.last() {
+        Some(last) => Stage::Rows {
+            after: last.id.clone(),
+        },
+        None => Stage::Places {
+            after: Place {
+                state: -1,
+                at: 0,
+                id: String::new(),
+            },
+        },
+    };
+    for record in records {
+        if !tasks.is_over(&record.row) {
+            audit.report.checked += 1;
+            audit_row(tasks, &record, audit)?;
+        }
+    }
+    Ok(())
+}
+
+fn audit_row(tasks: &mut TypeTasks<'_>, record: &TaskRecord, audit: &mut Audit) -> Outcome<()> {
+    let mut select = tasks.sql(SELECT_INDEXED)?;
+    let (at, is_indexed): (i64, bool) =
+        select.query_row([record.row.seq], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if !is_indexed {
+        audit.has_bad_index = true;
+        audit.add(&record.id, "has lost its place in the index");
+    }
+    if let Some(what) = record.fatal_damage() {
+        if audit.repairs {
+            tasks.bury(record, &what)?;
+        }
+        audit.add(&record.id, what);
+        return Ok(());
+    }
+    if let Some(what) = wrong_lock(tasks, record, at) {
+        if audit.repairs {
+            reset(tasks, record, is_time(at))?;
+        }
+        audit.add(&record.id, what);
+    }
+    Ok(())
+}
+
+/// What is wrong with the lock or the time of a task whose record is sound.
+fn wrong_lock(tasks: &TypeTasks<'_>, record: &TaskRecord, at: i64) -> Option<String> {
+    if !is_time(at) {
+        return Some(format!("its time {at} is no time"));
+    }
+    let (fence, settled) = match record.row.status {
+        Status::Unknown => return None,
+        Status::Ended(ended) => (0, ended.settled),
+        Status::Live(task) => {
+            let is_running = task.state == TaskState::Running;
+            if is_running && task.fence == 0 {
+                return Some("runs without a lock".to_owned());
+            }
+            if !is_running && (task.fence != 0 || task.cancel_requested) {
+                return Some("has a lock or a cancel request and does not run".to_owned());
+            }
+            (task.fence, task.settled)
+        }
+    };
+    let fence = fence.max(settled);
+    if fence > MAX_FENCE {
+        return Some(format!("its fence {} is no fence", fence.cast_signed()));
+    }
+    (fence > tasks.row.fence).then(|| format!("its fence {fence} is above the largest one given"))
+}
+
+/// Gives a task a lock and a time that it can have: without a usable lock it is scheduled. Nothing
+/// starts earlier than now for a time that was lost, and no fence is given twice.
+fn reset(tasks: &mut TypeTasks<'_>, record: &TaskRecord, has_time: bool) -> Outcome<()> {
+    let row = &record.row;
+    let sound = |fence: u64| if fence <= MAX_FENCE { fence } else { 0 };
+    let keep = |at| if has_time { at } else { tasks.now };
+    match row.status {
+        Status::Unknown => return Ok(()),
+        Status::Ended(ended) => {
+            let (at, settled) = (keep(ended.at), sound(ended.settled));
+            tasks.row.raise_fence(settled);
+            tasks.end(
+                row,
+                Ended {
+                    at,
+                    settled,
+                    ..ended
+                },
+            )?;
+        }
+        Status::Live(task) => {
+            let (fence, settled) = (sound(task.fence), sound(task.settled));
+            tasks.row.raise_fence(fence.max(settled));
+            let task = Bookkeeping {
+                fence,
+                settled,
+                ..task
+            };
+            let is_running = task.state == TaskState::Running;
+            let mended = match (is_running && fence > 0, is_running) {
+                (true, _) => task.locked(fence, keep(task.at)),
+                (false, true) => task.put_back(tasks.now),
+                (false, false) => Bookkeeping {
+                    state: task.state,
+                    ..task.put_back(keep(task.at))
+                },
+            };
+            tasks.change(row, &mended)?;
+        }
+    }
+    tasks.row.forget_head();
+    tasks.row.is_woken = true;
+    Ok(())
+}
+
+fn audit_places(tasks: &mut TypeTasks<'_>, after: &Place, audit: &mut Audit) -> Outcome<()> {
+    let Place { state, at, id } = after;
+    let key = (tasks.row.id, *state, *at, id.as_str(), sql_count(STEP_ROWS));
+    let places: Vec<(Place, i64)> = {
+        let mut select = tasks.sql(SELECT_PLACES)?;
+        let places = select.query_map(key, |row| {
+            let (state, at, id) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            Ok((Place { state, at, id }, row.get(3)?))
+        })?;
+        places.collect::<rusqlite::Result<_>>()?
+    };
+    audit.stage = Stage::Counts;
+    for (place, seq) in places {
+        let key = (seq, tasks.row.id, place.state, place.at, place.id.as_str());
+        let mut select = tasks.sql(SELECT_TASK)?;
+        let task = select.query_row(key, |_| Ok(())).optional()?;
+        if task.is_none() {
+            audit.has_bad_index = true;
+            audit.add(&place.id, "stands in the index without a task");
+        }
+        audit.stage = Stage::Places { after: place };
+    }
+    Ok(())
+}
+
+fn audit_counts(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
+    let states = [
+        (TaskState::Scheduled, TaskState::Scheduled),
+        (TaskState::Running, TaskState::Running),
+        (TaskState::Dead, TaskState::Dead),
+        (TaskState::Done, TaskState::Expired),
+    ];
+    for (first, last) in states {
+        let key = (tasks.row.id, code(first), code(last));
+        let counted: i64 = tasks.sql(COUNT)?.query_row(key, |row| row.get(0))?;
+        let noted = tasks.row.stored_count(first);
+        if counted == noted {
+            continue;
+        }
+        if audit.repairs {
+            tasks.row.add(first, counted.saturating_sub(noted));
+        }
+        // A bad index miscounts, and is in the report already.
+        if !audit.has_bad_index {
+            let what = format!("{noted} {first} tasks are noted, {counted} are there");
+            audit.add("", what);
+        }
+    }
+    Ok(())
+}
+
+/// Large messages without a task, of whatever type they were.
+fn audit_bodies(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
+    let orphans: Vec<i64> = {
+        let mut select = tasks.sql(SELECT_ORPHANS)?;
+        let orphans = select.query_map([sql_count(STEP_ROWS)], |row| row.get(0))?;
+        orphans.collect::<rusqlite::Result<_>>()?
+    };
+    for seq in orphans {
+        if audit.repairs {
+            tasks.execute(DELETE_BODY, [seq])?;
+        }
+        audit.add("", format!("message {seq} has no task"));
+    }
+    Ok(())
+}

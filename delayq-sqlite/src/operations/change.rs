@@ -1,0 +1,92 @@
+//! Cancel, reschedule, update; pause and settings of a type.
+
+use delayq_core::job::When;
+use delayq_core::machine::{self, due_at};
+use delayq_core::name::TaskId;
+use delayq_core::operate::TypeSettings;
+use delayq_core::state::TaskState;
+use delayq_core::store::{CancelOutcome, ChangeOutcome};
+use delayq_core::time::Timestamp;
+
+use crate::error::Outcome;
+use crate::rows::{TaskRow, TypeTasks};
+
+pub(crate) fn cancel(tasks: &mut TypeTasks<'_>, id: &TaskId) -> Outcome<CancelOutcome> {
+    let row = tasks.row(id)?;
+    let outcome = machine::cancel(sound_state(id, row.as_ref())?);
+    let Some((row, task)) = row.as_ref().and_then(|row| Some((row, row.live()?))) else {
+        return Ok(outcome);
+    };
+    match outcome {
+        CancelOutcome::Cancelled => {
+            tasks.end(row, task.ended(TaskState::Cancelled, tasks.now))?;
+        }
+        CancelOutcome::Running if !task.cancel_requested => {
+            tasks.change(row, &task.with_cancel_request())?;
+        }
+        _ => {}
+    }
+    Ok(outcome)
+}
+
+pub(crate) fn reschedule(
+    tasks: &mut TypeTasks<'_>,
+    id: &TaskId,
+    when: When,
+) -> Outcome<ChangeOutcome> {
+    let row = tasks.row(id)?;
+    let due_at = due_at(when, tasks.reading);
+    let outcome = machine::change(sound_state(id, row.as_ref())?, due_at);
+    if let (ChangeOutcome::Changed { .. }, Some(row)) = (outcome, row)
+        && let Some(task) = row.live()
+    {
+        tasks.change(&row, &task.rescheduled(due_at))?;
+    }
+    Ok(outcome)
+}
+
+pub(crate) fn update(
+    tasks: &mut TypeTasks<'_>,
+    id: &TaskId,
+    message: &[u8],
+) -> Outcome<ChangeOutcome> {
+    let row = tasks.row(id)?;
+    let due_at = row.as_ref().and_then(|row| row.live()).map(|task| task.at);
+    let state = sound_state(id, row.as_ref())?;
+    let outcome = machine::change(state, due_at.unwrap_or_default());
+    if let ChangeOutcome::Changed { .. } = outcome
+        && let Some(record) = tasks.record(id)?
+    {
+        tasks.replace_message(&record, message)?;
+    }
+    Ok(outcome)
+}
+
+/// Claims hand out nothing until `until`; a time that is not in the future ends a pause.
+pub(crate) fn pause(tasks: &mut TypeTasks<'_>, until: Timestamp) {
+    let before = tasks.row.pause_at(tasks.now);
+    tasks.row.paused_until = until;
+    tasks.row.touch();
+    tasks.row.is_woken |= tasks.row.pause_at(tasks.now) < before;
+}
+
+/// Changes the settings of the type.
+pub(crate) fn configure(tasks: &mut TypeTasks<'_>, settings: &TypeSettings) {
+    settings
+        .max_pending
+        .apply(&mut tasks.row.limits.max_pending);
+    tasks.row.touch();
+}
+
+/// Shows the type in the list of types.
+pub(crate) fn list_type(tasks: &mut TypeTasks<'_>) {
+    if !tasks.row.listed {
+        tasks.row.listed = true;
+        tasks.row.touch();
+    }
+}
+
+/// The state of a task that has a row.
+fn sound_state(id: &TaskId, row: Option<&TaskRow>) -> Outcome<Option<TaskState>> {
+    row.map(|row| row.sound_state(id)).transpose()
+}

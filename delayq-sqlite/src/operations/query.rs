@@ -1,0 +1,133 @@
+//! Queries: find, lists and counts.
+
+use delayq_core::log_limit::LogLimit;
+use delayq_core::name::{TaskId, TaskType};
+use delayq_core::operate::{Cursor, Page, TypeStats};
+use delayq_core::state::TaskState;
+use delayq_core::store::MAX_BATCH;
+use delayq_core::task::TaskInfo;
+use delayq_core::time::Timestamp;
+
+use crate::error::Outcome;
+use crate::rows::{ROWS_BYTES, TaskRecord, Tx, TypeTasks, code, select_records, sql_count};
+
+/// Lines about damaged tasks and types: a page of a listing can have a hundred.
+static DAMAGED: LogLimit = LogLimit::new();
+
+const SELECT_PAGE: &str = select_records!(
+    "INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 AND (at, id) > (?3, ?4) \
+     ORDER BY at, id LIMIT ?5"
+);
+const COUNT_DUE: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_place \
+     WHERE type = ?1 AND state = 0 AND at <= ?2";
+const COUNT_PARTS: &str = "SELECT (at - ?2) * ?4 / (?3 - ?2), count(*) \
+     FROM tasks INDEXED BY tasks_place \
+     WHERE type = ?1 AND state = 0 AND at >= ?2 AND at < ?3 GROUP BY 1";
+const SELECT_TYPES: &str =
+    "SELECT name FROM types WHERE namespace = ?1 AND listed = 1 ORDER BY name";
+
+/// The listed types, sorted.
+pub(crate) fn types(tx: &Tx<'_>) -> Outcome<Vec<TaskType>> {
+    let mut select = tx.connection.prepare_cached(SELECT_TYPES)?;
+    let namespace = tx.context.namespace.as_str();
+    let names = select.query_map([namespace], |row| row.get::<_, String>(0))?;
+    let mut types = Vec::new();
+    for name in names {
+        let name = name?;
+        match TaskType::new(&name) {
+            Ok(task_type) => types.push(task_type),
+            // The other types are served all the same.
+            Err(error) => {
+                if let Some(left_out) = DAMAGED.admit() {
+                    tracing::error!(%error, left_out, "a stored task type is damaged");
+                }
+            }
+        }
+    }
+    Ok(types)
+}
+
+pub(crate) fn stats(tx: &mut Tx<'_>, task_type: &TaskType) -> Outcome<TypeStats> {
+    let mut stats = TypeStats::default();
+    stats.now = tx.now();
+    let Some(tasks) = tx.known(task_type)? else {
+        return Ok(stats);
+    };
+    let key = (tasks.row.id, tasks.now.as_millis());
+    let due: i64 = tasks.sql(COUNT_DUE)?.query_row(key, |row| row.get(0))?;
+    stats.now = tasks.now;
+    stats.scheduled = tasks.row.count(TaskState::Scheduled);
+    stats.due = u64::try_from(due).unwrap_or(0);
+    stats.running = tasks.row.count(TaskState::Running);
+    stats.dead = tasks.row.count(TaskState::Dead);
+    stats.next_due = tasks.first(TaskState::Scheduled)?;
+    stats.paused_until = tasks.row.pause_at(tasks.now);
+    stats.max_pending = tasks.row.limits.max_pending;
+    stats.refused = tasks.row.limits.refused;
+    Ok(stats)
+}
+
+pub(crate) fn find(tasks: &TypeTasks<'_>, id: &TaskId) -> Outcome<Option<TaskInfo>> {
+    let record = tasks.record(id)?;
+    let record = record.filter(|record| !tasks.is_over(&record.row));
+    Ok(record.and_then(TaskRecord::into_info))
+}
+
+pub(crate) fn list(
+    tasks: &TypeTasks<'_>,
+    state: TaskState,
+    cursor: Option<&Cursor>,
+    limit: usize,
+) -> Outcome<Page> {
+    let (at, id) = cursor.map_or((-1, ""), |c| (c.at.as_millis(), c.id.as_str()));
+    let limit = limit.clamp(1, MAX_BATCH);
+    // One more than asked for: then there is a next page.
+    let most = limit.saturating_add(1);
+    let key = (tasks.row.id, code(state), at, id, sql_count(most));
+    let mut records = tasks.records(SELECT_PAGE, key, most)?;
+    let bytes: usize = records.iter().map(|record| record.message.len()).sum();
+    let has_more = records.len() > limit || bytes >= ROWS_BYTES;
+    records.truncate(limit);
+    let mut page = Page::default();
+    page.tasks = records.into_iter().filter_map(shown).collect();
+    let last = page.tasks.last().filter(|_| has_more);
+    page.next = last.map(|task| Cursor::new(task.at, task.id.clone()));
+    Ok(page)
+}
+
+pub(crate) fn due_histogram(
+    tasks: &TypeTasks<'_>,
+    from: Timestamp,
+    to: Timestamp,
+    steps: usize,
+) -> Outcome<Vec<u64>> {
+    let mut counts = vec![0; steps];
+    let (from, to) = (from.as_millis(), to.as_millis());
+    let key = (tasks.row.id, from, to, sql_count(steps));
+    let mut select = tasks.sql(COUNT_PARTS)?;
+    let mut rows = select.query(key)?;
+    while let Some(row) = rows.next()? {
+        let (part, tasks): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let part = usize::try_from(part).ok();
+        if let Some(count) = part.and_then(|part| counts.get_mut(part)) {
+            *count = u64::try_from(tasks).unwrap_or(0);
+        }
+    }
+    Ok(counts)
+}
+
+/// A task for a listing. One whose id is damaged has no form to be shown in.
+fn shown(record: TaskRecord) -> Option<TaskInfo> {
+    let seq = record.row.seq;
+    let info = record.into_info();
+    if info.is_none()
+        && let Some(left_out) = DAMAGED.admit()
+    {
+        tracing::error!(
+            seq,
+            left_out,
+            "a stored task is damaged: run an audit with repair"
+        );
+    }
+    info
+}

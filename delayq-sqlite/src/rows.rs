@@ -1,0 +1,26 @@
+//! Rows of the file, within one transaction.
+//!
+//! A [`Tx`] is the transaction of a group of calls. It holds the [`TypeRow`] of each type that an
+//! operation touches, and writes it back once. A [`TypeTasks`] is one type in it: every change of a
+//! task's row goes through here, and is counted.
+
+mod context;
+mod number;
+mod record;
+mod retain;
+mod task_record;
+mod task_row;
+mod tx;
+mod type_row;
+mod type_tasks;
+
+pub(crate) use context::Context;
+pub(crate) use number::{code, is_time, sql_count};
+pub(crate) use retain::{forget, has_to_forget};
+pub(crate) use task_record::{TaskRecord, select_records};
+pub(crate) use task_row::{Status, TaskRow, select_rows};
+pub(crate) use tx::Tx;
+pub(crate) use type_tasks::{ROWS_BYTES, TypeTasks};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,17 @@
+//! Context of every operation of a store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::name::Namespace;
+use delayq_core::time::Clock;
+
+/// What all operations of a store have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    /// The store's name in logs and errors.
+    pub(crate) store: String,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) namespace: Namespace,
+    pub(crate) retention: Duration,
+}

@@ -1,0 +1,183 @@
+//! Whole row of a task, with its message and headers.
+
+use delayq_core::job::NewTask;
+use delayq_core::machine::{Asked, Bookkeeping};
+use delayq_core::name::TaskId;
+use delayq_core::state::TaskState;
+use delayq_core::task::{ClaimedTask, Lock, TaskInfo};
+use delayq_core::time::Timestamp;
+use rusqlite::Row;
+
+use super::record::{StoredExpiry, checksum, headers_text, read_headers};
+use super::task_row::{Status, TaskRow};
+
+/// A query for [`TaskRecord`]s: the columns of [`TaskRow`], then its own, the message last.
+macro_rules! select_records {
+    ($rest:literal) => {
+        concat!(
+            "SELECT seq, state, at, due, delay, fence, settled, cancel, failures, lock_expiries, ",
+            "releases, requeues, attempt, checksum, message IS NULL, id, submitted, expires_at, ",
+            "expires_after, last_error, succeeded, headers, message FROM tasks ",
+            $rest
+        )
+    };
+}
+
+pub(crate) use select_records;
+
+/// The whole row, with the message.
+#[derive(Debug)]
+pub(crate) struct TaskRecord {
+    pub(crate) row: TaskRow,
+    /// As stored: damage may have made it invalid.
+    pub(crate) id: String,
+    pub(crate) submitted: Timestamp,
+    pub(crate) expiry: StoredExpiry,
+    pub(crate) last_error: Option<String>,
+    pub(crate) succeeded: Vec<String>,
+    pub(crate) headers: Option<String>,
+    pub(crate) message: Vec<u8>,
+}
+
+impl TaskRecord {
+    /// Reads a row, but for a message that is in the table of large ones.
+    pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let message: Option<Vec<u8>> = row.get(22)?;
+        Ok(Self {
+            row: TaskRow::read(row)?,
+            id: text(row, 15)?.unwrap_or_default(),
+            submitted: Timestamp::from_millis(row.get(16)?),
+            expiry: StoredExpiry {
+                at: row.get(17)?,
+                after: row.get(18)?,
+            },
+            last_error: text(row, 19)?,
+            succeeded: text(row, 20)?.map_or_else(Vec::new, |names| read_names(&names)),
+            headers: text(row, 21)?,
+            message: message.unwrap_or_default(),
+        })
+    }
+
+    /// When the task, which is not damaged, expires.
+    pub(crate) fn expires_at(&self, task: &Bookkeeping) -> Option<Timestamp> {
+        self.expiry.time(task.asked_due)
+    }
+
+    /// What is wrong with the record of a task that has not ended, if anything is.
+    pub(crate) fn damage(&self) -> Option<String> {
+        let found = checksum(&self.message, self.headers.as_deref(), self.expiry);
+        let stored = self.row.checksum;
+        if found != stored {
+            return Some(format!(
+                "corrupt: the record's checksum is {found:x}, not {stored:x} as when it was stored"
+            ));
+        }
+        if self.expiry.is_damaged() {
+            return Some("corrupt: the expiry is before 1970".to_owned());
+        }
+        let headers = read_headers(self.headers.as_deref());
+        headers
+            .is_none()
+            .then(|| "corrupt: the headers are not a JSON object of strings".to_owned())
+    }
+
+    /// Whether `new` asks again for what this is or was. The time that an ended task was asked for
+    /// is not remembered.
+    pub(crate) fn is_same_request(&self, new: &NewTask) -> bool {
+        let headers = headers_text(&new.headers);
+        let expiry = StoredExpiry::new(new.expiry);
+        match self.row.status {
+            Status::Live(task) => {
+                Asked::new(&task, self.submitted).is_repeated_by(new.when)
+                    && self.message == new.message
+                    && self.headers == headers
+                    && self.expiry == expiry
+            }
+            Status::Ended(_) => {
+                self.row.checksum == checksum(&new.message, headers.as_deref(), expiry)
+            }
+            Status::Unknown => false,
+        }
+    }
+
+    /// The task as its claimer gets it, running as `task` says; it was due at `due_at`.
+    pub(crate) fn into_claimed(
+        self,
+        id: TaskId,
+        task: &Bookkeeping,
+        due_at: Timestamp,
+    ) -> ClaimedTask {
+        let fence = task.fence;
+        let mut claimed = ClaimedTask::new(Lock { id, fence }, task.at, self.submitted);
+        claimed.attempt = task.attempt();
+        claimed.due_at = due_at;
+        claimed.expires_at = self.expires_at(task);
+        claimed.headers = read_headers(self.headers.as_deref()).unwrap_or_default();
+        claimed.message = self.message;
+        claimed.history = task.history(self.last_error, self.succeeded);
+        claimed
+    }
+
+    /// The answer to a query; `None` when the id or state is damaged beyond showing.
+    pub(crate) fn into_info(self) -> Option<TaskInfo> {
+        let id = TaskId::new(&self.id).ok()?;
+        let task = match self.row.status {
+            Status::Unknown => return None,
+            Status::Ended(ended) => {
+                let mut info = TaskInfo::new(id, ended.state, ended.at);
+                info.attempt = ended.attempt;
+                return Some(info);
+            }
+            Status::Live(task) => task,
+        };
+        let mut info = TaskInfo::new(id, task.state, task.at);
+        // Damage is shown by the first query, not only once the claim finds it.
+        let last_error = self.damage().or(self.last_error);
+        info.attempt = task.attempt();
+        info.submitted_at = Some(self.submitted);
+        info.expires_at = self.expiry.time(task.asked_due);
+        info.headers = read_headers(self.headers.as_deref()).unwrap_or_default();
+        info.message = Some(self.message);
+        info.history = task.history(last_error, self.succeeded);
+        info.cancel_requested = task.cancel_requested;
+        Some(info)
+    }
+
+    /// Why the task cannot run, if it cannot. A dead one that says so has been dealt with.
+    pub(crate) fn fatal_damage(&self) -> Option<String> {
+        if TaskId::new(&self.id).is_err() {
+            return Some(bad_id_error(&self.id));
+        }
+        let Some(state) = self.row.state() else {
+            return Some("corrupt: its stored state is unknown".to_owned());
+        };
+        let error = self.last_error.as_deref().unwrap_or_default();
+        let is_parked = state == TaskState::Dead && error.starts_with("corrupt: ");
+        if state.is_ended() || is_parked {
+            return None;
+        }
+        self.damage()
+    }
+}
+
+/// The cause of death of a task whose stored id is no id.
+pub(crate) fn bad_id_error(id: &str) -> String {
+    format!("corrupt: its stored id {id:?} is not a task id")
+}
+
+/// A stored text; damaged characters are shown as `U+FFFD`, which no valid name has.
+fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+    let bytes = row.get_ref(column)?.as_bytes_or_null()?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+}
+
+/// Worker names; damaged ones are forgotten, and their workers run again.
+pub(crate) fn read_names(text: &str) -> Vec<String> {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+/// Worker names as stored.
+pub(crate) fn names_text(names: &[String]) -> Option<String> {
+    let text = || serde_json::to_string(names).expect("a list of strings has a JSON form");
+    (!names.is_empty()).then(text)
+}

@@ -1,0 +1,338 @@
+//! One type within a transaction: reads and changes of its tasks, each change counted.
+
+use std::time::Duration;
+
+use delayq_core::error::Error;
+use delayq_core::job::NewTask;
+use delayq_core::machine::{Bookkeeping, Bound, Ended, MAX_FENCE, next_fence};
+use delayq_core::name::TaskId;
+use delayq_core::state::TaskState;
+use delayq_core::time::{Reading, Timestamp};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
+
+use super::number::{code, signed};
+use super::record::{StoredExpiry, checksum, headers_text};
+use super::task_record::{TaskRecord, names_text, select_records};
+use super::task_row::{Status, TaskRow, select_rows};
+use super::type_row::TypeRow;
+use crate::error::Outcome;
+
+/// Messages longer than this are kept in a table of their own: every change of a task rewrites its
+/// row, and a page (4 KiB) should hold a few rows. With messages of 40 kB, claims and settles run
+/// five times as fast for it.
+const INLINE_BYTES: usize = 2_048;
+
+/// Most bytes of messages that one step reads: it bounds the memory and the time of a claim of
+/// large tasks. The next call finds the rest.
+pub(crate) const ROWS_BYTES: usize = 8 << 20;
+
+const SELECT_ROW: &str = select_rows!("WHERE type = ?1 AND id = ?2");
+const SELECT_RECORD: &str = select_records!("WHERE type = ?1 AND id = ?2");
+const SELECT_FIRST: &str = "SELECT at FROM tasks INDEXED BY tasks_place \
+     WHERE type = ?1 AND state = ?2 ORDER BY at, id LIMIT 1";
+const INSERT: &str = "INSERT INTO tasks (type, id, state, at, due, delay, submitted, expires_at, \
+     expires_after, checksum, headers, message) \
+     VALUES (?1, ?2, 0, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
+const UPDATE_MESSAGE: &str = "UPDATE tasks SET checksum = ?2, message = ?3 WHERE seq = ?1";
+const LOCK: &str =
+    "UPDATE tasks SET state = 1, at = ?2, fence = ?3, lock_expiries = ?4 WHERE seq = ?1";
+const UPDATE: &str = "UPDATE tasks SET state = ?2, at = ?3, due = ?4, delay = ?5, fence = ?6, \
+     settled = ?7, cancel = ?8, failures = ?9, lock_expiries = ?10, releases = ?11, \
+     requeues = ?12, last_error = coalesce(?13, last_error), \
+     succeeded = CASE WHEN ?14 THEN ?15 ELSE succeeded END WHERE seq = ?1";
+const BURY: &str = "UPDATE tasks SET id = ?2, state = 2, at = ?3, fence = 0, cancel = 0, \
+     last_error = ?4 WHERE seq = ?1";
+const DELETE: &str = "DELETE FROM tasks WHERE seq = ?1";
+const END: &str = "UPDATE tasks SET state = ?2, at = ?3, attempt = ?4, settled = ?5, fence = 0, \
+     cancel = 0, last_error = NULL, succeeded = NULL, headers = NULL, message = NULL \
+     WHERE seq = ?1";
+const INSERT_BODY: &str = "INSERT OR REPLACE INTO bodies (seq, message) VALUES (?1, ?2)";
+const SELECT_BODY: &str = "SELECT message FROM bodies WHERE seq = ?1";
+const DELETE_BODY: &str = "DELETE FROM bodies WHERE seq = ?1";
+
+/// One type within a transaction: what every operation is written on.
+#[derive(Debug)]
+pub(crate) struct TypeTasks<'a> {
+    pub(super) connection: &'a Connection,
+    pub(crate) row: &'a mut TypeRow,
+    /// The time of this operation.
+    pub(crate) now: Timestamp,
+    /// The same, with parts of a millisecond.
+    pub(crate) reading: Reading,
+    pub(crate) retention: Duration,
+}
+
+impl<'a> TypeTasks<'a> {
+    /// A statement, prepared once per connection.
+    pub(crate) fn sql(&self, sql: &str) -> Outcome<CachedStatement<'a>> {
+        Ok(self.connection.prepare_cached(sql)?)
+    }
+
+    /// Runs a changing statement; returns how many rows it changed.
+    pub(crate) fn execute(&self, sql: &str, params: impl Params) -> Outcome<usize> {
+        Ok(self.sql(sql)?.execute(params)?)
+    }
+
+    /// The time of the first one in `state`.
+    pub(crate) fn first(&self, state: TaskState) -> Outcome<Option<Timestamp>> {
+        let key = (self.row.id, code(state));
+        let mut select = self.sql(SELECT_FIRST)?;
+        let at = select.query_row(key, |row| row.get(0)).optional()?;
+        Ok(at.map(Timestamp::from_millis))
+    }
+
+    /// The task's row; `None` once its retention is over.
+    pub(crate) fn row(&self, id: &TaskId) -> Outcome<Option<TaskRow>> {
+        let key = (self.row.id, id.as_str());
+        let mut select = self.sql(SELECT_ROW)?;
+        let row = select.query_row(key, TaskRow::read).optional()?;
+        Ok(row.filter(|row| !self.is_over(row)))
+    }
+
+    /// The whole row; that of an ended task also when its retention is over.
+    pub(crate) fn record(&self, id: &TaskId) -> Outcome<Option<TaskRecord>> {
+        let key = (self.row.id, id.as_str());
+        Ok(self.records(SELECT_RECORD, key, 1)?.pop())
+    }
+
+    /// The rows that `sql` selects, with their messages; stops after `limit` or [`ROWS_BYTES`].
+    pub(crate) fn records(
+        &self,
+        sql: &str,
+        key: impl Params,
+        limit: usize,
+    ) -> Outcome<Vec<TaskRecord>> {
+        let mut select = self.sql(sql)?;
+        let mut rows = select.query(key)?;
+        let mut found = Vec::new();
+        let mut bytes = 0;
+        while found.len() < limit
+            && bytes < ROWS_BYTES
+            && let Some(row) = rows.next()?
+        {
+            let mut record = TaskRecord::read(row)?;
+            if record.row.has_body {
+                record.message = self.body(record.row.seq)?;
+            }
+            bytes += record.message.len();
+            found.push(record);
+        }
+        Ok(found)
+    }
+
+    /// A large message; empty when it is gone, which fails its checksum.
+    fn body(&self, seq: i64) -> Outcome<Vec<u8>> {
+        let mut select = self.sql(SELECT_BODY)?;
+        let body = select.query_row([seq], |row| row.get(0)).optional()?;
+        Ok(body.unwrap_or_default())
+    }
+
+    /// How many tasks are scheduled, and may be.
+    pub(crate) fn bound(&self) -> Bound {
+        Bound {
+            pending: self.row.count(TaskState::Scheduled),
+            limit: self.row.limits.max_pending,
+        }
+    }
+
+    /// The next fence, noted as given.
+    pub(crate) fn next_fence(&mut self) -> Outcome<u64> {
+        let next = next_fence(self.row.fence, self.now);
+        let fence = next.ok_or_else(|| {
+            Error::corrupt(
+                format!("types, row {}, column fence", self.row.id),
+                format!("no fence above {MAX_FENCE} is left: restore a backup"),
+            )
+        })?;
+        self.row.fence = fence;
+        self.row.touch();
+        Ok(fence)
+    }
+
+    /// Stores a task under a free id; `None` when the id is taken.
+    pub(crate) fn insert(&mut self, new: &NewTask) -> Outcome<Option<Timestamp>> {
+        let task = Bookkeeping::accepted(new.when, self.reading);
+        let expiry = StoredExpiry::new(new.expiry);
+        let headers = headers_text(&new.headers);
+        let (inline, body) = split(&new.message);
+        self.read_head()?;
+        let inserted = self.execute(
+            INSERT,
+            params![
+                self.row.id,
+                new.id.as_str(),
+                task.at.as_millis(),
+                task.delay_ms,
+                self.now.as_millis(),
+                expiry.at,
+                expiry.after,
+                checksum(&new.message, headers.as_deref(), expiry),
+                headers,
+                inline,
+            ],
+        )?;
+        if inserted == 0 {
+            return Ok(None);
+        }
+        if let Some(body) = body {
+            let seq = self.connection.last_insert_rowid();
+            self.execute(INSERT_BODY, params![seq, body])?;
+        }
+        self.row.add(TaskState::Scheduled, 1);
+        self.row.lower_head(task.at);
+        Ok(Some(task.at))
+    }
+
+    /// Puts another message into a task that has not ended.
+    pub(crate) fn replace_message(&mut self, record: &TaskRecord, message: &[u8]) -> Outcome<()> {
+        let seq = record.row.seq;
+        let checksum = checksum(message, record.headers.as_deref(), record.expiry);
+        let (inline, body) = split(message);
+        self.execute(UPDATE_MESSAGE, params![seq, checksum, inline])?;
+        if let Some(body) = body {
+            self.execute(INSERT_BODY, params![seq, body])?;
+        } else if record.row.has_body {
+            self.execute(DELETE_BODY, [seq])?;
+        }
+        Ok(())
+    }
+
+    /// Writes the lock of a task that runs now; nothing else of its bookkeeping differs. A
+    /// statement of its own, as every claim makes a hundred of them.
+    pub(crate) fn lock(&mut self, row: &TaskRow, task: &Bookkeeping) -> Outcome<()> {
+        let (until, fence) = (task.at.as_millis(), signed(task.fence));
+        self.execute(LOCK, (row.seq, until, fence, task.lock_expiries))?;
+        self.note_change(row, task);
+        Ok(())
+    }
+
+    /// Changes the bookkeeping of a task.
+    pub(crate) fn change(&mut self, row: &TaskRow, task: &Bookkeeping) -> Outcome<()> {
+        self.change_texts(row, task, None, None)
+    }
+
+    /// Changes the bookkeeping of a task, and those texts that are given.
+    pub(crate) fn change_texts(
+        &mut self,
+        row: &TaskRow,
+        task: &Bookkeeping,
+        error: Option<&str>,
+        succeeded: Option<&[String]>,
+    ) -> Outcome<()> {
+        if task.state == TaskState::Scheduled {
+            self.read_head()?;
+        }
+        let (due, delay) = (task.asked_due.as_millis(), task.delay_ms);
+        let (fence, settled) = (signed(task.fence), signed(task.settled));
+        self.execute(
+            UPDATE,
+            params![
+                row.seq,
+                code(task.state),
+                task.at.as_millis(),
+                due,
+                delay,
+                fence,
+                settled,
+                task.cancel_requested,
+                task.failures,
+                task.lock_expiries,
+                task.releases,
+                task.requeues,
+                error,
+                succeeded.is_some(),
+                succeeded.and_then(names_text),
+            ],
+        )?;
+        self.note_change(row, task);
+        Ok(())
+    }
+
+    /// Parks what cannot run, whatever its row says. A damaged id becomes a new one, so that people
+    /// can name the task. Returns the id.
+    pub(crate) fn bury(&mut self, record: &TaskRecord, error: &str) -> Outcome<TaskId> {
+        let id = TaskId::new(&record.id);
+        let id = id.or_else(|_| TaskId::new(format!("corrupt-{}", TaskId::generate())))?;
+        let now = self.now.as_millis();
+        self.execute(BURY, (record.row.seq, id.as_str(), now, error))?;
+        self.leave(&record.row);
+        self.row.add(TaskState::Dead, 1);
+        Ok(id)
+    }
+
+    /// Counts a change that was made.
+    fn note_change(&mut self, row: &TaskRow, task: &Bookkeeping) {
+        let (before, after) = (row.state(), task.state);
+        let stays = before == Some(after);
+        if !stays {
+            self.leave(row);
+            self.row.add(after, 1);
+        }
+        if after == TaskState::Scheduled {
+            self.row.lower_head(task.at);
+            if stays {
+                self.row.forget_head();
+            }
+        }
+    }
+
+    /// Reads the first due time before a task is scheduled, so that an earlier one is recognised.
+    fn read_head(&mut self) -> Outcome<()> {
+        if self.row.needs_head() {
+            let first = self.first(TaskState::Scheduled)?;
+            self.row.set_head(first);
+        }
+        Ok(())
+    }
+
+    /// Frees an id.
+    pub(crate) fn remove(&mut self, row: &TaskRow) -> Outcome<()> {
+        self.remove_body(row)?;
+        self.execute(DELETE, [row.seq])?;
+        self.leave(row);
+        Ok(())
+    }
+
+    /// Ends a task: frees its message, and remembers the rest for the retention.
+    pub(crate) fn end(&mut self, row: &TaskRow, ended: Ended) -> Outcome<()> {
+        if self.retention.is_zero() {
+            return self.remove(row);
+        }
+        self.remove_body(row)?;
+        let (state, at) = (code(ended.state), ended.at.as_millis());
+        let settled = signed(ended.settled);
+        self.execute(END, (row.seq, state, at, ended.attempt, settled))?;
+        self.leave(row);
+        self.row.add(ended.state, 1);
+        self.row.ended += 1;
+        Ok(())
+    }
+
+    /// Counts that a task has left its state.
+    pub(crate) fn leave(&mut self, row: &TaskRow) {
+        if let Some(state) = row.state() {
+            self.row.add(state, -1);
+        }
+    }
+
+    fn remove_body(&self, row: &TaskRow) -> Outcome<()> {
+        if row.has_body {
+            self.execute(DELETE_BODY, [row.seq])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the retention of an ended task is over: no query may return it.
+    pub(crate) fn is_over(&self, row: &TaskRow) -> bool {
+        match row.status {
+            Status::Ended(ended) => ended.at.plus(self.retention) <= self.now,
+            Status::Live(_) | Status::Unknown => false,
+        }
+    }
+}
+
+/// The message as it stands in the row, and in the table of large ones: in one of them.
+fn split(message: &[u8]) -> (Option<&[u8]>, Option<&[u8]>) {
+    let is_large = message.len() > INLINE_BYTES;
+    ((!is_large).then_some(message), is_large.then_some(message))
+}

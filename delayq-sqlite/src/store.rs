@@ -1,0 +1,315 @@
+//! [`SqliteStore`] and the operations on tasks, as calls to the engine.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use delayq_core::error::Result;
+use delayq_core::job::{NewTask, When};
+use delayq_core::name::{TaskId, TaskType};
+use delayq_core::store::{
+    Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
+    SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome, Wakeups,
+};
+use delayq_core::task::{Lock, TaskInfo};
+use delayq_core::time::Clock;
+
+use crate::commit::{Engine, Lane, Size};
+use crate::connection::sync::SqliteSync;
+use crate::error::Outcome;
+use crate::operations::{change, query, settle, submit};
+use crate::rows::{Context, Tx, TypeTasks};
+use crate::schema;
+
+/// Most tasks of one submit or settle step: some milliseconds of work. Larger batches are split.
+const STEP_TASKS: usize = 1_000;
+
+/// Most bytes of messages of one submit step, so that steps with large messages are short, too.
+const STEP_BYTES: usize = 4 << 20;
+
+/// The SQLite store: tasks in one file.
+///
+/// An acknowledged call has been synced to disk ([`SqliteSync::Full`], the default); concurrent
+/// calls share a sync. Several stores, in one process or many, may open the same file, each for a
+/// namespace of its own or for the same. The file has to be on a local disk.
+///
+/// Beside the file stand its log (`-wal`), the index of the log (`-shm`) and a reserve of up to
+/// 20 MiB (`-reserve`). On a full disk the reserve is given up, and only new tasks are refused
+/// until there is room for it again. New files are readable for their owner alone.
+///
+/// Dropping the future of a call does not take the call back: it may still be applied. A claim
+/// whose caller is gone is undone.
+#[derive(Debug)]
+pub struct SqliteStore {
+    pub(crate) engine: Engine,
+    durability: Durability,
+}
+
+impl SqliteStore {
+    /// Opens the file at `path`, and makes it and its folder when they do not exist.
+    /// Acknowledgements survive a power loss.
+    ///
+    /// # Errors
+    /// `Misconfigured`, `ReadOnly`, `Corrupt`, `Incompatible` say what is wrong with the file and
+    /// what to do; a file of another application, or one that is damaged, is not changed.
+    /// `Unavailable` when another program holds it locked for longer than a call may take.
+    pub async fn open(
+        path: impl AsRef<Path>,
+        clock: Arc<dyn Clock>,
+        options: StoreOptions,
+    ) -> Result<Arc<Self>> {
+        Self::open_with(path, clock, options, SqliteSync::Full).await
+    }
+
+    /// Opens a file as [`open`](Self::open) does, synced in the way that `sync` says.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); `Misconfigured`, too, when `sync` cannot keep the durability asked
+    /// for.
+    pub async fn open_with(
+        path: impl AsRef<Path>,
+        clock: Arc<dyn Clock>,
+        options: StoreOptions,
+        sync: SqliteSync,
+    ) -> Result<Arc<Self>> {
+        let path = path.as_ref().to_owned();
+        let store = format!("sqlite:{}", path.display());
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(delayq_core::error::Error::NoRuntime);
+        }
+        let options = options.checked()?;
+        sync.check(options.durability, &store)?;
+        let context = Context {
+            store,
+            clock,
+            namespace: options.namespace,
+            retention: options.retention,
+        };
+        let engine = Engine::start(path, sync, context, options.call_timeout).await?;
+        let durability = sync.durability();
+        Ok(Arc::new(Self { engine, durability }))
+    }
+
+    /// Runs `operation` on a type, which is made if it is new.
+    pub(crate) async fn edit<R: Send + 'static>(
+        &self,
+        task_type: &TaskType,
+        mut operation: impl FnMut(&mut TypeTasks<'_>) -> Outcome<R> + Send + 'static,
+    ) -> Result<R> {
+        let task_type = task_type.clone();
+        let operation = move |tx: &mut Tx<'_>| operation(&mut tx.made(&task_type)?);
+        let lane = Lane::Operations;
+        self.engine.write(lane, Size::ONE, operation).await
+    }
+
+    /// Runs `operation` on a type, if it has a row.
+    pub(crate) async fn edit_known<R: Send + 'static>(
+        &self,
+        task_type: &TaskType,
+        size: Size,
+        mut operation: impl FnMut(&mut TypeTasks<'_>) -> Outcome<R> + Send + 'static,
+    ) -> Result<Option<R>> {
+        let task_type = task_type.clone();
+        let operation = move |tx: &mut Tx<'_>| {
+            let tasks = tx.known(&task_type)?;
+            tasks.map(|mut tasks| operation(&mut tasks)).transpose()
+        };
+        self.engine.write(Lane::Operations, size, operation).await
+    }
+
+    /// Reads a type, if it has a row.
+    pub(crate) async fn query<R: Send + 'static>(
+        &self,
+        task_type: &TaskType,
+        query: impl FnOnce(&mut TypeTasks<'_>) -> Outcome<R> + Send + 'static,
+    ) -> Result<Option<R>> {
+        let task_type = task_type.clone();
+        let query = move |tx: &mut Tx<'_>| {
+            let tasks = tx.known(&task_type)?;
+            tasks.map(|mut tasks| query(&mut tasks)).transpose()
+        };
+        self.engine.read(query).await
+    }
+
+    /// Runs `operation` on each of a batch, a step at a time; of a type without a row each is
+    /// `lost`.
+    async fn edit_each<T: Send + 'static, R: Clone + Send + 'static>(
+        &self,
+        bucket: &Bucket,
+        batch: Vec<T>,
+        lost: R,
+        operation: impl Fn(&mut TypeTasks<'_>, &T) -> Outcome<R> + Clone + Send + 'static,
+    ) -> Result<Vec<R>> {
+        let mut outcomes = Vec::with_capacity(batch.len());
+        let mut rest = batch.into_iter();
+        loop {
+            let step: Vec<T> = rest.by_ref().take(STEP_TASKS).collect();
+            let count = step.len();
+            if count == 0 {
+                return Ok(outcomes);
+            }
+            let operation = operation.clone();
+            let each = move |tasks: &mut TypeTasks<'_>| -> Outcome<Vec<R>> {
+                step.iter().map(|one| operation(tasks, one)).collect()
+            };
+            let size = Size::tasks(count);
+            let done = self.edit_known(bucket.task_type(), size, each).await?;
+            outcomes.append(&mut done.unwrap_or_else(|| vec![lost.clone(); count]));
+        }
+    }
+
+    /// Submits one step of a batch.
+    async fn submit_step(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        let count = tasks.len();
+        let bytes = tasks.iter().map(|task| task.message.len()).sum();
+        let size = Size {
+            tasks: count,
+            bytes,
+        };
+        let operation = move |tx: &mut Tx<'_>| -> Outcome<Vec<Result<SubmitOutcome>>> {
+            tasks.iter().map(|task| submit::submit(tx, task)).collect()
+        };
+        match self.engine.write(Lane::Submits, size, operation).await {
+            Ok(outcomes) => outcomes,
+            Err(error) => vec![Err(error); count],
+        }
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn name(&self) -> String {
+        self.engine.store().to_owned()
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        let mut outcomes = Vec::with_capacity(tasks.len());
+        let mut steps = steps(tasks).into_iter();
+        // While one step is written, the next is in line.
+        let mut pending = steps.next().map(|step| self.submit_step(step));
+        while let Some(current) = pending.take() {
+            match steps.next() {
+                None => outcomes.append(&mut current.await),
+                Some(step) => {
+                    let next = self.submit_step(step);
+                    let (mut done, mut more) = tokio::join!(current, next);
+                    outcomes.append(&mut done);
+                    outcomes.append(&mut more);
+                    pending = steps.next().map(|step| self.submit_step(step));
+                }
+            }
+        }
+        outcomes
+    }
+
+    async fn claim(&self, bucket: &Bucket, request: &ClaimRequest) -> Result<Claimed> {
+        self.engine
+            .claim(bucket.task_type().clone(), request.clone())
+            .await
+    }
+
+    async fn settle(
+        &self,
+        bucket: &Bucket,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<SettleOutcome>> {
+        let lost = SettleOutcome::LockLost;
+        self.edit_each(bucket, settlements, lost, settle::settle)
+            .await
+    }
+
+    async fn extend(
+        &self,
+        bucket: &Bucket,
+        locks: Vec<Lock>,
+        lock_for: Duration,
+    ) -> Result<Vec<ExtendOutcome>> {
+        let extend = move |tasks: &mut TypeTasks<'_>, lock: &Lock| {
+            let until = tasks.now.plus(lock_for);
+            settle::extend(tasks, lock, until)
+        };
+        let lost = ExtendOutcome::LockLost;
+        self.edit_each(bucket, locks, lost, extend).await
+    }
+
+    async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
+        let id = id.clone();
+        let operation = move |tasks: &mut TypeTasks<'_>| change::cancel(tasks, &id);
+        let outcome = self.edit_known(task_type, Size::ONE, operation).await?;
+        Ok(outcome.unwrap_or(CancelOutcome::NotFound))
+    }
+
+    async fn reschedule(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        when: When,
+    ) -> Result<ChangeOutcome> {
+        let id = id.clone();
+        let operation = move |tasks: &mut TypeTasks<'_>| change::reschedule(tasks, &id, when);
+        let outcome = self.edit_known(task_type, Size::ONE, operation).await?;
+        Ok(outcome.unwrap_or(ChangeOutcome::NotFound))
+    }
+
+    async fn update(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+    ) -> Result<ChangeOutcome> {
+        let size = Size {
+            tasks: 1,
+            bytes: message.len(),
+        };
+        let id = id.clone();
+        let operation = move |tasks: &mut TypeTasks<'_>| change::update(tasks, &id, &message);
+        let outcome = self.edit_known(task_type, size, operation).await?;
+        Ok(outcome.unwrap_or(ChangeOutcome::NotFound))
+    }
+
+    async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
+        let id = id.clone();
+        let found = self
+            .query(task_type, move |tasks| query::find(tasks, &id))
+            .await?;
+        Ok(found.flatten())
+    }
+
+    fn wakeups(&self) -> Wakeups {
+        self.engine.wakeups()
+    }
+
+    async fn check(&self) -> Result<()> {
+        let check = |tx: &mut Tx<'_>| schema::check_settings(tx.connection, &tx.context.store);
+        self.engine.write(Lane::Operations, Size::ONE, check).await
+    }
+
+    /// Leaves the file without a log, and the reserve. Dropping the store does the same in the
+    /// background.
+    async fn close(&self) {
+        self.engine.close();
+        self.engine.closed().await;
+    }
+}
+
+/// The steps that a batch is split into: by number of tasks, and by their size.
+pub(crate) fn steps(tasks: Vec<NewTask>) -> Vec<Vec<NewTask>> {
+    let mut steps: Vec<Vec<NewTask>> = Vec::new();
+    let mut bytes = 0;
+    for task in tasks {
+        bytes += task.message.len();
+        match steps.last_mut() {
+            Some(step) if step.len() < STEP_TASKS && bytes <= STEP_BYTES => step.push(task),
+            _ => {
+                bytes = task.message.len();
+                steps.push(vec![task]);
+            }
+        }
+    }
+    steps
+}

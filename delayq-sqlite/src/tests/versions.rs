@@ -1,0 +1,111 @@
+//! Form of the file, which other releases read.
+
+use delayq_core::state::TaskState;
+use delayq_core::time::VirtualClock;
+
+use super::*;
+use crate::schema;
+
+/// A file of version 1, as SQL: a task in every state, a large message, headers, every kind of
+/// expiry.
+const VERSION_1: &str = include_str!("version_1.sql");
+
+#[test]
+fn a_version_never_changes_as_files_have_it() {
+    let steps = schema::STEPS.iter();
+    let sums: Vec<u32> = steps.map(|step| crc32fast::hash(step.as_bytes())).collect();
+    assert_eq!(sums, [3_988_150_623, 2_438_617_801]);
+}
+
+#[tokio::test]
+async fn a_file_of_version_1_is_read() {
+    let place = Place::new();
+    place.connect().execute_batch(VERSION_1).unwrap();
+    // It was written at the time that this clock shows.
+    let clock = Arc::new(VirtualClock::default());
+    let store = SqliteStore::open(place.path(), clock, StoreOptions::default());
+    let store = store.await.unwrap();
+    let states = [
+        ("scheduled", TaskState::Scheduled),
+        ("large", TaskState::Scheduled),
+        ("running", TaskState::Running),
+        ("dead", TaskState::Dead),
+        ("done", TaskState::Done),
+        ("cancelled", TaskState::Cancelled),
+        ("expired", TaskState::Expired),
+    ];
+    for (id, state) in states {
+        assert_eq!(find(&store, id).await.unwrap().state, state, "{id}");
+    }
+    let scheduled = find(&store, "scheduled").await.unwrap();
+    assert_eq!(
+        scheduled.message.as_deref(),
+        Some(&b"message of scheduled"[..])
+    );
+    assert_eq!(scheduled.headers["shop"], "b\u{e4}rlin");
+    let dead = find(&store, "dead").await.unwrap().history;
+    assert_eq!(
+        (dead.failures, dead.succeeded),
+        (2, vec!["mail".to_owned()])
+    );
+    assert_eq!(dead.last_error.as_deref(), Some("no such order"));
+    // What later versions have is as it was: nothing.
+    let counts = store.stats(&usual_type()).await.unwrap();
+    assert_eq!((counts.max_pending, counts.refused), (None, 0));
+    is_sound(&store).await;
+}
+
+/// The tables and indexes of a file, as SQL.
+fn schema_of(connection: &Connection) -> Vec<(String, Option<String>)> {
+    let sql = "SELECT name, sql FROM sqlite_schema ORDER BY name";
+    let mut select = connection.prepare(sql).unwrap();
+    let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+    rows.unwrap().collect::<rusqlite::Result<_>>().unwrap()
+}
+
+#[tokio::test]
+async fn a_new_file_is_like_one_that_grew_from_version_1() {
+    let (new, grown) = (Place::new(), Place::new());
+    grown.connect().execute_batch(VERSION_1).unwrap();
+    new.open().await;
+    grown.open().await;
+    assert_eq!(schema_of(&new.connect()), schema_of(&grown.connect()));
+}
+
+const NEXT: &str = "ALTER TABLE tasks ADD COLUMN priority INTEGER NOT NULL DEFAULT 0";
+
+#[tokio::test]
+async fn a_migration_keeps_what_is_there_and_stops_older_releases() {
+    let place = Place::new();
+    let store = place.open().await;
+    accept(&store, "1").await;
+    store.close().await;
+    let steps = [schema::STEPS, &[NEXT]].concat();
+    let mut connection = place.connect();
+    schema::migrate(&mut connection, "the file", &steps).unwrap();
+    schema::migrate(&mut connection, "the file", &steps).unwrap();
+    let sql = "SELECT id, priority FROM tasks";
+    let row = connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
+    assert_eq!(row, Ok(("1".to_owned(), 0)));
+    let error = place.refusal().await;
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "sqlite:{} has format version 3, this release reads up to 2: upgrade delayq",
+            place.path().display()
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_migration_that_fails_changes_nothing() {
+    let place = Place::new();
+    place.open().await.close().await;
+    let before = schema_of(&place.connect());
+    let steps = [schema::STEPS, &[NEXT, "CREATE TABLE tasks (id)"]].concat();
+    let mut connection = place.connect();
+    schema::migrate(&mut connection, "the file", &steps).unwrap_err();
+    drop(connection);
+    assert_eq!(schema_of(&place.connect()), before);
+    accept(&place.open().await, "1").await;
+}

@@ -1,0 +1,86 @@
+//! One claim from each bucket of a type, read as one answer.
+
+use delayq_core::store::{ClaimEnd, Claimed};
+use delayq_core::{Bucket, ClaimedTask, TaskId, Timestamp};
+
+/// One claim from each bucket of a type, in the order of the buckets. Order is only promised within
+/// a bucket.
+#[derive(Clone, Debug)]
+pub(super) struct Round {
+    /// The answer of each bucket.
+    pub(super) parts: Vec<(Bucket, Claimed)>,
+    /// The tasks of all buckets.
+    pub(super) tasks: Vec<ClaimedTask>,
+    /// The ended tasks of all buckets.
+    pub(super) ended: Vec<ClaimEnd>,
+}
+
+impl Round {
+    pub(super) fn new(parts: Vec<(Bucket, Claimed)>) -> Self {
+        let claims = || parts.iter().map(|(_, claimed)| claimed);
+        Self {
+            tasks: claims().flat_map(|claimed| claimed.tasks.clone()).collect(),
+            ended: claims().flat_map(|claimed| claimed.ended.clone()).collect(),
+            parts,
+        }
+    }
+
+    /// The answer of the bucket that gave something; of the last one when none did.
+    fn main(&self) -> &Claimed {
+        let (_, last) = self.parts.last().unwrap();
+        let mut claims = self.parts.iter().map(|(_, claimed)| claimed);
+        claims.find(|claimed| claimed.taken() > 0).unwrap_or(last)
+    }
+
+    /// The time that due times were compared with.
+    pub(super) fn now(&self) -> Timestamp {
+        self.main().now
+    }
+
+    /// The clock that locks are measured on.
+    pub(super) fn store_now(&self) -> Timestamp {
+        self.main().store_now
+    }
+
+    /// When to claim again, on the store's clock; what is due already is due at the claim's now.
+    pub(super) fn next_at(&self) -> Option<Timestamp> {
+        // The wait counts from a part of a millisecond after `now`: rounding up gives the whole
+        // one.
+        let next = |claimed: &Claimed| Some(claimed.now.plus(claimed.next_in?));
+        self.parts
+            .iter()
+            .filter_map(|(_, claimed)| next(claimed))
+            .min()
+    }
+
+    /// Whether there is more to claim at once.
+    pub(super) fn is_more_due(&self) -> bool {
+        let mut spans = self.parts.iter().map(|(_, claimed)| claimed.next_in);
+        spans.any(|span| span.is_some_and(|span| span.is_zero()))
+    }
+
+    /// The ids of the tasks, sorted.
+    pub(super) fn ids(&self) -> Vec<&str> {
+        let mut ids: Vec<&str> = self
+            .tasks
+            .iter()
+            .map(|task| task.lock.id.as_str())
+            .collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Asserts which tasks were claimed, and that each bucket gave its own in this order.
+    pub(super) fn assert_order(&self, expected: &[&str]) {
+        let mut sorted = expected.to_vec();
+        sorted.sort_unstable();
+        assert_eq!(self.ids(), sorted);
+        for (bucket, claimed) in &self.parts {
+            let ids = claimed.tasks.iter().map(|task| &task.lock.id);
+            let ids: Vec<&str> = ids.map(TaskId::as_str).collect();
+            let mut own = expected.to_vec();
+            own.retain(|id| ids.contains(id));
+            assert_eq!(ids, own, "order of {bucket}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A store that fails on request: the operations as seen through a broken network.
+
+use std::fmt;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::store::{Wakeup, Wakeups};
+use delayq_core::time::Sleep;
+use delayq_core::{Bucket, Clock, Error, Result, Store};
+use tokio::sync::broadcast;
+
+mod crash;
+mod fault;
+mod observed;
+mod operate;
+mod presence;
+mod store;
+
+pub use crash::Crash;
+pub use fault::Fault;
+pub use observed::Observed;
+
+/// Decides by the name of the operation (`claim`, `settle`, ..).
+type Plan = Box<dyn Fn(&'static str) -> Fault + Send + Sync>;
+
+/// Decides by the bucket and the name of the operation.
+type BucketPlan = Box<dyn Fn(&Bucket, &'static str) -> Fault + Send + Sync>;
+
+/// Observes what the store behind the faults did.
+type Witness = Box<dyn Fn(Observed<'_>) + Send + Sync>;
+
+/// Makes the wait of a late call.
+type Delay = Box<dyn Fn() -> Sleep + Send + Sync>;
+
+/// Wraps a store; a plan decides what happens to each call.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use delayq_core::{Operate, memory::MemoryStore};
+/// use delayq_testing::{Fault, FaultyStore};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let store = FaultyStore::new(Arc::new(MemoryStore::default()), |operation| match operation {
+///     "types" => Fault::AnswerLost,
+///     _ => Fault::None,
+/// });
+/// assert!(store.types().await.unwrap_err().is_indeterminate());
+/// # }
+/// ```
+pub struct FaultyStore {
+    inner: Arc<dyn Store>,
+    plan: Plan,
+    bucket_plan: BucketPlan,
+    wakeups: Option<broadcast::Sender<Wakeup>>,
+    witness: Witness,
+    crash: Crash,
+    delay: Delay,
+}
+
+impl fmt::Debug for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FaultyStore({})", self.inner.name())
+    }
+}
+
+impl FaultyStore {
+    /// `inner` seen through `plan`, which decides by the name of the operation: that of the method.
+    pub fn new(
+        inner: Arc<dyn Store>,
+        plan: impl Fn(&'static str) -> Fault + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            inner,
+            plan: Box::new(plan),
+            bucket_plan: Box::new(|_, _| Fault::None),
+            wakeups: None,
+            witness: Box::new(|_| ()),
+            crash: Crash::default(),
+            delay: Box::new(|| Box::pin(std::future::ready(()))),
+        }
+    }
+
+    /// The same, and `plan` decides first about claims, settlements and extensions of a bucket.
+    #[must_use]
+    pub fn with_bucket_plan(
+        mut self,
+        plan: impl Fn(&Bucket, &'static str) -> Fault + Send + Sync + 'static,
+    ) -> Self {
+        self.bucket_plan = Box::new(plan);
+        self
+    }
+
+    /// The same, and late calls and answers are late by `delay`, on `clock`.
+    #[must_use]
+    pub fn with_delay(mut self, clock: Arc<dyn Clock>, delay: Duration) -> Self {
+        self.delay = Box::new(move || clock.sleep_until(clock.elapsed() + delay));
+        self
+    }
+
+    /// The same, and `witness` observes what the store did.
+    #[must_use]
+    pub fn with_witness(mut self, witness: impl Fn(Observed<'_>) + Send + Sync + 'static) -> Self {
+        self.witness = Box::new(witness);
+        self
+    }
+
+    /// The same, and no wake-up ever arrives.
+    #[must_use]
+    pub fn without_wakeups(self) -> Self {
+        self.with_wakeups(broadcast::Sender::new(1))
+    }
+
+    /// The same, and the only wake-ups are what the test sends.
+    #[must_use]
+    pub fn with_wakeups(mut self, wakeups: broadcast::Sender<Wakeup>) -> Self {
+        self.wakeups = Some(wakeups);
+        self
+    }
+
+    /// The crash of this store's process. After it no call is sent and none is answered.
+    #[must_use]
+    pub fn crash(&self) -> Crash {
+        self.crash.clone()
+    }
+
+    async fn call<T: Send>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        self.answer(operation, (self.plan)(operation), call).await
+    }
+
+    async fn call_bucket<T: Send>(
+        &self,
+        operation: &'static str,
+        bucket: &Bucket,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        match (self.bucket_plan)(bucket, operation) {
+            Fault::None => self.call(operation, call).await,
+            fault => self.answer(operation, fault, call).await,
+        }
+    }
+
+    /// The answer of a call to which `fault` happens. A call under way when the process crashes is
+    /// applied, and its answer never arrives.
+    async fn answer<T: Send>(
+        &self,
+        operation: &'static str,
+        fault: Fault,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        if self.crash.has_happened() {
+            return pending().await;
+        }
+        let answer = self.suffer(operation, fault, call).await;
+        if self.crash.has_happened() {
+            return pending().await;
+        }
+        answer
+    }
+
+    async fn suffer<T: Send>(
+        &self,
+        operation: &'static str,
+        fault: Fault,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        let store = self.inner.name();
+        let detail = format!("{operation}: planned fault");
+        match fault {
+            Fault::None => call.await,
+            Fault::NotApplied => Err(Error::Unavailable { store, detail }),
+            Fault::ReadOnly => Err(Error::ReadOnly { store, detail }),
+            Fault::AnswerLost => {
+                call.await?;
+                Err(Error::Indeterminate { store, detail })
+            }
+            Fault::Late => {
+                (self.delay)().await;
+                call.await
+            }
+            Fault::AnswerLate => {
+                let answer = call.await;
+                (self.delay)().await;
+                answer
+            }
+            Fault::Hang => {
+                (self.delay)().await;
+                Err(Error::Indeterminate { store, detail })
+            }
+            Fault::CrashBefore => {
+                self.crash.happen();
+                pending().await
+            }
+            Fault::CrashAfter => {
+                // The answer is lost with the process.
+                let _ = call.await;
+                self.crash.happen();
+                pending().await
+            }
+        }
+    }
+
+    fn subscribe(&self) -> Wakeups {
+        self.wakeups.as_ref().map_or_else(
+            || self.inner.wakeups(),
+            |wakeups| Wakeups::new(wakeups.subscribe()),
+        )
+    }
+}

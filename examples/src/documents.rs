@@ -1,0 +1,41 @@
+//! Pages of the guide, so that every Rust snippet in them is compiled as a doc test. The README is
+//! the page of the crate.
+
+#[doc = include_str!("../../docs/guide/change.md")]
+mod change {}
+
+#[doc = include_str!("../../docs/guide/cluster.md")]
+mod cluster {}
+
+#[doc = include_str!("../../docs/guide/fleet.md")]
+mod fleet {}
+
+#[doc = include_str!("../../docs/guide/instances.md")]
+mod instances {}
+
+#[doc = include_str!("../../docs/guide/operate.md")]
+mod operate {}
+
+#[doc = include_str!("../../docs/guide/shards.md")]
+mod shards {}
+
+#[doc = include_str!("../../docs/guide/redis.md")]
+mod redis {}
+
+#[doc = include_str!("../../docs/guide/retries.md")]
+mod retries {}
+
+#[doc = include_str!("../../docs/guide/sentinel.md")]
+mod sentinel {}
+
+#[doc = include_str!("../../docs/guide/sqlite.md")]
+mod sqlite {}
+
+#[doc = include_str!("../../docs/guide/submit.md")]
+mod submit {}
+
+#[doc = include_str!("../../docs/guide/testing.md")]
+mod testing {}
+
+#[doc = include_str!("../../docs/guide/workers.md")]
+mod workers {}

@@ -1,9 +1,0 @@
-use delayq_plugin::*;
-
-#[task_worker(type = "a", partitions = 1_000)]
-async fn cancel(message: &str) -> TaskResult {
-    println!("{message}");
-    Ok(())
-}
-
-fn main() {}

@@ -1,0 +1,14 @@
+//! Calls of cargo in `proof/`, a workspace of its own.
+
+use crate::call::{Call, root};
+
+/// A command line to be run in the workspace of the proofs. It builds into the target folder of the
+/// product, so that what both need is built once.
+pub(crate) fn call(line: &str) -> Call {
+    let call = Call::new(line).folder(root().join("proof"));
+    if std::env::var_os("CARGO_TARGET_DIR").is_some() {
+        return call;
+    }
+    // Relative to the folder of the call: the line can be repeated from there.
+    call.variable("CARGO_TARGET_DIR", "../target")
+}

@@ -1,0 +1,176 @@
+//! `cargo xtask soak`: the long, real-time, statistical rest of the proof, with the seeds of
+//! record.
+
+use std::time::Duration;
+
+use crate::call::{Call, Failure};
+use crate::chaos;
+use crate::proof;
+use crate::table::Table;
+
+/// Stores of the chaos, each with the seed of record; `docs/reliability.md` has their results.
+const MIXES: [(&str, u32); 5] = [
+    ("sqlite", 723),
+    ("redis", 721),
+    ("redis-everysec", 722),
+    ("redis-sentinel", 63),
+    ("redis-cluster", 911),
+];
+/// Stores whose power is cut.
+const POWER: [&str; 3] = ["sqlite", "redis", "redis-everysec"];
+/// The seed of record of the power losses.
+const POWER_SEED: u32 = 2;
+/// Power losses in a minute, roughly.
+const CYCLES_A_MINUTE: u64 = 40;
+
+/// How long to soak.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How long all mixes and power losses take together, roughly. Each mix does each kind of fault
+    /// at least once, which takes one to three minutes.
+    #[arg(long, default_value_t = 60)]
+    minutes: u64,
+    /// Only the checks of the proof and one short mix a store, unoptimised: what CI runs.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// One part: its name, and its commands.
+#[derive(Debug)]
+struct Part {
+    name: String,
+    calls: Vec<Call>,
+}
+
+impl Part {
+    fn new(name: impl Into<String>, calls: Vec<Call>) -> Self {
+        Self {
+            name: name.into(),
+            calls,
+        }
+    }
+
+    fn run(&self) -> Result<(), Failure> {
+        println!("\n== {}", self.name);
+        self.calls.iter().try_for_each(Call::run)
+    }
+}
+
+/// Runs all parts, also when one fails: a soak is there to find.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let mut table = Table::default();
+    let mut failed = Vec::new();
+    for part in parts(args) {
+        let result = table.time(&part.name, || part.run());
+        if let Err(failure) = result {
+            println!("  {failure}");
+            failed.push(part.name);
+        }
+    }
+    table.print();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure(format!("failed: {}", failed.join(", "))))
+}
+
+fn parts(args: &Args) -> Vec<Part> {
+    let mut parts = vec![
+        Part::new("proof: fmt", fmt()),
+        Part::new("proof: clippy", clippy()),
+    ];
+    if args.quick {
+        parts.push(Part::new("proof: checker and mixes", vec![quick_tests()]));
+        return parts;
+    }
+    parts.push(Part::new("proof: tests", tests()));
+    parts.push(Part::new("tests of the feature soak", soak_tests()));
+    // Two thirds of the time are the mixes'.
+    let seconds = Duration::from_mins(args.minutes).as_secs() * 2 / 3 / MIXES.len() as u64;
+    for (store, seed) in MIXES {
+        let mix = chaos::program("run").word("--store").word(store);
+        let mix = mix.word("--seed").word(seed.to_string());
+        let mix = mix.word("--seconds").word(seconds.to_string());
+        parts.push(Part::new(format!("chaos: {store}"), vec![mix]));
+    }
+    let cycles = (args.minutes / 3 * CYCLES_A_MINUTE / POWER.len() as u64).max(10);
+    for store in POWER {
+        let power = chaos::program("power").word("--store").word(store);
+        let power = power.word("--seed").word(POWER_SEED.to_string());
+        let power = power.word("--cycles").word(cycles.to_string());
+        parts.push(Part::new(format!("power: {store}"), vec![power]));
+    }
+    parts
+}
+
+fn fmt() -> Vec<Call> {
+    vec![
+        proof::call("cargo fmt --all -- --check"),
+        // The peers of the benchmark are a workspace of their own, which only `bench --peers`
+        // builds.
+        proof::call("cargo fmt --manifest-path bench/peers/Cargo.toml -- --check"),
+    ]
+}
+
+fn clippy() -> Vec<Call> {
+    vec![proof::call(
+        "cargo clippy --locked --workspace --all-targets -- -D warnings",
+    )]
+}
+
+/// The checker's planted records, and one mix of faults on each store.
+fn quick_tests() -> Call {
+    proof::call(
+        "cargo test --locked --no-fail-fast -p delayq-chaos --lib --test recorded --test mix",
+    )
+}
+
+/// Everything, and the examples of the guide.
+fn tests() -> Vec<Call> {
+    vec![
+        proof::call("cargo build --locked --workspace --bins --examples"),
+        proof::call("cargo test --locked --workspace --tests --no-fail-fast"),
+        proof::call("cargo test --locked --workspace --doc"),
+    ]
+}
+
+fn soak_tests() -> Vec<Call> {
+    vec![
+        Call::new("cargo build --locked --workspace --bins --examples"),
+        Call::new("cargo test --locked -p delayq-tests --features soak --tests --no-fail-fast"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(minutes: u64, quick: bool) -> Vec<String> {
+        let parts = parts(&Args { minutes, quick });
+        let calls = parts.iter().flat_map(|part| &part.calls);
+        calls.map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_soak_has_a_mix_and_power_losses_of_each_store_with_the_seeds_of_record() {
+        let lines = lines(60, false);
+        let has = |end: &str| lines.iter().any(|line| line.ends_with(end));
+        assert!(
+            has("run --store sqlite --seed 723 --seconds 480"),
+            "{lines:?}"
+        );
+        assert!(has("run --store redis-cluster --seed 911 --seconds 480"));
+        assert!(
+            has("power --store redis --seed 2 --cycles 266"),
+            "{lines:?}"
+        );
+        assert!(lines.iter().any(|line| line.contains("--features soak")));
+    }
+
+    #[test]
+    fn a_quick_soak_is_unoptimised_and_judges_short_mixes() {
+        let lines = lines(60, true);
+        assert!(lines.iter().all(|line| !line.contains("--release")));
+        assert!(lines.iter().any(|line| line.ends_with("--test mix")));
+    }
+}
