@@ -1,0 +1,177 @@
+//! The figures of delayq, through its public interface, each beside that of a bare script which
+//! does the least that any delayed queue has to do. `cargo xtask bench` runs it.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing is what this program is for"
+)]
+
+mod backlog;
+mod bare_redis;
+mod bare_sqlite;
+mod case;
+mod child;
+mod curve;
+mod document;
+mod figure;
+mod herd;
+mod idle;
+mod latency;
+mod lateness;
+mod load;
+mod machine;
+mod memory;
+mod peers;
+mod plot;
+mod process;
+// One server fixture for tests and benchmark, without the rest of the tests' dependencies.
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests use more of the fixture than the benchmark"
+)]
+#[path = "../../../tests/src/redis_server.rs"]
+mod redis_server;
+mod reopen;
+mod report;
+mod sender;
+mod stage;
+mod throughput;
+mod wall;
+mod worker;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+use crate::child::Role;
+use crate::curve::{Curve, Extent};
+use crate::load::Size;
+use crate::machine::Machine;
+use crate::peers::Wanted;
+use crate::report::Report;
+use crate::stage::{Place, Stage};
+
+/// Whatever ends the benchmark, for people.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Measures delayq, and writes the figures to docs/benchmarks.md (a full run of all stores only).
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
+struct Args {
+    /// Fewer tasks and rounds, to see that all works. The documents stay as they are.
+    #[arg(long)]
+    quick: bool,
+    /// Only this store.
+    #[arg(long, value_enum, default_value_t = Stores::All)]
+    store: Stores,
+    /// Only the cases whose name contains this text.
+    #[arg(long, value_name = "TEXT")]
+    case: Option<String>,
+    /// Write all measurements to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Measure how figures change with what grows, instead of the cases; a full run writes them to
+    /// the document.
+    #[arg(long)]
+    curves: bool,
+    /// Only this curve.
+    #[arg(long, value_name = "NAME", requires = "curves")]
+    curve: Option<Curve>,
+    /// A process of a curve: serves what these orders say.
+    #[arg(long, hide = true)]
+    curve_instance: Option<String>,
+    /// Measure delayq beside other queues instead, all of them or those whose name contains this
+    /// text. A full run writes the part of docs/benchmarks.md about them.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with = "store")]
+    peers: Option<String>,
+    /// Instead of measuring: be the other process of a case, as this JSON says.
+    #[arg(long, hide = true)]
+    role: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Stores {
+    Redis,
+    Sqlite,
+    Memory,
+    All,
+}
+
+impl Stores {
+    fn places(self) -> Vec<Place> {
+        match self {
+            Self::Redis => vec![Place::Redis],
+            Self::Sqlite => vec![Place::Sqlite],
+            Self::Memory => vec![Place::Memory],
+            Self::All => vec![Place::Redis, Place::Sqlite, Place::Memory],
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Args::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("the benchmark failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: Args) -> Result<(), Failure> {
+    if let Some(role) = &args.role {
+        return serde_json::from_str::<Role>(role)?.play().await;
+    }
+    if let Some(orders) = &args.curve_instance {
+        return curve::serve(orders).await;
+    }
+    if args.curves {
+        let extent = if args.quick {
+            Extent::QUICK
+        } else {
+            Extent::FULL
+        };
+        return curve::run(args.curve, &extent, !args.quick, args.json.as_deref()).await;
+    }
+    let size = if args.quick { Size::QUICK } else { Size::FULL };
+    let wanted = args.case.as_deref().unwrap_or("");
+    if let Some(peer) = &args.peers {
+        let json = args.json.as_deref();
+        return peers::run(&Wanted {
+            is_quick: args.quick,
+            peer,
+            case: wanted,
+            json,
+        })
+        .await;
+    }
+    let mut report = Report::new(Machine::look()?, size);
+    println!("{}", report.machine);
+    for place in args.store.places() {
+        let stage = Stage::set(place).await?;
+        report.stores.push(stage.version.clone());
+        println!("\n{}", stage.version);
+        for case in case::of(place)
+            .into_iter()
+            .filter(|case| case.name().contains(wanted))
+        {
+            println!("  {} ..", case.name());
+            for outcome in case.measure(&stage, &size).await? {
+                report.add(outcome);
+            }
+        }
+    }
+    println!("\n{}", report.tables());
+    if let Some(file) = &args.json {
+        std::fs::write(file, report.json()?)?;
+        println!("all measurements: {}", file.display());
+    }
+    if !args.quick && args.store == Stores::All && args.case.is_none() {
+        document::write(&report)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! Who is measured: delayq and its peers, each with its version.
+
+use serde::Serialize;
+
+use crate::peers::place::Kind;
+use crate::peers::program::{Programs, Runner};
+
+const CARGO: &str = include_str!("../../peers/Cargo.toml");
+const NPM: &str = include_str!("../../peers/npm/package.json");
+
+/// Crates that are peers, as the program in `proof/bench/peers` calls them.
+const CRATES: [&str; 4] = ["bullmq-official", "apalis-redis", "rusty-sidekiq", "oxana"];
+
+/// One of those that are measured.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Contender {
+    /// Its name in tables.
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// Its name on the command line.
+    #[serde(skip)]
+    pub(crate) word: &'static str,
+    #[serde(skip)]
+    pub(crate) runner: Runner,
+    #[serde(skip)]
+    pub(crate) kind: Kind,
+}
+
+impl Contender {
+    pub(crate) fn is_delayq(&self) -> bool {
+        self.word == "delayq"
+    }
+}
+
+/// delayq first; who cannot be measured here is added to `skipped`, with what to install.
+pub(crate) fn all(programs: &Programs, skipped: &mut Vec<String>) -> Vec<Contender> {
+    let contender = |name: &str, version: &str, word, runner, kind| Contender {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        word,
+        runner,
+        kind,
+    };
+    let ours = env!("CARGO_PKG_VERSION");
+    let mut all = vec![contender(
+        "delayq",
+        ours,
+        "delayq",
+        Runner::Rust,
+        Kind::Redis,
+    )];
+    for name in CRATES {
+        let version = quoted_version(CARGO, name).unwrap_or("unknown");
+        all.push(contender(name, version, name, Runner::Rust, Kind::Redis));
+    }
+    if programs.has_node() {
+        let version = quoted_version(NPM, "\"bullmq\"").unwrap_or("unknown");
+        all.push(contender(
+            "BullMQ (npm)",
+            version,
+            "bullmq",
+            Runner::Node,
+            Kind::Redis,
+        ));
+    }
+    match programs.beanstalkd() {
+        Some(version) => {
+            let (plain, binlog) = (Kind::Beanstalkd, Kind::BeanstalkdWithBinlog);
+            let (rust, word) = (Runner::Rust, "beanstalkd");
+            all.push(contender("beanstalkd", version, word, rust, plain));
+            all.push(contender(
+                "beanstalkd with its binlog",
+                version,
+                word,
+                rust,
+                binlog,
+            ));
+        }
+        None => skipped.push(
+            "beanstalkd: not on the PATH; `sudo apt-get install beanstalkd` installs it".to_owned(),
+        ),
+    }
+    all
+}
+
+/// The version in the line of `name`: what stands between the last two quotation marks but for a
+/// `=`.
+fn quoted_version<'a>(manifest: &'a str, name: &str) -> Option<&'a str> {
+    let line = manifest.lines().find(|line| {
+        let rest = line.trim_start().strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with([' ', ':']))
+    })?;
+    let is_version = |part: &&str| {
+        part.trim_start_matches('=')
+            .starts_with(|c: char| c.is_ascii_digit())
+    };
+    let version = line.split('"').find(is_version)?;
+    Some(version.trim_start_matches('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_peer_has_one_version() {
+        for name in CRATES {
+            let version = quoted_version(CARGO, name).unwrap_or_default();
+            assert_eq!(version.split('.').count(), 3, "{name}: {version}");
+        }
+        assert!(quoted_version(NPM, "\"bullmq\"").is_some());
+        assert_eq!(
+            quoted_version("a = { version = \"=1.2.3\", b = \"4\" }", "a"),
+            Some("1.2.3")
+        );
+        assert_eq!(quoted_version("ab = \"=1.2.3\"", "a"), None);
+    }
+}

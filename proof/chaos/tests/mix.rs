@@ -1,0 +1,88 @@
+//! A short mix of faults on each store, judged: what `cargo xtask chaos` does for as long as one
+//! likes.
+
+use std::process::Command;
+
+/// Runs the faults, each at least once, and expects every promise to be held.
+fn survives(store: &str, faults: &[&str]) {
+    let mut run = Command::new(env!("CARGO_BIN_EXE_delayq-chaos"));
+    run.args(["run", "--seconds", "1", "--seed", "7", "--lock-ms", "1500"]);
+    run.args(["--store", store]);
+    for fault in faults {
+        run.args(["--fault", fault]);
+    }
+    let output = run.output().expect("it can be started");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}{errors}");
+    for fault in faults {
+        let shown = format!("{fault:<20} 1 times, evident 1");
+        assert!(said.contains(&shown), "no {shown:?} in {said}");
+    }
+}
+
+#[test]
+fn faults_of_processes_and_of_code_break_no_promise_on_sqlite() {
+    survives(
+        "sqlite",
+        &[
+            "kill-worker",
+            "kill-submitter",
+            "pause-long",
+            "worker-panics",
+            "worker-aborts",
+            "bit-flip",
+        ],
+    );
+}
+
+#[test]
+fn faults_of_the_server_and_of_connections_break_no_promise_on_redis() {
+    survives(
+        "redis",
+        &[
+            "kill-worker",
+            "kill-redis",
+            "cut-before",
+            "cut-after",
+            "delay-replies",
+            "client-kill",
+            "script-flush",
+            "memory-full",
+            "eviction-policy",
+        ],
+    );
+}
+
+#[test]
+fn a_master_that_is_replaced_breaks_no_promise_behind_sentinels() {
+    survives(
+        "redis-sentinel",
+        &["stop-master", "cut-master", "kill-replica", "kill-worker"],
+    );
+}
+
+#[test]
+fn a_cluster_that_changes_breaks_no_promise() {
+    survives(
+        "redis-cluster",
+        &[
+            "kill-node",
+            "cut-node",
+            "move-slot",
+            "add-shards",
+            "kill-worker",
+        ],
+    );
+}
+
+/// A run whose faults cannot be done is no clean run.
+#[test]
+fn a_fault_that_does_not_fit_the_store_is_refused() {
+    let mut run = Command::new(env!("CARGO_BIN_EXE_delayq-chaos"));
+    run.args(["run", "--store", "sqlite", "--fault", "kill-redis"]);
+    let output = run.output().expect("it can be started");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("kill-redis cannot be done"), "{errors}");
+}
