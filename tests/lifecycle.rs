@@ -928,6 +928,45 @@ async fn every_worker_of_a_type_runs_and_a_retry_runs_only_those_that_failed() {
     assert_eq!(mails.load(Ordering::Relaxed), 1);
 }
 
+/// Found in review: nobody ended such an attempt, and its slot never came back.
+#[tokio::test]
+async fn a_task_is_done_when_the_only_worker_that_failed_is_not_there_any_more() {
+    let mut rig = Rig::default();
+    let mails = Arc::new(AtomicU32::new(0));
+    let options = WorkerOptions {
+        concurrency: 1,
+        ..retrying(3)
+    };
+    let ship = rig.worker(|_| async { Err(TaskError::retry("no van")) });
+    let plugin = rig
+        .builder()
+        .worker("job", options, ship)
+        .worker("job", options, Mail(Arc::clone(&mails)))
+        .start()
+        .await
+        .unwrap();
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    rig.next().await;
+    until("the retry", || async {
+        (info(&tasks, "a").await.history.failures == 1).then_some(())
+    })
+    .await;
+    plugin.shutdown(Duration::ZERO).await;
+    let mail = Mail(Arc::clone(&mails));
+    let builder = rig.builder().worker("job", options, mail);
+    let plugin = builder.start().await.unwrap();
+    let tasks = plugin.submit_service();
+    rig.clock.advance(seconds(1));
+    reaches(&tasks, "a", TaskState::Done).await;
+    assert_eq!(mails.load(Ordering::Relaxed), 1, "it has succeeded before");
+    // The one slot is free.
+    send(&tasks, "b", Duration::ZERO).await;
+    reaches(&tasks, "b", TaskState::Done).await;
+    assert_eq!(mails.load(Ordering::Relaxed), 2);
+    plugin.shutdown(Duration::ZERO).await;
+}
+
 #[tokio::test]
 async fn cancelling_a_running_task_tells_its_worker_and_no_attempt_follows() {
     let mut rig = Rig::default();

@@ -71,9 +71,12 @@ impl Claim {
         Ok(batch)
     }
 
-    /// The end of a task that must not be started, if so: it is too late, or an expired lock was
-    /// its last attempt.
+    /// The end of a task that must not be started, if so: its workers have all succeeded, as the
+    /// one that failed is gone, or it is too late, or an expired lock was its last attempt.
     fn refusal(&self, task: &ClaimedTask, now: Timestamp) -> Option<AttemptEnd> {
+        if self.context.workers.open(&task.history).next().is_none() {
+            return Some(AttemptEnd::Done);
+        }
         let options = &self.context.options;
         let (lateness, late) = (now.since(task.due_at), options.late);
         let is_first = task.attempt == 1 && task.history.requeues == 0;
