@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use delayq_core::store::{CancelOutcome, Durability, StoreOptions, SubmitOutcome};
+use delayq_core::store::{BucketState, CancelOutcome, Durability, StoreOptions, SubmitOutcome};
 use delayq_core::{Operate, Store, TaskState};
 use delayq_redis::RedisStore;
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
 use delayq_tests::redis_server::{Persistence, RedisServer};
+use delayq_tests::rig::until;
 
-use super::{TYPE, id, job, shard, submit, take, task_type};
+use super::{TYPE, id, job, raw, request, run, shard, submit, take, task_type, whole};
 
 const TASKS: usize = 1_200;
 const LATER: Duration = Duration::from_mins(9);
@@ -328,4 +329,33 @@ async fn an_instance_that_never_used_a_type_is_woken_by_its_shards_on_a_cluster(
         }
     };
     tokio::time::timeout(PATIENCE, heard).await.unwrap();
+}
+
+/// Found in review: it left `1 1:2 +`, which no release reads, and so ended the type for good.
+#[tokio::test]
+async fn a_drained_epoch_stays_in_a_layout_that_is_being_opened() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let options = StoreOptions {
+        retention: Duration::ZERO,
+        ..Scene::options()
+    };
+    let store = RedisStore::connect(&server.url(), options).await.unwrap();
+    submit(&store, job("1")).await.unwrap();
+    shard(&store, 2).await;
+    assert_eq!(take(&store).await.len(), 1);
+    // The registry has lost its last change, and another instance restores it from a sealed shard.
+    let layouts = "delayq:{default}:layouts";
+    let mut redis = raw(&server).await;
+    let mut restore = redis::cmd("HSET");
+    restore.arg(layouts).arg(TYPE).arg("1 0:1 1:2 +");
+    restore.exec_async(&mut redis).await.unwrap();
+    let end = until("the end of the opening", || async {
+        let claimed = store.claim(&whole(), &request()).await.unwrap();
+        assert_eq!(claimed.bucket, BucketState::Drained);
+        let mut redis = redis.clone();
+        let found: String = run(&mut redis, &format!("HGET {layouts} {TYPE}")).await;
+        (found == "1 1:2" || found == "1 1:2 +").then_some(found)
+    });
+    assert_eq!(end.await, "1 1:2");
+    assert_eq!(store.buckets(&task_type()).await.unwrap().len(), 2);
 }

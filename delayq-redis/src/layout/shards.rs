@@ -326,7 +326,8 @@ impl Shards {
         }
         let stored = self.registry.read(task_type).await?;
         let rest = stored.layout.without(&drained);
-        if rest != stored.layout {
+        // One that is being opened needs its old epochs: it is finished first.
+        if rest != stored.layout && !stored.layout.is_opening {
             self.registry.change(task_type, &stored, &rest).await?;
         }
         self.current(task_type).await.map(drop)
