@@ -104,12 +104,12 @@ impl Layout {
         newest.saturating_add(1)
     }
 
-    /// Whether this one was made from `earlier`, with a epoch that is new.
+    /// Whether this one was made from `earlier`, with an epoch that is new.
     pub(crate) fn is_after(&self, earlier: &Self) -> bool {
         self.next_number() > earlier.next_number()
     }
 
-    /// The layout that begins a epoch with these suffixes, not yet open.
+    /// The layout that begins an epoch with these suffixes, not yet open.
     pub(crate) fn raised(&self, suffixes: Vec<u32>) -> Self {
         let mut raised = self.clone();
         raised.epochs.push(Epoch {

@@ -177,6 +177,16 @@ impl Stagger {
         }
     }
 
+    /// A wake-up of this instance has come back over the channel: what others published before it
+    /// and was heard after it is out of date. Returns whether there was something.
+    pub(crate) fn drop_outdated(&self, bucket: &Bucket) -> bool {
+        let mut buckets = self.buckets();
+        let Some(waiting) = buckets.get_mut(bucket) else {
+            return false;
+        };
+        waiting.taken.take().is_some()
+    }
+
     fn buckets(&self) -> MutexGuard<'_, HashMap<Bucket, Waiting>> {
         // No panic leaves it half changed.
         self.buckets.lock().unwrap_or_else(PoisonError::into_inner)

@@ -106,13 +106,17 @@ impl WakeupHub {
             return;
         };
         let by = words.next().unwrap_or_default();
-        if by == self.instance {
-            return;
-        }
+        let is_own = by == self.instance;
         let bucket = match words.next() {
             Some(shard) => Bucket::shard(task_type, shard),
             None => Bucket::whole(task_type),
         };
+        if is_own {
+            if left.is_none() && self.stagger.drop_outdated(&bucket) {
+                self.send(Wakeup::Bucket(bucket));
+            }
+            return;
+        }
         match left {
             Some(left) => self.hear_of_taken(&bucket, by, left),
             None => self.hear_of_earlier(&bucket),
@@ -226,21 +230,44 @@ mod tests {
         }
     }
 
+    /// Found in review: what another instance published before this one's own submit, and was heard
+    /// after it, hid the task for up to a poll.
+    #[tokio::test]
+    async fn an_own_wake_up_outdates_what_was_published_before_it() {
+        let hub = WakeupHub::new(false);
+        let mut wakeups = hub.subscribe();
+        let bucket = Bucket::whole(TaskType::new("a").unwrap());
+        claimed_nothing(&hub, &bucket);
+        hub.hear(Some(b"a x  60000 7 1005"));
+        assert!(hub.stagger.known(&bucket).is_some());
+        for _ in 0..2 {
+            hub.hear(Some(hub.message(&bucket).as_bytes()));
+            assert!(hub.stagger.known(&bucket).is_none());
+        }
+        drop(hub);
+        assert_eq!(wakeups.next().await, Some(Wakeup::Bucket(bucket)));
+        assert_eq!(wakeups.next().await, None, "woken once");
+    }
+
+    fn claimed_nothing(hub: &WakeupHub, bucket: &Bucket) {
+        let at = Timestamp::from_millis;
+        let own = OwnClaim {
+            sent: Instant::now(),
+            round_trip: Duration::ZERO,
+            sub_ms: Duration::ZERO,
+            next_at: Some(at(1_005)),
+            tells: false,
+        };
+        let nothing = Claimed::nothing(at(1_000), at(1_000));
+        hub.stagger.claimed(bucket, &nothing, own);
+    }
+
     #[test]
     fn what_another_instance_took_is_not_claimed_until_somebody_wakes_the_bucket() {
         for wakes in ["a", "a x", "a x 1.0"] {
             let hub = WakeupHub::new(false);
             let bucket = Bucket::whole(TaskType::new("a").unwrap());
-            let at = Timestamp::from_millis;
-            let own = OwnClaim {
-                sent: Instant::now(),
-                round_trip: Duration::ZERO,
-                sub_ms: Duration::ZERO,
-                next_at: Some(at(1_005)),
-                tells: false,
-            };
-            let nothing = Claimed::nothing(at(1_000), at(1_000));
-            hub.stagger.claimed(&bucket, &nothing, own);
+            claimed_nothing(&hub, &bucket);
             hub.hear(Some(b"a x  60000 7 1005"));
             assert!(hub.stagger.known(&bucket).is_some());
             hub.hear(Some(wakes.as_bytes()));
