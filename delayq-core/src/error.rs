@@ -1,5 +1,9 @@
 //! The error type of this crate.
 
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
 use crate::state::TaskState;
 
 /// What a call of this crate returns.
@@ -9,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// Callers decide by the predicates ([`Error::is_transient`], [`Error::is_indeterminate`]); the
 /// message is for people and names the thing, the limit and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A namespace, task type, task id or header is not of the allowed form.
@@ -157,6 +161,20 @@ pub enum Error {
     /// The store or the plugin has been shut down.
     #[error("{0} has been shut down")]
     Closed(&'static str),
+}
+
+/// The message, as `Display` has it: a `main` that returns an error prints this.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The message as text.
+impl Serialize for Error {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 impl Error {

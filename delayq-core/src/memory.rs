@@ -22,7 +22,7 @@ mod type_tasks;
 use self::type_tasks::TypeTasks;
 use crate::error::{Error, Result};
 use crate::job::{NewTask, When};
-use crate::name::{TaskId, TaskType};
+use crate::name::{Namespace, TaskId, TaskType};
 use crate::operate::{AuditReport, Cursor, DeadFilter, Operate, Page, TypeSettings, TypeStats};
 use crate::presence::{InstanceId, InstanceInfo, MAX_INSTANCES, Presence};
 use crate::state::TaskState;
@@ -166,6 +166,10 @@ impl Default for MemoryStore {
 impl Store for MemoryStore {
     fn name(&self) -> String {
         format!("memory:{}", self.options.namespace)
+    }
+
+    fn namespace(&self) -> Option<&Namespace> {
+        Some(&self.options.namespace)
     }
 
     fn durability(&self) -> Durability {

@@ -1,9 +1,11 @@
 //! Why a plugin does not start.
 
+use std::fmt;
+
 use delayq_core::registry::MissingComponent;
 
 /// Why [`start`](crate::DelayQueuePluginBuilder::start) failed. Nothing runs then.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The store cannot be opened, reached or trusted.
@@ -69,4 +71,11 @@ pub enum StartError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+/// The message, as `Display` has it: a `main` that returns an error prints this.
+impl fmt::Debug for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

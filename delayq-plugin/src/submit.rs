@@ -15,6 +15,7 @@ use serde::Serialize;
 use tracing::{debug, trace};
 
 use crate::clock_skew::{CallWindow, ClockSkew};
+use crate::events::{EventHub, TaskEventKind, TaskEvents};
 use crate::receipt::Receipt;
 use crate::skew_log::SkewLog;
 use crate::url::open_store;
@@ -30,6 +31,7 @@ pub struct TaskSubmitService {
     clock: Arc<dyn Clock>,
     limits: Limits,
     skew: Arc<SkewLog>,
+    events: EventHub,
 }
 
 /// A task on its way to the store.
@@ -50,6 +52,7 @@ impl TaskSubmitService {
             clock: Arc::new(SystemClock),
             limits: Limits::default(),
             skew: Arc::default(),
+            events: EventHub::new(Arc::new(SystemClock)),
         }
     }
 
@@ -79,6 +82,19 @@ impl TaskSubmitService {
     pub(crate) fn with_skew_log(mut self, log: Arc<SkewLog>) -> Self {
         self.skew = log;
         self
+    }
+
+    /// The same service with the events of a plugin.
+    pub(crate) fn with_events(mut self, events: EventHub) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// The events of this process from now on: what this service submits and cancels and, of a
+    /// plugin's service, what its handlers do.
+    #[must_use]
+    pub fn events(&self) -> TaskEvents {
+        self.events.listen()
     }
 
     /// The store behind it.
@@ -169,6 +185,10 @@ impl TaskSubmitService {
     ) -> Result<Receipt> {
         let Sent { task_type, id, .. } = sent;
         trace!(%task_type, %id, ?outcome, "submitted");
+        if let SubmitOutcome::Accepted { due_at, .. } = outcome {
+            let submitted = || TaskEventKind::Submitted { due_at };
+            self.events.emit(&task_type, &id, submitted);
+        }
         if let SubmitOutcome::Conflict { state } = outcome {
             let (task_type, id) = (task_type.to_string(), id.to_string());
             return Err(Error::Conflict {
@@ -194,6 +214,10 @@ impl TaskSubmitService {
         let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
         let outcome = self.store.cancel(&task_type, &id).await?;
         debug!(%task_type, %id, ?outcome, "cancel");
+        if outcome == CancelOutcome::Cancelled {
+            self.events
+                .emit(&task_type, &id, || TaskEventKind::Cancelled);
+        }
         Ok(outcome)
     }
 

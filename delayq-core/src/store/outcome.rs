@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::state::TaskState;
 use crate::task::Lock;
 use crate::time::Timestamp;
@@ -10,7 +12,8 @@ use crate::time::Timestamp;
 pub const MAX_ERROR_BYTES: usize = 1_024;
 
 /// The outcome of submitting one task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SubmitOutcome {
     /// The task is stored and will run.

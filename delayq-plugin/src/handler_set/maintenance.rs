@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use delayq_core::Error;
 use delayq_core::presence::{ANNOUNCE_INTERVAL, INSTANCE_EXPIRY, InstanceInfo};
-use delayq_core::{Error, Result};
 use tracing::{debug, error, info, warn};
 
 use super::shared::Shared;
+use super::watched::Watched;
 use crate::handler::Phase;
 
 /// How often the list of types is read, in polls, for new ones that a pattern matches: usually a
@@ -30,8 +31,9 @@ pub(super) struct Maintenance {
     /// This instance, serving what it announced last.
     instance: InstanceInfo,
     store_error: Option<Error>,
-    is_announce_failing: bool,
-    is_refresh_failing: bool,
+    announcing: Watched,
+    refreshing: Watched,
+    listing: Watched,
     next_announcement: Duration,
     next_check: Duration,
     next_listing: Duration,
@@ -39,13 +41,15 @@ pub(super) struct Maintenance {
 
 impl Maintenance {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let watched = |who: &'static str| Watched::new(shared.outages.caller(who), who);
         let mut this = Self {
+            announcing: watched("announcement of this instance"),
+            refreshing: watched("settings and buckets of a type"),
+            listing: watched("list of types"),
             instance: shared.instance.clone(),
             next_announcement: shared.elapsed(),
             shared,
             store_error: None,
-            is_announce_failing: false,
-            is_refresh_failing: false,
             next_check: Duration::MAX,
             next_listing: Duration::MAX,
         };
@@ -94,8 +98,7 @@ impl Maintenance {
             self.plan_listing();
         }
         let refreshed = self.shared.refresh().await;
-        let what = "cannot put settings of a type into the store, or find its buckets";
-        self.is_refresh_failing = report(&refreshed, self.is_refresh_failing, what);
+        self.refreshing.report(&refreshed);
         let instance = self.instance.clone().serving(&self.shared.served());
         if instance != self.instance || self.next_announcement <= now {
             self.announce(instance).await;
@@ -138,12 +141,11 @@ impl Maintenance {
 
     /// Serves types that appeared since the start, and lists those again that somebody has taken
     /// off the list: they would not be served after the next restart.
-    async fn read_types(&self) {
+    async fn read_types(&mut self) {
         let shared = &self.shared;
-        let types = match shared.store.types().await {
-            Ok(types) => types,
-            Err(error) => return warn!(%error, "cannot read the list of types; trying again"),
-        };
+        let types = shared.store.types().await;
+        self.listing.report(&types);
+        let Ok(types) = types else { return };
         for task_type in shared.served() {
             if types.contains(&task_type) {
                 continue;
@@ -167,20 +169,9 @@ impl Maintenance {
     async fn announce(&mut self, instance: InstanceInfo) {
         self.next_announcement = self.shared.elapsed().saturating_add(ANNOUNCE_INTERVAL);
         let announced = self.shared.store.announce(&instance, INSTANCE_EXPIRY).await;
-        let what = "cannot list this instance in the store";
-        self.is_announce_failing = report(&announced, self.is_announce_failing, what);
+        self.announcing.report(&announced);
         if announced.is_ok() {
             self.instance = instance;
         }
     }
-}
-
-/// Logs the first of several failures in a row. Returns whether this was one.
-fn report(result: &Result<()>, is_failing: bool, what: &str) -> bool {
-    match result {
-        Ok(()) => return false,
-        Err(error) if is_failing => debug!(%error, "still: {what}"),
-        Err(error) => warn!(%error, "{what}; trying again"),
-    }
-    true
 }

@@ -17,11 +17,13 @@ mod served_type;
 mod shared;
 mod thread;
 mod threads;
+mod watched;
 
 use self::dispatcher::dispatch;
 use self::maintenance::Maintenance;
 use self::shared::Shared;
 use crate::error::StartError;
+use crate::events::EventHub;
 use crate::health::HandlerHealth;
 use crate::settings::Settings;
 use crate::skew_log::SkewLog;
@@ -42,9 +44,10 @@ impl HandlerSet {
         registry: WorkerRegistry,
         settings: Settings,
         app: Handle,
+        hub: EventHub,
     ) -> Result<Self, StartError> {
         let (notices, received) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared::new(store, registry, settings, app, notices));
+        let shared = Arc::new(Shared::new(store, registry, settings, app, hub, notices));
         // Before the first handler, so that an error stops those that run already.
         let set = Self { shared };
         let shared = &set.shared;

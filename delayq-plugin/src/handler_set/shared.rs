@@ -16,9 +16,11 @@ use super::served_type::ServedType;
 use super::thread::SchedulerThread;
 use super::threads::Threads;
 use crate::error::StartError;
+use crate::events::EventHub;
 use crate::handler::{Notice, Phase, Wiring};
 use crate::health::HandlerHealth;
 use crate::host;
+use crate::outage::OutageLog;
 use crate::settings::Settings;
 use crate::skew_log::SkewLog;
 use crate::status::Status;
@@ -32,11 +34,13 @@ pub(super) struct Shared {
     pub(super) registry: WorkerRegistry,
     pub(super) settings: Settings,
     app: Handle,
+    hub: EventHub,
     /// This instance; maintenance adds the types that it serves.
     pub(super) instance: InstanceInfo,
     pub(super) phase: watch::Sender<Phase>,
     notices: mpsc::UnboundedSender<Notice>,
     skew_log: Arc<SkewLog>,
+    pub(super) outages: OutageLog,
     /// Something is due for maintenance before its time.
     pub(super) news: Notify,
     /// The store has lost data, perhaps its list of types.
@@ -59,9 +63,11 @@ impl Shared {
         registry: WorkerRegistry,
         settings: Settings,
         app: Handle,
+        hub: EventHub,
         notices: mpsc::UnboundedSender<Notice>,
     ) -> Self {
         let started_at = settings.clock.now();
+        let outages = OutageLog::new(Arc::clone(&settings.clock));
         let (id, pid) = (InstanceId::generate(), std::process::id());
         let state = State {
             types: BTreeMap::new(),
@@ -73,10 +79,12 @@ impl Shared {
             registry,
             settings,
             app,
+            hub,
             instance: InstanceInfo::new(id, host::name(), pid, started_at),
             phase: watch::Sender::new(Phase::Running),
             notices,
             skew_log: Arc::default(),
+            outages,
             news: Notify::new(),
             has_lost_data: AtomicBool::new(false),
             state: Mutex::new(state),
@@ -172,6 +180,7 @@ impl Shared {
             Arc::clone(&self.store),
             &self.settings,
             self.app.clone(),
+            self.hub.clone(),
         );
         let options = &context.options;
         check_shards(task_type.as_str(), options, shards_of(options))?;
@@ -296,7 +305,7 @@ impl Shared {
 
     fn wiring(&self, bucket: &Bucket) -> Wiring {
         Wiring {
-            status: Status::new(bucket.clone()),
+            status: Status::new(bucket.clone(), &self.outages),
             wake: Arc::new(Notify::new()),
             phase: self.phase.subscribe(),
             notices: self.notices.clone(),

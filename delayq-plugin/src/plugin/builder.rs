@@ -12,6 +12,7 @@ use tracing::info;
 
 use super::DelayQueuePlugin;
 use crate::error::StartError;
+use crate::events::{EventHub, TaskListener, run_listener};
 use crate::handler_set::HandlerSet;
 use crate::settings::Settings;
 use crate::submit::TaskSubmitService;
@@ -35,6 +36,17 @@ pub struct DelayQueuePluginBuilder {
     use_registered: bool,
     expected: Vec<String>,
     settings: Settings,
+    listeners: Listeners,
+}
+
+/// The application's listeners.
+#[derive(Default)]
+struct Listeners(Vec<Arc<dyn TaskListener>>);
+
+impl std::fmt::Debug for Listeners {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Listeners({})", self.0.len())
+    }
 }
 
 /// What is done to each worker before it runs.
@@ -60,6 +72,7 @@ impl Default for DelayQueuePluginBuilder {
             use_registered: true,
             expected: Vec::new(),
             settings: Settings::default(),
+            listeners: Listeners::default(),
         }
     }
 }
@@ -151,6 +164,13 @@ impl DelayQueuePluginBuilder {
         self
     }
 
+    /// Adds a listener, which hears what this process does with its tasks: an alarm for dead ones,
+    /// a count of failures. See [`TaskListener`].
+    pub fn listener(mut self, listener: impl TaskListener) -> Self {
+        self.listeners.0.push(Arc::new(listener));
+        self
+    }
+
     /// Leaves out the workers that `#[task_worker]` registered; only those added by hand run.
     pub fn without_registered_workers(mut self) -> Self {
         self.use_registered = false;
@@ -213,16 +233,26 @@ impl DelayQueuePluginBuilder {
     pub async fn start(self) -> Result<DelayQueuePlugin, StartError> {
         let app = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let registry = self.registry()?;
-        info!(types = %registry.describe(), "workers registered");
+        let types = registry.describe();
         let store = match self.store {
             Some(store) => store,
             None => open_store(&self.url.0, self.options).await?,
         };
         let clock = Arc::clone(&self.settings.clock);
+        let hub = EventHub::new(Arc::clone(&clock));
+        for listener in self.listeners.0 {
+            app.spawn(run_listener(listener, hub.listen()));
+        }
         let service = TaskSubmitService::new(Arc::clone(&store));
         let service = service.with_limits(self.limits).with_clock(clock);
-        let handlers = HandlerSet::start(store, registry, self.settings, app).await?;
+        let service = service.with_events(hub.clone());
+        let handlers = HandlerSet::start(store, registry, self.settings, app, hub).await?;
         let service = service.with_skew_log(handlers.skew_log());
+        let store = service.store();
+        let durability = store.durability().as_str();
+        let namespace = store.namespace().map(Namespace::as_str);
+        info!(store = store.name(), namespace, durability, instance = %handlers.instance_id(),
+            %types, "delayq started");
         Ok(DelayQueuePlugin { service, handlers })
     }
 
