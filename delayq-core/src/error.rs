@@ -60,8 +60,8 @@ pub enum Error {
     },
     /// Another task has this id. Nothing changed.
     #[error(
-        "task {id:?} of type {task_type} exists already and is {state}: \
-         use another id, or replace() or keep()"
+        "task {id:?} of type {task_type} exists already and is {state}: {}",
+        way_out(*state)
     )]
     Conflict {
         /// The type.
@@ -174,6 +174,15 @@ impl fmt::Debug for Error {
 impl Serialize for Error {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// What may be sent instead.
+fn way_out(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Scheduled | TaskState::Dead => "use another id, or replace() or keep()",
+        TaskState::Running => "use another id, or keep(); only replace() it once it has ended",
+        _ => "its id is free again after the retention; use another id, or keep()",
     }
 }
 

@@ -22,9 +22,18 @@ const SHOWN_CHARS: usize = 40;
 fn invalid(what: &'static str, value: &str, reason: &'static str) -> Error {
     Error::InvalidName {
         what,
-        value: value.chars().take(SHOWN_CHARS).collect(),
+        value: shown(value),
         reason,
     }
+}
+
+/// The value, or its beginning and its length.
+fn shown(value: &str) -> String {
+    if value.chars().nth(SHOWN_CHARS).is_none() {
+        return value.to_owned();
+    }
+    let begin: String = value.chars().take(SHOWN_CHARS).collect();
+    format!("{begin}.. ({} bytes)", value.len())
 }
 
 fn is_word(byte: u8) -> bool {

@@ -26,9 +26,11 @@ mod skew_log;
 mod status;
 pub mod store;
 mod submit;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod type_context;
+mod unserved;
 mod url;
 mod workers;
 

@@ -15,10 +15,10 @@ use serde::Serialize;
 use tracing::{debug, trace};
 
 use crate::clock_skew::{CallWindow, ClockSkew};
-use crate::events::{EventHub, TaskEventKind, TaskEvents};
+use crate::events::{TaskEventKind, TaskEvents};
 use crate::receipt::Receipt;
-use crate::skew_log::SkewLog;
-use crate::url::open_store;
+use crate::telemetry::Telemetry;
+use crate::url::{open_store, refuse_missing_file};
 
 /// Sends tasks, changes them, asks for them. Cheap to clone; works from any tokio runtime.
 ///
@@ -30,8 +30,7 @@ pub struct TaskSubmitService {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     limits: Limits,
-    skew: Arc<SkewLog>,
-    events: EventHub,
+    telemetry: Telemetry,
 }
 
 /// A task on its way to the store.
@@ -51,16 +50,19 @@ impl TaskSubmitService {
             store,
             clock: Arc::new(SystemClock),
             limits: Limits::default(),
-            skew: Arc::default(),
-            events: EventHub::new(Arc::new(SystemClock)),
+            telemetry: Telemetry::new(Arc::new(SystemClock)),
         }
     }
 
-    /// A service for an application that only sends tasks and runs none.
+    /// A service for an application that only sends tasks and runs none. A file that is not there
+    /// is not made, as no plugin would look into it: start the plugin first, or write
+    /// `sqlite:PATH?create=true`.
     ///
     /// # Errors
-    /// The store cannot be opened, see [`open_store`](crate::open_store).
+    /// `InvalidInput` for a file that is not there; the store cannot be opened, see
+    /// [`open_store`](crate::open_store).
     pub async fn connect(url: &str, options: StoreOptions) -> Result<Self> {
+        refuse_missing_file(url)?;
         Ok(Self::new(open_store(url, options).await?))
     }
 
@@ -78,15 +80,9 @@ impl TaskSubmitService {
         self
     }
 
-    /// The same service with the log of a plugin, so that a skew is told once.
-    pub(crate) fn with_skew_log(mut self, log: Arc<SkewLog>) -> Self {
-        self.skew = log;
-        self
-    }
-
-    /// The same service with the events of a plugin.
-    pub(crate) fn with_events(mut self, events: EventHub) -> Self {
-        self.events = events;
+    /// The same service with the reports of a plugin: its events, and one line for what both see.
+    pub(crate) fn with_telemetry(mut self, telemetry: Telemetry) -> Self {
+        self.telemetry = telemetry;
         self
     }
 
@@ -94,7 +90,7 @@ impl TaskSubmitService {
     /// plugin's service, what its handlers do.
     #[must_use]
     pub fn events(&self) -> TaskEvents {
-        self.events.listen()
+        self.telemetry.hub.listen()
     }
 
     /// The store behind it.
@@ -173,7 +169,7 @@ impl TaskSubmitService {
             return None;
         };
         let skew = ClockSkew::measure(due_at.minus(delay), window);
-        self.skew.observe(skew, self.clock.elapsed());
+        self.telemetry.skew.observe(skew, self.clock.elapsed());
         skew
     }
 
@@ -187,7 +183,8 @@ impl TaskSubmitService {
         trace!(%task_type, %id, ?outcome, "submitted");
         if let SubmitOutcome::Accepted { due_at, .. } = outcome {
             let submitted = || TaskEventKind::Submitted { due_at };
-            self.events.emit(&task_type, &id, submitted);
+            self.telemetry.hub.emit(&task_type, &id, submitted);
+            self.telemetry.unserved.sent(&task_type, &self.store);
         }
         if let SubmitOutcome::Conflict { state } = outcome {
             let (task_type, id) = (task_type.to_string(), id.to_string());
@@ -215,8 +212,8 @@ impl TaskSubmitService {
         let outcome = self.store.cancel(&task_type, &id).await?;
         debug!(%task_type, %id, ?outcome, "cancel");
         if outcome == CancelOutcome::Cancelled {
-            self.events
-                .emit(&task_type, &id, || TaskEventKind::Cancelled);
+            let cancelled = || TaskEventKind::Cancelled;
+            self.telemetry.hub.emit(&task_type, &id, cancelled);
         }
         Ok(outcome)
     }
@@ -224,9 +221,9 @@ impl TaskSubmitService {
     /// Moves a scheduled task to another time, earlier or later.
     ///
     /// # Errors
-    /// `LimitExceeded` for a delay over the limit, and as for every call.
+    /// `InvalidInput` for a delay over the limit, and as for every call.
     pub async fn reschedule(&self, task_type: &str, id: &str, when: When) -> Result<ChangeOutcome> {
-        check_delay("delay in ms", when, &self.limits, self.clock.now())?;
+        check_delay("delay", when, &self.limits, self.clock.now())?;
         let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
         let outcome = self.store.reschedule(&task_type, &id, when).await?;
         debug!(%task_type, %id, ?when, ?outcome, "reschedule");

@@ -124,6 +124,7 @@ pub enum ExtendOutcome {
 /// The outcome of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[must_use = "the task may be running or gone: nothing has changed then"]
 pub enum CancelOutcome {
     /// It will never start (again); its memory is freed.
     Cancelled,
@@ -138,6 +139,7 @@ pub enum CancelOutcome {
 /// The outcome of a reschedule or update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[must_use = "the task may be running or gone: nothing has changed then"]
 pub enum ChangeOutcome {
     /// The change is stored; the task is scheduled for this time.
     Changed {

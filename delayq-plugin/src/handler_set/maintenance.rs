@@ -12,6 +12,7 @@ use tracing::{debug, error, info, warn};
 use super::shared::Shared;
 use super::watched::Watched;
 use crate::handler::Phase;
+use crate::unserved::unserved;
 
 /// How often the list of types is read, in polls, for new ones that a pattern matches: usually a
 /// wake-up tells earlier.
@@ -20,6 +21,8 @@ const POLLS_PER_LISTING: u32 = 5;
 /// types is read for served ones that are gone, and for new buckets. Seldom, as an idle type costs
 /// the store one call a poll, and no more.
 const POLLS_PER_CHECK: u32 = 600;
+/// Unserved types that are counted in one round.
+const UNSERVED_PER_ROUND: usize = 100;
 /// How long an instance that ends waits for the store to take it off the list. It expires by
 /// itself, too.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(1);
@@ -37,11 +40,12 @@ pub(super) struct Maintenance {
     next_announcement: Duration,
     next_check: Duration,
     next_listing: Duration,
+    next_unserved: Duration,
 }
 
 impl Maintenance {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let watched = |who: &'static str| Watched::new(shared.outages.caller(who), who);
+        let watched = |who: &'static str| Watched::new(shared.telemetry.outages.caller(who), who);
         let mut this = Self {
             announcing: watched("announcement of this instance"),
             refreshing: watched("settings and buckets of a type"),
@@ -52,7 +56,9 @@ impl Maintenance {
             store_error: None,
             next_check: Duration::MAX,
             next_listing: Duration::MAX,
+            next_unserved: Duration::MAX,
         };
+        this.next_unserved = this.in_polls(POLLS_PER_LISTING);
         this.next_check = this.in_polls(POLLS_PER_CHECK);
         this.plan_listing();
         this
@@ -79,7 +85,12 @@ impl Maintenance {
 
     /// Waits until something is due, and does it.
     async fn next_round(&mut self) {
-        let rounds = [self.next_announcement, self.next_check, self.next_listing];
+        let rounds = [
+            self.next_announcement,
+            self.next_check,
+            self.next_listing,
+            self.next_unserved,
+        ];
         let refresh = self.shared.next_refresh();
         let next = rounds.into_iter().chain(refresh).min().unwrap_or_default();
         tokio::select! {
@@ -96,6 +107,10 @@ impl Maintenance {
         if is_check || has_lost_data || self.next_listing <= now {
             self.read_types().await;
             self.plan_listing();
+        }
+        if self.next_unserved <= now {
+            self.next_unserved = self.in_polls(POLLS_PER_CHECK);
+            self.report_unserved().await;
         }
         let refreshed = self.shared.refresh().await;
         self.refreshing.report(&refreshed);
@@ -162,6 +177,19 @@ impl Maintenance {
             if let Err(error) = shared.serve(&task_type) {
                 error!(%task_type, %error, "cannot serve a new type");
             }
+        }
+    }
+
+    /// Reports types whose tasks wait for nobody: a deploy without their workers.
+    async fn report_unserved(&self) {
+        match unserved(&*self.shared.store, UNSERVED_PER_ROUND).await {
+            Ok(types) => types.iter().for_each(|(task_type, scheduled)| {
+                self.shared
+                    .telemetry
+                    .unserved
+                    .waiting(task_type, *scheduled);
+            }),
+            Err(error) => debug!(%error, "not known which types are unserved"),
         }
     }
 

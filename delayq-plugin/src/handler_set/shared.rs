@@ -16,14 +16,12 @@ use super::served_type::ServedType;
 use super::thread::SchedulerThread;
 use super::threads::Threads;
 use crate::error::StartError;
-use crate::events::EventHub;
 use crate::handler::{Notice, Phase, Wiring};
 use crate::health::HandlerHealth;
 use crate::host;
-use crate::outage::OutageLog;
 use crate::settings::Settings;
-use crate::skew_log::SkewLog;
 use crate::status::Status;
+use crate::telemetry::Telemetry;
 use crate::type_context::TypeContext;
 use crate::workers::{WorkerRegistry, check_shards, shards_of};
 
@@ -34,13 +32,11 @@ pub(super) struct Shared {
     pub(super) registry: WorkerRegistry,
     pub(super) settings: Settings,
     app: Handle,
-    hub: EventHub,
+    pub(super) telemetry: Telemetry,
     /// This instance; maintenance adds the types that it serves.
     pub(super) instance: InstanceInfo,
     pub(super) phase: watch::Sender<Phase>,
     notices: mpsc::UnboundedSender<Notice>,
-    skew_log: Arc<SkewLog>,
-    pub(super) outages: OutageLog,
     /// Something is due for maintenance before its time.
     pub(super) news: Notify,
     /// The store has lost data, perhaps its list of types.
@@ -63,11 +59,10 @@ impl Shared {
         registry: WorkerRegistry,
         settings: Settings,
         app: Handle,
-        hub: EventHub,
+        telemetry: Telemetry,
         notices: mpsc::UnboundedSender<Notice>,
     ) -> Self {
         let started_at = settings.clock.now();
-        let outages = OutageLog::new(Arc::clone(&settings.clock));
         let (id, pid) = (InstanceId::generate(), std::process::id());
         let state = State {
             types: BTreeMap::new(),
@@ -79,12 +74,10 @@ impl Shared {
             registry,
             settings,
             app,
-            hub,
+            telemetry,
             instance: InstanceInfo::new(id, host::name(), pid, started_at),
             phase: watch::Sender::new(Phase::Running),
             notices,
-            skew_log: Arc::default(),
-            outages,
             news: Notify::new(),
             has_lost_data: AtomicBool::new(false),
             state: Mutex::new(state),
@@ -97,10 +90,6 @@ impl Shared {
 
     pub(super) fn elapsed(&self) -> Duration {
         self.settings.clock.elapsed()
-    }
-
-    pub(super) fn skew_log(&self) -> Arc<SkewLog> {
-        Arc::clone(&self.skew_log)
     }
 
     pub(super) fn served(&self) -> Vec<TaskType> {
@@ -180,10 +169,11 @@ impl Shared {
             Arc::clone(&self.store),
             &self.settings,
             self.app.clone(),
-            self.hub.clone(),
+            self.telemetry.hub.clone(),
         );
         let options = &context.options;
         check_shards(task_type.as_str(), options, shards_of(options))?;
+        self.telemetry.unserved.is_served(task_type);
         let thread = state.threads.assign(task_type)?;
         let served = ServedType::new(Arc::new(context), thread);
         state.types.insert(task_type.clone(), served);
@@ -305,11 +295,11 @@ impl Shared {
 
     fn wiring(&self, bucket: &Bucket) -> Wiring {
         Wiring {
-            status: Status::new(bucket.clone(), &self.outages),
+            status: Status::new(bucket.clone(), &self.telemetry.outages),
             wake: Arc::new(Notify::new()),
             phase: self.phase.subscribe(),
             notices: self.notices.clone(),
-            skew_log: self.skew_log(),
+            skew_log: Arc::clone(&self.telemetry.skew),
         }
     }
 

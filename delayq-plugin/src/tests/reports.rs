@@ -194,3 +194,51 @@ async fn a_failure_is_a_line_and_an_event_whatever_its_cause() {
     let dead = heard.iter().filter(|line| line.starts_with("dead"));
     assert_eq!((heard.len(), dead.count()), (11, 3), "{heard:#?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_type_that_nobody_serves_is_one_warning() {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let clock = VirtualClock::default();
+    let store = memory(&clock);
+    let earlier = DelayQueueJob::new("earlier", "1").unwrap();
+    let service = crate::TaskSubmitService::new(std::sync::Arc::clone(&store));
+    service.send(earlier).await.unwrap();
+    let plugin = builder(&store, &clock)
+        .on_application_runtime()
+        .worker("job", options(Delivery::AtLeastOnce), Failing)
+        .start()
+        .await
+        .unwrap();
+    let service = plugin.submit_service();
+    for task_type in ["jub", "job", "jub"] {
+        let job = DelayQueueJob::new(task_type, "last").unwrap();
+        service.send(job.after("1h")).await.unwrap();
+    }
+    for _ in 0..2_000 {
+        clock.advance(millis(10));
+        tokio::task::yield_now().await;
+    }
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let warnings: Vec<_> = text
+        .lines()
+        .filter(|line| line.contains(" WARN "))
+        .collect();
+    let told = |task_type: &str| {
+        let found = warnings
+            .iter()
+            .filter(|line| line.contains(&format!("task_type={task_type}")));
+        found.count()
+    };
+    assert_eq!(
+        (told("jub"), told("earlier"), told("job")),
+        (1, 1, 0),
+        "{text}"
+    );
+    assert_eq!(text.matches("delayq started").count(), 1, "{text}");
+}
