@@ -1,5 +1,9 @@
 //! The error type of this crate.
 
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
 use crate::state::TaskState;
 
 /// What a call of this crate returns.
@@ -9,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// Callers decide by the predicates ([`Error::is_transient`], [`Error::is_indeterminate`]); the
 /// message is for people and names the thing, the limit and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A namespace, task type, task id or header is not of the allowed form.
@@ -56,8 +60,8 @@ pub enum Error {
     },
     /// Another task has this id. Nothing changed.
     #[error(
-        "task {id:?} of type {task_type} exists already and is {state}: \
-         use another id, or replace() or keep()"
+        "task {id:?} of type {task_type} exists already and is {state}: {}",
+        way_out(*state)
     )]
     Conflict {
         /// The type.
@@ -157,6 +161,29 @@ pub enum Error {
     /// The store or the plugin has been shut down.
     #[error("{0} has been shut down")]
     Closed(&'static str),
+}
+
+/// The message, as `Display` has it: a `main` that returns an error prints this.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The message as text.
+impl Serialize for Error {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What may be sent instead.
+fn way_out(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Scheduled | TaskState::Dead => "use another id, or replace() or keep()",
+        TaskState::Running => "use another id, or keep(); only replace() it once it has ended",
+        _ => "its id is free again after the retention; use another id, or keep()",
+    }
 }
 
 impl Error {

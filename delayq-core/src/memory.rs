@@ -7,6 +7,7 @@
 //! `operations` (one function an operation), `claim`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ mod type_tasks;
 use self::type_tasks::TypeTasks;
 use crate::error::{Error, Result};
 use crate::job::{NewTask, When};
-use crate::name::{TaskId, TaskType};
+use crate::name::{Namespace, TaskId, TaskType};
 use crate::operate::{AuditReport, Cursor, DeadFilter, Operate, Page, TypeSettings, TypeStats};
 use crate::presence::{InstanceId, InstanceInfo, MAX_INSTANCES, Presence};
 use crate::state::TaskState;
@@ -46,6 +47,7 @@ pub struct MemoryStore {
     types: Mutex<Types>,
     instances: Mutex<Instances>,
     wakeups: broadcast::Sender<Wakeup>,
+    is_closed: AtomicBool,
 }
 
 /// The listed instances, and until when.
@@ -75,12 +77,20 @@ impl MemoryStore {
             types: Mutex::default(),
             instances: Mutex::default(),
             wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
+            is_closed: AtomicBool::new(false),
         }
     }
 
     /// A panic cannot leave a type half changed: operations decide first and allocate little.
     fn lock(&self) -> MutexGuard<'_, Types> {
         self.types.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refuse_closed(&self) -> Result<()> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed("the store"));
+        }
+        Ok(())
     }
 
     /// The instances listed now.
@@ -97,13 +107,14 @@ impl MemoryStore {
         &self,
         task_type: &TaskType,
         query: impl FnOnce(&mut TypeTasks, Timestamp) -> R,
-    ) -> R {
+    ) -> Result<R> {
+        self.refuse_closed()?;
         let mut types = self.lock();
         let now = self.clock.now();
         let mut empty = TypeTasks::new(self.options.retention);
         let bucket = types.buckets.get_mut(task_type).unwrap_or(&mut empty);
         bucket.forget(now);
-        query(bucket, now)
+        Ok(query(bucket, now))
     }
 
     /// Changes one type, and wakes its handlers if its first task became earlier.
@@ -111,7 +122,8 @@ impl MemoryStore {
         &self,
         task_type: &TaskType,
         operation: impl FnOnce(&mut TypeTasks, Timestamp) -> R,
-    ) -> R {
+    ) -> Result<R> {
+        self.refuse_closed()?;
         let mut types = self.lock();
         let reading = self.clock.read();
         let (result, woken) = types.edit(task_type, self.options.retention, reading, operation);
@@ -119,7 +131,7 @@ impl MemoryStore {
         if woken {
             self.wake(task_type.clone());
         }
-        result
+        Ok(result)
     }
 
     fn wake(&self, task_type: TaskType) {
@@ -168,11 +180,18 @@ impl Store for MemoryStore {
         format!("memory:{}", self.options.namespace)
     }
 
+    fn namespace(&self) -> Option<&Namespace> {
+        Some(&self.options.namespace)
+    }
+
     fn durability(&self) -> Durability {
         self.options.durability
     }
 
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        if let Err(error) = self.refuse_closed() {
+            return vec![Err(error); tasks.len()];
+        }
         let mut types = self.lock();
         let reading = self.clock.read();
         let mut woken = BTreeSet::new();
@@ -199,7 +218,7 @@ impl Store for MemoryStore {
         self.edit(bucket.task_type(), |tasks, store_now| {
             let now = store_now.min(request.caller_now.plus(CLOCK_GUARD));
             claim::claim(tasks, request, now, store_now)
-        })
+        })?
     }
 
     async fn settle(
@@ -207,12 +226,12 @@ impl Store for MemoryStore {
         bucket: &Bucket,
         settlements: Vec<Settlement>,
     ) -> Result<Vec<SettleOutcome>> {
-        Ok(self.edit(bucket.task_type(), |tasks, _| {
+        self.edit(bucket.task_type(), |tasks, _| {
             settlements
                 .iter()
                 .map(|end| operations::settle(tasks, end))
                 .collect()
-        }))
+        })
     }
 
     async fn extend(
@@ -221,17 +240,17 @@ impl Store for MemoryStore {
         locks: Vec<Lock>,
         lock_for: Duration,
     ) -> Result<Vec<ExtendOutcome>> {
-        Ok(self.edit(bucket.task_type(), |tasks, now| {
+        self.edit(bucket.task_type(), |tasks, now| {
             let until = now.plus(lock_for);
             locks
                 .iter()
                 .map(|lock| operations::extend(tasks, lock, until))
                 .collect()
-        }))
+        })
     }
 
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
-        Ok(self.edit(task_type, |tasks, now| operations::cancel(tasks, id, now)))
+        self.edit(task_type, |tasks, now| operations::cancel(tasks, id, now))
     }
 
     async fn reschedule(
@@ -240,9 +259,9 @@ impl Store for MemoryStore {
         id: &TaskId,
         when: When,
     ) -> Result<ChangeOutcome> {
-        Ok(self.edit(task_type, |tasks, _| {
+        self.edit(task_type, |tasks, _| {
             operations::reschedule(tasks, id, when)
-        }))
+        })
     }
 
     async fn update(
@@ -251,25 +270,31 @@ impl Store for MemoryStore {
         id: &TaskId,
         message: Vec<u8>,
     ) -> Result<ChangeOutcome> {
-        Ok(self.edit(task_type, |tasks, _| operations::update(tasks, id, message)))
+        self.edit(task_type, |tasks, _| operations::update(tasks, id, message))
     }
 
     async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
-        Ok(self.read(task_type, |tasks, _| tasks.find(id)))
+        self.read(task_type, |tasks, _| tasks.find(id))
     }
 
     fn wakeups(&self) -> Wakeups {
         Wakeups::new(self.wakeups.subscribe())
+    }
+
+    async fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
     }
 }
 
 #[async_trait]
 impl Operate for MemoryStore {
     async fn types(&self) -> Result<Vec<TaskType>> {
+        self.refuse_closed()?;
         Ok(self.lock().listed.iter().cloned().collect())
     }
 
     async fn register_type(&self, task_type: &TaskType) -> Result<()> {
+        self.refuse_closed()?;
         self.lock().listed.insert(task_type.clone());
         Ok(())
     }
@@ -277,13 +302,12 @@ impl Operate for MemoryStore {
     async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
         self.edit(task_type, |tasks, _| {
             settings.max_pending.apply(&mut tasks.max_pending);
-        });
-        Ok(())
+        })
     }
 
     /// O(number of due tasks), as a `BTreeSet` cannot count a range without walking it.
     async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
-        Ok(self.read(task_type, |tasks, now| tasks.stats(now)))
+        self.read(task_type, |tasks, now| tasks.stats(now))
     }
 
     async fn list(
@@ -297,7 +321,7 @@ impl Operate for MemoryStore {
             let reason = format!("{state} tasks cannot be listed: find answers for one id");
             return Err(Error::invalid("argument", reason));
         }
-        Ok(self.read(task_type, |tasks, _| tasks.list(state, cursor, limit)))
+        self.read(task_type, |tasks, _| tasks.list(state, cursor, limit))
     }
 
     async fn due_histogram(
@@ -311,7 +335,7 @@ impl Operate for MemoryStore {
             let reason = format!("cannot split {from}..{to} into {steps} steps: use 1 to 1000");
             return Err(Error::invalid("argument", reason));
         }
-        Ok(self.read(task_type, |tasks, _| tasks.due_histogram(from, to, steps)))
+        self.read(task_type, |tasks, _| tasks.due_histogram(from, to, steps))
     }
 
     async fn requeue_dead(
@@ -320,26 +344,24 @@ impl Operate for MemoryStore {
         filter: &DeadFilter,
         interval: Duration,
     ) -> Result<Vec<TaskId>> {
-        Ok(self.edit(task_type, |tasks, now| {
+        self.edit(task_type, |tasks, now| {
             operations::requeue_dead(tasks, filter, interval, now)
-        }))
+        })
     }
 
     async fn discard_dead(&self, task_type: &TaskType, filter: &DeadFilter) -> Result<Vec<TaskId>> {
-        Ok(self.edit(task_type, |tasks, _| {
+        self.edit(task_type, |tasks, _| {
             operations::discard_dead(tasks, filter)
-        }))
+        })
     }
 
     async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
         let until = until.unwrap_or(Timestamp::MAX);
-        self.edit(task_type, |tasks, _| tasks.paused_until = until);
-        Ok(())
+        self.edit(task_type, |tasks, _| tasks.paused_until = until)
     }
 
     async fn resume(&self, task_type: &TaskType) -> Result<()> {
-        self.edit(task_type, |tasks, _| tasks.paused_until = Timestamp::ZERO);
-        Ok(())
+        self.edit(task_type, |tasks, _| tasks.paused_until = Timestamp::ZERO)
     }
 
     async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
@@ -347,11 +369,11 @@ impl Operate for MemoryStore {
             let reason = "running tasks cannot be purged: cancel them instead".to_owned();
             return Err(Error::invalid("argument", reason));
         }
-        Ok(self.edit(task_type, |tasks, _| operations::purge(tasks, state)))
+        self.edit(task_type, |tasks, _| operations::purge(tasks, state))
     }
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
-        Ok(self.edit(task_type, |tasks, _| audit::audit(tasks, repair)))
+        self.edit(task_type, |tasks, _| audit::audit(tasks, repair))
     }
 }
 

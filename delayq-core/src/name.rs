@@ -1,8 +1,12 @@
 //! Names, validated once: namespaces, task types, task ids.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 
@@ -18,9 +22,18 @@ const SHOWN_CHARS: usize = 40;
 fn invalid(what: &'static str, value: &str, reason: &'static str) -> Error {
     Error::InvalidName {
         what,
-        value: value.chars().take(SHOWN_CHARS).collect(),
+        value: shown(value),
         reason,
     }
+}
+
+/// The value, or its beginning and its length.
+fn shown(value: &str) -> String {
+    if value.chars().nth(SHOWN_CHARS).is_none() {
+        return value.to_owned();
+    }
+    let begin: String = value.chars().take(SHOWN_CHARS).collect();
+    format!("{begin}.. ({} bytes)", value.len())
 }
 
 fn is_word(byte: u8) -> bool {
@@ -64,6 +77,20 @@ macro_rules! name_type {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.0)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            /// Validated as by `new`.
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let value = Cow::<str>::deserialize(deserializer)?;
+                Self::new(value).map_err(D::Error::custom)
             }
         }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::name::TaskType;
@@ -97,7 +97,6 @@ pub struct InstanceInfo {
     /// The version of delayq that it runs.
     pub version: String,
     /// The types that it serves, sorted; the first [`MAX_INSTANCE_TYPES`].
-    #[serde(serialize_with = "names")]
     pub types: Vec<TaskType>,
     /// How many types it serves.
     pub type_count: usize,
@@ -105,10 +104,6 @@ pub struct InstanceInfo {
     pub started_at: Timestamp,
     /// When it announced itself last, on the store's clock. The store sets it.
     pub seen_at: Timestamp,
-}
-
-fn names<S: Serializer>(types: &[TaskType], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(types.iter().map(TaskType::as_str))
 }
 
 impl InstanceInfo {

@@ -38,7 +38,7 @@ pub use wakeup::{Wakeup, Wakeups};
 
 use crate::error::Result;
 use crate::job::{NewTask, When};
-use crate::name::{TaskId, TaskType};
+use crate::name::{Namespace, TaskId, TaskType};
 use crate::operate::Operate;
 use crate::presence::Presence;
 use crate::task::{Lock, TaskInfo};
@@ -57,6 +57,11 @@ use crate::task::{Lock, TaskInfo};
 pub trait Store: Operate + Presence + Send + Sync + Debug + 'static {
     /// The kind and place of the store, without secrets, for logs and errors.
     fn name(&self) -> String;
+
+    /// The namespace that it serves, if it has any.
+    fn namespace(&self) -> Option<&Namespace> {
+        None
+    }
 
     /// What an acknowledgement of this store survives, as configured and verified.
     fn durability(&self) -> Durability;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 use crate::name::TaskId;
 use crate::redacted::{RedactedHeaders, RedactedMessage};
 pub use crate::state::TaskState;
@@ -38,7 +40,7 @@ pub struct Lock {
 /// What happened to a task so far, apart from its first submission; all zero for most tasks.
 ///
 /// Starts - 1 = failures + lock expiries + releases since it was submitted or last requeued.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AttemptHistory {
     /// Attempts that ended in an error.
@@ -129,7 +131,10 @@ impl ClaimedTask {
 }
 
 /// The state of a task, as queries return it.
-#[derive(Clone, PartialEq, Eq)]
+///
+/// As JSON its times are milliseconds since the epoch, and its message is text, or an array of
+/// bytes when it is not UTF-8.
+#[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TaskInfo {
     /// The task.
@@ -146,6 +151,7 @@ pub struct TaskInfo {
     /// The current attempt while running, else the number of attempts made.
     pub attempt: u32,
     /// The message; `None` once ended (its memory is freed at once).
+    #[serde(serialize_with = "message")]
     pub message: Option<Vec<u8>>,
     /// The headers; empty once ended.
     pub headers: Headers,
@@ -153,6 +159,17 @@ pub struct TaskInfo {
     pub history: AttemptHistory,
     /// Whether a cancel was requested while it runs.
     pub cancel_requested: bool,
+}
+
+fn message<S: Serializer>(message: &Option<Vec<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
+    match message
+        .as_deref()
+        .map(|bytes| (str::from_utf8(bytes), bytes))
+    {
+        None => serializer.serialize_none(),
+        Some((Ok(text), _)) => serializer.serialize_some(text),
+        Some((Err(_), bytes)) => serializer.serialize_some(bytes),
+    }
 }
 
 impl fmt::Debug for TaskInfo {
@@ -199,5 +216,36 @@ impl TaskInfo {
             due_at: self.at,
             id: self.id.clone(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operate::{Cursor, Page};
+
+    #[test]
+    fn a_task_as_json_has_its_message_as_text_where_it_is_text() {
+        let id = TaskId::new("order-42").unwrap();
+        let mut info = TaskInfo::new(id.clone(), TaskState::Dead, Timestamp::from_millis(7));
+        let message = |info: &TaskInfo| serde_json::to_value(info).unwrap()["message"].clone();
+        assert!(message(&info).is_null());
+        info.message = Some(b"{\"a\":1}".to_vec());
+        assert_eq!(message(&info), "{\"a\":1}");
+        info.message = Some(vec![255, 0]);
+        assert_eq!(message(&info), serde_json::json!([255, 0]));
+        let page = Page {
+            tasks: vec![info],
+            next: Some(Cursor::new(Timestamp::from_millis(7), id)),
+        };
+        let page = serde_json::to_value(&page).unwrap();
+        assert_eq!(page["tasks"][0]["id"], "order-42");
+        assert_eq!(
+            (&page["tasks"][0]["state"], &page["tasks"][0]["at"]),
+            (&"dead".into(), &7.into())
+        );
+        let cursor: Cursor = serde_json::from_value(page["next"].clone()).unwrap();
+        assert_eq!(cursor.at, Timestamp::from_millis(7));
+        assert!(serde_json::from_str::<TaskId>("\"a b\"").is_err());
     }
 }

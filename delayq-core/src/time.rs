@@ -40,6 +40,11 @@ impl Timestamp {
         Self(ms.clamp(0, Self::MAX.0))
     }
 
+    /// A time of the code itself, which is within the limits.
+    pub(crate) const fn literal(ms: i64) -> Self {
+        Self(ms)
+    }
+
     /// Milliseconds since the epoch.
     #[must_use]
     pub const fn as_millis(self) -> i64 {

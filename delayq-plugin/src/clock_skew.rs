@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use delayq_core::Timestamp;
 use delayq_core::store::CLOCK_GUARD;
+use serde::{Serialize, Serializer};
 
 /// The clocks of the store and of this host differ by more than 500 ms.
 ///
@@ -62,6 +63,13 @@ impl ClockSkew {
 pub(crate) struct CallWindow {
     pub(crate) before: Timestamp,
     pub(crate) after: Timestamp,
+}
+
+/// The text that `Display` gives.
+impl Serialize for ClockSkew {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 impl fmt::Display for ClockSkew {

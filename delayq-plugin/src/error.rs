@@ -1,9 +1,11 @@
 //! Why a plugin does not start.
 
+use std::fmt;
+
 use delayq_core::registry::MissingComponent;
 
 /// Why [`start`](crate::DelayQueuePluginBuilder::start) failed. Nothing runs then.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The store cannot be opened, reached or trusted.
@@ -58,6 +60,32 @@ pub enum StartError {
         /// What is missing.
         missing: MissingComponent,
     },
+    /// Options that only apply to a store which the plugin opens itself.
+    #[error(
+        "{options}: an open store was given with .store(..), which has its own; set them where it is \
+         opened, or give .url(..) instead of .store(..)"
+    )]
+    OptionsOfStore {
+        /// The options, by the names of their methods.
+        options: String,
+    },
+    /// A setting of the builder that cannot hold.
+    #[error("{option}: use {reason}")]
+    InvalidSetting {
+        /// The method.
+        option: &'static str,
+        /// The range.
+        reason: &'static str,
+    },
+    /// Two components of one type: a worker could get one of them only.
+    #[error(
+        "two components of type {type_name}: wrap each in a type of its own, such as \
+         struct Archive(Pool)"
+    )]
+    DuplicateComponent {
+        /// The type.
+        type_name: &'static str,
+    },
     /// `start` was called outside of a tokio runtime.
     #[error("start() must be called within a tokio runtime, for example under #[tokio::main]")]
     NoRuntime,
@@ -69,4 +97,11 @@ pub enum StartError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+/// The message, as `Display` has it: a `main` that returns an error prints this.
+impl fmt::Debug for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

@@ -4,13 +4,21 @@ use std::time::Duration;
 
 use delayq_core::operate::TypeStats;
 use delayq_core::store::Bucket;
+use delayq_core::time::duration_ms;
 use delayq_core::{Error, TaskType};
+use serde::{Serialize, Serializer};
 
 use crate::clock_skew::ClockSkew;
 
+fn millis<S: Serializer>(span: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    span.map(duration_ms).serialize(serializer)
+}
+
 /// The state of a running plugin, see
 /// [`DelayQueuePlugin::health`](crate::DelayQueuePlugin::health).
-#[derive(Clone, Debug)]
+///
+/// As JSON its errors are text, and spans are milliseconds.
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Health {
     /// The store's name.
@@ -32,7 +40,7 @@ impl Health {
 }
 
 /// The state of one handler.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct HandlerHealth {
     /// The type it serves.
@@ -45,6 +53,11 @@ pub struct HandlerHealth {
     pub started: u64,
     /// Attempts settled since the plugin was started.
     pub settled: u64,
+    /// Attempts that failed since the plugin was started. Of an at-most-once type each is a task
+    /// whose work was not done.
+    pub failed: u64,
+    /// Tasks that this handler sent to dead since the plugin was started.
+    pub dead: u64,
     /// Locks lost since the plugin was started.
     pub locks_lost: u64,
     /// Calls to the store that failed since the last one that succeeded.
@@ -52,6 +65,7 @@ pub struct HandlerHealth {
     /// What the last of them said.
     pub last_error: Option<Error>,
     /// Time since the last claim that succeeded; `None` before the first.
+    #[serde(rename = "since_last_claim_ms", serialize_with = "millis")]
     pub since_last_claim: Option<Duration>,
     /// Why it runs nothing any more, if so: a shutdown, or the end of the runtime that workers run
     /// on.
@@ -73,6 +87,8 @@ impl HandlerHealth {
             running: 0,
             started: 0,
             settled: 0,
+            failed: 0,
+            dead: 0,
             locks_lost: 0,
             failures_in_a_row: 0,
             last_error: None,
@@ -92,7 +108,7 @@ impl HandlerHealth {
 }
 
 /// A type that the store knows and nobody here serves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct UnservedType {
     /// The type.

@@ -11,21 +11,26 @@ mod backoff;
 mod call;
 mod clock_skew;
 mod error;
+mod events;
 mod handler;
 mod handler_set;
 mod health;
 mod host;
+mod outage;
 mod plugin;
 mod poll_grid;
 mod receipt;
+mod report;
 mod settings;
 mod skew_log;
 mod status;
 pub mod store;
 mod submit;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod type_context;
+mod unserved;
 mod url;
 mod workers;
 
@@ -48,6 +53,7 @@ pub use delayq_core::{
 pub use clock_skew::ClockSkew;
 pub use delayq_macros::task_worker;
 pub use error::StartError;
+pub use events::{FailureCause, TaskEvent, TaskEventKind, TaskEvents, TaskListener};
 pub use handler::DelayBucketHandler;
 pub use health::{HandlerHealth, Health, UnservedType};
 pub use plugin::{DelayQueuePlugin, DelayQueuePluginBuilder};

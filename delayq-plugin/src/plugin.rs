@@ -6,6 +6,7 @@ use delayq_core::presence::{InstanceId, InstanceInfo};
 use delayq_core::{Error, Result, TaskType};
 use tracing::info;
 
+use crate::events::TaskEvents;
 use crate::handler_set::HandlerSet;
 use crate::health::{Health, UnservedType};
 use crate::submit::TaskSubmitService;
@@ -39,6 +40,14 @@ impl DelayQueuePlugin {
     #[must_use]
     pub fn submit_service(&self) -> TaskSubmitService {
         self.service.clone()
+    }
+
+    /// The events of this process from now on: what its handlers do with tasks, and what its submit
+    /// service sends and cancels. For a dashboard or an alarm; see [`TaskEvent`](crate::TaskEvent) for what they are
+    /// not.
+    #[must_use]
+    pub fn events(&self) -> TaskEvents {
+        self.service.events()
     }
 
     /// The types that have a handler here now, sorted.

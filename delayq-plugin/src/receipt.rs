@@ -2,16 +2,18 @@
 
 use delayq_core::store::{Durability, SubmitOutcome};
 use delayq_core::{TaskId, Timestamp};
+use serde::Serialize;
 
 use crate::clock_skew::ClockSkew;
 
-/// The proof that a task was accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The proof that a task was accepted. As JSON its times are milliseconds since the epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Receipt {
     /// The task's id.
     pub id: TaskId,
     /// Accepted (with its due time), or known already.
+    #[serde(flatten)]
     pub outcome: SubmitOutcome,
     /// What the acknowledgement survives.
     pub durability: Durability,

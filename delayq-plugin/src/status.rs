@@ -8,6 +8,7 @@ use delayq_core::store::Bucket;
 use tracing::{debug, info, warn};
 
 use crate::health::HandlerHealth;
+use crate::outage::{OutageCaller, OutageLog};
 
 /// What a handler lets others see, shared between its thread and `health()`.
 #[derive(Clone, Debug)]
@@ -20,16 +21,21 @@ struct Seen {
     health: HandlerHealth,
     /// `Clock::elapsed` when the last claim that succeeded was sent.
     claimed_at: Option<Duration>,
-    /// The kinds of calls whose last answer was an error.
+    /// The kinds of calls whose last answer was that the store is away, or full.
     failing: Vec<&'static str>,
+    /// The kinds of calls whose last answer was a refusal that is about this bucket.
+    refused: Vec<&'static str>,
+    outage: OutageCaller,
 }
 
 impl Status {
-    pub(crate) fn new(bucket: Bucket) -> Self {
+    pub(crate) fn new(bucket: Bucket, outages: &OutageLog) -> Self {
         let seen = Seen {
+            outage: outages.caller(bucket.to_string()),
             health: HandlerHealth::new(bucket),
             claimed_at: None,
             failing: Vec::new(),
+            refused: Vec::new(),
         };
         Self {
             shared: Arc::new(Mutex::new(seen)),
@@ -48,16 +54,19 @@ impl Status {
         seen.health.last_error = None;
     }
 
-    /// A call failed. The log has one line when an outage of a kind of calls begins, and one when
-    /// it is over.
+    /// A call failed. An outage of the store has one line in the log, whoever meets it; what the
+    /// store refuses of this bucket has a line of its own when it begins and when it is over.
     pub(crate) fn failed(&self, call: &'static str, error: Error) {
         let mut seen = self.lock();
         let bucket = &seen.health.bucket;
-        if seen.failing.contains(&call) {
-            debug!(%bucket, call, %error, "the store still fails");
+        if error.is_transient() {
+            seen.outage.failed(&error);
+            note(&mut seen.failing, call);
+        } else if seen.refused.contains(&call) {
+            debug!(%bucket, call, %error, "the store still refuses");
         } else {
-            warn!(%bucket, call, %error, "the store failed; trying again until it answers");
-            seen.failing.push(call);
+            warn!(%bucket, call, %error, "the store refused; trying again until it answers");
+            seen.refused.push(call);
         }
         let failures = &mut seen.health.failures_in_a_row;
         *failures = failures.saturating_add(1);
@@ -67,8 +76,12 @@ impl Status {
     /// A call of this kind was answered.
     pub(crate) fn answered(&self, call: &'static str) {
         let mut seen = self.lock();
-        if seen.failing.contains(&call) {
-            seen.failing.retain(|failing| *failing != call);
+        seen.failing.retain(|failing| *failing != call);
+        if seen.failing.is_empty() {
+            seen.outage.answered();
+        }
+        if seen.refused.contains(&call) {
+            seen.refused.retain(|refused| *refused != call);
             info!(bucket = %seen.health.bucket, call, "the store answers again");
         }
     }
@@ -82,5 +95,11 @@ impl Status {
 
     fn lock(&self) -> MutexGuard<'_, Seen> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn note(calls: &mut Vec<&'static str>, call: &'static str) {
+    if !calls.contains(&call) {
+        calls.push(call);
     }
 }

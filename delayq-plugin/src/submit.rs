@@ -15,9 +15,10 @@ use serde::Serialize;
 use tracing::{debug, trace};
 
 use crate::clock_skew::{CallWindow, ClockSkew};
+use crate::events::{TaskEventKind, TaskEvents};
 use crate::receipt::Receipt;
-use crate::skew_log::SkewLog;
-use crate::url::open_store;
+use crate::telemetry::Telemetry;
+use crate::url::{open_store, refuse_missing_file};
 
 /// Sends tasks, changes them, asks for them. Cheap to clone; works from any tokio runtime.
 ///
@@ -29,7 +30,7 @@ pub struct TaskSubmitService {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     limits: Limits,
-    skew: Arc<SkewLog>,
+    telemetry: Telemetry,
 }
 
 /// A task on its way to the store.
@@ -49,15 +50,19 @@ impl TaskSubmitService {
             store,
             clock: Arc::new(SystemClock),
             limits: Limits::default(),
-            skew: Arc::default(),
+            telemetry: Telemetry::new(Arc::new(SystemClock)),
         }
     }
 
-    /// A service for an application that only sends tasks and runs none.
+    /// A service for an application that only sends tasks and runs none. A file that is not there
+    /// is not made, as no plugin would look into it: start the plugin first, or write
+    /// `sqlite:PATH?create=true`.
     ///
     /// # Errors
-    /// The store cannot be opened, see [`open_store`](crate::open_store).
+    /// `InvalidInput` for a file that is not there; the store cannot be opened, see
+    /// [`open_store`](crate::open_store).
     pub async fn connect(url: &str, options: StoreOptions) -> Result<Self> {
+        refuse_missing_file(url)?;
         Ok(Self::new(open_store(url, options).await?))
     }
 
@@ -75,10 +80,17 @@ impl TaskSubmitService {
         self
     }
 
-    /// The same service with the log of a plugin, so that a skew is told once.
-    pub(crate) fn with_skew_log(mut self, log: Arc<SkewLog>) -> Self {
-        self.skew = log;
+    /// The same service with the reports of a plugin: its events, and one line for what both see.
+    pub(crate) fn with_telemetry(mut self, telemetry: Telemetry) -> Self {
+        self.telemetry = telemetry;
         self
+    }
+
+    /// The events of this process from now on: what this service submits and cancels and, of a
+    /// plugin's service, what its handlers do.
+    #[must_use]
+    pub fn events(&self) -> TaskEvents {
+        self.telemetry.hub.listen()
     }
 
     /// The store behind it.
@@ -157,7 +169,7 @@ impl TaskSubmitService {
             return None;
         };
         let skew = ClockSkew::measure(due_at.minus(delay), window);
-        self.skew.observe(skew, self.clock.elapsed());
+        self.telemetry.skew.observe(skew, self.clock.elapsed());
         skew
     }
 
@@ -169,6 +181,11 @@ impl TaskSubmitService {
     ) -> Result<Receipt> {
         let Sent { task_type, id, .. } = sent;
         trace!(%task_type, %id, ?outcome, "submitted");
+        if let SubmitOutcome::Accepted { due_at, .. } = outcome {
+            let submitted = || TaskEventKind::Submitted { due_at };
+            self.telemetry.hub.emit(&task_type, &id, submitted);
+            self.telemetry.unserved.sent(&task_type, &self.store);
+        }
         if let SubmitOutcome::Conflict { state } = outcome {
             let (task_type, id) = (task_type.to_string(), id.to_string());
             return Err(Error::Conflict {
@@ -194,15 +211,19 @@ impl TaskSubmitService {
         let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
         let outcome = self.store.cancel(&task_type, &id).await?;
         debug!(%task_type, %id, ?outcome, "cancel");
+        if outcome == CancelOutcome::Cancelled {
+            let cancelled = || TaskEventKind::Cancelled;
+            self.telemetry.hub.emit(&task_type, &id, cancelled);
+        }
         Ok(outcome)
     }
 
     /// Moves a scheduled task to another time, earlier or later.
     ///
     /// # Errors
-    /// `LimitExceeded` for a delay over the limit, and as for every call.
+    /// `InvalidInput` for a delay over the limit, and as for every call.
     pub async fn reschedule(&self, task_type: &str, id: &str, when: When) -> Result<ChangeOutcome> {
-        check_delay("delay in ms", when, &self.limits, self.clock.now())?;
+        check_delay("delay", when, &self.limits, self.clock.now())?;
         let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
         let outcome = self.store.reschedule(&task_type, &id, when).await?;
         debug!(%task_type, %id, ?when, ?outcome, "reschedule");

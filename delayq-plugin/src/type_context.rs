@@ -9,6 +9,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::attempt::RunningTasks;
+use crate::events::EventHub;
+use crate::report::Report;
 use crate::settings::Settings;
 use crate::workers::TypeWorkers;
 
@@ -27,6 +29,7 @@ pub(crate) struct TypeContext {
     /// One permit for each attempt that may run at the same time.
     pub(crate) slots: Arc<Semaphore>,
     pub(crate) running: RunningTasks,
+    pub(crate) report: Report,
     /// How many handlers the type has.
     pub(crate) handlers: AtomicUsize,
 }
@@ -38,8 +41,10 @@ impl TypeContext {
         store: Arc<dyn Store>,
         settings: &Settings,
         app: Handle,
+        hub: EventHub,
     ) -> Self {
         let options = workers.combined();
+        let report = Report::new(task_type.clone(), hub);
         let slots = options.concurrency.min(Semaphore::MAX_PERMITS);
         Self {
             task_type,
@@ -52,6 +57,7 @@ impl TypeContext {
             app,
             slots: Arc::new(Semaphore::new(slots)),
             running: RunningTasks::default(),
+            report,
             handlers: AtomicUsize::new(0),
         }
     }

@@ -18,7 +18,8 @@ const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
 ///
 /// - `memory:` for tests: lost with the process, so it asks for `?durability=memory` or the option.
 /// - `sqlite:PATH` (feature `sqlite`, on by default): the embedded store in one file, made if it is
-///   not there. `?sync=normal` trades the last commits before a power loss for speed (class
+///   not there; [`TaskSubmitService::connect`](crate::TaskSubmitService::connect) makes it with
+///   `?create=true` only. `?sync=normal` trades the last commits before a power loss for speed (class
 ///   `process` instead of `disk`).
 /// - `redis://[USER:PASSWORD@]HOST[:PORT][/DB]` (feature `redis`), `redis-sentinel://` (feature
 ///   `sentinel`), `redis-cluster://` (feature `cluster`), and `rediss` instead of `redis` for TLS
@@ -50,6 +51,24 @@ pub async fn open_store(url: &str, options: StoreOptions) -> Result<Arc<dyn Stor
         #[cfg(not(all(feature = "sqlite", feature = "redis")))]
         _ => Err(Error::Unsupported("this store URL")),
     }
+}
+
+/// Refuses the file of an embedded store that is not there, unless the URL says `create=true`: for
+/// programs that only send or look.
+pub(crate) fn refuse_missing_file(url: &str) -> Result<()> {
+    let (location, _) = parse(url, StoreOptions::default())?;
+    let Location::Sqlite { path, .. } = location else {
+        return Ok(());
+    };
+    let is_asked_for = url.split(['?', '&']).any(|part| part == "create=true");
+    if is_asked_for || std::path::Path::new(path).exists() {
+        return Ok(());
+    }
+    let reason = format!(
+        "there is no file {path:?}: start the application that runs its tasks first, or write \
+         sqlite:{path}?create=true"
+    );
+    Err(Error::invalid(WHAT, reason))
 }
 
 /// The feature that a URL of this scheme needs and this build does not have.
@@ -124,6 +143,12 @@ fn parse(url: &str, mut options: StoreOptions) -> Result<(Location<'_>, StoreOpt
             ("durability", value) => set_class(value, &mut options, &mut has_class)?,
             ("sync", "normal") if place.starts_with("sqlite:") => relaxed = true,
             ("sync", "full") if place.starts_with("sqlite:") => relaxed = false,
+            ("create", "true") if place.starts_with("sqlite:") => {}
+            ("sync" | "create", _) if place.starts_with("sqlite:") => {
+                let reason =
+                    format!("{option:?}: write sqlite:PATH?sync=full, sync=normal or create=true");
+                return Err(Error::invalid(WHAT, reason));
+            }
             _ => {
                 let reason = format!(
                     "unknown option {key}: write durability=memory|process|disk, and for sqlite \
@@ -158,6 +183,11 @@ fn sqlite_place(path: &str, relaxed: bool) -> Result<Location<'_>> {
     let path = path.strip_prefix("//").unwrap_or(path);
     if path.is_empty() {
         return Err(Error::invalid(WHAT, "it names no file: write sqlite:PATH"));
+    }
+    if path.trim() != path || path.contains(char::is_control) {
+        let reason = "its path has a blank at an end, or a control character: write sqlite:PATH \
+                      without the line break";
+        return Err(Error::invalid(WHAT, reason));
     }
     Ok(Location::Sqlite { path, relaxed })
 }

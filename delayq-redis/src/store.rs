@@ -11,7 +11,7 @@ use delayq_core::store::{
     SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome, Wakeups,
 };
 use delayq_core::task::{Lock, TaskInfo};
-use delayq_core::{Bucket, Error, Result, TaskId, TaskType};
+use delayq_core::{Bucket, Error, Namespace, Result, TaskId, TaskType};
 use futures_util::future::join_all;
 
 #[cfg(feature = "cluster")]
@@ -173,6 +173,10 @@ impl RedisStore {
 impl Store for RedisStore {
     fn name(&self) -> String {
         self.cx.connections.place().to_string()
+    }
+
+    fn namespace(&self) -> Option<&Namespace> {
+        Some(self.cx.keys.namespace())
     }
 
     fn durability(&self) -> Durability {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use delayq_core::error::Result;
 use delayq_core::job::{NewTask, When};
-use delayq_core::name::{TaskId, TaskType};
+use delayq_core::name::{Namespace, TaskId, TaskType};
 use delayq_core::store::{
     Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
     SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome, Wakeups,
@@ -44,6 +44,7 @@ const STEP_BYTES: usize = 4 << 20;
 pub struct SqliteStore {
     pub(crate) engine: Engine,
     durability: Durability,
+    namespace: Namespace,
 }
 
 impl SqliteStore {
@@ -83,12 +84,17 @@ impl SqliteStore {
         let context = Context {
             store,
             clock,
-            namespace: options.namespace,
+            namespace: options.namespace.clone(),
             retention: options.retention,
         };
         let engine = Engine::start(path, sync, context, options.call_timeout).await?;
         let durability = sync.durability();
-        Ok(Arc::new(Self { engine, durability }))
+        let namespace = options.namespace;
+        Ok(Arc::new(Self {
+            engine,
+            durability,
+            namespace,
+        }))
     }
 
     /// Runs `operation` on a type, which is made if it is new.
@@ -181,6 +187,10 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn name(&self) -> String {
         self.engine.store().to_owned()
+    }
+
+    fn namespace(&self) -> Option<&Namespace> {
+        Some(&self.namespace)
     }
 
     fn durability(&self) -> Durability {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use delayq_plugin::store::StoreOptions;
-use delayq_plugin::{DelayQueuePlugin, TaskSubmitService, days, seconds};
+use delayq_plugin::{DelayQueuePlugin, TaskSubmitService, days, open_store, seconds};
 
 use crate::event::Event;
 use crate::lines::Lines;
@@ -87,7 +87,7 @@ async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         retention: days(1),
         ..StoreOptions::default()
     };
-    let tasks = TaskSubmitService::connect(&args.url, options).await?;
+    let tasks = TaskSubmitService::new(open_store(&args.url, options).await?);
     let Some(first) = lines.peek().await?.map(Event::time) else {
         println!("{}", lines.without_event()?);
         return Ok(());

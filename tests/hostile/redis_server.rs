@@ -74,7 +74,7 @@ async fn a_server_that_comes_back_with_older_data_is_noticed_and_its_tasks_run()
     let tasks = plugin.submit_service();
     let is_known = async |id| tasks.find("older", id).await.unwrap().is_some();
     assert!(is_known("later").await && !is_known("lost").await);
-    tasks.run_now("older", "later").await.unwrap();
+    let _ = tasks.run_now("older", "later").await.unwrap();
     works(&plugin, "older", "3").await;
     works(&plugin, "older.new", "2").await;
     nothing_waits(&tasks, "older").await;

@@ -83,7 +83,7 @@ async fn an_older_copy_restored_into_the_open_file_is_noticed_and_its_tasks_run(
     };
     health(&plugin, "gone back", says).await;
     logged(&["the store has lost data", "restored", "gone back"]).await;
-    plugin
+    let _ = plugin
         .submit_service()
         .run_now("restored", "later")
         .await

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use delayq_plugin::store::{MemoryStore, StoreOptions};
 use delayq_plugin::{
-    DelayQueueJob, DelayQueuePlugin, DelayQueuePluginBuilder, StartError, SystemClock, TaskContext,
-    TaskResult, TaskWorker, WorkerOptions, millis, task_worker,
+    Component, DelayQueueJob, DelayQueuePlugin, DelayQueuePluginBuilder, StartError, SystemClock,
+    TaskContext, TaskResult, TaskSubmitService, TaskWorker, WorkerOptions, millis, task_worker,
 };
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
@@ -67,6 +67,35 @@ async fn every_worker_passes_through_the_map_whoever_added_it() {
         let job = DelayQueueJob::new(task_type, "message").expect("a text has a JSON form");
         tasks.send(job).await.expect("the memory store takes it");
         assert_eq!(heard.recv().await.as_deref(), Some(name));
+    }
+}
+
+/// Sends another task; every plugin has the service.
+#[task_worker(type = "map.sender")]
+async fn sender(message: String, tasks: Component<TaskSubmitService>) -> TaskResult {
+    tasks.send(received::job(&message)?).await?;
+    Ok(())
+}
+
+#[task_worker(type = "map.received")]
+async fn received(_message: &str) {}
+
+#[tokio::test]
+async fn a_worker_sends_with_the_service_of_its_plugin() {
+    let (told, mut heard) = unbounded_channel();
+    let builder = builder().map_workers(move |mut built| {
+        built.worker = Arc::new(Around(built.worker, built.task_type.clone(), told.clone()));
+        built
+    });
+    let plugin = builder.start().await.expect("the service is a component");
+    let job = sender::job("on and on").expect("a valid type");
+    plugin
+        .submit_service()
+        .send(job)
+        .await
+        .expect("it is taken");
+    for task_type in ["map.sender", "map.received"] {
+        assert_eq!(heard.recv().await.as_deref(), Some(task_type));
     }
 }
 

@@ -66,12 +66,12 @@ pub(super) async fn use_every_operation(store: &RedisStore) {
         .zip(ends(hour))
         .map(|(lock, end)| Settlement::new(lock, end));
     store.settle(&whole(), settlements.collect()).await.unwrap();
-    store.cancel(&task_type, &id("5")).await.unwrap();
-    store
+    let _ = store.cancel(&task_type, &id("5")).await.unwrap();
+    let _ = store
         .reschedule(&task_type, &id("6"), When::After(hour))
         .await
         .unwrap();
-    store.update(&task_type, &id("6"), vec![1]).await.unwrap();
+    let _ = store.update(&task_type, &id("6"), vec![1]).await.unwrap();
     store.find(&task_type, &id("6")).await.unwrap();
     store.types().await.unwrap();
     store

@@ -118,13 +118,13 @@ async fn submits_are_refused_before_the_server_is_full_and_the_rest_goes_on() {
         Settlement::new(lock, end)
     });
     store.settle(&whole(), ends.collect()).await.unwrap();
-    store.cancel(&task_type(), &id("cancelled")).await.unwrap();
+    let _ = store.cancel(&task_type(), &id("cancelled")).await.unwrap();
     let now = delayq_core::When::After(Duration::ZERO);
-    store
+    let _ = store
         .reschedule(&task_type(), &id("moved"), now)
         .await
         .unwrap();
-    store
+    let _ = store
         .update(&task_type(), &id("changed"), vec![1])
         .await
         .unwrap();

@@ -316,7 +316,7 @@ async fn an_instance_that_never_used_a_type_is_woken_by_its_shards_on_a_cluster(
             // Each is the first of its shard.
             let name = n.to_string();
             submit(&here, job(&name).after(LATER)).await.unwrap();
-            here.cancel(&task_type(), &id(&name)).await.unwrap();
+            let _ = here.cancel(&task_type(), &id(&name)).await.unwrap();
             let next =
                 async { while wakeups.next().await.unwrap().task_type() != Some(&task_type()) {} };
             let one_try = Duration::from_millis(100);

@@ -253,7 +253,7 @@ mod tests {
             let now = Timestamp::from_millis(i64::try_from(n).unwrap());
             bucket.reading = now.into();
             submit(&mut bucket, task).unwrap();
-            cancel(&mut bucket, &id(n), now);
+            let _ = cancel(&mut bucket, &id(n), now);
         }
         assert_eq!(bucket.entries.len(), MAX_RETAINED);
         assert!(bucket.find(&id(0)).is_none());

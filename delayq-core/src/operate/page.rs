@@ -1,11 +1,13 @@
 //! Pages of a listing.
 
+use serde::{Deserialize, Serialize};
+
 use crate::name::TaskId;
 use crate::task::TaskInfo;
 use crate::time::Timestamp;
 
 /// One page of a listing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Page {
     /// The tasks, by their `at` and id.
@@ -15,7 +17,7 @@ pub struct Page {
 }
 
 /// A place in a listing: after this task. It stays valid while tasks come and go.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Cursor {
     /// The `at` of the last task of the page before.

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::time::Timestamp;
 
-/// Numbers of one type.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Numbers of one type. As JSON its times are milliseconds since the epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TypeStats {
     /// The time of these numbers, on the store's clock.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Serialize, Serializer};
+
 use crate::name::TaskType;
 
 /// The due-ordered set of one type, or of one shard of it. Every claim, settlement and extension
@@ -42,6 +44,13 @@ impl Bucket {
     #[must_use]
     pub fn shard_name(&self) -> &str {
         &self.shard
+    }
+}
+
+/// The text that `Display` gives.
+impl Serialize for Bucket {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -3,6 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::error::{Error, Result};
 use crate::name::Namespace;
 
@@ -18,7 +20,8 @@ pub const MAX_RETAINED: usize = 50_000;
 pub const MAX_CALL_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// What an acknowledged submit survives, weakest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Durability {
     /// Lost with the store's process.

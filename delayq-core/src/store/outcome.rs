@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::state::TaskState;
 use crate::task::Lock;
 use crate::time::Timestamp;
@@ -10,7 +12,8 @@ use crate::time::Timestamp;
 pub const MAX_ERROR_BYTES: usize = 1_024;
 
 /// The outcome of submitting one task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SubmitOutcome {
     /// The task is stored and will run.
@@ -121,6 +124,7 @@ pub enum ExtendOutcome {
 /// The outcome of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[must_use = "the task may be running or gone: nothing has changed then"]
 pub enum CancelOutcome {
     /// It will never start (again); its memory is freed.
     Cancelled,
@@ -135,6 +139,7 @@ pub enum CancelOutcome {
 /// The outcome of a reschedule or update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[must_use = "the task may be running or gone: nothing has changed then"]
 pub enum ChangeOutcome {
     /// The change is stored; the task is scheduled for this time.
     Changed {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::StopSignal;
 use crate::name::{TaskId, TaskType};
 use crate::redacted::RedactedHeaders;
+use crate::retry::RetryPolicy;
 use crate::task::Headers;
 use crate::time::Timestamp;
 
@@ -15,6 +16,7 @@ use crate::time::Timestamp;
 pub struct TaskContext {
     task: Arc<Attempt>,
     stop: StopSignal,
+    max_attempts: u32,
 }
 
 /// The facts of one attempt, from which a [`TaskContext`] is made.
@@ -62,7 +64,16 @@ impl TaskContext {
         Self {
             task: Arc::new(attempt),
             stop,
+            max_attempts: RetryPolicy::DEFAULT.max_attempts,
         }
+    }
+
+    /// The same context for a worker that allows so many attempts; default: those of
+    /// [`RetryPolicy::DEFAULT`].
+    #[must_use]
+    pub fn with_max_attempts(mut self, max_attempts: u32) -> Self {
+        self.max_attempts = max_attempts;
+        self
     }
 
     /// The task's id.
@@ -81,6 +92,19 @@ impl TaskContext {
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.task.attempt
+    }
+
+    /// The most attempts that the worker's retry policy allows; 1 for an at-most-once type.
+    #[must_use]
+    pub fn max_attempts(&self) -> u32 {
+        self.max_attempts
+    }
+
+    /// Whether the task goes to dead if this attempt fails: the moment to tell somebody, or to undo
+    /// what earlier attempts did.
+    #[must_use]
+    pub fn is_last_attempt(&self) -> bool {
+        self.attempt() >= self.max_attempts
     }
 
     /// When this attempt was due.

@@ -8,6 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
 
 use super::{LeaseDeadline, RunningTask, WorkerResult};
+use crate::events::FailureCause;
 use crate::workers::TypeWorkers;
 
 /// How long a stopped worker is waited for, so that the next attempt does not begin beside it.
@@ -59,7 +60,10 @@ pub(crate) struct Lease {
     pub(crate) lock_for: Duration,
     pub(crate) deadline: LeaseDeadline,
     pub(crate) extend_at: Duration,
+    pub(crate) started_at: Duration,
     pub(crate) limit_at: Duration,
+    /// How it fails, if it does.
+    pub(crate) cause: FailureCause,
     /// Keeps other attempts of the task from starting here. A worker that has outlived its time
     /// limit keeps nobody waiting any more.
     pub(crate) running_task: Option<RunningTask>,

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use super::LeaseDeadline;
 use super::lease::STOPPED_WITHIN;
 use super::*;
+use crate::events::FailureCause;
 use crate::workers::{TypeWorkers, Worker};
 
 /// Counts its runs.
@@ -205,7 +206,9 @@ fn lease(running: &RunningTasks) -> Lease {
         lock_for: LOCK,
         deadline: LeaseDeadline::new(seconds(1), LOCK),
         extend_at: seconds(11),
+        started_at: seconds(2),
         limit_at: seconds(102),
+        cause: FailureCause::default(),
         _slot: slots.try_acquire_owned().unwrap(),
     }
 }

@@ -9,12 +9,14 @@ use delayq_core::worker::{Attempt, StopSignal};
 use delayq_core::{ClaimedTask, Lock, TaskContext, TaskError, TaskResult};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{Id, JoinError, JoinSet};
-use tracing::{debug, info, trace, warn};
+use tracing::{debug, info, warn};
 
-use super::claim::give_back;
+use super::Ending;
 use crate::attempt::{
     AttemptFacts, Invocation, Lease, LeaseDeadline, LeaseState, LeaseStep, Verdict, WorkerResult,
 };
+use crate::events::FailureCause;
+use crate::report::Failure;
 use crate::status::Status;
 use crate::type_context::TypeContext;
 
@@ -44,7 +46,7 @@ struct RunningWorker {
 #[derive(Debug, Default)]
 pub(super) struct DueAttempts {
     pub(super) extend: Vec<(Seq, Lock)>,
-    pub(super) settle: Vec<Settlement>,
+    pub(super) settle: Vec<Ending>,
 }
 
 /// The attempts under way. Times are `Clock::elapsed`.
@@ -97,30 +99,31 @@ impl Attempts {
 
     /// Starts the workers of a task; or its release, when its lock is too short by now, or a worker
     /// of an earlier attempt still runs here.
-    pub(super) fn start(&mut self, new: NewAttempt, now: Duration) -> Result<(), Settlement> {
+    pub(super) fn start(&mut self, new: NewAttempt, now: Duration) -> Result<(), Ending> {
         let (task, context) = (new.task, Arc::clone(&self.context));
         let running_task = context.running.enter(&task.lock.id);
         // An at-most-once task is settled as done already: it can only run now or never.
         let at_most_once = context.is_at_most_once();
         if !at_most_once && self.is_too_late(&task, new.claimed_at, now) {
-            return Err(give_back(task.lock, &task.history, Duration::ZERO));
+            return Err(Ending::give_back(task.lock, &task.history, Duration::ZERO));
         }
         if !at_most_once && running_task.is_none() {
             debug!(bucket = %self.bucket, id = %task.lock.id,
                 "given back: the worker of an earlier attempt is still running here");
-            return Err(give_back(task.lock, &task.history, context.poll));
+            return Err(Ending::give_back(task.lock, &task.history, context.poll));
         }
         let stop = StopSignal::new();
         if self.is_told_to_stop {
             stop.stop();
         }
-        trace!(bucket = %self.bucket, id = %task.lock.id, attempt = task.attempt, "start");
+        let claimed_at = task.lock_until.minus(context.options.lock);
+        context.report.started(&task, claimed_at.since(task.due_at));
         let facts = Attempt {
             task_type: context.task_type.clone(),
             id: task.lock.id.clone(),
             attempt: task.attempt,
             due_at: task.due_at,
-            claimed_at: task.lock_until.minus(context.options.lock),
+            claimed_at,
             submitted_at: task.submitted_at,
             fence: task.lock.fence,
             headers: task.headers,
@@ -131,9 +134,14 @@ impl Attempts {
         } else {
             context.options.lock
         };
+        let max_attempts = if at_most_once {
+            1
+        } else {
+            context.workers.max_attempts(&task.history)
+        };
         let deadline = LeaseDeadline::new(new.claimed_at, lock_for);
         let invocation = Invocation {
-            cx: TaskContext::new(facts, stop.clone()),
+            cx: TaskContext::new(facts, stop.clone()).with_max_attempts(max_attempts),
             message: task.message.into(),
             clock: Arc::clone(&context.clock),
             deadline: (!at_most_once).then(|| deadline.clone()),
@@ -162,7 +170,9 @@ impl Attempts {
             lock_for,
             deadline,
             extend_at: new.claimed_at.saturating_add(lock_for / 3),
+            started_at: now,
             limit_at: now.saturating_add(context.options.timeout),
+            cause: FailureCause::default(),
             running_task,
             _slot: new.slot,
         };
@@ -193,22 +203,26 @@ impl Attempts {
                 match step {
                     LeaseStep::Extend => due.extend.push((*seq, lease.lock.clone())),
                     LeaseStep::Expired => {
-                        warn!(bucket = %self.bucket, id = %lease.lock.id,
-                            "its lock expired before it could be extended; told the worker to stop");
+                        let how = "its lock expired before it could be extended; \
+                                   told the worker to stop";
+                        self.context
+                            .report
+                            .lock_lost(&lease.lock.id, lease.attempt, how);
                         self.status.update(|health| health.locks_lost += 1);
                         self.lost.insert(lease.lock.clone());
                     }
-                    LeaseStep::Stopped => {}
-                    LeaseStep::TimedOut => timed_out.push(*seq),
+                    LeaseStep::Stopped => lease.cause = FailureCause::TimeLimit,
+                    LeaseStep::TimedOut => {
+                        lease.cause = FailureCause::TimeLimit;
+                        timed_out.push(*seq);
+                    }
                 }
             }
             self.next_timer = self.next_timer.min(lease.timer());
         }
         for lease in timed_out.iter().filter_map(|seq| self.leases.get(seq)) {
             let end = self.timed_out(lease);
-            if !self.context.is_at_most_once() {
-                due.settle.push(Settlement::new(lease.lock.clone(), end));
-            }
+            due.settle.extend(self.conclude(lease, end, now));
         }
         due
     }
@@ -224,7 +238,7 @@ impl Attempts {
     }
 
     /// Stops the workers that can be stopped, and gives their tasks back.
-    pub(super) fn give_back_all(&mut self) -> Vec<Settlement> {
+    pub(super) fn give_back_all(&mut self) -> Vec<Ending> {
         let (bucket, workers) = (&self.bucket, &self.context.workers);
         let mut settle = Vec::new();
         for lease in self.leases.values_mut() {
@@ -239,7 +253,11 @@ impl Attempts {
             }
             info!(%bucket, %id, "given back by the shutdown");
             let history = lease.history_so_far(workers);
-            settle.push(give_back(lease.lock.clone(), &history, Duration::ZERO));
+            settle.push(Ending::give_back(
+                lease.lock.clone(),
+                &history,
+                Duration::ZERO,
+            ));
         }
         settle
     }
@@ -256,7 +274,7 @@ impl Attempts {
 
     /// Takes in a worker that has finished. Returns the end of its attempt, if this was the last
     /// one of its workers and the attempt has not been settled.
-    pub(super) fn finish(&mut self, finished: Finished) -> Option<Settlement> {
+    pub(super) fn finish(&mut self, finished: Finished, now: Duration) -> Option<Ending> {
         let task = finished
             .as_ref()
             .map_or_else(JoinError::id, |(task, _)| *task);
@@ -265,7 +283,11 @@ impl Attempts {
         let result = match finished {
             Ok((_, result)) => result,
             Err(error) => {
-                lease.is_cut_off |= error.is_cancelled();
+                if error.is_cancelled() {
+                    lease.is_cut_off = true;
+                } else if lease.cause == FailureCause::Error {
+                    lease.cause = FailureCause::Panic;
+                }
                 Err(TaskError::Retry(describe(error)))
             }
         };
@@ -280,11 +302,39 @@ impl Attempts {
             return None;
         }
         let end = self.end_of(&mut lease);
+        self.conclude(&lease, end, now)
+    }
+
+    /// Reports how an attempt ended. Returns its settlement, unless it is at most once: settled
+    /// before it started, whatever came of it.
+    fn conclude(&self, lease: &Lease, end: AttemptEnd, now: Duration) -> Option<Ending> {
         let (id, attempt) = (&lease.lock.id, lease.attempt);
-        debug!(bucket = %self.bucket, %id, attempt, ?end, "attempt ended");
-        // At most once: settled before it started, whatever came of it.
-        let is_open = !self.context.is_at_most_once();
-        is_open.then(|| Settlement::new(lease.lock, end))
+        let run_time = now.saturating_sub(lease.started_at);
+        let at_most_once = self.context.is_at_most_once();
+        if let AttemptEnd::Retry { error, .. } | AttemptEnd::Dead { error, .. } = &end {
+            let retry_in = end.due_again_in().filter(|_| !at_most_once);
+            let failure = Failure {
+                id,
+                attempt,
+                cause: lease.cause,
+                error,
+                run_time,
+                retry_in,
+            };
+            self.status.update(|health| health.failed += 1);
+            if at_most_once {
+                self.context.report.failed_for_good(&failure);
+            } else {
+                self.context.report.failed(&failure);
+            }
+        } else if at_most_once && end == AttemptEnd::Done {
+            self.context.report.succeeded(id, attempt, run_time);
+        }
+        (!at_most_once).then(|| Ending {
+            settlement: Settlement::new(lease.lock.clone(), end),
+            attempt,
+            run_time,
+        })
     }
 
     fn end_of(&self, lease: &mut Lease) -> AttemptEnd {
@@ -313,11 +363,9 @@ impl Attempts {
 
     fn timed_out(&self, lease: &Lease) -> AttemptEnd {
         let limit = self.context.options.timeout;
-        let (id, attempt) = (&lease.lock.id, lease.attempt);
-        warn!(bucket = %self.bucket, %id, attempt, ?limit, "timed out");
         let facts = AttemptFacts {
             workers: &self.context.workers,
-            attempt,
+            attempt: lease.attempt,
             history: &lease.history_so_far(&self.context.workers),
         };
         Verdict::of_failure(facts, &format!("timed out after {limit:?}"))
@@ -341,7 +389,8 @@ impl Attempts {
             }
             // Else it is known already, or the attempt is over its time limit.
             ExtendOutcome::LockLost if lease.lose() => {
-                warn!(bucket = %self.bucket, id = %lease.lock.id, "somebody else has its lock");
+                let (id, how) = (&lease.lock.id, "somebody else has its lock");
+                self.context.report.lock_lost(id, lease.attempt, how);
                 self.lost.insert(lease.lock.clone());
                 self.status.update(|health| health.locks_lost += 1);
             }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use delayq_core::ClaimedTask;
-use delayq_core::store::{BucketState, ClaimEnd, Settlement};
+use delayq_core::store::{BucketState, ClaimEnd};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::Ending;
 use crate::clock_skew::ClockSkew;
 
 /// What one claim brought.
@@ -14,7 +15,7 @@ pub(crate) struct Batch {
     /// To start now.
     pub(crate) start: Vec<ClaimedTask>,
     /// To settle without a start.
-    pub(crate) settle: Vec<Settlement>,
+    pub(crate) settle: Vec<Ending>,
     /// Ended by the claim itself.
     pub(crate) ended: Vec<ClaimEnd>,
     /// The slots that were reserved for the claim.

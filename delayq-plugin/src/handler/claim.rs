@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, Bucket, ClaimRequest, Settlement};
-use delayq_core::{AttemptHistory, ClaimedTask, Lock, OnLate, Result, Timestamp};
+use delayq_core::store::{AttemptEnd, Bucket, ClaimRequest};
+use delayq_core::{ClaimedTask, OnLate, Result, Timestamp};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Batch;
-use super::Wiring;
 use super::early_settlement::EarlySettlement;
+use super::{Batch, Ending, Wiring};
 use crate::clock_skew::{CallWindow, ClockSkew};
 use crate::type_context::TypeContext;
 
@@ -53,13 +52,17 @@ impl Claim {
         for task in claimed.tasks {
             match self.refusal(&task, claimed.now) {
                 None => batch.start.push(task),
-                Some(end) => batch.settle.push(Settlement::new(task.lock, end)),
+                Some(end) => {
+                    let ending = Ending::unstarted(task.lock, task.attempt, end);
+                    batch.settle.push(ending);
+                }
             }
         }
         if context.is_at_most_once() && !batch.start.is_empty() {
             if self.wiring.stop_at().is_some() {
                 let back = batch.start.drain(..);
-                let back = back.map(|task| give_back(task.lock, &task.history, Duration::ZERO));
+                let back =
+                    back.map(|task| Ending::give_back(task.lock, &task.history, Duration::ZERO));
                 batch.settle.extend(back);
             } else {
                 EarlySettlement::new(context, &self.bucket)
@@ -102,10 +105,4 @@ impl Claim {
             succeeded: task.history.succeeded.clone(),
         })
     }
-}
-
-/// Due again after a wait, with no attempt burned.
-pub(super) fn give_back(lock: Lock, history: &AttemptHistory, after: Duration) -> Settlement {
-    let succeeded = history.succeeded.clone();
-    Settlement::new(lock, AttemptEnd::Release { after, succeeded })
 }

@@ -4,7 +4,7 @@ use delayq_core::store::{AttemptEnd, Bucket, SettleOutcome, Settlement};
 use delayq_core::{ClaimedTask, Error, Result};
 use tracing::warn;
 
-use super::Batch;
+use super::{Batch, Ending};
 use crate::backoff::Backoff;
 use crate::type_context::TypeContext;
 
@@ -27,13 +27,16 @@ impl<'a> EarlySettlement<'a> {
         let tasks: Vec<_> = batch.start.drain(..).collect();
         let done = |task: &ClaimedTask| Settlement::new(task.lock.clone(), AttemptEnd::Done);
         let mut settlements: Vec<_> = tasks.iter().map(done).collect();
-        settlements.append(&mut batch.settle);
+        let others = std::mem::take(&mut batch.settle);
+        settlements.extend(others.iter().map(|ending| ending.settlement.clone()));
         let give_up_at = clock.elapsed().saturating_add(self.context.options.lock);
         let mut backoff = Backoff::default();
         loop {
             let settled = self.context.store.settle(self.bucket, settlements.clone());
             let error = match settled.await {
                 Ok(outcomes) => {
+                    let unstarted = outcomes.iter().skip(tasks.len()).zip(&others);
+                    unstarted.for_each(|(outcome, ending)| self.report(*outcome, ending));
                     batch.start = self.settled_only(tasks, &outcomes);
                     return Ok(());
                 }
@@ -48,6 +51,12 @@ impl<'a> EarlySettlement<'a> {
                 return Err(error);
             }
             clock.sleep_until(retry_at).await;
+        }
+    }
+
+    fn report(&self, outcome: SettleOutcome, ending: &Ending) {
+        if outcome == SettleOutcome::Settled {
+            self.context.report.settled(ending);
         }
     }
 

@@ -4,25 +4,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use delayq_core::log_limit::LogLimit;
-use delayq_core::store::{Bucket, BucketState, ClaimEnd, EndCause, SettleOutcome};
-use tracing::{debug, error, info, warn};
+use delayq_core::store::{AttemptEnd, Bucket, BucketState, SettleOutcome};
+use tracing::{debug, error, warn};
 
 mod attempts;
 mod batch;
 mod claim;
 mod claimer;
 mod early_settlement;
+mod ending;
 mod extender;
 mod fruitless_wakes;
 mod settler;
 mod wiring;
 
+pub(crate) use ending::Ending;
 pub(crate) use wiring::{Notice, Phase, Wiring};
 
 use self::attempts::{Attempts, Finished, NewAttempt};
 use self::batch::Batch;
-use self::claim::give_back;
 use self::claimer::{ClaimEvent, Claimer};
 use self::extender::{Extended, Extender};
 use self::settler::{Settled, Settler};
@@ -58,7 +58,6 @@ pub struct DelayBucketHandler {
     claimer: Claimer,
     settler: Settler,
     extender: Extender,
-    ended: LogLimit,
     /// The largest fence of the bucket that this handler knows of.
     last_fence: u64,
     timer: Call<()>,
@@ -86,7 +85,6 @@ impl DelayBucketHandler {
             claimer: Claimer::new(bucket.clone(), shared(), wiring.clone()),
             settler: Settler::new(bucket.clone(), shared()),
             extender: Extender::new(bucket.clone(), shared()),
-            ended: LogLimit::new(),
             last_fence: 0,
             timer: Call::none(),
             timer_at: Duration::ZERO,
@@ -100,12 +98,12 @@ impl DelayBucketHandler {
 
     /// Runs until a shutdown is complete, or the bucket has drained.
     pub(crate) async fn run(mut self) {
-        info!(bucket = %self.bucket, workers = ?self.context.workers.names(), "handler started");
+        debug!(bucket = %self.bucket, workers = ?self.context.workers.names(), "handler started");
         loop {
             let now = self.elapsed();
             // First the workers that have finished, so that none counts as over its time limit.
             while let Some(finished) = self.attempts.try_next_finished() {
-                self.settler.extend(self.attempts.finish(finished));
+                self.settler.extend(self.attempts.finish(finished, now));
             }
             self.do_what_is_due(now);
             if self.is_finished(now) {
@@ -115,7 +113,7 @@ impl DelayBucketHandler {
             self.apply(event);
         }
         match self.settler.len() {
-            0 => info!(bucket = %self.bucket, "handler stopped"),
+            0 => debug!(bucket = %self.bucket, "handler stopped"),
             unsettled => warn!(bucket = %self.bucket, unsettled,
                 "handler stopped; these locks expire by themselves"),
         }
@@ -217,7 +215,10 @@ impl DelayBucketHandler {
                     self.claimer.start_with(slot);
                 }
             }
-            Event::Finished(finished) => self.settler.extend(self.attempts.finish(finished)),
+            Event::Finished(finished) => {
+                let now = self.elapsed();
+                self.settler.extend(self.attempts.finish(finished, now));
+            }
             Event::Woken => self.claimer.wake(self.elapsed()),
             Event::Timer => {}
         }
@@ -229,7 +230,10 @@ impl DelayBucketHandler {
         self.wiring.status.claimed(batch.sent_at);
         self.wiring.skew_log.observe(batch.clock_skew, now);
         self.claimer.answered(&batch, now);
-        self.report_ended(&batch.ended);
+        batch
+            .ended
+            .iter()
+            .for_each(|end| self.context.report.ended_by_claim(end));
         self.compare_fences(&batch);
         self.note_state(batch.bucket);
         self.settler.extend(std::mem::take(&mut batch.settle));
@@ -246,32 +250,11 @@ impl DelayBucketHandler {
         });
     }
 
-    /// Logs what a claim ended. A damaged bucket has hundreds of thousands of such tasks.
-    fn report_ended(&self, ended: &[ClaimEnd]) {
-        let bucket = &self.bucket;
-        for end in ended {
-            let (id, cause) = (&end.id, end.cause);
-            let Some(left_out) = self.ended.admit() else {
-                debug!(%bucket, %id, ?cause, "ended unstarted");
-                continue;
-            };
-            match cause {
-                EndCause::Poison => {
-                    warn!(%bucket, %id, left_out, "poison: its lock expired too often; sent to dead");
-                }
-                EndCause::Corrupt => {
-                    warn!(%bucket, %id, left_out, "its stored record is corrupt; sent to dead");
-                }
-                cause => info!(%bucket, %id, ?cause, left_out, "ended unstarted"),
-            }
-        }
-    }
-
     /// Fences only grow. A store that knows only smaller ones than it gave has lost what came
     /// after.
     fn compare_fences(&mut self, batch: &Batch) {
         let (known, found) = (self.last_fence, batch.high_water);
-        let settled = batch.settle.iter().map(|settlement| settlement.lock.fence);
+        let settled = batch.settle.iter().map(|ending| ending.lock().fence);
         let started = batch.start.iter().map(|task| task.lock.fence);
         self.last_fence = started.chain(settled).fold(found, u64::max);
         if found >= known {
@@ -299,7 +282,7 @@ impl DelayBucketHandler {
         for task in std::mem::take(&mut batch.start) {
             let slot = batch.slots.as_mut().and_then(|slots| slots.split(1));
             let Some(slot) = slot.filter(|_| may_start) else {
-                let back = give_back(task.lock, &task.history, Duration::ZERO);
+                let back = Ending::give_back(task.lock, &task.history, Duration::ZERO);
                 self.settler.extend([back]);
                 continue;
             };
@@ -339,23 +322,30 @@ impl DelayBucketHandler {
         self.settler.succeeded();
         self.wiring.status.answered(SETTLE);
         let ends = settled.batch.iter();
-        if let Some(soonest) = ends.filter_map(|one| one.end.due_again_in()).min() {
+        if let Some(soonest) = ends
+            .filter_map(|one| one.settlement.end.due_again_in())
+            .min()
+        {
             self.claimer
                 .claim_by(settled.sent_at.saturating_add(soonest));
         }
-        let (mut count, mut lost) = (0, 0);
-        for (settlement, outcome) in settled.batch.iter().zip(outcomes) {
-            let was_known = self.attempts.settled(&settlement.lock);
-            if outcome == SettleOutcome::LockLost {
-                warn!(bucket = %self.bucket, id = %settlement.lock.id,
-                    "its lock was lost before it could be settled: it may run again");
-                lost += u64::from(!was_known);
-            } else {
+        let (mut count, mut lost, mut dead) = (0, 0, 0);
+        for (ending, outcome) in settled.batch.iter().zip(outcomes) {
+            let was_known = self.attempts.settled(ending.lock());
+            if outcome == SettleOutcome::Settled {
+                self.context.report.settled(ending);
                 count += 1;
+                dead += u64::from(matches!(ending.settlement.end, AttemptEnd::Dead { .. }));
+            } else if !was_known {
+                let how = "its lock was lost before it could be settled: it may run again";
+                let id = &ending.lock().id;
+                self.context.report.lock_lost(id, ending.attempt, how);
+                lost += 1;
             }
         }
         self.wiring.status.update(|health| {
             health.settled += count;
+            health.dead += dead;
             health.locks_lost += lost;
         });
     }

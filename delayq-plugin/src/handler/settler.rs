@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::store::{Bucket, MAX_BATCH, SettleOutcome, Settlement};
+use delayq_core::store::{Bucket, MAX_BATCH, SettleOutcome};
 use delayq_core::{Error, Result};
 
+use super::Ending;
 use crate::backoff::Backoff;
 use crate::call::Call;
 use crate::type_context::TypeContext;
@@ -17,7 +18,7 @@ const MAX_UNSETTLED: usize = 16 * MAX_BATCH;
 /// A call that settled, or was to settle, a batch.
 #[derive(Debug)]
 pub(super) struct Settled {
-    pub(super) batch: Vec<Settlement>,
+    pub(super) batch: Vec<Ending>,
     /// `Clock::elapsed` before it was sent.
     pub(super) sent_at: Duration,
     pub(super) outcomes: Result<Vec<SettleOutcome>>,
@@ -30,7 +31,7 @@ pub(super) struct Settled {
 pub(super) struct Settler {
     context: Arc<TypeContext>,
     bucket: Bucket,
-    waiting: VecDeque<Settlement>,
+    waiting: VecDeque<Ending>,
     call: Call<Settled>,
     /// Most settlements of the next call.
     most: usize,
@@ -51,8 +52,8 @@ impl Settler {
         }
     }
 
-    pub(super) fn extend(&mut self, settlements: impl IntoIterator<Item = Settlement>) {
-        self.waiting.extend(settlements);
+    pub(super) fn extend(&mut self, endings: impl IntoIterator<Item = Ending>) {
+        self.waiting.extend(endings);
     }
 
     /// How many settlements wait, those under way not counted.
@@ -84,7 +85,8 @@ impl Settler {
         let batch: Vec<_> = self.waiting.drain(..count).collect();
         let (context, bucket) = (Arc::clone(&self.context), self.bucket.clone());
         self.call.start(async move {
-            let outcomes = context.store.settle(&bucket, batch.clone()).await;
+            let settlements = batch.iter().map(|ending| ending.settlement.clone());
+            let outcomes = context.store.settle(&bucket, settlements.collect()).await;
             Settled {
                 batch,
                 sent_at: now,
@@ -103,7 +105,7 @@ impl Settler {
     }
 
     /// Takes back the batch of a call that failed.
-    pub(super) fn failed(&mut self, batch: Vec<Settlement>, error: &Error, now: Duration) {
+    pub(super) fn failed(&mut self, batch: Vec<Ending>, error: &Error, now: Duration) {
         self.next_at = now + self.backoff.next();
         if error.is_transient() {
             let newer = std::mem::replace(&mut self.waiting, batch.into());
@@ -121,10 +123,11 @@ mod tests {
 
     use delayq_core::memory::MemoryStore;
     use delayq_core::store::AttemptEnd;
-    use delayq_core::{Lock, TaskId, TaskType};
+    use delayq_core::{Lock, SystemClock, TaskId, TaskType};
     use tokio::runtime::Handle;
 
     use super::*;
+    use crate::events::EventHub;
     use crate::settings::Settings;
     use crate::workers::TypeWorkers;
 
@@ -136,32 +139,33 @@ mod tests {
             Arc::new(MemoryStore::default()),
             &Settings::default(),
             Handle::current(),
+            EventHub::new(Arc::new(SystemClock)),
         );
         let mut settler = Settler::new(Bucket::whole(task_type), Arc::new(context));
         settler.extend((0..8).map(settlement));
         settler
     }
 
-    fn settlement(n: u64) -> Settlement {
+    fn settlement(n: u64) -> Ending {
         let id = TaskId::new(n.to_string()).unwrap();
-        Settlement::new(Lock { id, fence: n }, AttemptEnd::Done)
+        Ending::unstarted(Lock { id, fence: n }, 1, AttemptEnd::Done)
     }
 
-    fn fences(settlements: &[Settlement]) -> Vec<u64> {
-        settlements.iter().map(|one| one.lock.fence).collect()
+    fn fences(endings: &[Ending]) -> Vec<u64> {
+        endings.iter().map(|one| one.lock().fence).collect()
     }
 
     /// Sends the next call, whose answer is `error`, and returns what it was about.
-    fn fail(settler: &mut Settler, error: &Error) -> Vec<Settlement> {
+    fn fail(settler: &mut Settler, error: &Error) -> Vec<Ending> {
         settler.next_at = Duration::ZERO;
         settler.start_due(Duration::ZERO);
         settler.call.cancel();
         let count = 8 - settler.len();
         let batch: Vec<_> = (0..8).map(settlement).collect();
-        let waiting: BTreeSet<_> = settler.waiting.iter().map(|one| one.lock.fence).collect();
+        let waiting: BTreeSet<_> = settler.waiting.iter().map(|one| one.lock().fence).collect();
         let sent = batch
             .into_iter()
-            .filter(|one| !waiting.contains(&one.lock.fence));
+            .filter(|one| !waiting.contains(&one.lock().fence));
         let sent: Vec<_> = sent.collect();
         assert_eq!(sent.len(), count);
         settler.failed(sent.clone(), error, Duration::ZERO);

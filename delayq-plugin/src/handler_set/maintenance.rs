@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use delayq_core::Error;
 use delayq_core::presence::{ANNOUNCE_INTERVAL, INSTANCE_EXPIRY, InstanceInfo};
-use delayq_core::{Error, Result};
 use tracing::{debug, error, info, warn};
 
 use super::shared::Shared;
+use super::watched::Watched;
 use crate::handler::Phase;
+use crate::unserved::unserved;
 
 /// How often the list of types is read, in polls, for new ones that a pattern matches: usually a
 /// wake-up tells earlier.
@@ -19,6 +21,8 @@ const POLLS_PER_LISTING: u32 = 5;
 /// types is read for served ones that are gone, and for new buckets. Seldom, as an idle type costs
 /// the store one call a poll, and no more.
 const POLLS_PER_CHECK: u32 = 600;
+/// Unserved types that are counted in one round.
+const UNSERVED_PER_ROUND: usize = 100;
 /// How long an instance that ends waits for the store to take it off the list. It expires by
 /// itself, too.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(1);
@@ -30,25 +34,31 @@ pub(super) struct Maintenance {
     /// This instance, serving what it announced last.
     instance: InstanceInfo,
     store_error: Option<Error>,
-    is_announce_failing: bool,
-    is_refresh_failing: bool,
+    announcing: Watched,
+    refreshing: Watched,
+    listing: Watched,
     next_announcement: Duration,
     next_check: Duration,
     next_listing: Duration,
+    next_unserved: Duration,
 }
 
 impl Maintenance {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let watched = |who: &'static str| Watched::new(shared.telemetry.outages.caller(who), who);
         let mut this = Self {
+            announcing: watched("announcement of this instance"),
+            refreshing: watched("settings and buckets of a type"),
+            listing: watched("list of types"),
             instance: shared.instance.clone(),
             next_announcement: shared.elapsed(),
             shared,
             store_error: None,
-            is_announce_failing: false,
-            is_refresh_failing: false,
             next_check: Duration::MAX,
             next_listing: Duration::MAX,
+            next_unserved: Duration::MAX,
         };
+        this.next_unserved = this.in_polls(POLLS_PER_LISTING);
         this.next_check = this.in_polls(POLLS_PER_CHECK);
         this.plan_listing();
         this
@@ -75,7 +85,12 @@ impl Maintenance {
 
     /// Waits until something is due, and does it.
     async fn next_round(&mut self) {
-        let rounds = [self.next_announcement, self.next_check, self.next_listing];
+        let rounds = [
+            self.next_announcement,
+            self.next_check,
+            self.next_listing,
+            self.next_unserved,
+        ];
         let refresh = self.shared.next_refresh();
         let next = rounds.into_iter().chain(refresh).min().unwrap_or_default();
         tokio::select! {
@@ -93,9 +108,12 @@ impl Maintenance {
             self.read_types().await;
             self.plan_listing();
         }
+        if self.next_unserved <= now {
+            self.next_unserved = self.in_polls(POLLS_PER_CHECK);
+            self.report_unserved().await;
+        }
         let refreshed = self.shared.refresh().await;
-        let what = "cannot put settings of a type into the store, or find its buckets";
-        self.is_refresh_failing = report(&refreshed, self.is_refresh_failing, what);
+        self.refreshing.report(&refreshed);
         let instance = self.instance.clone().serving(&self.shared.served());
         if instance != self.instance || self.next_announcement <= now {
             self.announce(instance).await;
@@ -138,12 +156,11 @@ impl Maintenance {
 
     /// Serves types that appeared since the start, and lists those again that somebody has taken
     /// off the list: they would not be served after the next restart.
-    async fn read_types(&self) {
+    async fn read_types(&mut self) {
         let shared = &self.shared;
-        let types = match shared.store.types().await {
-            Ok(types) => types,
-            Err(error) => return warn!(%error, "cannot read the list of types; trying again"),
-        };
+        let types = shared.store.types().await;
+        self.listing.report(&types);
+        let Ok(types) = types else { return };
         for task_type in shared.served() {
             if types.contains(&task_type) {
                 continue;
@@ -163,24 +180,26 @@ impl Maintenance {
         }
     }
 
+    /// Reports types whose tasks wait for nobody: a deploy without their workers.
+    async fn report_unserved(&self) {
+        match unserved(&*self.shared.store, UNSERVED_PER_ROUND).await {
+            Ok(types) => types.iter().for_each(|(task_type, scheduled)| {
+                self.shared
+                    .telemetry
+                    .unserved
+                    .waiting(task_type, *scheduled);
+            }),
+            Err(error) => debug!(%error, "not known which types are unserved"),
+        }
+    }
+
     /// For people only: if it fails, everything else goes on.
     async fn announce(&mut self, instance: InstanceInfo) {
         self.next_announcement = self.shared.elapsed().saturating_add(ANNOUNCE_INTERVAL);
         let announced = self.shared.store.announce(&instance, INSTANCE_EXPIRY).await;
-        let what = "cannot list this instance in the store";
-        self.is_announce_failing = report(&announced, self.is_announce_failing, what);
+        self.announcing.report(&announced);
         if announced.is_ok() {
             self.instance = instance;
         }
     }
-}
-
-/// Logs the first of several failures in a row. Returns whether this was one.
-fn report(result: &Result<()>, is_failing: bool, what: &str) -> bool {
-    match result {
-        Ok(()) => return false,
-        Err(error) if is_failing => debug!(%error, "still: {what}"),
-        Err(error) => warn!(%error, "{what}; trying again"),
-    }
-    true
 }

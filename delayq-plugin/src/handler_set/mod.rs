@@ -8,7 +8,7 @@ use delayq_core::presence::InstanceId;
 use delayq_core::{Store, TaskType};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
 mod dispatcher;
 mod maintenance;
@@ -17,6 +17,7 @@ mod served_type;
 mod shared;
 mod thread;
 mod threads;
+mod watched;
 
 use self::dispatcher::dispatch;
 use self::maintenance::Maintenance;
@@ -24,7 +25,7 @@ use self::shared::Shared;
 use crate::error::StartError;
 use crate::health::HandlerHealth;
 use crate::settings::Settings;
-use crate::skew_log::SkewLog;
+use crate::telemetry::Telemetry;
 use crate::workers::WorkerRegistry;
 
 /// The dispatcher's thread.
@@ -42,9 +43,12 @@ impl HandlerSet {
         registry: WorkerRegistry,
         settings: Settings,
         app: Handle,
+        telemetry: Telemetry,
     ) -> Result<Self, StartError> {
         let (notices, received) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared::new(store, registry, settings, app, notices));
+        let shared = Arc::new(Shared::new(
+            store, registry, settings, app, telemetry, notices,
+        ));
         // Before the first handler, so that an error stops those that run already.
         let set = Self { shared };
         let shared = &set.shared;
@@ -56,9 +60,6 @@ impl HandlerSet {
         }
         for task_type in shared.store.types().await? {
             shared.serve(&task_type)?;
-            if shared.registry.of_type(&task_type).is_none() {
-                info!(%task_type, "no worker here serves this type of the store; it is left alone");
-            }
         }
         match shared.refresh().await {
             // Maintenance tries again.
@@ -83,10 +84,6 @@ impl HandlerSet {
 
     pub(crate) fn health(&self) -> Vec<HandlerHealth> {
         self.shared.health()
-    }
-
-    pub(crate) fn skew_log(&self) -> Arc<SkewLog> {
-        self.shared.skew_log()
     }
 
     /// Stops all handlers and waits for their ends. Safe to call again and at the same time.

@@ -20,8 +20,8 @@ use crate::handler::{Notice, Phase, Wiring};
 use crate::health::HandlerHealth;
 use crate::host;
 use crate::settings::Settings;
-use crate::skew_log::SkewLog;
 use crate::status::Status;
+use crate::telemetry::Telemetry;
 use crate::type_context::TypeContext;
 use crate::workers::{WorkerRegistry, check_shards, shards_of};
 
@@ -32,11 +32,11 @@ pub(super) struct Shared {
     pub(super) registry: WorkerRegistry,
     pub(super) settings: Settings,
     app: Handle,
+    pub(super) telemetry: Telemetry,
     /// This instance; maintenance adds the types that it serves.
     pub(super) instance: InstanceInfo,
     pub(super) phase: watch::Sender<Phase>,
     notices: mpsc::UnboundedSender<Notice>,
-    skew_log: Arc<SkewLog>,
     /// Something is due for maintenance before its time.
     pub(super) news: Notify,
     /// The store has lost data, perhaps its list of types.
@@ -59,6 +59,7 @@ impl Shared {
         registry: WorkerRegistry,
         settings: Settings,
         app: Handle,
+        telemetry: Telemetry,
         notices: mpsc::UnboundedSender<Notice>,
     ) -> Self {
         let started_at = settings.clock.now();
@@ -73,10 +74,10 @@ impl Shared {
             registry,
             settings,
             app,
+            telemetry,
             instance: InstanceInfo::new(id, host::name(), pid, started_at),
             phase: watch::Sender::new(Phase::Running),
             notices,
-            skew_log: Arc::default(),
             news: Notify::new(),
             has_lost_data: AtomicBool::new(false),
             state: Mutex::new(state),
@@ -89,10 +90,6 @@ impl Shared {
 
     pub(super) fn elapsed(&self) -> Duration {
         self.settings.clock.elapsed()
-    }
-
-    pub(super) fn skew_log(&self) -> Arc<SkewLog> {
-        Arc::clone(&self.skew_log)
     }
 
     pub(super) fn served(&self) -> Vec<TaskType> {
@@ -172,9 +169,11 @@ impl Shared {
             Arc::clone(&self.store),
             &self.settings,
             self.app.clone(),
+            self.telemetry.hub.clone(),
         );
         let options = &context.options;
         check_shards(task_type.as_str(), options, shards_of(options))?;
+        self.telemetry.unserved.is_served(task_type);
         let thread = state.threads.assign(task_type)?;
         let served = ServedType::new(Arc::new(context), thread);
         state.types.insert(task_type.clone(), served);
@@ -296,11 +295,11 @@ impl Shared {
 
     fn wiring(&self, bucket: &Bucket) -> Wiring {
         Wiring {
-            status: Status::new(bucket.clone()),
+            status: Status::new(bucket.clone(), &self.telemetry.outages),
             wake: Arc::new(Notify::new()),
             phase: self.phase.subscribe(),
             notices: self.notices.clone(),
-            skew_log: self.skew_log(),
+            skew_log: Arc::clone(&self.telemetry.skew),
         }
     }
 

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use delayq_core::job::MAX_MESSAGE_BYTES;
+use delayq_core::registry::registered_workers;
 use delayq_core::store::{Durability, StoreOptions};
+use delayq_core::time::MAX_DELAY;
 use delayq_core::{
     Clock, Components, Limits, Namespace, Store, TaskType, TaskWorker, WorkerOptions,
 };
@@ -12,9 +15,11 @@ use tracing::info;
 
 use super::DelayQueuePlugin;
 use crate::error::StartError;
+use crate::events::{TaskListener, run_listener};
 use crate::handler_set::HandlerSet;
 use crate::settings::Settings;
 use crate::submit::TaskSubmitService;
+use crate::telemetry::Telemetry;
 use crate::url::{StoreUrl, open_store};
 use crate::workers::{BuiltWorker, WorkerRegistry};
 
@@ -35,6 +40,21 @@ pub struct DelayQueuePluginBuilder {
     use_registered: bool,
     expected: Vec<String>,
     settings: Settings,
+    listeners: Listeners,
+    /// The options given that are about opening a store.
+    opening: Vec<&'static str>,
+    /// What was given twice or cannot be used; `start` says so.
+    mistakes: Vec<StartError>,
+}
+
+/// The application's listeners.
+#[derive(Default)]
+struct Listeners(Vec<Arc<dyn TaskListener>>);
+
+impl std::fmt::Debug for Listeners {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Listeners({})", self.0.len())
+    }
 }
 
 /// What is done to each worker before it runs.
@@ -60,6 +80,9 @@ impl Default for DelayQueuePluginBuilder {
             use_registered: true,
             expected: Vec::new(),
             settings: Settings::default(),
+            listeners: Listeners::default(),
+            opening: Vec::new(),
+            mistakes: Vec::new(),
         }
     }
 }
@@ -67,12 +90,13 @@ impl Default for DelayQueuePluginBuilder {
 impl DelayQueuePluginBuilder {
     /// Keeps tasks where `url` says, see [`open_store`]. Default `sqlite:delayq.sqlite`.
     pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.opening.push("url");
         self.url = StoreUrl(url.into());
         self
     }
 
-    /// Keeps tasks in `store`, which is open already: the URL, namespace, durability and retention
-    /// given here are not used.
+    /// Keeps tasks in `store`, which is open already. Its URL, namespace, durability, retention and
+    /// call timeout are its own: `start` fails if one of them is given here, too.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
         self
@@ -80,6 +104,7 @@ impl DelayQueuePluginBuilder {
 
     /// Keeps to this namespace; default `default`. Two namespaces never see each other.
     pub fn namespace(mut self, namespace: Namespace) -> Self {
+        self.opening.push("namespace");
         self.options.namespace = namespace;
         self
     }
@@ -87,12 +112,14 @@ impl DelayQueuePluginBuilder {
     /// The weakest durability that will do; default [`Durability::Process`]. `start` fails, with
     /// the line to change, when the store cannot keep it.
     pub fn durability(mut self, durability: Durability) -> Self {
+        self.opening.push("durability");
         self.options.durability = durability;
         self
     }
 
     /// How long ended tasks are remembered; default 10 minutes, zero: not at all.
     pub fn retention(mut self, retention: Duration) -> Self {
+        self.opening.push("retention");
         self.options.retention = retention;
         self
     }
@@ -100,21 +127,40 @@ impl DelayQueuePluginBuilder {
     /// How long one call to the store may take before it fails and is repeated; default 5 s, at
     /// most a day.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
+        self.opening.push("call_timeout");
         self.options.call_timeout = timeout;
         self
     }
 
-    /// Limits of the jobs that the submit service takes.
+    /// Limits of the jobs that the submit service takes. `start` fails for limits above the hard
+    /// ones: messages of 1 MiB and delays of 10 years.
     pub fn limits(mut self, limits: Limits) -> Self {
+        if limits.max_message_bytes > MAX_MESSAGE_BYTES || limits.max_delay > MAX_DELAY {
+            self.mistaken(
+                "limits",
+                "at most 1 MiB (1,048,576 bytes) a message and 10 years of delay",
+            );
+        }
         self.limits = limits;
         self
     }
 
     /// Adds a value that workers are built from, see
-    /// [`FromComponents`](delayq_core::FromComponents). One of each type.
+    /// [`FromComponents`](delayq_core::FromComponents). One of each type: `start` fails for a second
+    /// one. [`TaskSubmitService`] is one that every plugin has, for workers that send.
     pub fn component<T: Send + Sync + 'static>(mut self, component: T) -> Self {
+        if self.components.get::<T>().is_ok() {
+            let type_name = std::any::type_name::<T>();
+            self.mistakes
+                .push(StartError::DuplicateComponent { type_name });
+        }
         self.components.insert(component);
         self
+    }
+
+    fn mistaken(&mut self, option: &'static str, reason: &'static str) {
+        self.mistakes
+            .push(StartError::InvalidSetting { option, reason });
     }
 
     /// Adds a worker by hand, for a type or a pattern such as `report.*`. Its name, which tells the
@@ -151,6 +197,13 @@ impl DelayQueuePluginBuilder {
         self
     }
 
+    /// Adds a listener, which hears what this process does with its tasks: an alarm for dead ones,
+    /// a count of failures. See [`TaskListener`].
+    pub fn listener(mut self, listener: impl TaskListener) -> Self {
+        self.listeners.0.push(Arc::new(listener));
+        self
+    }
+
     /// Leaves out the workers that `#[task_worker]` registered; only those added by hand run.
     pub fn without_registered_workers(mut self) -> Self {
         self.use_registered = false;
@@ -164,9 +217,12 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// Shares `n` scheduler threads (at least 1) among all types. Default: each of the first 32
+    /// Shares `n` scheduler threads among all types; `start` fails for 0. Default: each of the first 32
     /// types has a thread of its own, and further types share those.
     pub fn threads(mut self, n: usize) -> Self {
+        if n == 0 {
+            self.mistaken("threads", "at least 1");
+        }
         self.settings.threads = Some(n.max(1));
         self
     }
@@ -183,10 +239,14 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// How often a handler polls its bucket when nothing wakes it; default 1 s, at least 10 ms. It
+    /// How often a handler polls its bucket when nothing wakes it; default 1 s, at least 10 ms,
+    /// below which `start` fails. It
     /// bounds how late a task can be whose wake-up was lost. Idle polls come up to an eighth of it
     /// early, so that those of many types go out together.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
+        if interval < Duration::from_millis(10) {
+            self.mistaken("poll_interval", "at least 10 ms");
+        }
         self.settings.poll = interval.max(Duration::from_millis(10));
         self
     }
@@ -194,6 +254,9 @@ impl DelayQueuePluginBuilder {
     /// Sends a task to dead after its lock has expired `n` times (at least 1): it seems to kill its
     /// process. Default 3.
     pub fn max_lock_expiries(mut self, n: u32) -> Self {
+        if n == 0 {
+            self.mistaken("max_lock_expiries", "at least 1");
+        }
         self.settings.max_lock_expiries = n.max(1);
         self
     }
@@ -210,20 +273,47 @@ impl DelayQueuePluginBuilder {
     ///
     /// # Errors
     /// See [`StartError`]; nothing runs then.
-    pub async fn start(self) -> Result<DelayQueuePlugin, StartError> {
+    pub async fn start(mut self) -> Result<DelayQueuePlugin, StartError> {
         let app = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-        let registry = self.registry()?;
-        info!(types = %registry.describe(), "workers registered");
-        let store = match self.store {
+        self.check()?;
+        let opened = match self.store.take() {
             Some(store) => store,
-            None => open_store(&self.url.0, self.options).await?,
+            None => open_store(&self.url.0, self.options.clone()).await?,
         };
         let clock = Arc::clone(&self.settings.clock);
-        let service = TaskSubmitService::new(Arc::clone(&store));
+        let telemetry = Telemetry::new(Arc::clone(&clock));
+        let service = TaskSubmitService::new(Arc::clone(&opened));
         let service = service.with_limits(self.limits).with_clock(clock);
-        let handlers = HandlerSet::start(store, registry, self.settings, app).await?;
-        let service = service.with_skew_log(handlers.skew_log());
+        let service = service.with_telemetry(telemetry.clone());
+        self.components.insert(service.clone());
+        let registry = self.registry()?;
+        let types = registry.describe();
+        for listener in self.listeners.0 {
+            app.spawn(run_listener(listener, telemetry.hub.listen()));
+        }
+        let handlers = HandlerSet::start(opened, registry, self.settings, app, telemetry).await?;
+        let store = service.store();
+        let durability = store.durability().as_str();
+        let namespace = store.namespace().map(Namespace::as_str);
+        info!(store = store.name(), namespace, durability, instance = %handlers.instance_id(),
+            %types, "delayq started");
         Ok(DelayQueuePlugin { service, handlers })
+    }
+
+    /// Refuses what cannot be before a store is opened.
+    fn check(&mut self) -> Result<(), StartError> {
+        if let Some(mistake) = self.mistakes.drain(..).next() {
+            return Err(mistake);
+        }
+        if self.store.is_some() && !self.opening.is_empty() {
+            let options = self.opening.join(", ");
+            return Err(StartError::OptionsOfStore { options });
+        }
+        let is_linked = self.use_registered && registered_workers().next().is_some();
+        if self.workers.is_empty() && !is_linked {
+            return Err(StartError::NoWorkers);
+        }
+        Ok(())
     }
 
     fn registry(&self) -> Result<WorkerRegistry, StartError> {
@@ -235,9 +325,6 @@ impl DelayQueuePluginBuilder {
         workers.extend(self.workers.iter().cloned());
         for worker in workers {
             registry.add(self.maps.0.iter().fold(worker, |built, map| map(built)))?;
-        }
-        if registry.is_empty() {
-            return Err(StartError::NoWorkers);
         }
         self.check_expected(&registry)?;
         Ok(registry)

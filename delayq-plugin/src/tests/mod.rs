@@ -14,6 +14,8 @@ use crate::{DelayQueuePlugin, DelayQueuePluginBuilder, Store};
 
 mod clocks;
 mod earlier_attempt;
+mod reports;
+mod start;
 
 /// Reports its starts, by attempt, and waits for the test to let it go, whatever asks it to stop.
 struct Stubborn {

@@ -43,10 +43,6 @@ impl WorkerRegistry {
         Ok(())
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.workers.is_empty()
-    }
-
     pub(crate) fn has_patterns(&self) -> bool {
         self.workers
             .iter()

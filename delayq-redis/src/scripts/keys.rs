@@ -31,6 +31,10 @@ impl Keyspace {
         Self { namespace }
     }
 
+    pub(crate) fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
     /// The keys of one shard of a type. The only shard of a type that was never sharded has the tag
     /// of the type; the tags of others end with their name.
     pub(crate) fn shard(&self, task_type: &TaskType, id: ShardId) -> ShardKeys {

@@ -108,9 +108,9 @@ async fn a_store_on_a_full_disk_drains() {
     store.register_type(&list).await.unwrap();
     let half = accepted.len() / 2;
     let (cancelled, later) = (id(&accepted[half]), id(&accepted[half + 1]));
-    store.cancel(&usual_type(), &cancelled).await.unwrap();
+    let _ = store.cancel(&usual_type(), &cancelled).await.unwrap();
     let when = delayq_core::job::When::After(Duration::from_hours(1));
-    store.reschedule(&usual_type(), &later, when).await.unwrap();
+    let _ = store.reschedule(&usual_type(), &later, when).await.unwrap();
     for _ in 0..half / 10 {
         let claimed = claim(&store).await.unwrap();
         let locks: Vec<_> = claimed.tasks.iter().map(|task| task.lock.clone()).collect();

@@ -86,7 +86,7 @@ pub async fn the_holder_of_a_running_task_hears_of_a_cancel(rig: &Rig) {
 /// The state after a cancel of a running task whose attempt then ends with `end`.
 async fn state_after(rig: &Rig, end: AttemptEnd) -> TaskState {
     let task = rig.run("1").await;
-    rig.cancel("1").await;
+    let _ = rig.cancel("1").await;
     assert_eq!(rig.settle(&task.lock, end).await, SettleOutcome::Settled);
     rig.claims_nothing().await;
     let state = rig.state("1").await.unwrap();
@@ -114,7 +114,7 @@ pub async fn a_task_that_finishes_in_spite_of_a_cancel_is_done(rig: &Rig) {
 
 pub async fn a_cancelled_task_whose_lock_expires_is_cancelled(rig: &Rig) {
     let task = rig.run("1").await;
-    rig.cancel("1").await;
+    let _ = rig.cancel("1").await;
     rig.expire(&task.lock).await;
     let claimed = rig.claim().await;
     let (id, cause) = (id("1"), EndCause::Cancelled);
@@ -133,7 +133,7 @@ pub async fn a_cancelled_task_whose_lock_expires_is_cancelled(rig: &Rig) {
 
 pub async fn a_cancel_is_stronger_than_poison(rig: &Rig) {
     let task = rig.run("1").await;
-    rig.cancel("1").await;
+    let _ = rig.cancel("1").await;
     rig.expire(&task.lock).await;
     let mut request = rig.request().await;
     request.max_lock_expiries = 1;
@@ -157,7 +157,7 @@ pub async fn a_second_cancel_of_a_running_task_changes_nothing(rig: &Rig) {
 
 pub async fn a_cancel_request_does_not_outlive_its_task(rig: &Rig) {
     let task = rig.run("1").await;
-    rig.cancel("1").await;
+    let _ = rig.cancel("1").await;
     rig.settle(&task.lock, dead("gone")).await;
     assert!(!rig.info("1").await.cancel_requested);
     let filter = delayq_core::operate::DeadFilter::all();

@@ -28,7 +28,7 @@ pub async fn a_moved_task_waits_from_the_end_of_the_present_millisecond(rig: &Ri
     rig.accept(job("1").after(LONG)).await;
     for _ in 0..50 {
         let before = rig.micros().await;
-        rig.reschedule("1", When::After(millis(1))).await;
+        let _ = rig.reschedule("1", When::After(millis(1))).await;
         assert!(rig.info("1").await.at.as_millis() * 1_000 >= before + 1_000);
     }
 }
@@ -58,10 +58,10 @@ pub async fn a_task_moved_at_once_is_not_due_before_its_submit(rig: &Rig) {
         let id = n.to_string();
         let past = rig.now().await.minus(LONG);
         rig.accept(job(&id).after(LONG)).await;
-        rig.reschedule(&id, When::At(past)).await;
+        let _ = rig.reschedule(&id, When::At(past)).await;
         let info = rig.info(&id).await;
         assert!(Some(info.at) >= info.submitted_at, "{info:?}");
-        rig.cancel(&id).await;
+        let _ = rig.cancel(&id).await;
     }
 }
 

@@ -36,7 +36,7 @@ pub async fn a_claim_takes_tasks_by_due_time_then_by_id(rig: &Rig) {
     for id in ["b", "c", "a", "~", "!", "Z", "10", "9"] {
         // None is due before the last one has been moved, on a slow machine too.
         let due_at = rig.info(id).await.at.minus(LONG).plus(50 * SHORT);
-        rig.reschedule(id, When::At(due_at)).await;
+        let _ = rig.reschedule(id, When::At(due_at)).await;
     }
     rig.pass(51 * SHORT).await;
     let claimed = rig.claim().await;
@@ -195,8 +195,8 @@ pub async fn the_next_claim_is_the_first_due_time_or_end_of_a_lock(rig: &Rig) {
     assert_eq!(rig.claim().await.next_at(), Some(running.lock_until));
     rig.extend(&running.lock, hours(9)).await;
     assert_eq!(rig.claim().await.next_at(), Some(due_at));
-    rig.cancel("2").await;
-    rig.cancel("3").await;
+    let _ = rig.cancel("2").await;
+    let _ = rig.cancel("3").await;
     let lock_until = rig.info("1").await.at;
     assert_eq!(rig.claim().await.next_at(), Some(lock_until));
     rig.settle(&running.lock, retry(hours(5))).await;

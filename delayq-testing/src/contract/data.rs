@@ -104,7 +104,8 @@ pub async fn an_updated_message_of_every_byte_comes_back_as_sent(rig: &Rig) {
     rig.accept(job("1").after(LONG)).await;
     let message: Vec<u8> = (0..=255).rev().collect();
     let (task_type, id) = (super::rig::usual_type(), super::rig::id("1"));
-    rig.store()
+    let _ = rig
+        .store()
         .update(&task_type, &id, message.clone())
         .await
         .unwrap();

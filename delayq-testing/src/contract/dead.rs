@@ -322,7 +322,7 @@ pub async fn a_purged_id_can_be_used_again(rig: &Rig) {
     rig.accept(job("1").after(LONG)).await;
     purge(rig, TaskState::Scheduled).await;
     rig.accept(job("1").after(LONG)).await;
-    rig.reschedule("1", When::After(SHORT)).await;
+    let _ = rig.reschedule("1", When::After(SHORT)).await;
     rig.pass(SHORT).await;
     assert_eq!(rig.claim_one().await.attempt, 1);
 }

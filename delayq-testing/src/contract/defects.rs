@@ -25,9 +25,9 @@ pub async fn a_zombie_cannot_free_its_successors_lock(rig: &Rig) {
 pub async fn a_task_moved_later_does_not_block_its_type(rig: &Rig) {
     rig.accept(job("first").after(minutes(1))).await;
     let due_at = rig.accept(job("second").after(minutes(2))).await;
-    rig.reschedule("first", When::After(hours(1))).await;
+    let _ = rig.reschedule("first", When::After(hours(1))).await;
     assert_eq!(rig.claim().await.next_at(), Some(due_at));
-    rig.reschedule("second", When::After(SHORT)).await;
+    let _ = rig.reschedule("second", When::After(SHORT)).await;
     rig.pass(SHORT).await;
     assert_eq!(rig.claim_one().await.lock.id.as_str(), "second");
 }
@@ -36,7 +36,7 @@ pub async fn a_task_moved_later_does_not_block_its_type(rig: &Rig) {
 pub async fn a_cancelled_task_frees_its_memory_at_once(rig: &Rig) {
     rig.accept(job("1").after(hours(1_000)).header("shop", "berlin"))
         .await;
-    rig.cancel("1").await;
+    let _ = rig.cancel("1").await;
     let info = rig.info("1").await;
     assert_eq!((info.message, info.headers.len()), (None, 0));
     let stats = rig.store().stats(&usual_type()).await.unwrap();

@@ -142,7 +142,7 @@ pub async fn a_past_time_is_the_same_request_when_it_is_sent_again_later(rig: &R
 pub async fn a_rescheduled_task_is_known_by_its_new_time(rig: &Rig) {
     rig.accept(job("1").after(LONG)).await;
     let due_at = rig.now().await.plus(hours(3));
-    rig.reschedule("1", When::At(due_at)).await;
+    let _ = rig.reschedule("1", When::At(due_at)).await;
     let state = TaskState::Scheduled;
     let outcome = rig.submit(job("1").after(LONG)).await;
     assert_eq!(outcome, SubmitOutcome::Conflict { state });
@@ -152,7 +152,7 @@ pub async fn a_rescheduled_task_is_known_by_its_new_time(rig: &Rig) {
 
 pub async fn an_updated_task_is_known_by_its_new_message(rig: &Rig) {
     rig.accept(job("1").after(LONG)).await;
-    rig.update("1", "new").await;
+    let _ = rig.update("1", "new").await;
     let state = TaskState::Scheduled;
     let outcome = rig.submit(job("1").after(LONG)).await;
     assert_eq!(outcome, SubmitOutcome::Conflict { state });
@@ -274,7 +274,7 @@ pub async fn ends_are_remembered_whatever_ends_after_them(rig: &Rig) {
         rig.settled(&task.lock, AttemptEnd::Done).await;
         let cancelled = format!("{n}-cancelled");
         rig.accept(job(&cancelled).after(LONG)).await;
-        rig.cancel(&cancelled).await;
+        let _ = rig.cancel(&cancelled).await;
     }
     for n in 0..4 {
         for state in [TaskState::Done, TaskState::Cancelled] {
@@ -345,7 +345,7 @@ pub async fn without_a_retention_an_ended_id_is_free_at_once(rig: &Rig) {
         assert_eq!(rig.find(state.as_str()).await, None);
         rig.accept(same_request(state).after(LONG)).await;
         if state == TaskState::Cancelled {
-            rig.cancel(state.as_str()).await;
+            let _ = rig.cancel(state.as_str()).await;
             rig.accept(same_request(state).after(LONG)).await;
         }
     }

@@ -63,7 +63,7 @@ pub async fn an_expiry_after_due_counts_from_the_due_time(rig: &Rig) {
 
 pub async fn an_expiry_after_due_moves_with_a_reschedule(rig: &Rig) {
     rig.accept(job("1").after(LONG).expires_after(SHORT)).await;
-    rig.reschedule("1", When::After(hours(3))).await;
+    let _ = rig.reschedule("1", When::After(hours(3))).await;
     let info = rig.info("1").await;
     assert_eq!(info.expires_at, Some(info.at.plus(SHORT)));
     rig.run_now("1").await;
@@ -74,7 +74,7 @@ pub async fn an_expiry_after_due_moves_with_a_reschedule(rig: &Rig) {
 pub async fn an_absolute_expiry_stays_with_a_reschedule(rig: &Rig) {
     let expires_at = rig.now().await.plus(SHORT);
     rig.accept(job("1").expires_at(expires_at)).await;
-    rig.reschedule("1", When::After(SHORT + SHORT)).await;
+    let _ = rig.reschedule("1", When::After(SHORT + SHORT)).await;
     assert_eq!(rig.info("1").await.expires_at, Some(expires_at));
     rig.pass(SHORT + SHORT).await;
     claim_expires(rig, &["1"]).await;

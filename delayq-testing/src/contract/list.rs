@@ -101,11 +101,11 @@ pub async fn a_cursor_stays_valid_while_tasks_come_and_go(rig: &Rig) {
     let cursor = first.next.unwrap();
     assert_eq!((cursor.at, &cursor.id), (first.tasks[2].at, &id("002")));
     for gone in ["001", "002", "003"] {
-        rig.cancel(gone).await;
+        let _ = rig.cancel(gone).await;
     }
     rig.accept(job("0035").at(cursor.at)).await;
     rig.accept(job("0015").at(cursor.at)).await;
-    rig.reschedule("000", When::After(hours(9))).await;
+    let _ = rig.reschedule("000", When::After(hours(9))).await;
     let second = page(rig, Some(&cursor), 10).await;
     assert_eq!(listed(&second), ["0035", "004", "005", "000"]);
 }

@@ -254,7 +254,7 @@ impl Rig {
 
     /// Frees an id for the next round of a test, whatever its state but running.
     pub(super) async fn free(&self, id: &str) {
-        self.cancel(id).await;
+        let _ = self.cancel(id).await;
         let task_type = usual_type();
         let filter = DeadFilter::Ids(vec![self::id(id)]);
         self.store.discard_dead(&task_type, &filter).await.unwrap();
@@ -282,7 +282,7 @@ impl Rig {
             TaskState::Dead => dead("no such order"),
             TaskState::Expired => AttemptEnd::Expired,
             TaskState::Cancelled => {
-                self.cancel(lock.id.as_str()).await;
+                let _ = self.cancel(lock.id.as_str()).await;
                 release(LONG)
             }
             _ => return,

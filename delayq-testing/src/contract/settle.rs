@@ -92,7 +92,7 @@ pub async fn a_wait_counts_from_the_end_of_the_present_millisecond(rig: &Rig) {
         let before = rig.micros().await;
         rig.settled(&task.lock, release(millis(1))).await;
         assert!(rig.info(&id).await.at.as_millis() * 1_000 >= before + 1_000);
-        rig.cancel(&id).await;
+        let _ = rig.cancel(&id).await;
     }
 }
 
@@ -155,7 +155,7 @@ pub async fn an_ended_task_is_remembered_with_all_its_attempts(rig: &Rig) {
         rig.expire(&second.lock).await;
         let third = rig.claim_one().await;
         rig.settled(&third.lock, end).await;
-        rig.cancel("1").await;
+        let _ = rig.cancel("1").await;
         let info = rig.info("1").await;
         assert_eq!(info.attempt, 3, "{:?}", info.state);
         rig.free("1").await;
@@ -182,7 +182,7 @@ pub async fn repeating_a_settlement_is_settled_and_changes_nothing(rig: &Rig) {
 
 pub async fn repeating_a_settlement_of_a_cancelled_attempt_is_settled(rig: &Rig) {
     let task = rig.run("1").await;
-    rig.cancel("1").await;
+    let _ = rig.cancel("1").await;
     assert_eq!(
         rig.settle(&task.lock, retry(LONG)).await,
         SettleOutcome::Settled
@@ -199,7 +199,7 @@ pub async fn repeating_a_retry_after_a_cancel_is_settled(rig: &Rig) {
     rig.settled(&first.lock, retry(Duration::ZERO)).await;
     let second = rig.claim_one().await;
     rig.settled(&second.lock, retry(LONG)).await;
-    rig.cancel("1").await;
+    let _ = rig.cancel("1").await;
     rig.settled(&second.lock, retry(LONG)).await;
     assert_eq!(
         rig.settle(&first.lock, retry(LONG)).await,

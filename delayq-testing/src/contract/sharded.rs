@@ -312,9 +312,11 @@ pub async fn operators_see_all_shards_during_a_resize(rig: &Rig) {
         .await;
     assert_eq!(requeued.unwrap().len(), 4);
     store.pause(&task_type, None).await.unwrap();
-    rig.reschedule("000", When::After(std::time::Duration::ZERO))
+    let _ = rig
+        .reschedule("000", When::After(std::time::Duration::ZERO))
         .await;
-    rig.reschedule("new-0", When::After(std::time::Duration::ZERO))
+    let _ = rig
+        .reschedule("new-0", When::After(std::time::Duration::ZERO))
         .await;
     rig.pass(SHORT).await;
     rig.claims_nothing().await;

@@ -60,7 +60,7 @@ async fn wakes_after<T>(
 pub async fn a_first_task_wakes(rig: &Rig) {
     wakes(rig, async |n| {
         rig.accept(job(&n.to_string()).after(LONG)).await;
-        rig.cancel(&n.to_string()).await;
+        let _ = rig.cancel(&n.to_string()).await;
     })
     .await;
 }
@@ -83,7 +83,7 @@ pub async fn a_batch_of_tasks_wakes_for_the_first_of_them(rig: &Rig) {
         }
         assert!(rig.store().submit(batch).await.iter().all(Result::is_ok));
         for id in &ids {
-            rig.cancel(id).await;
+            let _ = rig.cancel(id).await;
         }
     })
     .await;
@@ -92,7 +92,7 @@ pub async fn a_batch_of_tasks_wakes_for_the_first_of_them(rig: &Rig) {
 pub async fn moving_a_task_to_the_front_wakes(rig: &Rig) {
     rig.accept(job("1").after(hours(1_000))).await;
     wakes(rig, async |n| {
-        rig.reschedule("1", When::After(minutes(50_000 - n))).await;
+        let _ = rig.reschedule("1", When::After(minutes(50_000 - n))).await;
     })
     .await;
 }
@@ -108,7 +108,7 @@ pub async fn requeueing_wakes(rig: &Rig) {
             .requeue_dead(&usual_type(), &filter, LONG)
             .await
             .unwrap();
-        rig.cancel(&n.to_string()).await;
+        let _ = rig.cancel(&n.to_string()).await;
     })
     .await;
 }
@@ -119,7 +119,7 @@ pub async fn a_retry_that_is_due_first_wakes(rig: &Rig) {
         async |n| rig.run(&n.to_string()).await,
         async |task| {
             rig.settled(&task.lock, retry(LONG)).await;
-            rig.cancel(task.lock.id.as_str()).await;
+            let _ = rig.cancel(task.lock.id.as_str()).await;
         },
     )
     .await;
@@ -140,7 +140,7 @@ pub async fn a_batch_of_retries_wakes_for_the_first_of_them(rig: &Rig) {
             let settled = rig.settle_all(ends.collect()).await;
             assert_eq!(settled, [SettleOutcome::Settled; 2]);
             for task in &running {
-                rig.cancel(task.lock.id.as_str()).await;
+                let _ = rig.cancel(task.lock.id.as_str()).await;
             }
         },
     )
@@ -202,7 +202,7 @@ pub async fn freeing_a_place_wakes_for_a_task_that_came_later(rig: &Rig) {
         rig,
         async |n| {
             if let Some(before) = n.checked_sub(1) {
-                rig.cancel(&format!("{before}-second")).await;
+                let _ = rig.cancel(&format!("{before}-second")).await;
             }
             rig.accept(job(&format!("{n}-first"))).await;
             let claimed = rig.claim_as(&request).await;

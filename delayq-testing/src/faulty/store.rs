@@ -7,7 +7,9 @@ use delayq_core::store::{
     CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome, SettleOutcome,
     Settlement, SubmitOutcome, Wakeups,
 };
-use delayq_core::{Bucket, Lock, NewTask, Result, Store, TaskId, TaskInfo, TaskType, When};
+use delayq_core::{
+    Bucket, Lock, Namespace, NewTask, Result, Store, TaskId, TaskInfo, TaskType, When,
+};
 
 use super::{FaultyStore, Observed};
 
@@ -15,6 +17,10 @@ use super::{FaultyStore, Observed};
 impl Store for FaultyStore {
     fn name(&self) -> String {
         self.inner.name()
+    }
+
+    fn namespace(&self) -> Option<&Namespace> {
+        self.inner.namespace()
     }
 
     fn durability(&self) -> Durability {

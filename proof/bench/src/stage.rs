@@ -7,7 +7,7 @@ use std::time::Duration;
 use delayq_core::store::StoreOptions;
 use delayq_plugin::{
     DelayQueuePlugin, DelayQueuePluginBuilder, Namespace, TaskSubmitService, TaskWorker,
-    WorkerOptions,
+    WorkerOptions, open_store,
 };
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
@@ -177,7 +177,7 @@ impl Site {
             namespace: Namespace::new(self.namespace)?,
             ..StoreOptions::default()
         };
-        Ok(TaskSubmitService::connect(&self.url, options).await?)
+        Ok(TaskSubmitService::new(open_store(&self.url, options).await?))
     }
 }
 

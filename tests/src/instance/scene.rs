@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use delayq_core::store::StoreOptions;
-use delayq_plugin::{Clock, SystemClock, TaskSubmitService, Timestamp};
+use delayq_plugin::{Clock, SystemClock, TaskSubmitService, Timestamp, open_store};
 use tempfile::TempDir;
 
 use super::history::History;
@@ -158,8 +158,8 @@ impl Scene {
     /// # Panics
     /// When the store does not open.
     pub async fn service(&self) -> TaskSubmitService {
-        let service = TaskSubmitService::connect(&self.url, StoreOptions::default()).await;
-        service.expect("the store opens")
+        let store = open_store(&self.url, StoreOptions::default()).await;
+        TaskSubmitService::new(store.expect("the store opens"))
     }
 
     /// What all instances have logged so far.

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use delayq_plugin::store::StoreOptions;
 use delayq_plugin::{
     DelayQueueJob, DelayQueuePlugin, TaskContext, TaskResult, TaskSubmitService, TaskWorker,
-    WorkerOptions,
+    WorkerOptions, open_store,
 };
 
 use crate::Failure;
@@ -28,7 +28,7 @@ impl Delayq {
     pub(crate) async fn open(url: &str) -> Result<Self, Failure> {
         Ok(Self {
             url: url.to_owned(),
-            tasks: TaskSubmitService::connect(url, StoreOptions::default()).await?,
+            tasks: TaskSubmitService::new(open_store(url, StoreOptions::default()).await?),
             worker: OnceLock::new(),
         })
     }

@@ -12,7 +12,7 @@ use delayq_core::store::{
     SettleOutcome, Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Lock, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo, TaskState, TaskType,
+    Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo, TaskState, TaskType,
     Timestamp, When,
 };
 
@@ -50,6 +50,10 @@ impl CountedStore {
 impl Store for CountedStore {
     fn name(&self) -> String {
         self.inner.name()
+    }
+
+    fn namespace(&self) -> Option<&Namespace> {
+        self.inner.namespace()
     }
 
     fn durability(&self) -> Durability {

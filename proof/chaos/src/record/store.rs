@@ -11,7 +11,7 @@ use delayq_core::store::{
     SettleOutcome, Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Error, Lock, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo, TaskState, TaskType,
+    Error, Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo, TaskState, TaskType,
     Timestamp, When,
 };
 
@@ -128,6 +128,10 @@ fn task_name(task_type: &TaskType, id: &TaskId) -> String {
 impl Store for RecordedStore {
     fn name(&self) -> String {
         self.inner.name()
+    }
+
+    fn namespace(&self) -> Option<&Namespace> {
+        self.inner.namespace()
     }
 
     fn durability(&self) -> Durability {

@@ -1,0 +1,12 @@
+//! Events of tasks: what this process did with them, for listeners and streams.
+
+mod event;
+mod hub;
+mod listener;
+mod stream;
+
+pub use event::{FailureCause, TaskEvent, TaskEventKind};
+pub(crate) use hub::EventHub;
+pub use listener::TaskListener;
+pub(crate) use listener::run_listener;
+pub use stream::TaskEvents;

@@ -1,0 +1,38 @@
+//! End of an attempt, on its way to the store.
+
+use std::time::Duration;
+
+use delayq_core::store::{AttemptEnd, Settlement};
+use delayq_core::{AttemptHistory, Lock};
+
+/// A settlement, and what is reported once the store has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ending {
+    pub(crate) settlement: Settlement,
+    /// The number of the attempt.
+    pub(crate) attempt: u32,
+    /// How long its workers ran; zero when none was started.
+    pub(crate) run_time: Duration,
+}
+
+impl Ending {
+    /// The end of an attempt that was not started.
+    pub(crate) fn unstarted(lock: Lock, attempt: u32, end: AttemptEnd) -> Self {
+        Self {
+            settlement: Settlement::new(lock, end),
+            attempt,
+            run_time: Duration::ZERO,
+        }
+    }
+
+    /// Due again after a wait, with no attempt burned.
+    pub(crate) fn give_back(lock: Lock, history: &AttemptHistory, after: Duration) -> Self {
+        let succeeded = history.succeeded.clone();
+        let end = AttemptEnd::Release { after, succeeded };
+        Self::unstarted(lock, history.next_attempt(), end)
+    }
+
+    pub(crate) fn lock(&self) -> &Lock {
+        &self.settlement.lock
+    }
+}

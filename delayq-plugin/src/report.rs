@@ -1,0 +1,175 @@
+//! Report of a type's tasks: the lines of the log and the events that tell what becomes of them.
+
+use std::time::Duration;
+
+use delayq_core::log_limit::LogLimit;
+use delayq_core::store::{AttemptEnd, ClaimEnd, EndCause};
+use delayq_core::{ClaimedTask, TaskId, TaskType};
+use tracing::{debug, info, trace, warn};
+
+use crate::events::{EventHub, FailureCause, TaskEventKind};
+use crate::handler::Ending;
+
+/// An attempt that failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failure<'a> {
+    pub(crate) id: &'a TaskId,
+    pub(crate) attempt: u32,
+    pub(crate) cause: FailureCause,
+    pub(crate) error: &'a str,
+    pub(crate) run_time: Duration,
+    /// The wait before the next attempt, if there is one.
+    pub(crate) retry_in: Option<Duration>,
+}
+
+/// Reports of one type. Each kind of line is limited to 5 a second; `left_out` counts the others,
+/// which are there at level `debug`.
+#[derive(Debug)]
+pub(crate) struct Report {
+    task_type: TaskType,
+    hub: EventHub,
+    failed: LogLimit,
+    dead: LogLimit,
+    unstarted: LogLimit,
+    lost: LogLimit,
+}
+
+impl Report {
+    pub(crate) fn new(task_type: TaskType, hub: EventHub) -> Self {
+        Self {
+            task_type,
+            hub,
+            failed: LogLimit::new(),
+            dead: LogLimit::new(),
+            unstarted: LogLimit::new(),
+            lost: LogLimit::new(),
+        }
+    }
+
+    fn emit(&self, id: &TaskId, kind: impl FnOnce() -> TaskEventKind) {
+        self.hub.emit(&self.task_type, id, kind);
+    }
+
+    /// The attempt is handed to the workers.
+    pub(crate) fn started(&self, task: &ClaimedTask, lateness: Duration) {
+        let (id, attempt) = (&task.lock.id, task.attempt);
+        trace!(task_type = %self.task_type, %id, attempt, "start");
+        self.emit(id, || TaskEventKind::Started { attempt, lateness });
+    }
+
+    /// The attempt failed, and may be repeated.
+    pub(crate) fn failed(&self, failure: &Failure<'_>) {
+        let task_type = &self.task_type;
+        let Failure {
+            id, attempt, error, ..
+        } = *failure;
+        let (cause, retry_in) = (failure.cause.as_str(), failure.retry_in);
+        match self.failed.admit() {
+            Some(left_out) => {
+                info!(%task_type, %id, attempt, cause, error, ?retry_in, left_out, "attempt failed");
+            }
+            None => debug!(%task_type, %id, attempt, cause, error, ?retry_in, "attempt failed"),
+        }
+        self.emit_failure(failure);
+    }
+
+    /// The attempt of an at-most-once task failed: the store has the task as done, so that nothing
+    /// else ever tells.
+    pub(crate) fn failed_for_good(&self, failure: &Failure<'_>) {
+        let task_type = &self.task_type;
+        let Failure { id, error, .. } = *failure;
+        let cause = failure.cause.as_str();
+        match self.dead.admit() {
+            Some(left_out) => {
+                warn!(%task_type, %id, cause, error, left_out,
+                    "failed, and never runs again: its type is at most once");
+            }
+            None => debug!(%task_type, %id, cause, error, "failed, and never runs again"),
+        }
+        self.emit_failure(failure);
+    }
+
+    fn emit_failure(&self, failure: &Failure<'_>) {
+        self.emit(failure.id, || TaskEventKind::Failed {
+            attempt: failure.attempt,
+            cause: failure.cause,
+            error: failure.error.to_owned(),
+            run_time: failure.run_time,
+            retry_in: failure.retry_in,
+        });
+    }
+
+    /// The attempt succeeded.
+    pub(crate) fn succeeded(&self, id: &TaskId, attempt: u32, run_time: Duration) {
+        self.emit(id, || TaskEventKind::Succeeded { attempt, run_time });
+    }
+
+    /// The store has the end of an attempt.
+    pub(crate) fn settled(&self, ending: &Ending) {
+        let (id, attempt) = (&ending.lock().id, ending.attempt);
+        match &ending.settlement.end {
+            AttemptEnd::Done => self.succeeded(id, attempt, ending.run_time),
+            AttemptEnd::Dead { error, .. } => self.died(id, Some(attempt), error),
+            AttemptEnd::Release { after, .. } => {
+                self.emit(id, || TaskEventKind::Released { after: *after });
+            }
+            AttemptEnd::Expired => self.expired(id),
+            // Reported when it failed.
+            _ => {}
+        }
+    }
+
+    fn died(&self, id: &TaskId, attempt: Option<u32>, error: &str) {
+        let task_type = &self.task_type;
+        match self.dead.admit() {
+            Some(left_out) => {
+                warn!(%task_type, %id, attempt, error, left_out,
+                    "the task is dead: it waits until somebody requeues or discards it");
+            }
+            None => debug!(%task_type, %id, attempt, error, "the task is dead"),
+        }
+        self.emit(id, || TaskEventKind::Dead {
+            attempt,
+            error: error.to_owned(),
+        });
+    }
+
+    fn expired(&self, id: &TaskId) {
+        let task_type = &self.task_type;
+        match self.unstarted.admit() {
+            Some(left_out) => info!(%task_type, %id, left_out, "expired unstarted"),
+            None => debug!(%task_type, %id, "expired unstarted"),
+        }
+        self.emit(id, || TaskEventKind::Expired);
+    }
+
+    /// A claim ended the task itself. A damaged bucket has hundreds of thousands of such tasks.
+    pub(crate) fn ended_by_claim(&self, end: &ClaimEnd) {
+        let id = &end.id;
+        match end.cause {
+            EndCause::Expired => self.expired(id),
+            EndCause::Poison => {
+                self.died(
+                    id,
+                    None,
+                    "poison: its lock expired too often; its process may crash",
+                );
+            }
+            EndCause::Corrupt => self.died(id, None, "its stored record is corrupt"),
+            cause => {
+                debug!(task_type = %self.task_type, %id, ?cause, "ended unstarted");
+                self.emit(id, || TaskEventKind::Cancelled);
+            }
+        }
+    }
+
+    /// The attempt has lost its lock.
+    pub(crate) fn lock_lost(&self, id: &TaskId, attempt: u32, how: &str) {
+        let task_type = &self.task_type;
+        match self.lost.admit() {
+            Some(left_out) => warn!(%task_type, %id, attempt, left_out, "{how}"),
+            None => debug!(%task_type, %id, attempt, "{how}"),
+        }
+        self.emit(id, || TaskEventKind::LockLost { attempt });
+    }
+}
