@@ -117,6 +117,25 @@ impl DelayQueuePluginBuilder {
         self
     }
 
+    /// Adds a value that is in an `Arc` already, as a `T`, which may be a `dyn Trait`: a worker
+    /// takes it as `Component<dyn Mailer>`.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// # use delayq_plugin::DelayQueuePlugin;
+    /// trait Mailer: Send + Sync {}
+    /// struct Smtp;
+    /// impl Mailer for Smtp {}
+    ///
+    /// let builder = DelayQueuePlugin::builder().component_arc::<dyn Mailer>(Arc::new(Smtp));
+    /// # let _ = builder;
+    /// ```
+    pub fn component_arc<T: ?Sized + Send + Sync + 'static>(mut self, component: Arc<T>) -> Self {
+        self.components.insert_arc(component);
+        self
+    }
+
     /// Adds a worker by hand, for a type or a pattern such as `report.*`. Its name, which tells the
     /// workers of one type apart, is that of its Rust type.
     pub fn worker<W: TaskWorker>(
