@@ -3,8 +3,11 @@
 //! `#[task_worker]` sees names only. These traits are where the compiler tells it whether a name
 //! meant what it seemed to mean.
 
+use serde::Deserialize;
+
 use super::{Component, Json};
 use crate::registry::{Components, MissingComponent};
+use crate::worker::TaskError;
 
 /// An argument that is called `Json<T>`.
 #[diagnostic::on_unimplemented(
@@ -27,18 +30,25 @@ impl<T> JsonArgument<T> for Json<T> {
 /// An argument `J<T>` of a name that the macro does not know: `Json`, imported as `J`?
 #[diagnostic::on_unimplemented(
     message = "a worker function cannot take `{Self}`",
-    label = "for a JSON message write `Json<{Self}>`, for a shared value `Component<{Self}>`",
-    note = "`Json` may be imported by another name, `Component` not; the message may also be taken \
-            as `&str`, `String`, `&[u8]` or `Vec<u8>`"
+    label = "this is not the `Json` of delayq_plugin",
+    note = "for a JSON message write `Json<{Self}>`; a shared value is a `Component<T>`, which may \
+            not be imported by another name"
 )]
-pub trait RenamedArgument<T>: Sized {
-    /// The message, read, as the argument.
-    fn from_json(message: Json<T>) -> Self;
+pub trait RenamedArgument<'a>: Sized {
+    /// The message, read; an error may quote its values if `quoting`.
+    ///
+    /// # Errors
+    /// As [`Json::from_message`].
+    fn read(message: &'a [u8], quoting: bool) -> Result<Self, TaskError>;
 }
 
-impl<T> RenamedArgument<T> for Json<T> {
-    fn from_json(message: Json<T>) -> Self {
-        message
+impl<'a, T: Deserialize<'a>> RenamedArgument<'a> for Json<T> {
+    fn read(message: &'a [u8], quoting: bool) -> Result<Self, TaskError> {
+        if quoting {
+            Self::from_message_quoting(message)
+        } else {
+            Self::from_message(message)
+        }
     }
 }
 

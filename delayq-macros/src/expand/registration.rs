@@ -107,8 +107,13 @@ fn function_worker(
     // Pointed at the function's name, so that a future which is not `Send` is found there.
     let at = function.item.sig.ident.span();
     let future = quote_spanned! {at=> async move { #call } };
+    let here = private.clone().into_iter().map(|mut token| {
+        token.set_span(at);
+        token
+    });
+    let here = here.collect::<TokenStream>();
     let boxed = quote_spanned! {at=>
-        #private::the_future_of_this_worker_must_be_send(#future)
+        #here::the_future_of_this_worker_must_be_send(#future)
     };
     quote! {
         struct __Worker { #(#names: #types),* }
@@ -168,30 +173,7 @@ fn call(
 
 fn read(private: &TokenStream, args: &Args, message: &Message) -> TokenStream {
     match message {
-        Message::Json(json) => {
-            let JsonType {
-                written,
-                of,
-                renamed,
-            } = &**json;
-            let argument = if *renamed {
-                "RenamedArgument"
-            } else {
-                "JsonArgument"
-            };
-            let argument = Ident::new(argument, written.span());
-            let json = if args.quote_message {
-                "json_quoting"
-            } else {
-                "json"
-            };
-            let json = Ident::new(json, of.span());
-            let read = quote_spanned! {of.span()=> #private::#json::<#of> };
-            let converted = quote_spanned! {written.span()=>
-                <#written as #private::#argument<_>>::from_json
-            };
-            quote! { #converted(#read(__message)?) }
-        }
+        Message::Json(json) => read_json(private, args, json),
         Message::Text(Passed::Borrowed) => quote! { #private::text(__message)? },
         Message::Text(Passed::Owned) => {
             quote! { ::core::convert::From::from(#private::text(__message)?) }
@@ -199,6 +181,23 @@ fn read(private: &TokenStream, args: &Args, message: &Message) -> TokenStream {
         Message::Bytes(Passed::Borrowed) => quote! { __message },
         Message::Bytes(Passed::Owned) => quote! { ::core::convert::From::from(__message) },
     }
+}
+
+fn read_json(private: &TokenStream, args: &Args, json: &JsonType) -> TokenStream {
+    let (of, written, quoting) = (&json.of, &json.written, args.quote_message);
+    if json.renamed {
+        let read = quote_spanned! {written.span()=>
+            <#written as #private::RenamedArgument>::read
+        };
+        return quote! { #read(__message, #quoting)? };
+    }
+    let read = if quoting { "json_quoting" } else { "json" };
+    let read = Ident::new(read, of.span());
+    let read = quote_spanned! {of.span()=> #private::#read::<#of> };
+    let converted = quote_spanned! {written.span()=>
+        <#written as #private::JsonArgument<_>>::from_json
+    };
+    quote! { #converted(#read(__message)?) }
 }
 
 /// The options given, over the defaults of delayq-core, which this crate does not repeat.

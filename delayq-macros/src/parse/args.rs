@@ -301,9 +301,9 @@ fn misplaced(items: &[NestedMeta], options: &[&str]) -> Option<(Error, Vec<Strin
     let written: Vec<_> = found.iter().map(|item| written(item)).collect();
     let (all, written) = (names.join("`, `"), written.join(", "));
     let message = if in_retry {
-        format!("not for `retry(..)`: `{all}`; write `{written}` after its parentheses")
+        format!("not in `retry(..)`: `{all}`; write `{written}` after its parentheses")
     } else {
-        format!("`{all}` stands in `retry(..)`: write `retry({written})`")
+        format!("only in `retry(..)`: `{all}`; write `retry({written})`")
     };
     Some((Error::custom(message).with_span(*first), names))
 }
