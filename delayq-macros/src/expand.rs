@@ -151,7 +151,8 @@ fn without_patterns(tokens: TokenStream) -> TokenStream {
             && let Pat::Reference(pattern) = &*input.pat
             && matches!(*input.ty, Type::Reference(_))
         {
-            input.pat = pattern.pat.clone();
+            let inner = pattern.pat.clone();
+            input.pat = inner;
         }
     }
     quote! { #item }
