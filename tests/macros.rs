@@ -3,6 +3,8 @@
 //! Refused uses are in `ui/`, one file each; here are the uses that must work.
 
 // Both call their workers with the same tools.
+#[path = "macros/arguments.rs"]
+mod arguments;
 #[path = "macros/forms.rs"]
 mod forms;
 #[path = "macros/map.rs"]

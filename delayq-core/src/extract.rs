@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+pub(crate) mod argument;
 mod decode_error;
 
 use self::decode_error::redacted;
@@ -84,6 +85,9 @@ impl<T> DerefMut for Json<T> {
 /// up when the plugin starts, so that a forgotten one is an error of `start()` and not of the first
 /// task.
 ///
+/// `Component<dyn Mailer>` is given by `.component_arc::<dyn Mailer>(Arc::new(Smtp))`, for a trait
+/// with `Send` and `Sync` above it: tests give another one.
+///
 /// As a field of a worker that implements [`FromComponents`]:
 ///
 /// ```
@@ -99,30 +103,30 @@ impl<T> DerefMut for Json<T> {
 ///     }
 /// }
 /// ```
-pub struct Component<T>(pub Arc<T>);
+pub struct Component<T: ?Sized>(pub Arc<T>);
 
 // Without this every worker that cannot be built is told that a `Component` can be.
 #[diagnostic::do_not_recommend]
-impl<T: Send + Sync + 'static> FromComponents for Component<T> {
+impl<T: ?Sized + Send + Sync + 'static> FromComponents for Component<T> {
     fn from_components(components: &Components) -> Result<Self, MissingComponent> {
         components.get().map(Self)
     }
 }
 
-impl<T> Deref for Component<T> {
+impl<T: ?Sized> Deref for Component<T> {
     type Target = T;
     fn deref(&self) -> &T {
         &self.0
     }
 }
 
-impl<T> Clone for Component<T> {
+impl<T: ?Sized> Clone for Component<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T> fmt::Debug for Component<T> {
+impl<T: ?Sized> fmt::Debug for Component<T> {
     /// The type only: a component may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Component<{}>", type_name::<T>())
@@ -130,12 +134,14 @@ impl<T> fmt::Debug for Component<T> {
 }
 
 /// What a worker function may return: [`TaskResult`], `()`, or `Result<(), E>` with an error that
-/// converts to a [`TaskError`], which every `std::error::Error` does.
+/// converts to a [`TaskError`], as those that `?` takes: every `std::error::Error`, `anyhow::Error`,
+/// text.
 #[diagnostic::on_unimplemented(
     message = "a worker function cannot return `{Self}`",
-    label = "return `TaskResult`, `()`, or `Result<(), E>` where `E` is a `std::error::Error`",
-    note = "turn another error, such as `String` or `anyhow::Error`, into a failed attempt with \
-            `.map_err(TaskError::retry)?` and return `TaskResult`"
+    label = "return `TaskResult`, `()`, or `Result<(), E>` where `E` is an error",
+    note = "an error is a `std::error::Error` that is `Send + Sync + 'static`, `anyhow::Error`, or \
+            text; turn another one into a failed attempt with `.map_err(TaskError::retry)?` and \
+            return `TaskResult`"
 )]
 pub trait IntoTaskResult {
     /// The result as the handler wants it.

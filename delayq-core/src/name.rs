@@ -36,7 +36,7 @@ fn shown(value: &str) -> String {
     format!("{begin}.. ({} bytes)", value.len())
 }
 
-fn is_word(byte: u8) -> bool {
+pub(crate) const fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b':')
 }
 
@@ -165,6 +165,10 @@ impl TypePattern {
     /// [`Error::InvalidName`] when it is neither a task type nor a beginning followed by one `*`.
     pub fn new(pattern: &str) -> Result<Self> {
         let Some(prefix) = pattern.strip_suffix('*') else {
+            if pattern.contains('*') {
+                let reason = "the * stands at the end, as in report.*";
+                return Err(invalid("task type pattern", pattern, reason));
+            }
             return TaskType::new(pattern).map(Self::Exact);
         };
         let separated = prefix.is_empty() || prefix.ends_with(['.', '_', '-', ':']);

@@ -12,6 +12,7 @@ pub use serde::Serialize;
 pub use serde_json;
 
 pub use crate::error::Result;
+pub use crate::extract::argument::{ComponentArgument, JsonArgument, RenamedArgument};
 pub use crate::extract::{Component, IntoTaskResult, Json};
 pub use crate::fleet::{FleetLimits, Rate};
 pub use crate::job::DelayQueueJob;
@@ -21,10 +22,13 @@ pub use crate::worker::{
     Delivery, LatePolicy, OnLate, TaskContext, TaskError, TaskResult, TaskWorker, WorkerOptions,
 };
 
+use std::future::Future;
+use std::pin::Pin;
+
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::name::{TaskType, TypePattern};
+use crate::name::{MAX_TASK_TYPE_BYTES, TaskType, TypePattern, is_word};
 
 /// The message as JSON. A function and not a method, so that the compiler names the missing trait
 /// of a `T` that cannot be read.
@@ -53,6 +57,43 @@ pub fn text(message: &[u8]) -> Result<&str, TaskError> {
             "the message is not UTF-8 ({e}); take &[u8] for binary messages"
         ))
     })
+}
+
+/// What the methods of [`TaskWorker`] return, below `#[async_trait]`.
+pub type TaskFuture<'a> = Pin<Box<dyn Future<Output = TaskResult> + Send + 'a>>;
+
+/// Boxes what a worker function does. Its name is what the compiler says about a function whose
+/// future has to stay on one thread.
+pub fn the_future_of_this_worker_must_be_send<'a>(
+    future: impl Future<Output = TaskResult> + Send + 'a,
+) -> TaskFuture<'a> {
+    Box::pin(future)
+}
+
+/// Checks, when the program is compiled, a task type that is given by a constant.
+///
+/// # Panics
+/// When it is not a task type; a pattern is not, because its workers are written otherwise.
+#[must_use]
+pub const fn constant_task_type(task_type: &'static str) -> &'static str {
+    let bytes = task_type.as_bytes();
+    assert!(
+        !bytes.is_empty() && bytes.len() <= MAX_TASK_TYPE_BYTES,
+        "invalid task type: use 1 to 100 of A-Z a-z 0-9 . _ - :"
+    );
+    let mut rest = bytes;
+    while let [byte, after @ ..] = rest {
+        assert!(
+            *byte != b'*',
+            "a pattern is not given by a constant: write it in quotes, as in type = \"report.*\""
+        );
+        assert!(
+            is_word(*byte),
+            "invalid task type: use 1 to 100 of A-Z a-z 0-9 . _ - :"
+        );
+        rest = after;
+    }
+    task_type
 }
 
 /// Checks that a job of `task_type` would reach the worker of `pattern`.

@@ -50,20 +50,29 @@ pub struct Components {
 impl Components {
     /// Adds `component`; one of the same type is replaced.
     pub fn insert<T: Send + Sync + 'static>(&mut self, component: T) {
+        self.insert_arc(Arc::new(component));
+    }
+
+    /// Adds what is in an `Arc` already, as a `T`, which may be a `dyn Trait`; one of the same type
+    /// is replaced.
+    pub fn insert_arc<T: ?Sized + Send + Sync + 'static>(&mut self, component: Arc<T>) {
         self.by_type.insert(TypeId::of::<T>(), Arc::new(component));
     }
 
-    /// The component of type `T`.
+    /// The component of type `T`, or the one inside a component of type `Arc<T>`.
     ///
     /// # Errors
     /// [`MissingComponent`], naming the type, when none was added.
-    pub fn get<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, MissingComponent> {
-        let found = self.by_type.get(&TypeId::of::<T>()).cloned();
-        found
-            .and_then(|any| any.downcast().ok())
-            .ok_or(MissingComponent {
-                type_name: type_name::<T>(),
-            })
+    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, MissingComponent> {
+        let in_arc = || self.find::<Arc<T>>().map(|arc| Arc::clone(&**arc));
+        let found = self.find::<T>().cloned().or_else(in_arc);
+        found.ok_or(MissingComponent {
+            type_name: type_name::<T>(),
+        })
+    }
+
+    fn find<T: ?Sized + Send + Sync + 'static>(&self) -> Option<&Arc<T>> {
+        self.by_type.get(&TypeId::of::<T>())?.downcast_ref()
     }
 }
 
@@ -133,6 +142,38 @@ mod tests {
         assert!(
             error.contains("alloc::string::String") && error.contains(".component("),
             "{error}"
+        );
+    }
+
+    trait Greet: Send + Sync {
+        fn greet(&self) -> &'static str;
+    }
+
+    struct Hello;
+
+    impl Greet for Hello {
+        fn greet(&self) -> &'static str {
+            "hello"
+        }
+    }
+
+    #[test]
+    fn a_component_may_be_a_trait_object_and_may_come_in_an_arc() {
+        let mut components = Components::default();
+        components.insert_arc::<dyn Greet>(Arc::new(Hello));
+        assert_eq!(components.get::<dyn Greet>().unwrap().greet(), "hello");
+        assert!(components.get::<Hello>().is_err());
+
+        let mut components = Components::default();
+        components.insert::<Arc<dyn Greet>>(Arc::new(Hello));
+        components.insert(Arc::new(7_u32));
+        assert_eq!(components.get::<dyn Greet>().unwrap().greet(), "hello");
+        assert_eq!(*components.get::<u32>().unwrap(), 7);
+        components.insert(8_u32);
+        assert_eq!(
+            *components.get::<u32>().unwrap(),
+            8,
+            "the value itself is first"
         );
     }
 }

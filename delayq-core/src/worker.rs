@@ -18,6 +18,14 @@ pub use stop::StopSignal;
 ///
 /// Delivery is at-least-once: after a crash or a lost lock the same task is given again. Make the
 /// effect idempotent by the task id, or guard it with [`TaskContext::fence`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a worker",
+    label = "this is no type with an `impl TaskWorker`",
+    note = "a function is made a worker by `#[task_worker(type = \"order.cancel\")]` above it; it \
+            is found when the plugin starts, and `.worker(..)` is not called for it",
+    note = "a type is made a worker by `#[task_worker(type = \"order.cancel\")]` above its `impl \
+            TaskWorker`, or by `#[async_trait]` above it and `.worker(..)`"
+)]
 #[async_trait]
 pub trait TaskWorker: Send + Sync + 'static {
     /// Runs one attempt. `Ok` ends the task; an error retries it or sends it to dead, see
@@ -25,7 +33,8 @@ pub trait TaskWorker: Send + Sync + 'static {
     ///
     /// # Errors
     /// What went wrong with this attempt.
-    async fn invoke(&self, message: &str, cx: &TaskContext) -> TaskResult;
+    // The compiler shows the next line to those who forgot the attribute.
+    async fn invoke(&self, message: &str, cx: &TaskContext) -> TaskResult; // #[task_worker(..)]?
 
     /// Runs one attempt on a message of any bytes. By default it is checked to be UTF-8 and given
     /// to [`invoke`](Self::invoke); a worker of binary messages overrides this.
@@ -43,6 +52,8 @@ pub trait TaskWorker: Send + Sync + 'static {
 }
 
 /// So that a worker which is built already can be put into another one.
+// Without this the compiler suggests an `Arc` for what is no worker.
+#[diagnostic::do_not_recommend]
 #[async_trait]
 impl<W: TaskWorker + ?Sized> TaskWorker for Arc<W> {
     async fn invoke(&self, message: &str, cx: &TaskContext) -> TaskResult {

@@ -5,10 +5,11 @@ mod registration;
 
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote};
-use syn::{Attribute, Error, ImplItem, ItemImpl, Result, parse_quote};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Attribute, Error, FnArg, ImplItem, ItemFn, ItemImpl, Pat, Result, Type, parse_quote};
 
-use crate::parse::{Args, Item, attribute, is_worker_impl, wrong_method};
+use crate::parse::{Args, Item, TypeName, attribute, is_worker_impl, wrong_method};
 use constructor::constructor;
 use registration::registration;
 
@@ -107,7 +108,7 @@ fn asynchronous(private: &TokenStream, mut item: ItemImpl) -> TokenStream {
 fn mended(private: &TokenStream, tokens: TokenStream) -> TokenStream {
     let mut item = match syn::parse2::<ItemImpl>(tokens.clone()) {
         Ok(item) if is_worker_impl(&item) => item,
-        _ => return tokens,
+        _ => return without_patterns(tokens),
     };
     let is_wrong = |item: &ImplItem| match item {
         ImplItem::Fn(method) => wrong_method(method).is_some(),
@@ -140,8 +141,36 @@ fn mended(private: &TokenStream, tokens: TokenStream) -> TokenStream {
     quote! { #item #rest }
 }
 
+/// The item of a refused use; of a function's arguments `&message: &str` the pattern is left out.
+fn without_patterns(tokens: TokenStream) -> TokenStream {
+    let Ok(mut item) = syn::parse2::<ItemFn>(tokens.clone()) else {
+        return tokens;
+    };
+    for input in &mut item.sig.inputs {
+        if let FnArg::Typed(input) = input
+            && let Pat::Reference(pattern) = &*input.pat
+            && matches!(*input.ty, Type::Reference(_))
+        {
+            let inner = pattern.pat.clone();
+            input.pat = inner;
+        }
+    }
+    quote! { #item }
+}
+
 fn is_called(attribute: &Attribute, name: &str) -> bool {
     crate::parse::attribute(std::slice::from_ref(attribute), name).is_some()
+}
+
+/// The task type as an expression; empty beside the error that it is missing.
+fn task_type(private: &TokenStream, args: &Args) -> TokenStream {
+    match args.task_type.as_deref() {
+        None => quote! { "" },
+        Some(TypeName::Text(text)) => quote! { #text },
+        Some(TypeName::Constant(path)) => {
+            quote_spanned! {path.span()=> #private::constant_task_type(#path) }
+        }
+    }
 }
 
 /// The `#[cfg(..)]`s below the macro: what is written beside the item is there when the item is.

@@ -44,14 +44,15 @@ use proc_macro::TokenStream;
 ///
 /// | argument | what it is |
 /// |---|---|
-/// | `Json<T>` | the message as JSON; one that does not read as `T` goes to dead |
+/// | `Json<T>`, by any name | the message as JSON; one that does not read as `T` goes to dead |
 /// | `&str`, `String` | the message as text; one that is not UTF-8 goes to dead |
 /// | `&[u8]`, `Vec<u8>` | the message, any bytes |
 /// | `&TaskContext`, `TaskContext` | id, attempt, lateness, headers, fence, `cancelled()` |
 /// | `Component<T>` | a value that the application shares; a missing one fails `start()` |
 ///
-/// It takes at most one message. It returns `TaskResult`, `()`, or `Result<(), E>` with an `E` that
-/// is a `std::error::Error`.
+/// It takes at most one message. The `T` of a component may be a `dyn Trait`. It returns
+/// `TaskResult`, `()`, or `Result<(), E>` with an `E` that `?` takes: a `std::error::Error`,
+/// `anyhow::Error`, text. Its future is `Send`.
 ///
 /// Beside the function there is a type of the same name, so the task type is written only once:
 /// `f::job(&message)` makes the `DelayQueueJob`, and `f::TASK_TYPE` is the type.
@@ -91,7 +92,7 @@ use proc_macro::TokenStream;
 /// Each with its default in parentheses:
 ///
 /// - `type = "order.cancel"`: which tasks: 1 to 100 of `A-Z a-z 0-9 . _ - :`; `report.*` for all
-///   that begin so (required)
+///   that begin so; or a constant such as `types::ORDER_CANCEL` (required)
 /// - `name = "cancel-v2"`: the stable name that tells the workers of one type apart (the name of
 ///   the item)
 /// - `retry(..)`: see below (5 attempts)

@@ -20,6 +20,9 @@ pub(crate) fn check_word(text: &str) -> Result<(), &'static str> {
 /// Checks a task type or a pattern such as `report.*`.
 pub(crate) fn check_pattern(text: &str) -> Result<(), &'static str> {
     let Some(prefix) = text.strip_suffix('*') else {
+        if text.contains('*') {
+            return Err("the * stands at the end, as in report.*");
+        }
         return check_word(text);
     };
     let separated = prefix.is_empty() || prefix.ends_with(['.', '_', '-', ':']);

@@ -11,8 +11,9 @@ mod tests;
 mod value;
 
 pub(crate) use args::{Args, Retry, RetryArgs};
-pub(crate) use function::{Argument, Function, Message, Passed};
+pub(crate) use function::{Argument, Function, JsonType, Message, Passed};
 pub(crate) use implementation::{Implementation, is_worker_impl, wrong_method};
+pub(crate) use value::TypeName;
 
 use proc_macro2::{Ident, Span};
 use quote::ToTokens;

@@ -21,7 +21,8 @@ pub enum StartError {
     /// A type named in `expect_types` has no worker.
     #[error(
         "no worker serves the expected types {missing}; registered: {registered}. \
-         The linker drops a crate that nobody refers to: `use my_workers as _;` keeps it"
+         Is there a #[task_worker(type = \"..\")] above each of these workers? The linker drops a \
+         crate that nobody refers to: `use my_workers as _;` keeps it"
     )]
     MissingTypes {
         /// The expected types without a worker.

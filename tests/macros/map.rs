@@ -10,6 +10,7 @@ use delayq_plugin::{
 };
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use crate::arguments::{Mailer, Smtp};
 use crate::tools::Seen;
 
 #[task_worker(type = "map.registered", name = "by-macro")]
@@ -47,6 +48,8 @@ fn builder() -> DelayQueuePluginBuilder {
         .store(Arc::new(store))
         .component(Seen::default())
         .component(42_u64)
+        .component(Arc::new(7_u32))
+        .component_arc::<dyn Mailer>(Arc::new(Smtp))
         .worker("map.by-hand", WorkerOptions::DEFAULT, ByHand)
 }
 

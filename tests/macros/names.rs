@@ -32,6 +32,7 @@ fn the_macro_and_the_core_allow_the_same_names() {
     }
     for text in [
         "re*port.*",
+        "a.*.b",
         "a b.*",
         "ä",
         "a\u{0}",

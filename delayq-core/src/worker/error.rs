@@ -8,7 +8,8 @@ pub type TaskResult = Result<(), TaskError>;
 
 /// How an attempt failed, which decides what happens next.
 ///
-/// Any error converts with `?` and means: try again by the retry policy.
+/// Any error converts with `?` and means: try again by the retry policy. An error is a
+/// `std::error::Error` that is `Send + Sync + 'static`, an `anyhow::Error` or the like, or text.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TaskError {
@@ -45,9 +46,13 @@ impl TaskError {
     }
 }
 
-impl<E: std::error::Error> From<E> for TaskError {
+// By way of the box, because `anyhow::Error` is no `std::error::Error`, but boxes itself as one.
+// Without the attribute the compiler tells in three errors what the box lacks.
+#[diagnostic::do_not_recommend]
+impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for TaskError {
     /// The error and its sources, joined by `: `.
     fn from(error: E) -> Self {
+        let error = error.into();
         let mut text = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::Type;
 
-use super::conditions;
+use super::{conditions, task_type};
 use crate::parse::{Args, Function, Message};
 
 /// An empty enum beside the function and named like it: a function lives among the values, an enum
@@ -15,8 +15,12 @@ pub(super) fn constructor(private: &TokenStream, args: &Args, function: &Functio
     let conditions = conditions(&item.attrs);
     let docs = item.attrs.iter().filter(|a| a.path().is_ident("doc"));
     let about = format!("`{name}::job(..)` makes a job for the worker function `{name}`.");
-    let task_type = args.task_type.as_ref().map_or("", |text| text.as_str());
-    let job = job(private, task_type, function);
+    let is_pattern = args
+        .task_type
+        .as_ref()
+        .is_some_and(|name| name.is_pattern());
+    let task_type = task_type(private, args);
+    let job = job(private, is_pattern, function);
     quote! {
         #(#conditions)*
         #(#docs)*
@@ -44,9 +48,8 @@ pub(super) fn constructor(private: &TokenStream, args: &Args, function: &Functio
 
 /// `fn job`: its arguments are the message, and before it the type when the function serves a
 /// pattern.
-fn job(private: &TokenStream, task_type: &str, function: &Function) -> TokenStream {
+fn job(private: &TokenStream, is_pattern: bool, function: &Function) -> TokenStream {
     let vis = &function.item.vis;
-    let is_pattern = task_type.ends_with('*');
     let (type_argument, type_check, task_type) = if is_pattern {
         (
             Some(quote! { task_type: &::core::primitive::str, }),
@@ -92,11 +95,14 @@ fn made(
             None,
             raw(quote! { message }),
         ),
-        Some(Message::Json(ty)) => (
-            quote! { message: &#ty },
-            serialize(private, ty),
-            quote! { #private::DelayQueueJob::new(#task_type, message) },
-        ),
+        Some(Message::Json(json)) => {
+            let ty = &json.of;
+            (
+                quote! { message: &#ty },
+                serialize(private, ty),
+                quote! { #private::DelayQueueJob::new(#task_type, message) },
+            )
+        }
     }
 }
 

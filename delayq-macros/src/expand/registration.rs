@@ -9,20 +9,16 @@ use syn::Type;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
-use super::conditions;
-use crate::parse::{Args, Argument, Function, Item, Message, Passed, Retry, RetryArgs};
+use super::{conditions, task_type};
+use crate::parse::{Args, Argument, Function, Item, JsonType, Message, Passed, Retry, RetryArgs};
 
 /// The code beside the user's item, in a `const _` so that none of its names can meet the user's.
 pub(super) fn registration(private: &TokenStream, args: &Args, item: &Item) -> TokenStream {
     let (attributes, default_name, worker, build) = match item {
         Item::Implementation(worker) => {
             let built = built(private, &worker.item.self_ty);
-            (
-                &worker.item.attrs,
-                worker.type_name.clone(),
-                None,
-                quote! { #built },
-            )
+            let name = worker.type_name.clone();
+            (&worker.item.attrs, name, None, built)
         }
         Item::Function(function) => {
             let components = Components::of(function);
@@ -33,7 +29,7 @@ pub(super) fn registration(private: &TokenStream, args: &Args, item: &Item) -> T
         }
     };
     let conditions = conditions(attributes);
-    let task_type = args.task_type.as_ref().map(|text| text.as_str());
+    let task_type = task_type(private, args);
     let name = args
         .name
         .as_ref()
@@ -90,8 +86,10 @@ impl<'a> Components<'a> {
 
     fn build(&self, private: &TokenStream) -> TokenStream {
         let fields = self.fields.iter().map(|(name, ty)| {
-            let built = built(private, ty);
-            quote! { #name: #built }
+            let found = quote_spanned! {ty.span()=>
+                <#ty as #private::ComponentArgument>::find(__components)?
+            };
+            quote! { #name: #found }
         });
         quote! { __Worker { #(#fields),* } }
     }
@@ -106,6 +104,17 @@ fn function_worker(
 ) -> TokenStream {
     let (names, types): (Vec<_>, Vec<_>) = components.fields.iter().cloned().unzip();
     let call = call(private, args, function, &names);
+    // Pointed at the function's name, so that a future which is not `Send` is found there.
+    let at = function.item.sig.ident.span();
+    let future = quote_spanned! {at=> async move { #call } };
+    let here = private.clone().into_iter().map(|mut token| {
+        token.set_span(at);
+        token
+    });
+    let here = here.collect::<TokenStream>();
+    let boxed = quote_spanned! {at=>
+        #here::the_future_of_this_worker_must_be_send(#future)
+    };
     quote! {
         struct __Worker { #(#names: #types),* }
 
@@ -119,12 +128,19 @@ fn function_worker(
                 #private::TaskWorker::invoke_bytes(self, __message.as_bytes(), __cx).await
             }
 
-            async fn invoke_bytes(
-                &self,
-                __message: &[::core::primitive::u8],
-                __cx: &#private::TaskContext,
-            ) -> #private::TaskResult {
-                #call
+            // As #[async_trait] writes it, which would point at the attribute.
+            fn invoke_bytes<'life0, 'life1, 'life2, 'async_trait>(
+                &'life0 self,
+                __message: &'life1 [::core::primitive::u8],
+                __cx: &'life2 #private::TaskContext,
+            ) -> #private::TaskFuture<'async_trait>
+            where
+                'life0: 'async_trait,
+                'life1: 'async_trait,
+                'life2: 'async_trait,
+                Self: 'async_trait,
+            {
+                #boxed
             }
         }
     }
@@ -157,16 +173,7 @@ fn call(
 
 fn read(private: &TokenStream, args: &Args, message: &Message) -> TokenStream {
     match message {
-        Message::Json(ty) => {
-            let json = if args.quote_message {
-                "json_quoting"
-            } else {
-                "json"
-            };
-            let json = Ident::new(json, ty.span());
-            let read = quote_spanned! {ty.span()=> #private::#json::<#ty> };
-            quote! { #read(__message)? }
-        }
+        Message::Json(json) => read_json(private, args, json),
         Message::Text(Passed::Borrowed) => quote! { #private::text(__message)? },
         Message::Text(Passed::Owned) => {
             quote! { ::core::convert::From::from(#private::text(__message)?) }
@@ -174,6 +181,23 @@ fn read(private: &TokenStream, args: &Args, message: &Message) -> TokenStream {
         Message::Bytes(Passed::Borrowed) => quote! { __message },
         Message::Bytes(Passed::Owned) => quote! { ::core::convert::From::from(__message) },
     }
+}
+
+fn read_json(private: &TokenStream, args: &Args, json: &JsonType) -> TokenStream {
+    let (of, written, quoting) = (&json.of, &json.written, args.quote_message);
+    if json.renamed {
+        let read = quote_spanned! {written.span()=>
+            <#written as #private::RenamedArgument>::read
+        };
+        return quote! { #read(__message, #quoting)? };
+    }
+    let read = if quoting { "json_quoting" } else { "json" };
+    let read = Ident::new(read, of.span());
+    let read = quote_spanned! {of.span()=> #private::#read::<#of> };
+    let converted = quote_spanned! {written.span()=>
+        <#written as #private::JsonArgument<_>>::from_json
+    };
+    quote! { #converted(#read(__message)?) }
 }
 
 /// The options given, over the defaults of delayq-core, which this crate does not repeat.

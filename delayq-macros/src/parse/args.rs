@@ -11,7 +11,7 @@ use quote::ToTokens;
 use syn::Meta;
 
 use super::rate::{self, Rate};
-use super::value;
+use super::value::{self, TypeName};
 
 /// The longest wait between attempts when `cap` is not given, as delayq-core's
 /// `RetryPolicy::DEFAULT`.
@@ -44,7 +44,7 @@ const RETRY_OPTIONS: &[&str] = &["max", "backoff", "base", "cap", "jitter"];
 pub(crate) struct Args {
     /// Which tasks; always there once `parse` succeeded.
     #[darling(default, rename = "type", with = value::task_type)]
-    pub(crate) task_type: Option<SpannedValue<String>>,
+    pub(crate) task_type: Option<SpannedValue<TypeName>>,
     #[darling(default, with = value::worker_name)]
     pub(crate) name: Option<SpannedValue<String>>,
     #[darling(default)]
@@ -264,8 +264,16 @@ fn read<T: FromMeta>(items: &[NestedMeta], options: &[&str]) -> Result<T> {
 fn known(items: &[NestedMeta], options: &[&str], errors: &mut Accumulator) -> Vec<NestedMeta> {
     let mut seen = Vec::new();
     let mut known = Vec::new();
+    let misplaced = misplaced(items, options);
+    if let Some((error, _)) = &misplaced {
+        errors.push(error.clone());
+    }
+    let misplaced = misplaced.map_or_else(Vec::new, |(_, names)| names);
     for item in items {
         let name = name(item);
+        if misplaced.contains(&name) {
+            continue;
+        }
         match refusal(item, &name, options) {
             Some(error) => errors.push(error.with_span(item)),
             None if seen.contains(&name) => errors.push(
@@ -276,6 +284,38 @@ fn known(items: &[NestedMeta], options: &[&str], errors: &mut Accumulator) -> Ve
         seen.push(name);
     }
     known
+}
+
+/// One error for the options of `retry(..)` that stand beside it, or the other way round, and their
+/// names.
+fn misplaced(items: &[NestedMeta], options: &[&str]) -> Option<(Error, Vec<String>)> {
+    let in_retry = options == RETRY_OPTIONS;
+    let others = if in_retry { OPTIONS } else { RETRY_OPTIONS };
+    let is_misplaced = |item: &&NestedMeta| {
+        let name = name(item);
+        others.contains(&name.as_str()) && !options.contains(&name.as_str())
+    };
+    let found: Vec<_> = items.iter().filter(is_misplaced).collect();
+    let first = found.first()?;
+    let names: Vec<_> = found.iter().map(|item| name(item)).collect();
+    let written: Vec<_> = found.iter().map(|item| written(item)).collect();
+    let (all, written) = (names.join("`, `"), written.join(", "));
+    let message = if in_retry {
+        format!("not in `retry(..)`: `{all}`; write `{written}` after its parentheses")
+    } else {
+        format!("only in `retry(..)`: `{all}`; write `retry({written})`")
+    };
+    Some((Error::custom(message).with_span(*first), names))
+}
+
+/// `item` as a person writes it.
+fn written(item: &NestedMeta) -> String {
+    match item {
+        NestedMeta::Meta(Meta::NameValue(pair)) => {
+            format!("{} = {}", name(item), pair.value.to_token_stream())
+        }
+        _ => item.to_token_stream().to_string(),
+    }
 }
 
 fn name(item: &NestedMeta) -> String {

@@ -2,7 +2,10 @@
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{Error, FnArg, GenericArgument, ItemFn, PathArguments, Result, ReturnType, Safety, Type};
+use syn::{
+    Error, FnArg, GenericArgument, ItemFn, Pat, PatType, PathArguments, Result, ReturnType, Safety,
+    Type, TypeReference,
+};
 
 use super::{attribute, bare, is_byte_slice, is_named, last_segment, refuse, written};
 
@@ -22,10 +25,18 @@ pub(crate) enum Argument {
 
 /// How the message is read.
 pub(crate) enum Message {
-    /// With the `T` of `Json<T>`.
-    Json(Box<Type>),
+    Json(Box<JsonType>),
     Text(Passed),
     Bytes(Passed),
+}
+
+/// `Json<T>`, as it is written.
+pub(crate) struct JsonType {
+    pub(crate) written: Type,
+    /// The `T`.
+    pub(crate) of: Type,
+    /// Whether the name is another one, and the compiler has to say whether it means `Json`.
+    pub(crate) renamed: bool,
 }
 
 /// Whether the function takes `&T` or `T`.
@@ -127,14 +138,38 @@ fn arguments(item: &ItemFn) -> Result<Vec<Argument>> {
     for input in &item.sig.inputs {
         let FnArg::Typed(input) = input else { continue };
         let argument = argument(&input.ty)?;
+        check_pattern(input)?;
         if matches!(argument, Argument::Message(_))
             && let Some(first) = message.replace(&input.ty)
         {
-            return Err(second_message(first, &input.ty));
+            let renamed = arguments.iter().chain([&argument]).find_map(renamed);
+            return Err(renamed.map_or_else(|| second_message(first, &input.ty), unknown));
         }
         arguments.push(argument);
     }
     Ok(arguments)
+}
+
+/// The type, if it is perhaps a message: beside another one it is none.
+fn renamed(argument: &Argument) -> Option<&Type> {
+    match argument {
+        Argument::Message(Message::Json(json)) if json.renamed => Some(&json.written),
+        _ => None,
+    }
+}
+
+/// `&message: &str` takes the reference away, and what is behind it has no size or cannot be moved.
+fn check_pattern(input: &PatType) -> Result<()> {
+    match &*input.pat {
+        Pat::Reference(pattern) if matches!(bare(&input.ty), Type::Reference(_)) => {
+            let (name, ty) = (pattern.pat.to_token_stream(), written(&input.ty));
+            Err(Error::new_spanned(
+                pattern,
+                format!("the argument stays a reference: write `{name}: {ty}`"),
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn second_message(first: &Type, second: &Type) -> Error {
@@ -150,11 +185,32 @@ fn second_message(first: &Type, second: &Type) -> Error {
 fn argument(ty: &Type) -> Result<Argument> {
     match bare(ty) {
         Type::Reference(reference) if reference.mutability.is_none() => {
-            borrowed(&reference.elem).ok_or_else(|| unknown(ty))
+            let argument = borrowed(&reference.elem).ok_or_else(|| unknown(ty))?;
+            check_lifetime(reference)?;
+            Ok(argument)
         }
         Type::Path(_) => owned(ty),
         _ => Err(unknown(ty)),
     }
+}
+
+fn check_lifetime(reference: &TypeReference) -> Result<()> {
+    let Some(lifetime) = reference.lifetime.as_ref().filter(|l| l.ident != "_") else {
+        return Ok(());
+    };
+    let of = written(&reference.elem);
+    let (what, owned) = match of.as_str() {
+        "str" => ("message", "String"),
+        "[u8]" => ("message", "Vec<u8>"),
+        _ => ("context", "TaskContext"),
+    };
+    Err(Error::new_spanned(
+        lifetime,
+        format!(
+            "the {what} is borrowed for one attempt only: write `&{of}`, or `{owned}` to keep it \
+             for longer"
+        ),
+    ))
 }
 
 fn borrowed(ty: &Type) -> Option<Argument> {
@@ -177,8 +233,8 @@ fn owned(ty: &Type) -> Result<Argument> {
         ("Vec", Some(item)) if is_named(item, "u8") => {
             Ok(Argument::Message(Message::Bytes(Passed::Owned)))
         }
-        ("Json", Some(of)) => Ok(Argument::Message(Message::Json(Box::new(of.clone())))),
-        ("Component", Some(_)) => Ok(Argument::Component(Box::new(ty.clone()))),
+        ("Json", Some(of)) => json(ty, of, false),
+        ("Component", Some(of)) => component(ty, of),
         (name @ ("Json" | "Component"), None) => Err(Error::new_spanned(
             ty,
             format!(
@@ -186,8 +242,69 @@ fn owned(ty: &Type) -> Result<Argument> {
                 example(name)
             ),
         )),
+        (name, Some(of)) if !WRAPPERS.contains(&name) => json(ty, of, true),
         _ => Err(unknown(ty)),
     }
+}
+
+/// Types `X<T>` that are not `Json<T>`, imported by another name.
+const WRAPPERS: [&str; 15] = [
+    "Arc",
+    "Box",
+    "Cow",
+    "Data",
+    "Extension",
+    "HashSet",
+    "Mutex",
+    "Option",
+    "Query",
+    "Rc",
+    "Result",
+    "RwLock",
+    "State",
+    "Vec",
+    "VecDeque",
+];
+
+fn json(ty: &Type, of: &Type, renamed: bool) -> Result<Argument> {
+    if let Type::Reference(reference) = bare(of)
+        && let Some(lifetime) = &reference.lifetime
+        && lifetime.ident == "static"
+    {
+        let of = written(&reference.elem);
+        return Err(Error::new_spanned(
+            lifetime,
+            format!(
+                "the message is borrowed for one attempt only: write `&{of}`, or an owned type"
+            ),
+        ));
+    }
+    let (written, of) = (ty.clone(), of.clone());
+    let json = JsonType {
+        written,
+        of,
+        renamed,
+    };
+    Ok(Argument::Message(Message::Json(Box::new(json))))
+}
+
+fn component(ty: &Type, of: &Type) -> Result<Argument> {
+    let Some(segment) = last_segment(of) else {
+        return Ok(Argument::Component(Box::new(ty.clone())));
+    };
+    let inner = parameter(&segment.arguments).map_or_else(|| "T".to_owned(), written);
+    let instead = match segment.ident.to_string().as_str() {
+        "Rc" => format!("`Component<{inner}>`, which is shared as in an `Arc`"),
+        "RefCell" | "Cell" => format!("`Component<std::sync::Mutex<{inner}>>`"),
+        _ => return Ok(Argument::Component(Box::new(ty.clone()))),
+    };
+    Err(Error::new_spanned(
+        of,
+        format!(
+            "workers run on many threads, and `{}` stays on one: write {instead}",
+            written(of)
+        ),
+    ))
 }
 
 fn example(name: &str) -> &'static str {
@@ -236,6 +353,11 @@ fn hint(ty: &Type) -> Option<String> {
         ("str", None) => Some(": write `&str`".to_owned()),
         ("String", None) => Some(": write `&str` or `String`".to_owned()),
         ("Vec", Some(of)) if of == "u8" => Some(": write `&[u8]` or `Vec<u8>`".to_owned()),
+        (name, Some(of)) if !WRAPPERS.contains(&name) => Some(format!(
+            ": for a JSON message write `Json<{0}>`, for a shared value `Component<{0}>`; if `{name}` is \
+             `Component`, imported by another name, write `Component<{of}>`",
+            written(inner)
+        )),
         _ => Some(format!(
             ": for a JSON message write `Json<{0}>`, for a shared value `Component<{0}>`",
             written(inner)

@@ -187,7 +187,12 @@ fn referent(input: &FnArg) -> Option<&Type> {
         return None;
     };
     match bare(&input.ty) {
-        Type::Reference(reference) if reference.mutability.is_none() => Some(&reference.elem),
+        Type::Reference(reference)
+            if reference.mutability.is_none()
+                && reference.lifetime.as_ref().is_none_or(|l| l.ident == "_") =>
+        {
+            Some(&reference.elem)
+        }
         _ => None,
     }
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use proc_macro2::TokenStream;
 use proptest::prelude::*;
+use quote::ToTokens;
 
 use super::args::{Args, Retry, RetryArgs};
-use super::value::parse_duration;
+use super::value::{TypeName, parse_duration};
 use crate::name::{check_pattern, check_word};
 
 const TIMES: [&str; 32] = [
@@ -220,7 +221,7 @@ fn written(args: &Args) -> String {
     options.extend(
         args.task_type
             .as_deref()
-            .map(|text| format!("type = {text:?}")),
+            .map(|name| format!("type = {}", name.to_token_stream())),
     );
     options.extend(args.name.as_deref().map(|text| format!("name = {text:?}")));
     options.extend(args.timeout.as_deref().map(|t| time("timeout", *t)));
@@ -302,7 +303,9 @@ fn assert_valid(args: &Args) {
             .is_none_or(|time| (least..=longest).contains(time))
     };
     let task_type = args.task_type.as_deref().expect("always there");
-    assert_eq!(check_pattern(task_type), Ok(()));
+    if let TypeName::Text(text) = task_type {
+        assert_eq!(check_pattern(text), Ok(()));
+    }
     assert!(
         args.name
             .as_deref()

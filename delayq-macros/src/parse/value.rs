@@ -7,10 +7,10 @@ use std::time::Duration;
 use darling::util::SpannedValue;
 use darling::{Error, Result};
 use jiff::{SignedDuration, SpanRelativeTo};
-use proc_macro2::Ident;
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident};
 use syn::spanned::Spanned;
-use syn::{Expr, Lit, Meta};
+use syn::{Expr, ExprPath, Lit, Meta};
 
 use crate::name::{check_pattern, check_word};
 
@@ -76,11 +76,60 @@ pub(super) fn text(item: &Meta, example: &str) -> Result<(String, proc_macro2::S
     }
 }
 
-pub(super) fn task_type(item: &Meta) -> Value<String> {
+/// A task type, or a pattern of task types.
+pub(crate) enum TypeName {
+    Text(String),
+    /// A constant; its text is checked when the program is compiled.
+    Constant(ExprPath),
+}
+
+impl TypeName {
+    pub(crate) fn is_pattern(&self) -> bool {
+        matches!(self, Self::Text(text) if text.ends_with('*'))
+    }
+}
+
+impl ToTokens for TypeName {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            Self::Text(text) => text.to_tokens(tokens),
+            Self::Constant(path) => path.to_tokens(tokens),
+        }
+    }
+}
+
+pub(super) fn task_type(item: &Meta) -> Value<TypeName> {
+    if let Meta::NameValue(pair) = item
+        && let Some(path) = constant(bare(&pair.value))
+    {
+        return Ok(Some(spanned(TypeName::Constant(path.clone()), path)));
+    }
     let (text, span) = text(item, "\"order.cancel\"")?;
-    check_pattern(&text)
-        .map_err(|rule| wrong(&span, format!("invalid task type {text:?}: {rule}")))?;
-    Ok(Some(spanned(text, &span)))
+    check_pattern(&text).map_err(|rule| {
+        let instead = stars_at_the_end(&text);
+        wrong(
+            &span,
+            format!("invalid task type {text:?}: {rule}{instead}"),
+        )
+    })?;
+    Ok(Some(spanned(TypeName::Text(text), &span)))
+}
+
+/// A path that is written as constants are; other words are texts that lack their quotes.
+fn constant(value: &Expr) -> Option<&ExprPath> {
+    let Expr::Path(path) = value else { return None };
+    let name = path.path.segments.last()?.ident.to_string();
+    let is_constant = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    name.chars().all(is_constant).then_some(path)
+}
+
+/// What to write instead of a pattern with a star in the middle.
+fn stars_at_the_end(text: &str) -> String {
+    let pattern = text.split_inclusive('*').next().unwrap_or_default();
+    if pattern == text || pattern == "*" || check_pattern(pattern).is_err() {
+        return String::new();
+    }
+    format!(": write `type = {pattern:?}`, and look at `cx.task_type()` for the rest")
 }
 
 pub(super) fn worker_name(item: &Meta) -> Value<String> {

@@ -149,13 +149,37 @@ impl DelayQueuePluginBuilder {
     /// [`FromComponents`](delayq_core::FromComponents). One of each type: `start` fails for a second
     /// one. [`TaskSubmitService`] is one that every plugin has, for workers that send.
     pub fn component<T: Send + Sync + 'static>(mut self, component: T) -> Self {
+        self.refuse_second::<T>();
+        self.components.insert(component);
+        self
+    }
+
+    /// Adds a value that is in an `Arc` already, as a `T`, which may be a `dyn Trait`: a worker
+    /// takes it as `Component<dyn Mailer>`.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// # use delayq_plugin::DelayQueuePlugin;
+    /// trait Mailer: Send + Sync {}
+    /// struct Smtp;
+    /// impl Mailer for Smtp {}
+    ///
+    /// let builder = DelayQueuePlugin::builder().component_arc::<dyn Mailer>(Arc::new(Smtp));
+    /// # let _ = builder;
+    /// ```
+    pub fn component_arc<T: ?Sized + Send + Sync + 'static>(mut self, component: Arc<T>) -> Self {
+        self.refuse_second::<T>();
+        self.components.insert_arc(component);
+        self
+    }
+
+    fn refuse_second<T: ?Sized + Send + Sync + 'static>(&mut self) {
         if self.components.get::<T>().is_ok() {
             let type_name = std::any::type_name::<T>();
             self.mistakes
                 .push(StartError::DuplicateComponent { type_name });
         }
-        self.components.insert(component);
-        self
     }
 
     fn mistaken(&mut self, option: &'static str, reason: &'static str) {

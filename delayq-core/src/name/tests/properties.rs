@@ -93,6 +93,8 @@ proptest! {
         let prefix = prefix(&text);
         let rule = if text.ends_with('*') {
             "write the common beginning"
+        } else if text.contains('*') {
+            "the * stands at the end"
         } else {
             "use 1 to 100 of"
         };

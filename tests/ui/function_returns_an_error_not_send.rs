@@ -1,7 +1,7 @@
 use delayq_plugin::*;
 
 #[task_worker(type = "order.cancel")]
-pub async fn cancel() -> Result<(), String> {
+async fn cancel() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 

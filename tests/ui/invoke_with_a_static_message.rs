@@ -1,0 +1,13 @@
+use delayq_plugin::*;
+
+#[derive(Default)]
+struct CancelOrder;
+
+#[task_worker(type = "order.cancel")]
+impl TaskWorker for CancelOrder {
+    async fn invoke(&self, _message: &'static str, _cx: &TaskContext) -> TaskResult {
+        Ok(())
+    }
+}
+
+fn main() {}
