@@ -309,7 +309,10 @@ impl DelayQueuePluginBuilder {
         let service = TaskSubmitService::new(Arc::clone(&opened));
         let service = service.with_limits(self.limits).with_clock(clock);
         let service = service.with_telemetry(telemetry.clone());
-        self.components.insert(service.clone());
+        // One that the application added is of another store, and goes first.
+        if self.components.get::<TaskSubmitService>().is_err() {
+            self.components.insert(service.clone());
+        }
         let registry = self.registry()?;
         let types = registry.describe();
         for listener in self.listeners.0 {
