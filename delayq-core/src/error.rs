@@ -182,7 +182,7 @@ fn way_out(state: TaskState) -> &'static str {
     match state {
         TaskState::Scheduled | TaskState::Dead => "use another id, or replace() or keep()",
         TaskState::Running => "use another id, or keep(); only replace() it once it has ended",
-        _ => "its id is free again after the retention; use another id, or keep()",
+        _ => "use another id",
     }
 }
 

@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+mod delay;
+
+pub use delay::{IntoDelay, check_delay};
+
+use self::delay::check_unit;
 use crate::error::{Error, Result};
 use crate::name::{TaskId, TaskType};
 use crate::redacted::{RedactedHeaders, RedactedMessage};
@@ -139,13 +144,12 @@ impl Default for Limits {
 pub struct DelayQueueJob {
     task_type: String,
     id: String,
-    when: When,
-    expiry: Option<Expiry>,
+    /// Or why the delay could not be read.
+    when: Result<When>,
+    expiry: Result<Option<Expiry>>,
     on_conflict: OnConflict,
     message: Vec<u8>,
     headers: Headers,
-    /// A delay that could not be read.
-    invalid: Option<Error>,
 }
 
 impl fmt::Debug for DelayQueueJob {
@@ -179,12 +183,11 @@ impl DelayQueueJob {
         Self {
             task_type: task_type.into(),
             id: TaskId::generate().to_string(),
-            when: When::After(Duration::ZERO),
-            expiry: None,
+            when: Ok(When::After(Duration::ZERO)),
+            expiry: Ok(None),
             on_conflict: OnConflict::default(),
             message: message.into(),
             headers: Headers::new(),
-            invalid: None,
         }
     }
 
@@ -197,32 +200,25 @@ impl DelayQueueJob {
     /// Due `delay` after the store accepts it, measured on the store's clock: a [`Duration`], or
     /// text such as `"30m"`, see [`IntoDelay`]. Text that is no delay is refused by the send.
     pub fn after(mut self, delay: impl IntoDelay) -> Self {
-        self.when = When::After(self.read(delay));
+        self.when = delay.into_delay().map(When::After);
         self
     }
 
-    fn read(&mut self, delay: impl IntoDelay) -> Duration {
-        delay.into_delay().unwrap_or_else(|error| {
-            self.invalid = Some(error);
-            Duration::ZERO
-        })
-    }
-
-    /// Due at `time`; a past time means now.
+    /// Due at `time`; a past time means now. One before 2001 is refused: it was given in seconds.
     pub fn at(mut self, time: impl Into<Timestamp>) -> Self {
-        self.when = When::At(time.into());
+        self.when = Ok(When::At(time.into()));
         self
     }
 
     /// Not started any more from `time` on: it ends as expired.
     pub fn expires_at(mut self, time: impl Into<Timestamp>) -> Self {
-        self.expiry = Some(Expiry::At(time.into()));
+        self.expiry = Ok(Some(Expiry::At(time.into())));
         self
     }
 
     /// Not started any more once it is `span` late: it ends as expired.
     pub fn expires_after(mut self, span: impl IntoDelay) -> Self {
-        self.expiry = Some(Expiry::AfterDue(self.read(span)));
+        self.expiry = span.into_delay().map(Expiry::AfterDue).map(Some);
         self
     }
 
@@ -260,15 +256,14 @@ impl DelayQueueJob {
     /// times.
     ///
     /// # Errors
-    /// [`Error::InvalidName`] or [`Error::LimitExceeded`], naming the field and the limit.
+    /// [`Error::InvalidName`], [`Error::InvalidInput`] or [`Error::LimitExceeded`], naming the field
+    /// and the limit.
     pub fn into_task(self, limits: &Limits, now: Timestamp) -> Result<NewTask> {
-        if let Some(error) = self.invalid {
-            return Err(error);
-        }
+        let (when, expiry) = (self.when?, self.expiry?);
         check_message(&self.message, limits)?;
         check_headers(&self.headers)?;
-        check_delay("delay", self.when, limits, now)?;
-        match self.expiry {
+        check_delay("delay", when, limits, now)?;
+        match expiry {
             Some(Expiry::AfterDue(span)) => {
                 check_delay("expires_after", When::After(span), limits, now)?;
             }
@@ -278,8 +273,8 @@ impl DelayQueueJob {
         Ok(NewTask {
             task_type: TaskType::new(&self.task_type)?,
             id: TaskId::new(&self.id)?,
-            when: self.when,
-            expiry: self.expiry,
+            when,
+            expiry,
             on_conflict: self.on_conflict,
             message: self.message,
             headers: self.headers,
@@ -297,93 +292,6 @@ pub fn check_message(message: &[u8], limits: &Limits) -> Result<()> {
         message.len(),
         limits.max_message_bytes,
     )
-}
-
-/// Checks that `when` is within the delay limit, counted from `now`, and not in another unit.
-///
-/// # Errors
-/// [`Error::InvalidInput`], naming `what`.
-pub fn check_delay(what: &'static str, when: When, limits: &Limits, now: Timestamp) -> Result<()> {
-    let delay = match when {
-        When::After(delay) => delay,
-        When::At(time) => {
-            check_unit(what, time, now)?;
-            time.since(now)
-        }
-    };
-    let limit = limits.max_delay.min(MAX_DELAY);
-    if delay <= limit {
-        return Ok(());
-    }
-    let reason = format!("{} is beyond the limit of {}", Span(delay), Span(limit));
-    Err(Error::invalid(what, reason))
-}
-
-/// 2001-01-01. As seconds, every present time is before it if it is taken for milliseconds.
-const YEAR_2001: Timestamp = Timestamp::literal(978_307_200_000);
-
-/// Refuses a time that was given in seconds. A clock that is before 2001 itself is that of a test.
-fn check_unit(what: &'static str, time: Timestamp, now: Timestamp) -> Result<()> {
-    if time >= YEAR_2001 || now < YEAR_2001 {
-        return Ok(());
-    }
-    let reason = format!("{time} is before 2001: times are milliseconds, were seconds given?");
-    Err(Error::invalid(what, reason))
-}
-
-/// A span as people say it, for errors.
-struct Span(Duration);
-
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let days = self.0.as_secs() / 86_400;
-        match days {
-            0..3 => write!(f, "{:?}", self.0),
-            3..730 => write!(f, "{days} days"),
-            _ => write!(f, "{} years ({days} days)", days / 365),
-        }
-    }
-}
-
-/// What [`DelayQueueJob::after`] takes: a [`Duration`], or text such as `"30m"`, `"1h 30m"`,
-/// `"7 days"` or `"PT30M"`. A day has 24 hours; months and years are refused, as they have no
-/// length of their own.
-pub trait IntoDelay {
-    /// The delay.
-    ///
-    /// # Errors
-    /// [`Error::InvalidInput`] for text that is no delay.
-    fn into_delay(self) -> Result<Duration>;
-}
-
-impl IntoDelay for Duration {
-    fn into_delay(self) -> Result<Duration> {
-        Ok(self)
-    }
-}
-
-impl IntoDelay for &str {
-    fn into_delay(self) -> Result<Duration> {
-        let invalid = |why: &dyn fmt::Display| {
-            let text: String = self.chars().take(40).collect();
-            Error::invalid(
-                "delay",
-                format!("{text:?}: {why}; write such as 30m, 1h 30m or 7d"),
-            )
-        };
-        let span: jiff::Span = self.parse().map_err(|error| invalid(&error))?;
-        let relative = jiff::SpanRelativeTo::days_are_24_hours();
-        let delay = span
-            .to_duration(relative)
-            .map_err(|error| invalid(&error))?;
-        Duration::try_from(delay).map_err(|_| invalid(&"it is negative"))
-    }
-}
-
-impl IntoDelay for String {
-    fn into_delay(self) -> Result<Duration> {
-        self.as_str().into_delay()
-    }
 }
 
 fn check_size(what: &'static str, actual: usize, limit: usize) -> Result<()> {
@@ -459,38 +367,6 @@ mod tests {
         assert!(check(job().at(NOW.plus(days(3650)))).is_ok());
         assert!(check(job().at(NOW.plus(days(3651)))).is_err());
         assert!(check(job().expires_after(days(3651))).is_err());
-    }
-
-    #[test]
-    fn a_delay_is_a_duration_or_text_and_text_that_is_none_is_refused_by_the_send() {
-        for (text, seconds) in [("30m", 1_800), ("1h 30m", 5_400), ("7 days", 604_800)] {
-            let task = check(job().after(text)).unwrap();
-            assert_eq!(task.when, When::After(Duration::from_secs(seconds)));
-        }
-        for bad in ["", "soon", "-5m", "1 month", "5"] {
-            let error = check(job().after(bad)).unwrap_err().to_string();
-            assert!(
-                error.starts_with("invalid delay: ") && error.contains("30m"),
-                "{error}"
-            );
-            assert!(check(job().expires_after(bad)).is_err());
-        }
-        let error = check(job().after(days(4_015))).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "invalid delay: 11 years (4015 days) is beyond the limit of 10 years (3650 days)"
-        );
-    }
-
-    #[test]
-    fn a_time_in_seconds_is_refused_as_one() {
-        let (now, seconds) = (1_700_000_000_000, 1_700_000_000);
-        let at = Timestamp::from_millis;
-        let check = |job: DelayQueueJob| job.into_task(&Limits::default(), at(now));
-        let refused = check(job().at(at(seconds))).unwrap_err().to_string();
-        assert!(refused.contains("before 2001"), "{refused}");
-        assert!(check(job().expires_at(at(seconds))).is_err());
-        assert!(check(job().at(at(now - 1))).is_ok());
     }
 
     #[test]

@@ -14,13 +14,46 @@ pub(crate) struct OutageLog {
     state: Arc<Mutex<State>>,
 }
 
+/// What is wrong with the store: one outage does not hide another one of another kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It does not answer.
+    Away,
+    /// It answers that it has no room.
+    Full,
+}
+
+impl Kind {
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::Full { .. } => Self::Full,
+            _ => Self::Away,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
-    /// How many callers got an error as their last answer.
+    away: Outage,
+    full: Outage,
+}
+
+impl State {
+    fn outage(&mut self, kind: Kind) -> &mut Outage {
+        match kind {
+            Kind::Away => &mut self.away,
+            Kind::Full => &mut self.full,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Outage {
+    /// How many callers have such an error as their last answer.
     failing: usize,
-    /// `Clock::elapsed` when the first of them did.
+    /// `Clock::elapsed` when the first of them got it.
     since: Duration,
-    /// How many callers met the outage.
+    /// How many callers have met the outage.
     met_by: usize,
 }
 
@@ -35,7 +68,7 @@ impl OutageLog {
         OutageCaller {
             log: self.clone(),
             who: who.into(),
-            is_failing: false,
+            failing: None,
         }
     }
 
@@ -43,38 +76,39 @@ impl OutageLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn leave(&self) {
+    /// A caller fails no more. Returns the outage if it was the last one.
+    fn leave(&self, kind: Kind) -> Option<Outage> {
         let mut state = self.state();
-        state.failing = state.failing.saturating_sub(1);
-        if state.failing == 0 {
-            let lasted = self.clock.elapsed().saturating_sub(state.since);
-            let met_by = std::mem::take(&mut state.met_by);
-            info!(?lasted, met_by, "the store answers again");
-        }
+        let outage = state.outage(kind);
+        outage.failing = outage.failing.saturating_sub(1);
+        (outage.failing == 0).then(|| std::mem::take(outage))
     }
 }
 
-/// One caller of the store. When it goes, it is failing no more.
+/// One caller of the store.
 #[derive(Debug)]
 pub(crate) struct OutageCaller {
     log: OutageLog,
     who: String,
-    is_failing: bool,
+    failing: Option<Kind>,
 }
 
 impl OutageCaller {
-    /// A call failed.
+    /// A call failed with a transient error.
     pub(crate) fn failed(&mut self, error: &Error) {
-        let who = &self.who;
-        if self.is_failing {
+        let (who, kind) = (&self.who, Kind::of(error));
+        if self.failing == Some(kind) {
             return debug!(who, %error, "the store still fails");
         }
-        self.is_failing = true;
+        if let Some(before) = self.failing.replace(kind) {
+            self.log.leave(before);
+        }
         let mut state = self.log.state();
-        state.failing += 1;
-        state.met_by += 1;
-        if state.failing == 1 {
-            state.since = self.log.clock.elapsed();
+        let outage = state.outage(kind);
+        outage.failing += 1;
+        outage.met_by += 1;
+        if outage.failing == 1 {
+            outage.since = self.log.clock.elapsed();
             warn!(who, %error, "the store failed; trying again until it answers");
         } else {
             debug!(who, %error, "the store failed for another caller");
@@ -83,16 +117,29 @@ impl OutageCaller {
 
     /// A call was answered.
     pub(crate) fn answered(&mut self) {
-        if std::mem::take(&mut self.is_failing) {
-            debug!(who = self.who, "answered again");
-            self.log.leave();
-        }
+        let Some(kind) = self.failing.take() else {
+            return;
+        };
+        let who = &self.who;
+        let Some(outage) = self.log.leave(kind) else {
+            return debug!(who, "answered again");
+        };
+        let lasted = self.log.clock.elapsed().saturating_sub(outage.since);
+        info!(
+            who,
+            ?lasted,
+            met_by = outage.met_by,
+            "the store answers again"
+        );
     }
 }
 
 impl Drop for OutageCaller {
+    /// A caller that goes has had no answer.
     fn drop(&mut self) {
-        self.answered();
+        if let Some(kind) = self.failing {
+            self.log.leave(kind);
+        }
     }
 }
 
@@ -141,10 +188,24 @@ mod tests {
                 callers[0].answered();
             }
             callers[3].failed(&Error::unavailable("redis", "gone"));
+            callers[4].failed(&Error::full("redis", "no room"));
+            callers[3].failed(&Error::full("redis", "no room"));
             callers.clear();
+            let mut caller = log.caller("later");
+            caller.failed(&Error::unavailable("redis", "gone"));
         });
         let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-        assert_eq!(text.lines().count(), 6, "{text}");
+        let lines = |what: &str| text.lines().filter(|line| line.contains(what)).count();
+        assert_eq!(
+            lines(" WARN "),
+            5,
+            "two, one of each kind, and a later one: {text}"
+        );
+        assert_eq!(
+            lines("answers again"),
+            2,
+            "a caller that goes says nothing: {text}"
+        );
         let first: Vec<_> = text.lines().take(2).collect();
         assert!(first[0].contains("who=\"type.498\"") && first[0].contains("redis"));
         assert!(first[1].contains("lasted=7s met_by=499"), "{text}");

@@ -108,6 +108,9 @@ impl Report {
     pub(crate) fn settled(&self, ending: &Ending) {
         let (id, attempt) = (&ending.lock().id, ending.attempt);
         match &ending.settlement.end {
+            AttemptEnd::Retry { .. } | AttemptEnd::Release { .. } if ending.is_cancel_requested => {
+                self.emit(id, || TaskEventKind::Cancelled);
+            }
             AttemptEnd::Done => self.succeeded(id, attempt, ending.run_time),
             AttemptEnd::Dead { error, .. } => self.died(id, Some(attempt), error),
             AttemptEnd::Release { after, .. } => {

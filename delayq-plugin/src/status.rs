@@ -28,6 +28,16 @@ struct Seen {
     outage: OutageCaller,
 }
 
+impl Seen {
+    /// The store has answered such a call.
+    fn is_answered(&mut self, call: &'static str) {
+        self.failing.retain(|failing| *failing != call);
+        if self.failing.is_empty() {
+            self.outage.answered();
+        }
+    }
+}
+
 impl Status {
     pub(crate) fn new(bucket: Bucket, outages: &OutageLog) -> Self {
         let seen = Seen {
@@ -62,11 +72,16 @@ impl Status {
         if error.is_transient() {
             seen.outage.failed(&error);
             note(&mut seen.failing, call);
-        } else if seen.refused.contains(&call) {
-            debug!(%bucket, call, %error, "the store still refuses");
         } else {
-            warn!(%bucket, call, %error, "the store refused; trying again until it answers");
-            seen.refused.push(call);
+            let is_news = !seen.refused.contains(&call);
+            if is_news {
+                warn!(%bucket, call, %error, "the store refused; trying again until it answers");
+            } else {
+                debug!(%bucket, call, %error, "the store still refuses");
+            }
+            note(&mut seen.refused, call);
+            // A refusal is an answer.
+            seen.is_answered(call);
         }
         let failures = &mut seen.health.failures_in_a_row;
         *failures = failures.saturating_add(1);
@@ -76,10 +91,7 @@ impl Status {
     /// A call of this kind was answered.
     pub(crate) fn answered(&self, call: &'static str) {
         let mut seen = self.lock();
-        seen.failing.retain(|failing| *failing != call);
-        if seen.failing.is_empty() {
-            seen.outage.answered();
-        }
+        seen.is_answered(call);
         if seen.refused.contains(&call) {
             seen.refused.retain(|refused| *refused != call);
             info!(bucket = %seen.health.bucket, call, "the store answers again");

@@ -63,7 +63,10 @@ impl TaskSubmitService {
     /// [`open_store`](crate::open_store).
     pub async fn connect(url: &str, options: StoreOptions) -> Result<Self> {
         refuse_missing_file(url)?;
-        Ok(Self::new(open_store(url, options).await?))
+        let service = Self::new(open_store(url, options).await?);
+        let clock = Arc::clone(&service.clock);
+        let telemetry = service.telemetry.clone().with_unserved(clock);
+        Ok(service.with_telemetry(telemetry))
     }
 
     /// The same service with other limits.
@@ -184,7 +187,9 @@ impl TaskSubmitService {
         if let SubmitOutcome::Accepted { due_at, .. } = outcome {
             let submitted = || TaskEventKind::Submitted { due_at };
             self.telemetry.hub.emit(&task_type, &id, submitted);
-            self.telemetry.unserved.sent(&task_type, &self.store);
+            if let Some(unserved) = &self.telemetry.unserved {
+                unserved.sent(&task_type, &self.store);
+            }
         }
         if let SubmitOutcome::Conflict { state } = outcome {
             let (task_type, id) = (task_type.to_string(), id.to_string());

@@ -16,7 +16,8 @@ pub(crate) struct Telemetry {
     pub(crate) hub: EventHub,
     pub(crate) outages: OutageLog,
     pub(crate) skew: Arc<SkewLog>,
-    pub(crate) unserved: UnservedLog,
+    /// `None` of a service that is made by hand, perhaps for a single task.
+    pub(crate) unserved: Option<UnservedLog>,
 }
 
 impl Telemetry {
@@ -25,7 +26,13 @@ impl Telemetry {
             hub: EventHub::new(Arc::clone(&clock)),
             outages: OutageLog::new(Arc::clone(&clock)),
             skew: Arc::default(),
-            unserved: UnservedLog::new(clock),
+            unserved: None,
         }
+    }
+
+    /// The same, which tells of types that nobody serves.
+    pub(crate) fn with_unserved(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.unserved = Some(UnservedLog::new(clock));
+        self
     }
 }

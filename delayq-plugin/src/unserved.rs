@@ -2,16 +2,16 @@
 //! started. The log tells each once.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use delayq_core::presence::InstanceInfo;
+use delayq_core::presence::{InstanceId, InstanceInfo, MAX_INSTANCES};
 use delayq_core::{Clock, Result, Store, TaskType, seconds};
 use tokio::runtime::Handle;
 use tracing::{debug, warn};
 
-/// How long after the first task of a type the instances are asked for: a worker for a pattern
-/// announces a new type a moment after its first task.
-const ASK_AFTER: std::time::Duration = seconds(5);
+/// How long after the first task of a type the instances are asked for. A worker for a pattern finds
+/// a new type within some polls, and announces it.
+const ASK_AFTER: std::time::Duration = seconds(30);
 
 /// Types remembered. An application that makes up types as it goes has more, and is not warned of
 /// those.
@@ -21,28 +21,30 @@ const MAX_TYPES: usize = 1_000;
 #[derive(Clone, Debug)]
 pub(crate) struct UnservedLog {
     clock: Arc<dyn Clock>,
-    /// The types that were asked about, or told.
-    known: Arc<Mutex<BTreeSet<TaskType>>>,
+    types: Arc<Mutex<Types>>,
+}
+
+#[derive(Debug, Default)]
+struct Types {
+    /// Served here, asked about, or about to be.
+    asked: BTreeSet<TaskType>,
+    /// In the log.
+    told: BTreeSet<TaskType>,
 }
 
 impl UnservedLog {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        let known = Arc::default();
-        Self { clock, known }
+        let types = Arc::default();
+        Self { clock, types }
     }
 
-    /// Whether the type is new here.
-    fn note(&self, task_type: &TaskType) -> bool {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.contains(task_type) || known.len() >= MAX_TYPES {
-            return false;
-        }
-        known.insert(task_type.clone())
+    fn types(&self) -> MutexGuard<'_, Types> {
+        self.types.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This process serves the type.
     pub(crate) fn is_served(&self, task_type: &TaskType) {
-        self.note(task_type);
+        self.types().asked.insert(task_type.clone());
     }
 
     /// A task was sent. The first one of a type asks the store, a while later and beside everything
@@ -51,56 +53,73 @@ impl UnservedLog {
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
-        if !self.note(task_type) {
+        let mut types = self.types();
+        if types.asked.len() >= MAX_TYPES || types.asked.contains(task_type) {
             return;
         }
+        types.asked.insert(task_type.clone());
+        drop(types);
+        let ask_at = self.clock.elapsed().saturating_add(ASK_AFTER);
+        let (wait, log) = (self.clock.sleep_until(ask_at), self.clone());
         let (store, task_type) = (Arc::downgrade(store), task_type.clone());
-        let wait = self
-            .clock
-            .sleep_until(self.clock.elapsed().saturating_add(ASK_AFTER));
         runtime.spawn(async move {
             wait.await;
-            ask(&store, &task_type).await;
+            // An application that has ended meanwhile needs no answer.
+            if let Some(store) = store.upgrade() {
+                log.ask(&*store, &task_type).await;
+            }
         });
+    }
+
+    async fn ask(&self, store: &dyn Store, task_type: &TaskType) {
+        match store.instances().await {
+            Ok(instances) if serves(&instances, task_type) => {}
+            Ok(_) if self.is_news(task_type) => warn!(%task_type,
+                "a task was sent, and no running instance serves its type: is the name right?"),
+            Ok(_) => {}
+            Err(error) => {
+                debug!(%task_type, %error, "not known whether the type is served");
+                self.types().asked.remove(task_type);
+            }
+        }
     }
 
     /// Tasks of a type that nobody serves wait in the store.
     pub(crate) fn waiting(&self, task_type: &TaskType, scheduled: u64) {
-        if self.note(task_type) {
+        if self.is_news(task_type) {
             warn!(%task_type, scheduled, "tasks wait, and no running instance serves their type");
         }
     }
-}
 
-async fn ask(store: &Weak<dyn Store>, task_type: &TaskType) {
-    // An application that has ended meanwhile needs no answer.
-    let Some(store) = store.upgrade() else { return };
-    let instances = store.instances().await;
-    match instances.map(|instances| serves(&instances, task_type)) {
-        Ok(false) => warn!(%task_type,
-            "a task was sent, and no running instance serves its type: is the name right?"),
-        Ok(true) => {}
-        Err(error) => debug!(%task_type, %error, "not known whether the type is served"),
+    fn is_news(&self, task_type: &TaskType) -> bool {
+        let told = &mut self.types().told;
+        told.len() < MAX_TYPES && told.insert(task_type.clone())
     }
 }
 
-/// Whether one of the instances serves the type. One that serves more types than it can list counts
-/// as serving it.
-pub(crate) fn serves(instances: &[InstanceInfo], task_type: &TaskType) -> bool {
-    instances
-        .iter()
-        .any(|one| one.types.contains(task_type) || one.type_count > one.types.len())
+/// Whether one of the instances serves the type, as far as the list can tell: an instance lists so
+/// many types only, and a store so many instances.
+fn serves(instances: &[InstanceInfo], task_type: &TaskType) -> bool {
+    let serves =
+        |one: &InstanceInfo| one.types.contains(task_type) || one.type_count > one.types.len();
+    instances.len() >= MAX_INSTANCES || instances.iter().any(serves)
 }
 
-/// The types with scheduled tasks that no running instance serves, and how many; at most `most`.
-pub(crate) async fn unserved(store: &dyn Store, most: usize) -> Result<Vec<(TaskType, u64)>> {
+/// The types with scheduled tasks that no running instance serves, and how many; of at most `most`
+/// types. None in a store that does not list the instance `own`: it lists no instances.
+pub(crate) async fn unserved(
+    store: &dyn Store,
+    own: &InstanceId,
+    most: usize,
+) -> Result<Vec<(TaskType, u64)>> {
     let instances = store.instances().await?;
-    let types = store.types().await?;
-    let types = types
-        .into_iter()
-        .filter(|task_type| !serves(&instances, task_type));
+    if !instances.iter().any(|one| one.id == *own) {
+        return Ok(Vec::new());
+    }
+    let mut types = store.types().await?;
+    types.retain(|task_type| !serves(&instances, task_type));
     let mut found = Vec::new();
-    for task_type in types.take(most) {
+    for task_type in types.into_iter().take(most) {
         let scheduled = store.stats(&task_type).await?.scheduled;
         if scheduled > 0 {
             found.push((task_type, scheduled));

@@ -126,6 +126,7 @@ impl Replay {
                 Err(
                     error @ (DelayqError::Conflict { .. }
                     | DelayqError::InvalidName { .. }
+                    | DelayqError::InvalidInput { .. }
                     | DelayqError::LimitExceeded { .. }),
                 ) => {
                     lines.skip(error);

@@ -177,7 +177,7 @@ async fn a_strangers_key_is_named_stops_no_other_type_and_is_over_when_it_has_go
                     .any(|handler| names(&handler.last_error))
         })
         .await;
-        logged(&["the store failed", "strange", &key]).await;
+        logged(&["the store refused", "strange", &key]).await;
         works(&plugin, "usual", part).await;
         run(&server, &format!("DEL {key}"));
         works(&plugin, "strange", part).await;
@@ -186,7 +186,7 @@ async fn a_strangers_key_is_named_stops_no_other_type_and_is_over_when_it_has_go
     let list = "delayq:{default}:types";
     run(&server, &format!("DEL {list}"));
     run(&server, &format!("SET {list} theirs"));
-    logged(&["cannot read the list of types", list]).await;
+    logged(&["list of types", list]).await;
     let sick = health(&plugin, list, |health| !health.is_ok()).await;
     assert!(sick.store_error.unwrap().to_string().contains(list));
     works(&plugin, "usual", "list").await;

@@ -100,7 +100,8 @@ impl TaskContext {
         self.max_attempts
     }
 
-    /// Whether the task goes to dead if this attempt fails: the moment to tell somebody, or to undo
+    /// Whether no attempt follows if this one fails (the task goes to dead, or, of an at-most-once
+    /// type, is done as it is): the moment to tell somebody, or to undo
     /// what earlier attempts did.
     #[must_use]
     pub fn is_last_attempt(&self) -> bool {

@@ -42,7 +42,12 @@ impl Invocation {
     /// A busy runtime, or a process that was stopped, may come to it only after the lock has
     /// expired: then the task is given back.
     async fn run(&self, worker: &Worker) -> TaskResult {
-        let cx = &self.cx;
+        // Settled before it starts, an at-most-once task has no other attempt.
+        let max_attempts = match self.deadline {
+            Some(_) => worker.options.retry.max_attempts,
+            None => 1,
+        };
+        let cx = &self.cx.clone().with_max_attempts(max_attempts);
         if let Some(deadline) = &self.deadline
             && (cx.is_cancelled() || deadline.at() <= self.clock.elapsed())
         {

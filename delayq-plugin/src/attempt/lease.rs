@@ -60,6 +60,10 @@ pub(crate) struct Lease {
     pub(crate) lock_for: Duration,
     pub(crate) deadline: LeaseDeadline,
     pub(crate) extend_at: Duration,
+    /// The last extension failed or is in doubt.
+    pub(crate) is_extension_failed: bool,
+    /// Somebody asked to cancel the task.
+    pub(crate) is_cancel_requested: bool,
     pub(crate) started_at: Duration,
     pub(crate) limit_at: Duration,
     /// How it fails, if it does.
@@ -81,6 +85,11 @@ impl Lease {
             .succeeded
             .extend(names.map(|worker| worker.name.to_string()));
         history
+    }
+
+    /// Whether its lock is to be extended further.
+    pub(crate) fn needs_extension(&self) -> bool {
+        matches!(self.state, LeaseState::Good | LeaseState::Extending)
     }
 
     /// When something has to be done next.
@@ -125,6 +134,7 @@ impl Lease {
     /// An extension sent at `sent_at` was applied.
     pub(crate) fn extended(&mut self, sent_at: Duration) {
         if self.state == LeaseState::Extending {
+            self.is_extension_failed = false;
             self.deadline.put_off(sent_at, self.lock_for);
             self.extend_again_at(sent_at.saturating_add(self.lock_for / 3));
         }

@@ -206,6 +206,8 @@ fn lease(running: &RunningTasks) -> Lease {
         lock_for: LOCK,
         deadline: LeaseDeadline::new(seconds(1), LOCK),
         extend_at: seconds(11),
+        is_extension_failed: false,
+        is_cancel_requested: false,
         started_at: seconds(2),
         limit_at: seconds(102),
         cause: FailureCause::default(),

@@ -60,7 +60,8 @@ pub enum TaskEventKind {
         /// The wait before the next attempt; `None` when there is none.
         retry_in: Option<Duration>,
     },
-    /// A worker gave it back without an attempt burned.
+    /// It was given back without an attempt burned: by a worker, or by a process that shuts down or
+    /// was too slow to start it.
     Released {
         /// The wait before it starts again.
         after: Duration,
@@ -75,8 +76,8 @@ pub enum TaskEventKind {
     },
     /// The store has it as expired: it was too late to be worth running.
     Expired,
-    /// This process cancelled it before it started, or the store did so after a crash of its
-    /// holder.
+    /// It is cancelled: by this process before it started, or after an attempt here that was asked
+    /// to stop.
     Cancelled,
     /// The attempt's lock expired or was taken over: the workers were told to stop, and the task
     /// may run again elsewhere.
@@ -97,16 +98,19 @@ pub enum FailureCause {
     Panic,
     /// It ran longer than the type's `timeout`.
     TimeLimit,
+    /// A shutdown cut off an attempt of an at-most-once type.
+    Stopped,
 }
 
 impl FailureCause {
-    /// The cause's name: `error`, `panic`, `time_limit`.
+    /// The cause's name: `error`, `panic`, `time_limit`, `stopped`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
             Self::Panic => "panic",
             Self::TimeLimit => "time_limit",
+            Self::Stopped => "stopped",
         }
     }
 }

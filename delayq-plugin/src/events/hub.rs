@@ -1,9 +1,8 @@
 //! Hub: takes events of all handlers to whoever listens.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use delayq_core::Clock;
-use delayq_core::{TaskId, TaskType};
+use delayq_core::{Clock, TaskId, TaskType};
 use tokio::sync::broadcast;
 
 use super::{TaskEvent, TaskEventKind, TaskEvents};
@@ -11,16 +10,17 @@ use super::{TaskEvent, TaskEventKind, TaskEvents};
 /// Events that wait for the slowest listener; more are missed by it, and counted. About a megabyte.
 const CAPACITY: usize = 4_096;
 
-/// The sending end of the events of one process. Costs an atomic read while nobody listens.
+/// The sending end of the events of one process. The channel is made for the first listener;
+/// without one an event costs a look.
 #[derive(Clone, Debug)]
 pub(crate) struct EventHub {
-    sender: broadcast::Sender<TaskEvent>,
+    sender: Arc<OnceLock<broadcast::Sender<TaskEvent>>>,
     clock: Arc<dyn Clock>,
 }
 
 impl EventHub {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        let sender = broadcast::Sender::new(CAPACITY);
+        let sender = Arc::default();
         Self { sender, clock }
     }
 
@@ -31,21 +31,24 @@ impl EventHub {
         id: &TaskId,
         kind: impl FnOnce() -> TaskEventKind,
     ) {
-        if self.sender.receiver_count() == 0 {
+        let Some(sender) = self.sender.get() else {
+            return;
+        };
+        if sender.receiver_count() == 0 {
             return;
         }
-        let event = TaskEvent {
+        // The last listener may go meanwhile.
+        let _ = sender.send(TaskEvent {
             task_type: task_type.clone(),
             id: id.clone(),
             at: self.clock.now(),
             kind: kind(),
-        };
-        // The last listener may have gone meanwhile.
-        let _ = self.sender.send(event);
+        });
     }
 
     /// The events from now on.
     pub(crate) fn listen(&self) -> TaskEvents {
-        TaskEvents::new(self.sender.subscribe())
+        let sender = self.sender.get_or_init(|| broadcast::Sender::new(CAPACITY));
+        TaskEvents::new(sender.subscribe())
     }
 }

@@ -13,7 +13,8 @@ use super::{TaskEvent, TaskEventKind, TaskEvents};
 ///
 /// Called on the application's runtime, one event after the other, and never on a scheduler thread:
 /// a slow listener delays no task, and misses events when it is behind by more than 4,096. Methods
-/// must not block; for slow work take [`events`](crate::DelayQueuePlugin::events) instead.
+/// must not block; for slow work take [`events`](crate::DelayQueuePlugin::events) instead. A listener
+/// that holds the plugin's submit service keeps the store open and itself alive.
 ///
 /// ```
 /// use delayq_plugin::{DelayQueuePlugin, TaskEvent, TaskListener};
@@ -47,7 +48,7 @@ pub trait TaskListener: Send + Sync + 'static {
     fn on_dead(&self, event: &TaskEvent, error: &str) {}
     /// A task was too late to be worth running.
     fn on_expired(&self, event: &TaskEvent) {}
-    /// A task was cancelled before it started.
+    /// A task is cancelled.
     fn on_cancelled(&self, event: &TaskEvent) {}
     /// An attempt has lost its lock.
     fn on_lock_lost(&self, event: &TaskEvent) {}

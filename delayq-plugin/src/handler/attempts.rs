@@ -9,7 +9,7 @@ use delayq_core::worker::{Attempt, StopSignal};
 use delayq_core::{ClaimedTask, Lock, TaskContext, TaskError, TaskResult};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{Id, JoinError, JoinSet};
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::Ending;
 use crate::attempt::{
@@ -134,14 +134,9 @@ impl Attempts {
         } else {
             context.options.lock
         };
-        let max_attempts = if at_most_once {
-            1
-        } else {
-            context.workers.max_attempts(&task.history)
-        };
         let deadline = LeaseDeadline::new(new.claimed_at, lock_for);
         let invocation = Invocation {
-            cx: TaskContext::new(facts, stop.clone()).with_max_attempts(max_attempts),
+            cx: TaskContext::new(facts, stop.clone()),
             message: task.message.into(),
             clock: Arc::clone(&context.clock),
             deadline: (!at_most_once).then(|| deadline.clone()),
@@ -170,6 +165,8 @@ impl Attempts {
             lock_for,
             deadline,
             extend_at: new.claimed_at.saturating_add(lock_for / 3),
+            is_extension_failed: false,
+            is_cancel_requested: false,
             started_at: now,
             limit_at: now.saturating_add(context.options.timeout),
             cause: FailureCause::default(),
@@ -238,7 +235,7 @@ impl Attempts {
     }
 
     /// Stops the workers that can be stopped, and gives their tasks back.
-    pub(super) fn give_back_all(&mut self) -> Vec<Ending> {
+    pub(super) fn give_back_all(&mut self, now: Duration) -> Vec<Ending> {
         let (bucket, workers) = (&self.bucket, &self.context.workers);
         let mut settle = Vec::new();
         for lease in self.leases.values_mut() {
@@ -248,7 +245,15 @@ impl Attempts {
             lease.conclude();
             let id = &lease.lock.id;
             if self.context.is_at_most_once() {
-                warn!(%bucket, %id, "cut off by the shutdown; at most once means never again");
+                self.context.report.failed_for_good(&Failure {
+                    id,
+                    attempt: lease.attempt,
+                    cause: FailureCause::Stopped,
+                    error: "cut off by the shutdown",
+                    run_time: now.saturating_sub(lease.started_at),
+                    retry_in: None,
+                });
+                self.status.update(|health| health.failed += 1);
                 continue;
             }
             info!(%bucket, %id, "given back by the shutdown");
@@ -311,8 +316,14 @@ impl Attempts {
         let (id, attempt) = (&lease.lock.id, lease.attempt);
         let run_time = now.saturating_sub(lease.started_at);
         let at_most_once = self.context.is_at_most_once();
-        if let AttemptEnd::Retry { error, .. } | AttemptEnd::Dead { error, .. } = &end {
-            let retry_in = end.due_again_in().filter(|_| !at_most_once);
+        let error = match &end {
+            AttemptEnd::Retry { error, .. } | AttemptEnd::Dead { error, .. } => Some(&**error),
+            AttemptEnd::Release { .. } if at_most_once => Some("given back, which it cannot be"),
+            _ => None,
+        };
+        let is_again = !at_most_once && !lease.is_cancel_requested;
+        if let Some(error) = error {
+            let retry_in = end.due_again_in().filter(|_| is_again);
             let failure = Failure {
                 id,
                 attempt,
@@ -334,6 +345,7 @@ impl Attempts {
             settlement: Settlement::new(lease.lock.clone(), end),
             attempt,
             run_time,
+            is_cancel_requested: lease.is_cancel_requested,
         })
     }
 
@@ -385,6 +397,7 @@ impl Attempts {
             ExtendOutcome::Extended(_) => lease.extended(sent_at),
             ExtendOutcome::CancelRequested(_) => {
                 lease.extended(sent_at);
+                lease.is_cancel_requested = true;
                 lease.stop.stop();
             }
             // Else it is known already, or the attempt is over its time limit.
@@ -399,9 +412,16 @@ impl Attempts {
         self.next_timer = self.next_timer.min(lease.timer());
     }
 
+    /// Whether an extension that failed is still to be repeated.
+    pub(super) fn awaits_extension(&self) -> bool {
+        let mut leases = self.leases.values();
+        leases.any(|lease| lease.is_extension_failed && lease.needs_extension())
+    }
+
     /// An extension failed or is in doubt: it is tried again at `retry_at`.
     pub(super) fn extend_failed(&mut self, seq: Seq, retry_at: Duration) {
         if let Some(lease) = self.leases.get_mut(&seq) {
+            lease.is_extension_failed = true;
             lease.extend_again_at(retry_at);
             self.next_timer = self.next_timer.min(lease.timer());
         }

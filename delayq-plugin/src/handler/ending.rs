@@ -13,6 +13,8 @@ pub(crate) struct Ending {
     pub(crate) attempt: u32,
     /// How long its workers ran; zero when none was started.
     pub(crate) run_time: Duration,
+    /// Somebody asked to cancel the task: unless it is done or dead, it ends as cancelled.
+    pub(crate) is_cancel_requested: bool,
 }
 
 impl Ending {
@@ -22,6 +24,7 @@ impl Ending {
             settlement: Settlement::new(lock, end),
             attempt,
             run_time: Duration::ZERO,
+            is_cancel_requested: false,
         }
     }
 

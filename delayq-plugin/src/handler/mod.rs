@@ -62,6 +62,8 @@ pub struct DelayBucketHandler {
     last_fence: u64,
     timer: Call<()>,
     timer_at: Duration,
+    /// The last extension failed.
+    is_extension_failing: bool,
     /// How many handlers the type had when the bucket was reported as sealed.
     sealed_among: Option<usize>,
     is_drained: bool,
@@ -88,6 +90,7 @@ impl DelayBucketHandler {
             last_fence: 0,
             timer: Call::none(),
             timer_at: Duration::ZERO,
+            is_extension_failing: false,
             sealed_among: None,
             is_drained: false,
             bucket,
@@ -127,6 +130,9 @@ impl DelayBucketHandler {
     }
 
     fn do_what_is_due(&mut self, now: Duration) {
+        if self.is_extension_failing && !self.attempts.awaits_extension() {
+            self.extension_answered();
+        }
         let due = self.attempts.take_due(now);
         self.extender.extend(due.extend);
         self.settler.extend(due.settle);
@@ -148,7 +154,7 @@ impl DelayBucketHandler {
         };
         self.attempts.tell_to_stop();
         if stop_at.saturating_add(STOP_NOTICE) <= now {
-            self.settler.extend(self.attempts.give_back_all());
+            self.settler.extend(self.attempts.give_back_all(now));
         }
     }
 
@@ -238,10 +244,6 @@ impl DelayBucketHandler {
         self.note_state(batch.bucket);
         self.settler.extend(std::mem::take(&mut batch.settle));
         let started = self.start_all(&mut batch, now);
-        if self.attempts.is_empty() {
-            // Nothing is left that an extension could be about.
-            self.wiring.status.answered(EXTEND);
-        }
         let running = self.attempts.len();
         self.wiring.status.update(|health| {
             health.clock_skew = batch.clock_skew;
@@ -350,15 +352,22 @@ impl DelayBucketHandler {
         });
     }
 
+    /// An extension was answered, or there is nothing left that one could be about.
+    fn extension_answered(&mut self) {
+        self.is_extension_failing = false;
+        self.wiring.status.answered(EXTEND);
+    }
+
     fn on_extended(&mut self, extended: Extended) {
         match extended.outcomes {
             Ok(outcomes) => {
                 for (seq, outcome) in extended.seqs.into_iter().zip(outcomes) {
                     self.attempts.extended(seq, outcome, extended.sent_at);
                 }
-                self.wiring.status.answered(EXTEND);
+                self.extension_answered();
             }
             Err(error) => {
+                self.is_extension_failing = true;
                 let retry_at = self.elapsed() + EXTEND_RETRY;
                 for seq in extended.seqs {
                     self.attempts.extend_failed(seq, retry_at);

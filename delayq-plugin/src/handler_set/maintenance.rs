@@ -58,7 +58,8 @@ impl Maintenance {
             next_listing: Duration::MAX,
             next_unserved: Duration::MAX,
         };
-        this.next_unserved = this.in_polls(POLLS_PER_LISTING);
+        // Instances that are started together have announced themselves by then.
+        this.next_unserved = this.shared.elapsed().saturating_add(INSTANCE_EXPIRY);
         this.next_check = this.in_polls(POLLS_PER_CHECK);
         this.plan_listing();
         this
@@ -112,8 +113,9 @@ impl Maintenance {
             self.next_unserved = self.in_polls(POLLS_PER_CHECK);
             self.report_unserved().await;
         }
-        let refreshed = self.shared.refresh().await;
-        self.refreshing.report(&refreshed);
+        if let Some(refreshed) = self.shared.refresh().await {
+            self.refreshing.report(&refreshed);
+        }
         let instance = self.instance.clone().serving(&self.shared.served());
         if instance != self.instance || self.next_announcement <= now {
             self.announce(instance).await;
@@ -182,12 +184,13 @@ impl Maintenance {
 
     /// Reports types whose tasks wait for nobody: a deploy without their workers.
     async fn report_unserved(&self) {
-        match unserved(&*self.shared.store, UNSERVED_PER_ROUND).await {
+        let Some(log) = &self.shared.telemetry.unserved else {
+            return;
+        };
+        let own = &self.shared.instance.id;
+        match unserved(&*self.shared.store, own, UNSERVED_PER_ROUND).await {
             Ok(types) => types.iter().for_each(|(task_type, scheduled)| {
-                self.shared
-                    .telemetry
-                    .unserved
-                    .waiting(task_type, *scheduled);
+                log.waiting(task_type, *scheduled);
             }),
             Err(error) => debug!(%error, "not known which types are unserved"),
         }

@@ -63,10 +63,10 @@ impl HandlerSet {
         }
         match shared.refresh().await {
             // Maintenance tries again.
-            Err(error) if error.is_transient() => {
+            Some(Err(error)) if error.is_transient() => {
                 warn!(%error, "the settings or buckets of a type are not in reach yet");
             }
-            refreshed => refreshed?,
+            refreshed => refreshed.unwrap_or(Ok(()))?,
         }
         let thread = shared.start_thread(DISPATCHER_THREAD)?;
         thread.spawn(dispatch(Arc::clone(shared), wakeups, received));

@@ -173,7 +173,9 @@ impl Shared {
         );
         let options = &context.options;
         check_shards(task_type.as_str(), options, shards_of(options))?;
-        self.telemetry.unserved.is_served(task_type);
+        if let Some(unserved) = &self.telemetry.unserved {
+            unserved.is_served(task_type);
+        }
         let thread = state.threads.assign(task_type)?;
         let served = ServedType::new(Arc::new(context), thread);
         state.types.insert(task_type.clone(), served);
@@ -189,10 +191,14 @@ impl Shared {
 
     /// For each stale type: puts the settings that its workers ask for into the store, and starts
     /// handlers for its buckets. Fails after all types, with what is not transient rather than with
-    /// what is.
-    pub(super) async fn refresh(&self) -> Result<()> {
+    /// what is. `None` when no type was stale.
+    pub(super) async fn refresh(&self) -> Option<Result<()>> {
+        let stale = self.take_stale();
+        if stale.is_empty() {
+            return None;
+        }
         let mut failed = None;
-        for task_type in self.take_stale() {
+        for task_type in stale {
             let declared = self.declare(&task_type).await;
             let buckets = self.store.buckets(&task_type).await;
             let served = self.serve_buckets(&task_type, buckets);
@@ -209,7 +215,7 @@ impl Shared {
                 }
             }
         }
-        failed.map_or(Ok(()), Err)
+        Some(failed.map_or(Ok(()), Err))
     }
 
     fn take_stale(&self) -> Vec<TaskType> {

@@ -32,10 +32,14 @@ impl Watched {
                 self.is_refused = false;
             }
             Err(error) if error.is_transient() => self.outage.failed(error),
-            Err(error) if self.is_refused => debug!(what, %error, "the store still refuses"),
             Err(error) => {
-                self.is_refused = true;
-                warn!(what, %error, "the store refused; trying again");
+                // A refusal is an answer.
+                self.outage.answered();
+                if std::mem::replace(&mut self.is_refused, true) {
+                    debug!(what, %error, "the store still refuses");
+                } else {
+                    warn!(what, %error, "the store refused; trying again");
+                }
             }
         }
     }

@@ -300,12 +300,13 @@ impl DelayQueuePluginBuilder {
     pub async fn start(mut self) -> Result<DelayQueuePlugin, StartError> {
         let app = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         self.check()?;
+        let is_opened_here = self.store.is_none();
         let opened = match self.store.take() {
             Some(store) => store,
             None => open_store(&self.url.0, self.options.clone()).await?,
         };
         let clock = Arc::clone(&self.settings.clock);
-        let telemetry = Telemetry::new(Arc::clone(&clock));
+        let telemetry = Telemetry::new(Arc::clone(&clock)).with_unserved(Arc::clone(&clock));
         let service = TaskSubmitService::new(Arc::clone(&opened));
         let service = service.with_limits(self.limits).with_clock(clock);
         let service = service.with_telemetry(telemetry.clone());
@@ -313,7 +314,15 @@ impl DelayQueuePluginBuilder {
         if self.components.get::<TaskSubmitService>().is_err() {
             self.components.insert(service.clone());
         }
-        let registry = self.registry()?;
+        let registry = match self.registry() {
+            Ok(registry) => registry,
+            Err(error) => {
+                if is_opened_here {
+                    opened.close().await;
+                }
+                return Err(error);
+            }
+        };
         let types = registry.describe();
         for listener in self.listeners.0 {
             app.spawn(run_listener(listener, telemetry.hub.listen()));
