@@ -7,10 +7,9 @@
 //!
 //! Reading order: [`reconnecting`] (a connection that is made again), [`wire`] (pipelines over it),
 //! [`server`] (the connections to one server), [`routing`] (a command's way to its server),
-//! [`sentinel`] and [`cluster`] (which server that is), [`replication`] (how many of its replicas
+//! [`sentinel`] and [`cluster`] (which server that is, as a [`panel`] says), [`replication`] (how many of its replicas
 //! have to confirm a write), [`confirm`] (whether they did).
 
-#[cfg(feature = "cluster")]
 mod cluster;
 mod command;
 mod confirm;
@@ -23,20 +22,17 @@ pub(crate) mod fake;
 mod fault;
 mod handshake;
 pub(crate) mod login;
+mod panel;
 mod reconnecting;
 mod redirect;
 mod replication;
 mod reply;
 mod routing;
-#[cfg(feature = "sentinel")]
 mod sentinel;
-#[cfg(feature = "sentinel")]
 mod sentinel_replicas;
 mod server;
 mod settings;
-#[cfg(feature = "cluster")]
 mod slots;
-#[cfg(feature = "cluster")]
 mod subscriber;
 mod target;
 #[cfg(feature = "tls")]
@@ -60,7 +56,6 @@ pub(crate) use self::command::{Command, LuaScript};
 pub(crate) use self::fault::GRANT;
 pub(crate) use self::reply::{Fields, Reply};
 pub(crate) use self::server::{Sent, Server};
-#[cfg(feature = "cluster")]
 pub(crate) use self::subscriber::{Channel, Channels};
 
 use self::reconnecting::{Purpose, Reconnecting};
@@ -106,7 +101,6 @@ struct Inner {
     routing: Routing,
     place: Arc<str>,
     timeout: Duration,
-    #[cfg(feature = "cluster")]
     channels: tokio::sync::watch::Sender<Arc<Channels>>,
     is_closed: AtomicBool,
     /// Its drop ends the thread.
@@ -130,7 +124,6 @@ impl Connections {
         let settings = Settings::new(config, timeout, setup.scripts, replication)?;
         let place = settings.place();
         let (runtime, alive) = start_thread(&place)?;
-        #[cfg(feature = "cluster")]
         let channels = tokio::sync::watch::Sender::default();
         let start_one = |target: Target| {
             let server = Server::start(&runtime, &settings, &target);
@@ -144,13 +137,11 @@ impl Connections {
         };
         let (routing, listening) = match &config.servers {
             RedisServers::One(address) => start_one(Target::Fixed(address.clone())),
-            #[cfg(feature = "sentinel")]
-            RedisServers::Sentinel { sentinels, master } => {
+            RedisServers::Sentinel { sentinels, master } if cfg!(feature = "sentinel") => {
                 let sentinels = sentinel::Sentinels::start(&runtime, &settings, sentinels, master);
                 start_one(Target::Master(sentinels))
             }
-            #[cfg(feature = "cluster")]
-            RedisServers::Cluster { nodes } => {
+            RedisServers::Cluster { nodes } if cfg!(feature = "cluster") => {
                 let cluster = cluster::Cluster::start(&runtime, &settings, nodes);
                 let listening = subscriber::listen(
                     runtime.clone(),
@@ -162,7 +153,7 @@ impl Connections {
                 runtime.spawn(listening);
                 (Routing::Cluster(cluster), None)
             }
-            #[cfg(not(all(feature = "sentinel", feature = "cluster")))]
+            // The guards leave what is left out of the build out of the binary, too.
             _ => {
                 return Err(Error::Unsupported(
                     "this kind of Redis servers, see its features",
@@ -174,7 +165,6 @@ impl Connections {
             routing,
             place,
             timeout,
-            #[cfg(feature = "cluster")]
             channels,
             is_closed: AtomicBool::new(false),
             _alive: alive,
@@ -201,7 +191,6 @@ impl Connections {
     pub(crate) fn is_cluster(&self) -> bool {
         match self.0.routing {
             Routing::One { .. } => false,
-            #[cfg(feature = "cluster")]
             Routing::Cluster(_) => true,
         }
     }
@@ -235,7 +224,6 @@ impl Connections {
     }
 
     /// Listens to these channels, and no others.
-    #[cfg(feature = "cluster")]
     pub(crate) fn listen_to(&self, channels: Channels) {
         self.0.channels.send_if_modified(|known| {
             let is_news = **known != channels;
@@ -316,7 +304,6 @@ async fn wait_for_first(
 ) -> Result<()> {
     match routing {
         Routing::One { server, .. } => server.wait_for_first(deadline).await?,
-        #[cfg(feature = "cluster")]
         Routing::Cluster(cluster) => {
             cluster.wait_for_first(deadline).await?;
             cluster.reach_masters(deadline).await?;
@@ -329,9 +316,11 @@ async fn wait_for_first(
 }
 
 fn start_thread(place: &Arc<str>) -> Result<(Handle, oneshot::Sender<()>)> {
-    let failed = |error: std::io::Error| Error::Unavailable {
-        store: place.to_string(),
-        detail: format!("cannot start a thread for its connections: {error}"),
+    let failed = |error: std::io::Error| {
+        Error::unavailable(
+            place.to_string(),
+            format!("cannot start a thread for its connections: {error}"),
+        )
     };
     let runtime = Builder::new_current_thread()
         .enable_all()

@@ -45,10 +45,10 @@ impl Memory {
         } else {
             format!("its memory ({used} B) is above {share} of maxmemory ({limit} B)")
         };
-        Err(Error::Full {
-            store: place.to_owned(),
-            detail: detail + ": raise maxmemory, or let workers drain it",
-        })
+        Err(Error::full(
+            place,
+            detail + ": raise maxmemory, or let workers drain it",
+        ))
     }
 
     #[expect(

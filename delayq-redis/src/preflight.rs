@@ -166,9 +166,11 @@ struct Checked {
 
 impl Checked {
     fn found(self, connections: &Connections) -> Result<Found> {
-        let nobody = || Error::Unavailable {
-            store: connections.place().to_string(),
-            detail: "it has no node that holds data".to_owned(),
+        let nobody = || {
+            Error::unavailable(
+                connections.place().to_string(),
+                "it has no node that holds data",
+            )
         };
         let silent = self.silent;
         self.found.ok_or_else(|| silent.unwrap_or_else(nobody))

@@ -175,18 +175,12 @@ pub(crate) fn state_of(letter: &str) -> Result<TaskState> {
 /// The next field as a task's id.
 pub(crate) fn id_of(fields: &mut Fields) -> Result<TaskId> {
     let id = fields.text()?;
-    TaskId::new(&id).map_err(|_| Error::Corrupt {
-        key: id,
-        detail: "stored as a task's id, and is none".to_owned(),
-    })
+    TaskId::new(&id).map_err(|_| Error::corrupt(id, "stored as a task's id, and is none"))
 }
 
 /// The error of an answer that no script gives.
 pub(crate) fn unexpected(detail: String) -> Error {
-    Error::Corrupt {
-        key: "unexpected reply of a script".to_owned(),
-        detail,
-    }
+    Error::corrupt("unexpected reply of a script", detail)
 }
 
 #[cfg(test)]

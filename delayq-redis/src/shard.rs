@@ -256,10 +256,10 @@ impl Shard {
                 Updated::OtherFixed(other) => fixed = other,
             }
         }
-        Err(Error::Unavailable {
-            store: self.cx.connections.place().to_string(),
-            detail: format!("task {id} is being replaced again and again"),
-        })
+        Err(Error::unavailable(
+            self.cx.connections.place().to_string(),
+            format!("task {id} is being replaced again and again"),
+        ))
     }
 
     pub(crate) async fn find(&self, id: &TaskId) -> Result<Lookup<Option<TaskInfo>>> {
@@ -305,7 +305,7 @@ impl Shard {
                      audit with repair builds it again"
                 );
                 let key = key.clone();
-                return Error::Corrupt { key, detail };
+                return Error::corrupt(key, detail);
             }
         }
         error

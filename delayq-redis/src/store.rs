@@ -14,7 +14,6 @@ use delayq_core::task::{Lock, TaskInfo};
 use delayq_core::{Bucket, Error, Result, TaskId, TaskType};
 use futures_util::future::join_all;
 
-#[cfg(feature = "cluster")]
 mod listen;
 mod operate;
 mod presence;
@@ -91,7 +90,6 @@ impl RedisStore {
             durability: Mutex::new(found.durability),
             cx,
         });
-        #[cfg(feature = "cluster")]
         if config.is_cluster() {
             let listening = listen::keep_listening(Arc::downgrade(&store), Arc::clone(&store.cx));
             store.cx.connections.spawn(listening);
@@ -117,7 +115,7 @@ impl RedisStore {
             // The tasks are stored, so no error may say that they are not.
             let detail = format!("the type {task_type} could not be listed ({error})");
             let store = self.cx.connections.place().to_string();
-            let unlisted = Error::Indeterminate { store, detail };
+            let unlisted = Error::indeterminate(store, detail);
             return submitted
                 .outcomes
                 .iter()
@@ -127,7 +125,6 @@ impl RedisStore {
         submitted.outcomes
     }
 
-    #[cfg(feature = "cluster")]
     pub(crate) fn context(&self) -> &Context {
         &self.cx
     }
@@ -159,10 +156,10 @@ impl RedisStore {
         let command = command.at(self.cx.keys.slot());
         let answer = self.cx.connections.call(Class::Main, command).await;
         let of_types = |error| match error {
-            Error::Corrupt { .. } => Error::Corrupt {
-                key: self.cx.keys.types(),
-                detail: "it is not a set: who else writes to `delayq:*`?".to_owned(),
-            },
+            Error::Corrupt { .. } => Error::corrupt(
+                self.cx.keys.types(),
+                "it is not a set: who else writes to `delayq:*`?",
+            ),
             error => error,
         };
         answer.map(Reply::fields).map_err(of_types)

@@ -30,7 +30,6 @@ pub(crate) fn client(config: &RedisConfig, address: &Address) -> Result<redis::C
 ///
 /// # Errors
 /// `InvalidInput` when a file of TLS cannot be used.
-#[cfg(feature = "sentinel")]
 pub(crate) fn sentinel_client(config: &RedisConfig, address: &Address) -> Result<redis::Client> {
     let login = login(
         config.sentinel_user.as_deref(),

@@ -74,7 +74,6 @@ impl Replication {
     }
 
     /// The same for another node of the cluster, of which nothing is known yet.
-    #[cfg(feature = "cluster")]
     pub(super) fn of_another_node(&self) -> Self {
         Self {
             names_agree: Arc::clone(&self.names_agree),
@@ -99,7 +98,6 @@ impl Replication {
     }
 
     /// Whether sentinels have to be asked for the replicas.
-    #[cfg(feature = "sentinel")]
     pub(super) fn follows(&self) -> bool {
         self.follows
     }

@@ -129,7 +129,6 @@ impl Fields {
     }
 
     /// A text, if there is one.
-    #[cfg(any(test, feature = "cluster"))]
     pub(crate) fn optional_text(&mut self) -> Result<Option<String>> {
         match self.0.as_slice() {
             [Reply::Nil, ..] => {
@@ -149,10 +148,10 @@ impl Fields {
 }
 
 fn unexpected(wanted: &str) -> Error {
-    Error::Corrupt {
-        key: "unexpected reply of a script".to_owned(),
-        detail: format!("expected {wanted}: is this a Redis server?"),
-    }
+    Error::corrupt(
+        "unexpected reply of a script",
+        format!("expected {wanted}: is this a Redis server?"),
+    )
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use delayq_core::{Error, Result};
 use tokio::runtime::Handle;
 use tokio::time::timeout_at;
 
-use super::fault::Loss;
 use super::reconnecting::{Purpose, Reconnecting};
 use super::reply::Reply;
 use super::settings::Settings;
@@ -105,8 +104,8 @@ impl Server {
         let answers = wire.exchange(&commands, false).await;
         let answers = commands.into_iter().zip(answers);
         let sent = answers.map(|(command, answer)| match answer {
-            Answer::Redirect(_) if self.is_cluster => Sent::Redirected(command),
-            answer => Sent::Answered(answer.finally(&wire.place)),
+            Answer::Redirect(..) if self.is_cluster => Sent::Redirected(command),
+            answer => Sent::Answered(answer.finally()),
         });
         sent.collect()
     }
@@ -115,7 +114,7 @@ impl Server {
     pub(crate) async fn ask(&self, command: Command, deadline: Instant) -> Result<Reply> {
         loop {
             if let Some(answer) = self.main.send(&command, false, deadline).await {
-                return answer.finally(&self.main.place());
+                return answer.finally();
             }
             if timeout_at(deadline.into(), self.main.up()).await.is_err() {
                 return Err(self.main.why_not_sent());
@@ -126,7 +125,7 @@ impl Server {
     /// The error of a write that was not answered in time.
     pub(crate) fn no_answer(&self) -> Error {
         let detail = format!("no answer within {:?}", self.timeout);
-        Loss::Outcome.error(&self.place(), &detail)
+        Error::indeterminate(&*self.place(), detail)
     }
 
     /// Gives a connection up that has kept calls waiting for so long, if that is long.
@@ -145,7 +144,6 @@ impl Server {
     }
 
     /// Gives its connections up for good.
-    #[cfg(feature = "cluster")]
     pub(super) fn close(&self) {
         for connection in self.all() {
             connection.close();

@@ -10,7 +10,6 @@ use crate::scripts::Script;
 use crate::shard::context::Context;
 
 /// Types whose layouts are read in one step.
-#[cfg(feature = "cluster")]
 const TYPES_AT_ONCE: usize = 1_000;
 
 /// A layout, and the text that it was read from: what a change compares with.
@@ -46,10 +45,7 @@ impl Registry {
         let layout = Layout::parse(&text).map_err(|unread| {
             let field = format!("{key}, field {task_type}");
             match unread {
-                Unread::Damaged => Error::Corrupt {
-                    key: field,
-                    detail: format!("{text:?} is no list of shards"),
-                },
+                Unread::Damaged => Error::corrupt(field, format!("{text:?} is no list of shards")),
                 Unread::Newer(found) => Error::Incompatible {
                     what: field,
                     found,
@@ -61,7 +57,6 @@ impl Registry {
     }
 
     /// The layouts of these types that are settled; the others are left out.
-    #[cfg(feature = "cluster")]
     pub(crate) async fn read_settled(&self, types: &[TaskType]) -> Result<Vec<(TaskType, Layout)>> {
         let key = self.cx.keys.layouts();
         let mut settled = Vec::with_capacity(types.len());

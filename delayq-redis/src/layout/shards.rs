@@ -101,7 +101,6 @@ impl Shards {
     }
 
     /// Learns the settled layouts of these types.
-    #[cfg(feature = "cluster")]
     pub(crate) async fn learn_all(&self, types: &[TaskType]) -> Result<()> {
         for (task_type, layout) in self.registry.read_settled(types).await? {
             self.learn(&task_type, layout);
@@ -238,7 +237,7 @@ impl Shards {
                  resized again once they are empty"
             );
             let store = self.cx.connections.place().to_string();
-            return Err(Error::Unavailable { store, detail });
+            return Err(Error::unavailable(store, detail));
         }
         for shard in map.newest() {
             if shard.upkeep().setting("limited").await?.is_some() {
@@ -335,10 +334,10 @@ impl Shards {
 
     /// The error of a type that is resized again and again, or that says so.
     pub(crate) fn unsettled(&self, task_type: &TaskType) -> Error {
-        Error::Unavailable {
-            store: self.cx.connections.place().to_string(),
-            detail: format!("the shards of {task_type} are being changed again and again"),
-        }
+        Error::unavailable(
+            self.cx.connections.place().to_string(),
+            format!("the shards of {task_type} are being changed again and again"),
+        )
     }
 }
 

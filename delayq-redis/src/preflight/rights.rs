@@ -53,14 +53,14 @@ pub(super) fn check(place: &str, denied: Reply) -> Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    Err(Error::Misconfigured {
-        store: place.to_owned(),
-        setting: format!(
+    Err(Error::misconfigured(
+        place,
+        format!(
             "its user may not run {} on delayq's keys and channels (or the server has renamed that)",
             names.join(", ")
         ),
-        fix: GRANT.to_owned(),
-    })
+        GRANT,
+    ))
 }
 
 #[cfg(test)]

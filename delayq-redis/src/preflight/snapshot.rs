@@ -70,11 +70,11 @@ impl Snapshot {
     }
 
     fn refuse<T>(&self, setting: impl Into<String>, fix: impl Into<String>) -> Result<T> {
-        Err(Error::Misconfigured {
-            store: self.place.clone(),
-            setting: setting.into(),
-            fix: fix.into(),
-        })
+        Err(Error::misconfigured(
+            self.place.clone(),
+            setting.into(),
+            fix.into(),
+        ))
     }
 
     pub(super) fn check_kind(&self, is_cluster: bool) -> Result<()> {
@@ -99,10 +99,10 @@ impl Snapshot {
             _ => {}
         }
         if of_hello("role") == Some("replica") {
-            return Err(Error::ReadOnly {
-                store: self.place.clone(),
-                detail: "it is a replica: connect to its primary".to_owned(),
-            });
+            return Err(Error::read_only(
+                self.place.clone(),
+                "it is a replica: connect to its primary",
+            ));
         }
         Ok(())
     }
@@ -285,22 +285,19 @@ impl Snapshot {
         if connected >= usize::try_from(wanted).unwrap_or(usize::MAX) {
             return Ok(());
         }
-        Err(Error::Unavailable {
-            store: self.place.clone(),
-            detail: format!(
+        Err(Error::unavailable(
+            self.place.clone(),
+            format!(
                 "{connected} of its replicas are connected, and {wanted} have to confirm each write: start \
                  replicas, or lower `replicas`"
             ),
-        })
+        ))
     }
 
     pub(super) fn check_disk(&self) -> Result<()> {
         if self.is_appending() == Some(true) && self.info("aof_last_write_status") == Some("err") {
             let text = "its last write to the append-only file failed; free space on its disk, see its log";
-            return Err(Error::ReadOnly {
-                store: self.place.clone(),
-                detail: text.to_owned(),
-            });
+            return Err(Error::read_only(self.place.clone(), text));
         }
         Ok(())
     }

@@ -193,10 +193,7 @@ impl ShardKeys {
 
     /// The error of a damaged task.
     pub(crate) fn corrupt(&self, id: &str, what: &str) -> Error {
-        Error::Corrupt {
-            key: format!("{}, field {id}", self.tasks()),
-            detail: what.to_owned(),
-        }
+        Error::corrupt(format!("{}, field {id}", self.tasks()), what)
     }
 
     /// The error of a record of a newer version.

@@ -60,7 +60,6 @@ impl WakeupHub {
     }
 
     /// The types whose channels are listened to from now on.
-    #[cfg(any(test, feature = "cluster"))]
     pub(crate) fn set_heard(&self, types: &[TaskType]) {
         *self.heard() = types.iter().cloned().collect();
     }

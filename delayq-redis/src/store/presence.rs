@@ -51,10 +51,10 @@ async fn call(
     let command = Command::script(script.lua(), cx.keys.slot(), &keys, 1_024);
     let answer = cx.connections.call(Class::Main, build(command)).await;
     let of_instances = |error| match error {
-        Error::Corrupt { .. } => Error::Corrupt {
-            key: keys.join(" or "),
-            detail: "it is not what delayq keeps there: who else writes to `delayq:*`?".to_owned(),
-        },
+        Error::Corrupt { .. } => Error::corrupt(
+            keys.join(" or "),
+            "it is not what delayq keeps there: who else writes to `delayq:*`?",
+        ),
         error => error,
     };
     answer.map(Reply::fields).map_err(of_instances)

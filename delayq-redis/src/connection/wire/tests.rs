@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::mpsc;
 
 use super::super::fake::{array, bulk, serve};
-use super::super::settings::Settings;
+use super::super::settings::{Kind, Settings};
 use super::*;
 use crate::config::RedisConfig;
 use crate::connection::LuaScript;
@@ -41,7 +41,7 @@ async fn wire_to(address: &Address, replication: Option<Replication>) -> Wire {
         ended: Arc::default(),
         left: CancellationToken::new(),
         address: address.clone(),
-        place: settings.place_of(address),
+        place: settings.place_of(Kind::Data, address),
         replication: settings.replication.clone(),
     }
 }
