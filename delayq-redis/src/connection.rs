@@ -109,7 +109,7 @@ struct Inner {
 
 impl fmt::Debug for Connections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Connections").field(&self.0.routing).finish()
+        f.debug_tuple("Connections").field(&self.0.place).finish()
     }
 }
 

@@ -4,7 +4,7 @@
 //! A server is asked beside the submits that give rise to it, not before them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use delayq_core::{Error, Result};
@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::timeout_at;
 
 use crate::connection::{Command, Connections, Reply, Server};
+use crate::lock::lock;
 
 /// How old an answer may be. In a second, a server takes some tens of megabytes of tasks.
 const MAX_AGE: Duration = Duration::from_secs(1);
@@ -147,8 +148,7 @@ impl Watermark {
     }
 
     fn observed(&self, server: &Server) -> Observed {
-        // A map is never half changed by a panic.
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = lock(&self.servers);
         Arc::clone(servers.entry(server.place()).or_default())
     }
 }

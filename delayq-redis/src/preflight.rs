@@ -24,23 +24,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Terms {
     wanted: Durability,
-    /// What its operator says that it keeps, for what it does not show.
-    assumed: Option<Durability>,
-    /// How many replicas confirm a write at least, where that is wanted.
-    replicas: u32,
-    /// Whether that depends on who may become the master.
-    counts_replicas: bool,
-    /// The share of its memory up to which it is given new tasks.
-    watermark: f64,
-    servers: Kind,
-}
-
-/// What kind of servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    One,
-    Sentinel,
-    Cluster,
+    config: RedisConfig,
 }
 
 /// What a server that keeps the promises is like.
@@ -77,15 +61,7 @@ impl Terms {
         }
         Ok(Self {
             wanted,
-            assumed,
-            replicas: config.least_replicas(),
-            counts_replicas: config.replicas.is_none(),
-            watermark: config.memory_watermark.unwrap_or(1.0),
-            servers: match config.servers {
-                RedisServers::One(_) => Kind::One,
-                RedisServers::Sentinel { .. } => Kind::Sentinel,
-                RedisServers::Cluster { .. } => Kind::Cluster,
-            },
+            config: config.clone(),
         })
     }
 }
@@ -139,7 +115,7 @@ pub(crate) async fn first_check(
     terms: &Terms,
     deadline: Instant,
 ) -> Result<Found> {
-    let may_change = terms.servers != Kind::One;
+    let may_change = !matches!(terms.config.servers, RedisServers::One(_));
     let checked = loop {
         let checked = check_all(connections, keys, terms).await?;
         let is_late = Instant::now() + AGAIN >= deadline;
@@ -230,7 +206,7 @@ fn questions(keys: &Keyspace, terms: &Terms) -> [Command; 4] {
 fn judge(place: &str, answers: [Result<Reply>; 4], terms: &Terms) -> Result<Found> {
     let [hello, info, config, denied] = answers;
     let shown = Snapshot::new(place, [hello, info, config])?;
-    shown.check_kind(terms.servers == Kind::Cluster)?;
+    shown.check_kind(terms.config.is_cluster())?;
     rights::check(place, denied?)?;
     let durability = shown.durability(terms)?;
     shown.check_disk()?;

@@ -1,7 +1,7 @@
 //! The store: every operation, on the shards that it concerns.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -21,6 +21,7 @@ mod presence;
 use crate::config::RedisConfig;
 use crate::connection::{Class, Command, Connections, Fields, Reply, Setup};
 use crate::layout::{Shards, route};
+use crate::lock::lock;
 use crate::preflight::{self, Terms};
 use crate::scripts::{Keyspace, Script};
 use crate::shard::Shard;
@@ -103,7 +104,7 @@ impl RedisStore {
         task_type: &TaskType,
         tasks: Vec<&NewTask>,
     ) -> Vec<Result<SubmitOutcome>> {
-        if !self.listed().contains(task_type)
+        if !lock(&self.listed).contains(task_type)
             && let Err(error) = self.list_type(task_type).await
         {
             return tasks.iter().map(|_| Err(error.clone())).collect();
@@ -134,16 +135,11 @@ impl RedisStore {
         self.shards.shard(bucket).ok_or_else(unknown)
     }
 
-    fn listed(&self) -> MutexGuard<'_, HashSet<TaskType>> {
-        // A set is never half changed by a panic.
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Lists a type, and announces it where its first task would not be heard of.
     async fn list_type(&self, task_type: &TaskType) -> Result<()> {
         let list = Command::write(&["SADD", &self.cx.keys.types(), task_type.as_str()]);
         self.call_types(list).await?;
-        self.listed().insert(task_type.clone());
+        lock(&self.listed).insert(task_type.clone());
         if self.cx.connections.is_cluster() {
             let message = self.cx.hub.message(&Bucket::whole(task_type.clone()));
             let announce = ["SPUBLISH", &self.cx.keys.wake_channel(), &message];
@@ -173,10 +169,7 @@ impl Store for RedisStore {
     }
 
     fn durability(&self) -> Durability {
-        *self
-            .durability
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.durability)
     }
 
     async fn close(&self) {
@@ -185,10 +178,7 @@ impl Store for RedisStore {
 
     async fn check(&self) -> Result<()> {
         let found = preflight::check(&self.cx.connections, &self.cx.keys, &self.terms).await?;
-        *self
-            .durability
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = found.durability;
+        *lock(&self.durability) = found.durability;
         found.memory
     }
 

@@ -4,7 +4,7 @@
 //! client".
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::{Pipeline, RedisResult, Value};
@@ -21,6 +21,7 @@ use super::settings::{Kind, Settings};
 use super::slots::SlotMap;
 use super::target::Target;
 use crate::config::Address;
+use crate::lock::lock;
 
 /// How often nodes are asked for the map: a fail-over is noticed within it, also by connections on
 /// which the old master is silent. With reason to doubt they are asked at once, but not more often
@@ -91,7 +92,7 @@ impl Cluster {
             if !maps.borrow_and_update().masters().is_empty() {
                 return Ok(());
             }
-            let failure = self.failure().clone();
+            let failure = lock(&self.failure).clone();
             match failure {
                 Some(error) if !error.is_transient() || Instant::now() >= deadline => {
                     return Err(error);
@@ -156,7 +157,7 @@ impl Cluster {
     }
 
     fn known(&self, address: &Address, guest: Option<Instant>) -> Arc<Server> {
-        let mut nodes = self.nodes();
+        let mut nodes = lock(&self.nodes);
         let known = nodes.entry(address.clone()).or_insert_with(|| {
             let target = Target::Fixed(address.clone());
             Known {
@@ -197,7 +198,7 @@ impl Cluster {
     /// Why a command of this slot was not sent.
     pub(super) fn why_not_sent(&self, slot: u16) -> Error {
         if self.map().masters().is_empty() {
-            return self.failure().clone().unwrap_or_else(|| self.silent());
+            return lock(&self.failure).clone().unwrap_or_else(|| self.silent());
         }
         Error::unavailable(
             self.settings.place().to_string(),
@@ -239,7 +240,7 @@ impl Cluster {
         let map = match found {
             Ok(map) => map,
             Err(error) => {
-                *self.failure() = Some(error);
+                *lock(&self.failure) = Some(error);
                 return;
             }
         };
@@ -278,7 +279,7 @@ impl Cluster {
     fn adopt(&self, map: SlotMap) {
         let masters = map.masters();
         let gone: Vec<Arc<Server>> = {
-            let mut nodes = self.nodes();
+            let mut nodes = lock(&self.nodes);
             let is_guest = |known: &Known| known.guest.is_some_and(|at| at.elapsed() < GUEST);
             let gone =
                 nodes.extract_if(|address, known| !masters.contains(address) && !is_guest(known));
@@ -294,15 +295,6 @@ impl Cluster {
         for node in gone {
             node.close();
         }
-    }
-
-    fn nodes(&self) -> std::sync::MutexGuard<'_, HashMap<Address, Known>> {
-        // A map is never half changed by a panic.
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn failure(&self) -> std::sync::MutexGuard<'_, Option<Error>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -96,9 +96,10 @@ impl Panel {
     /// Whether to believe what was told: always, unless it `is_older` than what was told before.
     /// Then once it has been told for long, each time by everybody who speaks for all.
     pub(super) fn believes(&mut self, is_older: bool, is_told_by_all: bool) -> bool {
-        self.disbelieved = match is_older && is_told_by_all {
-            true => self.disbelieved + 1,
-            false => 0,
+        self.disbelieved = if is_older && is_told_by_all {
+            self.disbelieved + 1
+        } else {
+            0
         };
         !is_older || self.disbelieved >= DISBELIEF
     }

@@ -17,13 +17,14 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Pipeline, RedisResult, Value};
 
 use super::confirm::{Confirm, Confirmed, NodeName};
 use crate::config::{Address, RedisConfig, RedisServers, ReplicaConfirm};
+use crate::lock::lock;
 
 /// The share of the timeout, as a divisor, that replicas may take to confirm: what waits behind it
 /// on the same connection has to be answered, too.
@@ -78,7 +79,7 @@ impl Replication {
         Self {
             names_agree: Arc::clone(&self.names_agree),
             known: Mutex::new(Known {
-                least: self.known().least,
+                least: lock(&self.known).least,
                 ..Known::default()
             }),
             ..*self
@@ -87,7 +88,7 @@ impl Replication {
 
     /// The confirmations that what is sent now needs.
     pub(super) fn confirm(&self) -> Confirm {
-        let known = self.known();
+        let known = lock(&self.known);
         Confirm {
             replicas: self.wanted(&known),
             within: self.within,
@@ -108,7 +109,7 @@ impl Replication {
     }
 
     pub(super) fn set_name(&self, name: &[u8]) {
-        self.known().name = NodeName::try_from(name).ok();
+        lock(&self.known).name = NodeName::try_from(name).ok();
     }
 
     /// The questions to a server about its replicas.
@@ -157,7 +158,7 @@ impl Replication {
     }
 
     fn change(&self, store: &str, change: impl FnOnce(&mut Known)) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         let before = self.wanted(&known);
         change(&mut known);
         if !known.eligible.is_disjoint(&known.followers) {
@@ -204,7 +205,7 @@ impl Replication {
             None => {}
         }
         self.is_followed(server, followers, store);
-        let known = self.known();
+        let known = lock(&self.known);
         if known.master.as_ref() != Some(server) {
             return Some("another server is the master by now".to_owned());
         }
@@ -223,10 +224,6 @@ impl Replication {
             eligible.len().max(followers.len())
         };
         u32::try_from(all).unwrap_or(u32::MAX).max(known.least)
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Routing: which server runs a command, and what follows when it was the wrong one.
 
-use std::fmt;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,15 +31,6 @@ pub(super) enum Routing {
     },
     /// The masters of a cluster.
     Cluster(Arc<Cluster>),
-}
-
-impl fmt::Debug for Routing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::One { server, .. } => f.debug_tuple("One").field(server).finish(),
-            Self::Cluster(_) => f.write_str("Cluster"),
-        }
-    }
 }
 
 impl Routing {

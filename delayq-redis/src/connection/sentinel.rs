@@ -1,6 +1,6 @@
 //! Sentinels: which server is the master now, by their word.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Pipeline, RedisResult, Value};
@@ -18,6 +18,7 @@ use super::replication::Replication;
 use super::sentinel_replicas::{SentinelReplicas, field, is_gone};
 use super::settings::{Kind, Settings};
 use crate::config::Address;
+use crate::lock::lock;
 
 /// How often the sentinels are asked: a fail-over is noticed within it, also by connections on
 /// which the old master is silent. With reason to doubt they are asked at once, but not more often
@@ -202,7 +203,7 @@ impl Sentinels {
         }
         let of_it = named.iter().filter(|named| named.address == *master);
         let seen = of_it.clone().map(|named| named.replicas.clone());
-        let mut last = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.replicas);
         let sentinels = of_it.clone().map(|named| named.sentinels).max();
         let sentinels = sentinels.unwrap_or(0).max(self.addresses.len());
         let is_most = of_it.count() > sentinels / 2;

@@ -1,6 +1,5 @@
 //! Connections to one server, or to whichever is the master.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,15 +21,6 @@ pub(crate) struct Server {
     extend: Arc<Reconnecting>,
     timeout: Duration,
     is_cluster: bool,
-}
-
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = self.place();
-        f.debug_struct("Server")
-            .field("place", &place)
-            .finish_non_exhaustive()
-    }
 }
 
 /// What became of a command in a pipeline.

@@ -117,17 +117,24 @@ impl Snapshot {
         let (least, most) = self.classes();
         let is_replicated = terms.wanted == Durability::Replicated;
         if is_replicated {
-            self.check_replicas(terms.replicas)?;
+            self.check_replicas(terms.config.least_replicas())?;
         } else if most < terms.wanted {
             let asked = format!("durability {:?} is asked for", terms.wanted.as_str());
             return self.refuse_class(most, terms.wanted, &asked, "ask for durability");
         }
         let hidden = self.hidden(terms);
-        if !hidden.is_empty() && terms.assumed.is_none_or(|assumed| assumed < terms.wanted) {
+        if !hidden.is_empty()
+            && terms
+                .config
+                .assumed_durability
+                .is_none_or(|assumed| assumed < terms.wanted)
+        {
             return self.refuse_hidden(&hidden, terms.wanted);
         }
-        match terms.assumed {
-            _ if is_replicated => self.count_replicas(terms.replicas).map(|()| terms.wanted),
+        match terms.config.assumed_durability {
+            _ if is_replicated => self
+                .count_replicas(terms.config.least_replicas())
+                .map(|()| terms.wanted),
             Some(assumed) if assumed > most => {
                 let asked = format!("{:?} is assumed", assumed.as_str());
                 self.refuse_class(most, assumed, &asked, "assume")
@@ -149,7 +156,14 @@ impl Snapshot {
             return hidden;
         }
         let (least, most) = self.classes();
-        if terms.assumed.unwrap_or(terms.wanted).max(terms.wanted) > least && least < most {
+        if terms
+            .config
+            .assumed_durability
+            .unwrap_or(terms.wanted)
+            .max(terms.wanted)
+            > least
+            && least < most
+        {
             if self.is_appending().is_none() {
                 hidden.push("appendonly");
             }
@@ -304,7 +318,8 @@ impl Snapshot {
 
     pub(super) fn check_memory_limit(&self, terms: &Terms) -> Result<()> {
         let memory = Memory::of(|name| self.number(name));
-        memory.map_or(Ok(()), |memory| memory.check(&self.place, terms.watermark))
+        let share = terms.config.memory_watermark.unwrap_or(1.0);
+        memory.map_or(Ok(()), |memory| memory.check(&self.place, share))
     }
 }
 
