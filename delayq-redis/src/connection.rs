@@ -54,13 +54,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use self::command::{Command, LuaScript};
 pub(crate) use self::fault::GRANT;
-pub(crate) use self::reply::{Fields, Reply};
+pub(crate) use self::reply::{Fields, Reply, info};
+pub(crate) use self::routing::Routing;
 pub(crate) use self::server::{Sent, Server};
 pub(crate) use self::subscriber::{Channel, Channels};
 
 use self::reconnecting::{Purpose, Reconnecting};
-use self::replication::Replication;
-use self::routing::Routing;
 use self::settings::Settings;
 use self::target::Target;
 use crate::config::{RedisConfig, RedisServers};
@@ -118,33 +117,28 @@ impl Connections {
     /// and within the timeout in any case. A server that is loading its data is waited for.
     pub(crate) async fn open(config: &RedisConfig, setup: Setup) -> Result<Self> {
         let timeout = setup.timeout;
-        let replication = setup
-            .is_replicated
-            .then(|| Arc::new(Replication::new(config, timeout)));
-        let settings = Settings::new(config, timeout, setup.scripts, replication)?;
-        let place = settings.place();
-        let (runtime, alive) = start_thread(&place)?;
+        let (runtime, alive) = start_thread(config)?;
+        let settings = Settings::new(config, &runtime, &setup)?;
         let channels = tokio::sync::watch::Sender::default();
         let start_one = |target: Target| {
-            let server = Server::start(&runtime, &settings, &target);
+            let server = Server::start(&settings, &target);
             let may_change = target.may_change();
             let purpose = Purpose::Listen {
                 channel: Some(setup.channel.clone()),
                 listener: Arc::clone(&setup.listener),
             };
-            let listening = Reconnecting::start(&runtime, &settings, target, purpose);
+            let listening = Reconnecting::start(&settings, target, purpose);
             (Routing::One { server, may_change }, Some(listening))
         };
         let (routing, listening) = match &config.servers {
             RedisServers::One(address) => start_one(Target::Fixed(address.clone())),
             RedisServers::Sentinel { sentinels, master } if cfg!(feature = "sentinel") => {
-                let sentinels = sentinel::Sentinels::start(&runtime, &settings, sentinels, master);
+                let sentinels = sentinel::Sentinels::start(&settings, sentinels, master);
                 start_one(Target::Master(sentinels))
             }
             RedisServers::Cluster { nodes } if cfg!(feature = "cluster") => {
-                let cluster = cluster::Cluster::start(&runtime, &settings, nodes);
+                let cluster = cluster::Cluster::start(&settings, nodes);
                 let listening = subscriber::listen(
-                    runtime.clone(),
                     Arc::clone(&settings),
                     Arc::clone(&cluster),
                     channels.subscribe(),
@@ -163,7 +157,7 @@ impl Connections {
         let connections = Self(Arc::new(Inner {
             runtime,
             routing,
-            place,
+            place: settings.place(),
             timeout,
             channels,
             is_closed: AtomicBool::new(false),
@@ -193,6 +187,11 @@ impl Connections {
             Routing::One { .. } => false,
             Routing::Cluster(_) => true,
         }
+    }
+
+    /// Which server has what. Its calls are for the thread of the connections.
+    pub(crate) fn routing(&self) -> &Routing {
+        &self.0.routing
     }
 
     /// Takes no more calls; those under way are still answered.
@@ -255,45 +254,12 @@ impl Connections {
         call.await.unwrap_or(Err(Error::Closed("the Redis store")))
     }
 
-    /// Runs a command on the thread of the connections, from which it is called, until `deadline`.
-    pub(crate) async fn call_until(
-        &self,
-        class: Class,
-        command: Command,
-        deadline: Instant,
-    ) -> Result<Reply> {
-        self.0.routing.call(class, command, deadline).await
-    }
-
-    /// The server of a slot, if there is one.
-    pub(crate) fn server_of(&self, slot: u16) -> Option<Arc<Server>> {
-        self.0.routing.server_of(slot)
-    }
-
-    /// The servers that hold data now: one, or the masters of a cluster.
-    pub(crate) fn servers(&self) -> Vec<Arc<Server>> {
-        self.0.routing.servers()
-    }
-
     /// Runs a command on one server, whatever slots it has.
     pub(crate) async fn ask(&self, server: &Arc<Server>, command: Command) -> Result<Reply> {
         self.check_open()?;
         let (server, deadline) = (Arc::clone(server), Instant::now() + self.0.timeout);
         self.run(async move { server.ask(command, deadline).await })
             .await
-    }
-
-    /// Waits until submits to a server, or to any for a slot without one, are worth trying again.
-    pub(crate) async fn wait_for_server(&self, server: Option<&Arc<Server>>, deadline: Instant) {
-        self.0
-            .routing
-            .changed(server, Class::Submit, deadline)
-            .await;
-    }
-
-    /// Why a submit to a slot was not sent.
-    pub(crate) fn why_not_sent(&self, slot: u16) -> Error {
-        self.0.routing.why_not_sent(Class::Submit, slot)
     }
 }
 
@@ -315,10 +281,10 @@ async fn wait_for_first(
     }
 }
 
-fn start_thread(place: &Arc<str>) -> Result<(Handle, oneshot::Sender<()>)> {
+fn start_thread(config: &RedisConfig) -> Result<(Handle, oneshot::Sender<()>)> {
     let failed = |error: std::io::Error| {
         Error::unavailable(
-            place.to_string(),
+            config.to_string(),
             format!("cannot start a thread for its connections: {error}"),
         )
     };

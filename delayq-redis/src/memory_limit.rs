@@ -11,7 +11,7 @@ use delayq_core::{Error, Result};
 use tokio::sync::watch;
 use tokio::time::timeout_at;
 
-use crate::connection::{Command, Connections, Reply, Server};
+use crate::connection::{self, Command, Connections, Reply, Server};
 use crate::lock::lock;
 
 /// How old an answer may be. In a second, a server takes some tens of megabytes of tasks.
@@ -116,7 +116,7 @@ impl Watermark {
     /// # Errors
     /// `Full`.
     pub(crate) async fn check(&self, slot: u16, deadline: Instant) -> Result<()> {
-        let Some(server) = self.connections.server_of(slot) else {
+        let Some(server) = self.connections.routing().server_of(slot) else {
             return Ok(());
         };
         let observed = self.observed(&server);
@@ -189,11 +189,10 @@ async fn ask(server: Arc<Server>, observed: Observed, share: f64, deadline: Inst
 }
 
 fn read(info: Reply) -> Option<Memory> {
-    let info = info.fields().text().ok()?;
+    let text = info.fields().text().ok()?;
     Memory::of(|name| {
-        let mut lines = info.lines().filter_map(|line| line.split_once(':'));
-        let (_, value) = lines.find(|(field, _)| *field == name)?;
-        value.trim().parse().ok()
+        let (_, value) = connection::info(&text).find(|(field, _)| *field == name)?;
+        value.parse().ok()
     })
 }
 

@@ -14,7 +14,7 @@ mod snapshot;
 
 use self::snapshot::Snapshot;
 use crate::config::{RedisConfig, RedisServers, ReplicaConfirm};
-use crate::connection::{Command, Connections, Reply, Server};
+use crate::connection::{Connections, Server};
 use crate::scripts::Keyspace;
 
 /// How soon a server is looked at again that cannot be trusted yet.
@@ -155,7 +155,7 @@ impl Checked {
 
 async fn check_all(connections: &Connections, keys: &Keyspace, terms: &Terms) -> Result<Checked> {
     let (mut found, mut silent) = (None::<Found>, None);
-    let checks = connections.servers().into_iter();
+    let checks = connections.routing().servers().into_iter();
     let checks = checks.map(|server| check_one(connections, server, keys, terms));
     for one in join_all(checks).await {
         match one {
@@ -172,14 +172,15 @@ async fn check_all(connections: &Connections, keys: &Keyspace, terms: &Terms) ->
     Ok(Checked { found, silent })
 }
 
+/// Whether a server keeps what the terms ask for.
 async fn check_one(
     connections: &Connections,
     server: Arc<Server>,
     keys: &Keyspace,
     terms: &Terms,
 ) -> Result<Found> {
-    let server = &server;
-    let [hello, info, config, rights] = questions(keys, terms);
+    let (server, place) = (&server, server.place());
+    let [hello, info, config] = snapshot::questions();
     let hello = connections.ask(server, hello).await;
     if let Err(error) = &hello
         && error.is_transient()
@@ -187,27 +188,12 @@ async fn check_one(
         // It would not answer the others either, and each takes as long.
         return Err(error.clone());
     }
-    let answers = [
-        hello,
-        connections.ask(server, info).await,
-        connections.ask(server, config).await,
-        connections.ask(server, rights).await,
-    ];
-    judge(&server.place(), answers, terms)
-}
-
-/// What to ask a server, in the order in which [`judge`] takes the answers.
-fn questions(keys: &Keyspace, terms: &Terms) -> [Command; 4] {
-    let [hello, info, config] = snapshot::questions();
-    [hello, info, config, rights::question(keys, terms)]
-}
-
-/// Whether the server at `place` keeps what the terms ask for.
-fn judge(place: &str, answers: [Result<Reply>; 4], terms: &Terms) -> Result<Found> {
-    let [hello, info, config, denied] = answers;
-    let shown = Snapshot::new(place, [hello, info, config])?;
+    let info = connections.ask(server, info).await;
+    let config = connections.ask(server, config).await;
+    let shown = Snapshot::new(&place, [hello, info, config])?;
     shown.check_kind(terms.config.is_cluster())?;
-    rights::check(place, denied?)?;
+    let denied = connections.ask(server, rights::question(keys, terms));
+    rights::check(&place, denied.await?)?;
     let durability = shown.durability(terms)?;
     shown.check_disk()?;
     Ok(Found {

@@ -202,19 +202,16 @@ impl Store for RedisStore {
             self.submit_type(task_type, own).await
         });
         let answers = join_all(submits).await;
-        let mut outcomes: Vec<Option<Result<SubmitOutcome>>> = tasks.iter().map(|_| None).collect();
+        let no_answer = || Err(Error::Closed("the Redis store"));
+        let mut outcomes: Vec<_> = tasks.iter().map(|_| no_answer()).collect();
         for (indexes, own) in by_type.values().zip(answers) {
             for (index, outcome) in indexes.iter().zip(own) {
                 if let Some(slot) = outcomes.get_mut(*index) {
-                    *slot = Some(outcome);
+                    *slot = outcome;
                 }
             }
         }
-        let lost = || Err(Error::Closed("the Redis store"));
         outcomes
-            .into_iter()
-            .map(|outcome| outcome.unwrap_or_else(lost))
-            .collect()
     }
 
     async fn buckets(&self, task_type: &TaskType) -> Result<Vec<Bucket>> {

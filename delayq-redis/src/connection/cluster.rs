@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::{Pipeline, RedisResult, Value};
-use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
@@ -36,8 +35,7 @@ const ASKED: usize = 3;
 const GUEST: Duration = Duration::from_secs(10);
 
 /// A cluster.
-pub(super) struct Cluster {
-    runtime: Handle,
+pub(crate) struct Cluster {
     settings: Arc<Settings>,
     seeds: Vec<Address>,
     map: watch::Sender<Arc<SlotMap>>,
@@ -55,13 +53,8 @@ struct Known {
 }
 
 impl Cluster {
-    pub(super) fn start(
-        runtime: &Handle,
-        settings: &Arc<Settings>,
-        seeds: &[Address],
-    ) -> Arc<Self> {
+    pub(super) fn start(settings: &Arc<Settings>, seeds: &[Address]) -> Arc<Self> {
         let cluster = Arc::new(Self {
-            runtime: runtime.clone(),
             settings: Arc::clone(settings),
             seeds: seeds.to_vec(),
             map: watch::Sender::new(Arc::default()),
@@ -69,7 +62,7 @@ impl Cluster {
             nodes: Mutex::default(),
             again: Notify::new(),
         });
-        runtime.spawn(Arc::clone(&cluster).watch());
+        settings.runtime.spawn(Arc::clone(&cluster).watch());
         cluster
     }
 
@@ -161,7 +154,7 @@ impl Cluster {
         let known = nodes.entry(address.clone()).or_insert_with(|| {
             let target = Target::Fixed(address.clone());
             Known {
-                server: Server::start(&self.runtime, &self.settings.of_node(), &target),
+                server: Server::start(&self.settings.of_node(), &target),
                 guest: None,
             }
         });

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use delayq_core::{Error, Result};
 use redis::{PushInfo, PushKind, RedisError, Value};
-use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -85,12 +84,7 @@ impl Refusal {
 }
 
 impl Reconnecting {
-    pub(super) fn start(
-        runtime: &Handle,
-        settings: &Arc<Settings>,
-        target: Target,
-        purpose: Purpose,
-    ) -> Arc<Self> {
+    pub(super) fn start(settings: &Arc<Settings>, target: Target, purpose: Purpose) -> Arc<Self> {
         let this = Arc::new(Self {
             state: watch::Sender::new(State::Down(None)),
             settings: Arc::clone(settings),
@@ -98,7 +92,7 @@ impl Reconnecting {
             purpose,
             closed: CancellationToken::new(),
         });
-        runtime.spawn(Arc::clone(&this).keep_open());
+        settings.runtime.spawn(Arc::clone(&this).keep_open());
         this
     }
 

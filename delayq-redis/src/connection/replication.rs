@@ -36,17 +36,18 @@ pub(super) struct Replication {
     within: Duration,
     synced: bool,
     /// Whether the number follows the replicas that there are.
-    follows: bool,
+    pub(super) follows: bool,
     in_cluster: bool,
     /// Whether those who list replicas and the master mean the same by an address. Of the whole
     /// cluster.
     names_agree: Arc<AtomicBool>,
+    /// How many have to confirm in any case.
+    least: u32,
     known: Mutex<Known>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    least: u32,
     /// The name of the node, in a cluster.
     name: Option<NodeName>,
     /// The master by the sentinels or the node, and the replicas that may be chosen in its place.
@@ -67,10 +68,8 @@ impl Replication {
             follows: config.replicas.is_none() && is_replaced,
             in_cluster,
             names_agree: Arc::new(AtomicBool::new(!in_cluster)),
-            known: Mutex::new(Known {
-                least: config.least_replicas(),
-                ..Known::default()
-            }),
+            least: config.least_replicas(),
+            known: Mutex::default(),
         }
     }
 
@@ -78,10 +77,7 @@ impl Replication {
     pub(super) fn of_another_node(&self) -> Self {
         Self {
             names_agree: Arc::clone(&self.names_agree),
-            known: Mutex::new(Known {
-                least: lock(&self.known).least,
-                ..Known::default()
-            }),
+            known: Mutex::default(),
             ..*self
         }
     }
@@ -96,11 +92,6 @@ impl Replication {
             asks: self.follows,
             node: known.name,
         }
-    }
-
-    /// Whether sentinels have to be asked for the replicas.
-    pub(super) fn follows(&self) -> bool {
-        self.follows
     }
 
     /// Whether a node has to be asked for its name, before it can be asked for its replicas.
@@ -223,7 +214,7 @@ impl Replication {
         } else {
             eligible.len().max(followers.len())
         };
-        u32::try_from(all).unwrap_or(u32::MAX).max(known.least)
+        u32::try_from(all).unwrap_or(u32::MAX).max(self.least)
     }
 }
 

@@ -67,6 +67,12 @@ impl Reply {
     }
 }
 
+/// The fields of an INFO.
+pub(crate) fn info(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    fields.map(|(name, value)| (name, value.trim()))
+}
+
 /// The fields of an answer, read one after the other.
 #[derive(Debug)]
 pub(crate) struct Fields(std::vec::IntoIter<Reply>);

@@ -23,7 +23,7 @@ const AT_ONCE: u32 = 4;
 
 /// The servers of a client.
 #[derive(Clone)]
-pub(super) enum Routing {
+pub(crate) enum Routing {
     /// One server for everything. With sentinels it may be another one each time.
     One {
         server: Arc<Server>,
@@ -35,7 +35,7 @@ pub(super) enum Routing {
 
 impl Routing {
     /// The server of a slot, if there is one.
-    pub(super) fn server_of(&self, slot: u16) -> Option<Arc<Server>> {
+    pub(crate) fn server_of(&self, slot: u16) -> Option<Arc<Server>> {
         match self {
             Self::One { server, .. } => Some(Arc::clone(server)),
             Self::Cluster(cluster) => cluster.owner(slot),
@@ -43,7 +43,7 @@ impl Routing {
     }
 
     /// The servers that hold data now.
-    pub(super) fn servers(&self) -> Vec<Arc<Server>> {
+    pub(crate) fn servers(&self) -> Vec<Arc<Server>> {
         match self {
             Self::One { server, .. } => vec![Arc::clone(server)],
             Self::Cluster(cluster) => cluster.masters(),
@@ -52,7 +52,7 @@ impl Routing {
 
     /// Sends a command to the server that has its slot, wherever that is by now, until it was run
     /// or `deadline` has passed. Only a command that was certainly not run is sent again.
-    pub(super) async fn call(
+    pub(crate) async fn call(
         &self,
         class: Class,
         command: Command,
@@ -111,7 +111,7 @@ impl Routing {
     }
 
     /// Waits until it is worth trying again: there is a connection, or another server has the slot.
-    pub(super) async fn changed(
+    pub(crate) async fn changed(
         &self,
         server: Option<&Arc<Server>>,
         class: Class,
@@ -137,7 +137,7 @@ impl Routing {
     }
 
     /// Why a command of a slot that waited was not sent.
-    pub(super) fn why_not_sent(&self, class: Class, slot: u16) -> Error {
+    pub(crate) fn why_not_sent(&self, class: Class, slot: u16) -> Error {
         match self {
             Self::One { server, .. } => server.connection(class).why_not_sent(),
             Self::Cluster(cluster) => match cluster.owner(slot) {

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Pipeline, RedisResult, Value};
-use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
@@ -76,12 +75,7 @@ struct Named {
 }
 
 impl Sentinels {
-    pub(super) fn start(
-        runtime: &Handle,
-        settings: &Arc<Settings>,
-        addresses: &[Address],
-        name: &str,
-    ) -> Arc<Self> {
+    pub(super) fn start(settings: &Arc<Settings>, addresses: &[Address], name: &str) -> Arc<Self> {
         let sentinels = Arc::new(Self {
             settings: Arc::clone(settings),
             addresses: addresses.to_vec(),
@@ -90,7 +84,7 @@ impl Sentinels {
             replicas: Mutex::default(),
             again: Notify::new(),
         });
-        runtime.spawn(Arc::clone(&sentinels).watch());
+        settings.runtime.spawn(Arc::clone(&sentinels).watch());
         sentinels
     }
 
@@ -143,7 +137,7 @@ impl Sentinels {
     /// epoch with the old address in MASTER; only the other command gives the new one.
     fn question(&self) -> Pipeline {
         let mut question = Pipeline::with_capacity(3);
-        let follows = self.settings.replication.as_ref().map(|own| own.follows());
+        let follows = self.settings.replication.as_ref().map(|own| own.follows);
         let replicas = follows.unwrap_or(false).then_some("REPLICAS");
         for word in ["GET-MASTER-ADDR-BY-NAME", "MASTER"]
             .into_iter()
@@ -198,7 +192,7 @@ impl Sentinels {
     /// sentinels say so: a few may be cut off with the master, and the others make that one the
     /// master.
     fn count(&self, replication: &Replication, master: &Address, named: &[Named]) {
-        if !replication.follows() {
+        if !replication.follows {
             return;
         }
         let of_it = named.iter().filter(|named| named.address == *master);

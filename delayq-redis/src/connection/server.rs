@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delayq_core::{Error, Result};
-use tokio::runtime::Handle;
 use tokio::time::timeout_at;
 
 use super::reconnecting::{Purpose, Reconnecting};
@@ -31,19 +30,9 @@ pub(crate) enum Sent {
     Redirected(Command),
 }
 
-impl Sent {
-    /// The answer, if there is one.
-    pub(crate) fn answer(self) -> Option<Result<Reply>> {
-        match self {
-            Self::Answered(answer) => Some(answer),
-            Self::Redirected(_) => None,
-        }
-    }
-}
-
 impl Server {
-    pub(super) fn start(runtime: &Handle, settings: &Arc<Settings>, target: &Target) -> Arc<Self> {
-        let connection = || Reconnecting::start(runtime, settings, target.clone(), Purpose::Calls);
+    pub(super) fn start(settings: &Arc<Settings>, target: &Target) -> Arc<Self> {
+        let connection = || Reconnecting::start(settings, target.clone(), Purpose::Calls);
         let main = connection();
         // The wait for replicas holds up whatever comes behind it on the same connection.
         let submit = match settings.replication {

@@ -7,7 +7,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, PushInfo};
 
 use delayq_core::Result;
+use tokio::runtime::Handle;
 
+use super::Setup;
 use super::command::LuaScript;
 use super::fault;
 use super::login;
@@ -31,6 +33,8 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     config: RedisConfig,
+    /// Drives all of them.
+    pub(super) runtime: Handle,
     place: Arc<str>,
     /// How long a call, or the making of a connection, may take.
     pub(super) timeout: Duration,
@@ -42,21 +46,19 @@ pub(super) struct Settings {
 impl Settings {
     /// # Errors
     /// `InvalidInput` when a file of TLS cannot be used.
-    pub(super) fn new(
-        config: &RedisConfig,
-        timeout: Duration,
-        scripts: &'static [LuaScript],
-        replication: Option<Arc<Replication>>,
-    ) -> Result<Arc<Self>> {
+    pub(super) fn new(config: &RedisConfig, runtime: &Handle, setup: &Setup) -> Result<Arc<Self>> {
         if let Some(address) = config.servers.addresses().first() {
             login::client(config, address)?;
         }
+        let timeout = setup.timeout;
+        let replication = || Arc::new(Replication::new(config, timeout));
         Ok(Arc::new(Self {
             config: config.clone(),
+            runtime: runtime.clone(),
             place: config.to_string().into(),
             timeout,
-            scripts,
-            replication,
+            scripts: setup.scripts,
+            replication: setup.is_replicated.then(replication),
         }))
     }
 

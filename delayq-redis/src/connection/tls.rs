@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use redis::{ClientTlsConfig, ConnectionAddr, RedisConnectionInfo, TlsCertificates};
+use redis::{ClientTlsConfig, ConnectionInfo, TlsCertificates};
 use rustls::InconsistentKeys::KeyMismatch;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
@@ -13,28 +13,16 @@ use rustls::sign::CertifiedKey;
 use delayq_core::{Error, Result};
 
 use super::fault::{self, Cause};
-use super::login::info;
-use crate::config::{Address, TlsConfig};
+use crate::config::TlsConfig;
 
 /// The client of a server that speaks TLS.
 ///
 /// # Errors
 /// `InvalidInput` when a file cannot be used.
-pub(super) fn client(
-    address: &Address,
-    tls: &TlsConfig,
-    settings: RedisConnectionInfo,
-) -> Result<redis::Client> {
+pub(super) fn client(info: ConnectionInfo, tls: &TlsConfig) -> Result<redis::Client> {
     // Chooses how connections are encrypted for the whole process. It fails when the application
     // has done so, which is as good.
     let _ = default_provider().install_default();
-    let addr = ConnectionAddr::TcpTls {
-        host: address.host.clone(),
-        port: address.port,
-        insecure: tls.trust_any,
-        tls_params: None,
-    };
-    let info = info(addr, settings)?;
     let client = redis::Client::build_with_tls(info, certificates(tls)?);
     client.map_err(|error| fault::invalid(&error))
 }

@@ -15,14 +15,6 @@ use crate::scripts::submit::Prepared;
 use crate::shard::Shard;
 use crate::shard::batch::Landing;
 
-/// The answer to the submits of one type.
-pub(crate) struct Submitted {
-    /// One for each task, in order.
-    pub(crate) outcomes: Vec<Result<SubmitOutcome>>,
-    /// A shard was empty of everything before: the type may have lost its listing.
-    pub(crate) is_new: bool,
-}
-
 /// A task on its way to a shard, and its index among all.
 struct Routed {
     index: usize,
@@ -37,24 +29,27 @@ struct ShardTasks {
     tasks: Vec<Prepared>,
 }
 
-/// The submits of one type on their way.
-struct Route<'a> {
+/// The submits of one type.
+pub(crate) struct Route<'a> {
     shards: &'a Shards,
     task_type: &'a TaskType,
-    outcomes: Vec<Option<Result<SubmitOutcome>>>,
-    is_new: bool,
+    /// One for each task, in order.
+    pub(crate) outcomes: Vec<Result<SubmitOutcome>>,
+    /// A shard was empty of everything before: the type may have lost its listing.
+    pub(crate) is_new: bool,
 }
 
 /// Submits tasks of one type.
-pub(crate) async fn submit(
-    shards: &Shards,
-    task_type: &TaskType,
+pub(crate) async fn submit<'a>(
+    shards: &'a Shards,
+    task_type: &'a TaskType,
     tasks: Vec<&NewTask>,
-) -> Submitted {
+) -> Route<'a> {
+    let no_answer = |_: &&NewTask| Err(Error::Closed("the Redis store"));
     let mut route = Route {
         shards,
         task_type,
-        outcomes: tasks.iter().map(|_| None).collect(),
+        outcomes: tasks.iter().map(no_answer).collect(),
         is_new: false,
     };
     let map = shards.known(task_type);
@@ -68,38 +63,27 @@ pub(crate) async fn submit(
     for _ in 0..2 * MAX_TRIES {
         rest = route.send(rest).await;
         if rest.is_empty() {
-            return route.end();
+            return route;
         }
         if let Err(error) = route.move_on(&mut rest).await {
             route.fail(&rest, &error);
-            return route.end();
+            return route;
         }
     }
     route.fail(&rest, &shards.unsettled(task_type));
-    route.end()
+    route
 }
 
 impl Route<'_> {
     fn put(&mut self, index: usize, outcome: Result<SubmitOutcome>) {
         if let Some(slot) = self.outcomes.get_mut(index) {
-            *slot = Some(outcome);
+            *slot = outcome;
         }
     }
 
     fn fail(&mut self, tasks: &[Routed], error: &Error) {
         for routed in tasks {
             self.put(routed.index, Err(error.clone()));
-        }
-    }
-
-    fn end(self) -> Submitted {
-        let lost = || Err(Error::Closed("the Redis store"));
-        let outcomes = self.outcomes.into_iter();
-        Submitted {
-            outcomes: outcomes
-                .map(|outcome| outcome.unwrap_or_else(lost))
-                .collect(),
-            is_new: self.is_new,
         }
     }
 

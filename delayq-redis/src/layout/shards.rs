@@ -259,10 +259,11 @@ impl Shards {
         if !self.cx.connections.is_cluster() {
             return vec![0; count];
         }
-        let masters = self.cx.connections.servers();
+        let routing = self.cx.connections.routing();
+        let masters = routing.servers();
         let has = |index: usize, shard| {
             let slot = self.cx.keys.shard(task_type, shard).slot;
-            let owner = self.cx.connections.server_of(slot);
+            let owner = routing.server_of(slot);
             let both = owner.as_ref().zip(masters.get(index));
             both.is_some_and(|(owner, wanted)| Arc::ptr_eq(owner, wanted))
         };

@@ -6,7 +6,7 @@ use super::Terms;
 use delayq_core::store::Durability;
 use delayq_core::{Error, Result};
 
-use crate::connection::{Command, Reply};
+use crate::connection::{self, Command, Reply};
 use crate::memory_limit::Memory;
 
 /// The settings that are asked for by their names.
@@ -333,10 +333,8 @@ fn shown(answer: Result<Reply>) -> Result<Option<Reply>> {
 }
 
 fn parse(info: &str) -> HashMap<String, String> {
-    let fields = info.lines().filter_map(|line| line.split_once(':'));
-    fields
-        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
-        .collect()
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    connection::info(info).map(owned).collect()
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ impl Batcher {
     }
 
     fn server_of(&self, waiter: &Waiter) -> usize {
-        let server = self.connections.server_of(waiter.keys.slot);
+        let server = self.connections.routing().server_of(waiter.keys.slot);
         server.map_or(0, |server| Arc::as_ptr(&server).addr())
     }
 }
@@ -173,19 +173,19 @@ impl Driver {
     }
 
     async fn send(&self, waiters: Vec<Waiter>) {
-        let connections = &self.batcher.connections;
+        let routing = self.batcher.connections.routing();
         let now = Instant::now();
         let (late, waiters): (Vec<_>, Vec<_>) = waiters
             .into_iter()
             .partition(|waiter| waiter.deadline <= now);
         for mut waiter in late {
-            let why = connections.why_not_sent(waiter.keys.slot);
+            let why = routing.why_not_sent(Class::Submit, waiter.keys.slot);
             waiter.fail(&why);
         }
         let Some(first) = waiters.first() else {
             return;
         };
-        let server = connections.server_of(first.keys.slot);
+        let server = routing.server_of(first.keys.slot);
         let is_here = |waiter: &Waiter| self.batcher.server_of(waiter) == self.server;
         match server {
             Some(server) if server.is_up(Class::Submit) && waiters.iter().all(is_here) => {
@@ -195,7 +195,9 @@ impl Driver {
                 if waiters.iter().all(is_here) {
                     let deadline = waiters.iter().map(|waiter| waiter.deadline).min();
                     let deadline = deadline.unwrap_or(now);
-                    connections.wait_for_server(server.as_ref(), deadline).await;
+                    routing
+                        .changed(server.as_ref(), Class::Submit, deadline)
+                        .await;
                 }
                 for waiter in waiters {
                     self.batcher.enqueue(waiter);
@@ -232,15 +234,11 @@ impl Driver {
     /// Answers the submitters. Calls that have to go to another server do so by themselves, and
     /// hold up no other shard.
     fn answer(&self, groups: Vec<Group>, answers: Vec<Sent>) {
+        let routing = self.batcher.connections.routing();
         let mut answers = answers.into_iter();
         for group in groups {
             let own: Vec<Sent> = answers.by_ref().take(group.calls()).collect();
-            let hub = Arc::clone(&self.batcher.hub);
-            if own.iter().all(|sent| matches!(sent, Sent::Answered(_))) {
-                group.answer(own.into_iter().filter_map(Sent::answer).collect(), &hub);
-                continue;
-            }
-            let connections = self.batcher.connections.clone();
+            let (hub, routing) = (Arc::clone(&self.batcher.hub), routing.clone());
             self.batcher.connections.spawn(async move {
                 let deadline = group.next_deadline().unwrap_or_else(Instant::now);
                 let mut all = Vec::with_capacity(own.len());
@@ -248,9 +246,7 @@ impl Driver {
                     all.push(match sent {
                         Sent::Answered(answer) => answer,
                         Sent::Redirected(command) => {
-                            connections
-                                .call_until(Class::Submit, command, deadline)
-                                .await
+                            routing.call(Class::Submit, command, deadline).await
                         }
                     });
                 }

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::fake::{array, bulk, gone, serve, verbatim};
+use tokio::runtime::Handle;
+
+use super::super::fake::{array, bulk, gone, serve, setup, verbatim};
 use super::super::panel::DISBELIEF;
 use super::*;
 use crate::config::RedisConfig;
@@ -10,8 +12,7 @@ use crate::config::RedisConfig;
 fn cluster(seeds: &[Address]) -> Cluster {
     let config = RedisConfig::parse("redis-cluster://h").unwrap();
     Cluster {
-        runtime: Handle::current(),
-        settings: Settings::new(&config, Duration::from_secs(5), &[], None).unwrap(),
+        settings: Settings::new(&config, &Handle::current(), &setup()).unwrap(),
         seeds: seeds.to_vec(),
         map: watch::Sender::new(Arc::default()),
         failure: Mutex::default(),

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::fake::{array, bulk, gone, map, serve};
+use tokio::runtime::Handle;
+
+use super::super::fake::{array, bulk, gone, map, serve, setup};
 use super::super::panel::DISBELIEF;
 use super::*;
 use crate::config::RedisConfig;
@@ -11,7 +13,7 @@ use crate::config::RedisConfig;
 fn sentinels(addresses: &[Address]) -> Sentinels {
     let config = RedisConfig::parse("redis-sentinel://h/orders").unwrap();
     Sentinels {
-        settings: Settings::new(&config, Duration::from_secs(5), &[], None).unwrap(),
+        settings: Settings::new(&config, &Handle::current(), &setup()).unwrap(),
         addresses: addresses.to_vec(),
         name: "orders".to_owned(),
         seen: watch::Sender::new(Observed::Nothing),

@@ -3,7 +3,9 @@
 use std::sync::Mutex;
 use std::sync::mpsc;
 
-use super::super::fake::{array, bulk, serve};
+use tokio::runtime::Handle;
+
+use super::super::fake::{array, bulk, serve, setup};
 use super::super::settings::{Kind, Settings};
 use super::*;
 use crate::config::RedisConfig;
@@ -31,8 +33,7 @@ fn noting(log: &Log, answer: impl Fn(&str) -> String + Send + Sync + 'static) ->
 
 async fn wire_to(address: &Address, replication: Option<Replication>) -> Wire {
     let config = RedisConfig::parse(&format!("redis://{address}")).unwrap();
-    let replication = replication.map(Arc::new);
-    let settings = Settings::new(&config, Duration::from_secs(5), &[], replication).unwrap();
+    let settings = Settings::new(&config, &Handle::current(), &setup()).unwrap();
     let Ok(connection) = settings.open(address, |_| {}).await else {
         panic!("no connection to {address}");
     };
@@ -42,7 +43,7 @@ async fn wire_to(address: &Address, replication: Option<Replication>) -> Wire {
         left: CancellationToken::new(),
         address: address.clone(),
         place: settings.place_of(Kind::Data, address),
-        replication: settings.replication.clone(),
+        replication: replication.map(Arc::new),
     }
 }
 

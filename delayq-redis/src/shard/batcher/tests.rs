@@ -9,7 +9,7 @@ use delayq_core::{Namespace, TaskType, Timestamp};
 use super::*;
 use crate::config::RedisConfig;
 use crate::connection::Setup;
-use crate::connection::fake::{array, bulk, serve};
+use crate::connection::fake::{array, bulk, serve, setup};
 use crate::scripts::{Keyspace, Script, ShardId};
 
 /// A batcher of a server that takes every task, and tells how many there are in each call.
@@ -34,10 +34,8 @@ impl Rig {
         let config = RedisConfig::parse(&format!("redis://{address}")).unwrap();
         let setup = Setup {
             timeout,
-            is_replicated: false,
             scripts: Script::all(),
-            channel: "wake".to_owned(),
-            listener: Arc::new(|_| {}),
+            ..setup()
         };
         let connections = Connections::open(&config, setup).await.unwrap();
         let hub = Arc::new(WakeupHub::new(false));
