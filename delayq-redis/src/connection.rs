@@ -7,8 +7,8 @@
 //!
 //! Reading order: [`reconnecting`] (a connection that is made again), [`wire`] (pipelines over it),
 //! [`server`] (the connections to one server), [`routing`] (a command's way to its server),
-//! [`sentinel`] and [`cluster`] (which server that is, as a [`panel`] says), [`replication`] (how many of its replicas
-//! have to confirm a write), [`confirm`] (whether they did).
+//! [`sentinel`] and [`cluster`] (which server that is, as a [`panel`] says), [`replication`] (how
+//! many of its replicas have to confirm a write), [`confirm`] (whether they did).
 
 mod cluster;
 mod command;

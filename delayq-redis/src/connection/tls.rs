@@ -95,7 +95,8 @@ fn refused(what: &str, path: &Path, why: &str) -> Error {
 }
 
 /// Why one side does not trust the other; the first that fits. The signs are those of the client,
-/// whose errors are of no public type. A certificate `of this client` is the one that `cert=` names.
+/// whose errors are of no public type. A certificate `of this client` is the one that `cert=`
+/// names.
 pub(super) const DISTRUST: [Cause; 11] = [
     (
         &["certificate not valid for name"],
