@@ -47,9 +47,7 @@ impl Operate for SqliteStore {
 
     /// O(log n), but for the number of due tasks, which are counted.
     async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
-        let task_type = task_type.clone();
-        let query = move |tx: &mut Tx<'_>| query::stats(tx, &task_type);
-        self.engine.read(query).await
+        self.query(task_type, |tasks| query::stats(tasks)).await
     }
 
     async fn list(
@@ -66,7 +64,7 @@ impl Operate for SqliteStore {
         let cursor = cursor.cloned();
         let query =
             move |tasks: &mut TypeTasks<'_>| query::list(tasks, state, cursor.as_ref(), limit);
-        Ok(self.query(task_type, query).await?.unwrap_or_default())
+        self.query(task_type, query).await
     }
 
     async fn due_histogram(
@@ -81,8 +79,7 @@ impl Operate for SqliteStore {
             return Err(Error::invalid("argument", reason));
         }
         let query = move |tasks: &mut TypeTasks<'_>| query::due_histogram(tasks, from, to, steps);
-        let counts = self.query(task_type, query).await?;
-        Ok(counts.unwrap_or_else(|| vec![0; steps]))
+        self.query(task_type, query).await
     }
 
     async fn requeue_dead(
@@ -113,9 +110,7 @@ impl Operate for SqliteStore {
             change::pause(tasks, Timestamp::ZERO);
             Ok(())
         };
-        self.edit_known(task_type, Size::ONE, operation)
-            .await
-            .map(drop)
+        self.edit_known(task_type, Size::ONE, operation).await
     }
 
     async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
@@ -126,10 +121,7 @@ impl Operate for SqliteStore {
         let mut purged = 0;
         loop {
             let step = move |tasks: &mut TypeTasks<'_>| purge(tasks, state);
-            let Some(step) = self.edit_known(task_type, STEP, step).await? else {
-                return Ok(purged);
-            };
-            let Purged { tasks, is_over } = step;
+            let Purged { tasks, is_over } = self.edit_known(task_type, STEP, step).await?;
             purged += tasks;
             if is_over {
                 return Ok(purged);
@@ -159,10 +151,7 @@ async fn scan_dead(
     while !progress.is_over {
         let (filter, before) = (Arc::clone(&filter), progress.clone());
         let step = move |tasks: &mut TypeTasks<'_>| scan(tasks, &filter, operation, before.clone());
-        let Some(after) = store.edit_known(task_type, STEP, step).await? else {
-            break;
-        };
-        progress = after;
+        progress = store.edit_known(task_type, STEP, step).await?;
     }
     Ok(progress.changed)
 }
@@ -175,20 +164,13 @@ async fn run_audit(
 ) -> Result<Audit> {
     while !progress.is_over {
         let (before, task_type) = (progress.clone(), task_type.clone());
-        let step = move |tx: &mut Tx<'_>| {
-            let tasks = tx.known_or_damaged(&task_type)?;
-            let step = |mut tasks| audit(&mut tasks, before.clone());
-            tasks.map(step).transpose()
-        };
-        let after = if progress.repairs {
+        let step =
+            move |tx: &mut Tx<'_>| audit(&mut tx.known_or_damaged(&task_type)?, before.clone());
+        progress = if progress.repairs {
             store.engine.write(Lane::Operations, STEP, step).await?
         } else {
             store.engine.read(step).await?
         };
-        let Some(after) = after else {
-            break;
-        };
-        progress = after;
     }
     Ok(progress)
 }

@@ -2,10 +2,10 @@
 
 use crate::fleet::FleetLimits;
 use crate::state::TaskState;
-use crate::store::{ClaimRequest, MAX_BATCH};
+use crate::store::{ClaimRequest, Claimed, EndCause, MAX_BATCH};
 use crate::time::{Reading, Timestamp};
 
-use super::{Bookkeeping, Ended, RateLimiter};
+use super::{Bookkeeping, Ended, RateLimiter, next_fence};
 
 /// How many tasks a claim may take.
 #[derive(Clone, Copy, Debug)]
@@ -89,4 +89,66 @@ pub fn lock_expired(task: &Bookkeeping, max_lock_expiries: u32, now: Timestamp) 
     }
     let error = format!("poison: its lock expired {expiries} times; its process may have crashed");
     ExpiredLock::Poison(due.died(now), error)
+}
+
+/// What the record of a task says to a claim, besides its bookkeeping.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// When the task stops being worth running.
+    pub expires_at: Option<Timestamp>,
+    /// Why it cannot run.
+    pub damage: Option<String>,
+}
+
+/// What a claim makes of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claiming {
+    /// It runs.
+    Started {
+        /// Its bookkeeping now, with its lock.
+        task: Bookkeeping,
+        /// When this attempt was due.
+        due_at: Timestamp,
+    },
+    /// It has ended.
+    Ended(Ended, EndCause),
+    /// It is dead, of this error.
+    Dead(Bookkeeping, EndCause, String),
+}
+
+/// What the claim that is answered with `claimed` makes of a task that is due, or whose lock has
+/// expired. Fences go on from `high_water`; `None` when none is left.
+#[must_use]
+pub fn claim(
+    task: &Bookkeeping,
+    record: Record,
+    high_water: u64,
+    request: &ClaimRequest,
+    claimed: &Claimed,
+) -> Option<Claiming> {
+    let now = claimed.store_now;
+    let mut task = *task;
+    if task.state == TaskState::Running {
+        task = match lock_expired(&task, request.max_lock_expiries, now) {
+            ExpiredLock::Due(task) => task,
+            ExpiredLock::Cancelled(ended) => {
+                return Some(Claiming::Ended(ended, EndCause::Cancelled));
+            }
+            ExpiredLock::Poison(dead, error) => {
+                return Some(Claiming::Dead(dead, EndCause::Poison, error));
+            }
+        };
+    }
+    if let Some(damage) = record.damage {
+        return Some(Claiming::Dead(task.died(now), EndCause::Corrupt, damage));
+    }
+    if record.expires_at.is_some_and(|time| time <= claimed.now) {
+        let ended = task.ended(TaskState::Expired, now);
+        return Some(Claiming::Ended(ended, EndCause::Expired));
+    }
+    let fence = next_fence(high_water, now)?;
+    Some(Claiming::Started {
+        task: task.locked(fence, now.plus(request.lock_for)),
+        due_at: task.at,
+    })
 }

@@ -9,7 +9,7 @@ use delayq_core::state::TaskState;
 use rusqlite::OptionalExtension;
 
 use crate::error::Outcome;
-use crate::rows::{Status, TaskRecord, TypeTasks, code, is_time, select_records, sql_count};
+use crate::rows::{Status, TaskRecord, TypeTasks, code, is_time, select_records, signed};
 
 /// Most rows read in one step: some milliseconds of work.
 const STEP_ROWS: usize = 256;
@@ -163,7 +163,7 @@ fn audit_type(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
 }
 
 fn audit_rows(tasks: &mut TypeTasks<'_>, after: &str, audit: &mut Audit) -> Outcome<()> {
-    let key = (tasks.row.id, after, sql_count(STEP_ROWS));
+    let key = (tasks.row.id, after, signed(STEP_ROWS));
     let records = tasks.records(SELECT_RECORDS, key, STEP_ROWS)?;
     audit.stage = match records.last() {
         Some(last) => Stage::Rows {
@@ -276,14 +276,13 @@ fn reset(tasks: &mut TypeTasks<'_>, record: &TaskRecord, has_time: bool) -> Outc
             tasks.change(row, &mended)?;
         }
     }
-    tasks.row.forget_head();
     tasks.row.is_woken = true;
     Ok(())
 }
 
 fn audit_places(tasks: &mut TypeTasks<'_>, after: &Place, audit: &mut Audit) -> Outcome<()> {
     let Place { state, at, id } = after;
-    let key = (tasks.row.id, *state, *at, id.as_str(), sql_count(STEP_ROWS));
+    let key = (tasks.row.id, *state, *at, id.as_str(), signed(STEP_ROWS));
     let places: Vec<(Place, i64)> = {
         let mut select = tasks.sql(SELECT_PLACES)?;
         let places = select.query_map(key, |row| {
@@ -336,7 +335,7 @@ fn audit_counts(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
 fn audit_bodies(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
     let orphans: Vec<i64> = {
         let mut select = tasks.sql(SELECT_ORPHANS)?;
-        let orphans = select.query_map([sql_count(STEP_ROWS)], |row| row.get(0))?;
+        let orphans = select.query_map([signed(STEP_ROWS)], |row| row.get(0))?;
         orphans.collect::<rusqlite::Result<_>>()?
     };
     for seq in orphans {

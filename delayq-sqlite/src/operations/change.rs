@@ -72,9 +72,7 @@ pub(crate) fn pause(tasks: &mut TypeTasks<'_>, until: Timestamp) {
 
 /// Changes the settings of the type.
 pub(crate) fn configure(tasks: &mut TypeTasks<'_>, settings: &TypeSettings) {
-    settings
-        .max_pending
-        .apply(&mut tasks.row.limits.max_pending);
+    settings.max_pending.apply(&mut tasks.row.max_pending);
     tasks.row.touch();
 }
 

@@ -8,7 +8,7 @@ use delayq_core::state::TaskState;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
-use crate::rows::{TaskRow, TypeTasks, code, select_rows, sql_count};
+use crate::rows::{TaskRow, TypeTasks, code, select_rows, signed};
 
 /// Most tasks read in one step: some milliseconds of work, so that claims need not wait longer.
 pub(crate) const STEP_TASKS: usize = 500;
@@ -156,7 +156,7 @@ fn dead_after(
         before.min(started.saturating_add(1)),
         scan.after_at.as_millis(),
         scan.after_id.as_str(),
-        sql_count(STEP_TASKS),
+        signed(STEP_TASKS),
     );
     let mut select = tasks.sql(SELECT_DEAD)?;
     let dead = select.query_map(key, |row| {
@@ -203,7 +203,7 @@ pub(crate) struct Purged {
 /// Removes some tasks in `state`.
 pub(crate) fn purge(tasks: &mut TypeTasks<'_>, state: TaskState) -> Outcome<Purged> {
     let rows: Vec<TaskRow> = {
-        let key = (tasks.row.id, code(state), sql_count(STEP_TASKS));
+        let key = (tasks.row.id, code(state), signed(STEP_TASKS));
         let mut select = tasks.sql(SELECT_STATE)?;
         let rows = select.query_map(key, TaskRow::read)?;
         rows.collect::<rusqlite::Result<_>>()?
