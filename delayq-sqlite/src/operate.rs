@@ -14,7 +14,7 @@ use delayq_core::time::Timestamp;
 
 use crate::commit::{Lane, Size};
 use crate::operations::audit::{Audit, audit};
-use crate::operations::dead::{DeadOperation, Purged, STEP_TASKS, Scan, purge, scan};
+use crate::operations::dead::{DeadOperation, STEP_TASKS, Scan, purge, scan};
 use crate::operations::{change, query};
 use crate::rows::{Tx, TypeTasks};
 use crate::store::SqliteStore;
@@ -29,20 +29,13 @@ impl Operate for SqliteStore {
     }
 
     async fn register_type(&self, task_type: &TaskType) -> Result<()> {
-        let list = |tasks: &mut TypeTasks<'_>| {
-            change::list_type(tasks);
-            Ok(())
-        };
-        self.edit(task_type, list).await
+        self.edit(task_type, change::list_type).await
     }
 
     async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
         let settings = settings.clone();
-        let operation = move |tasks: &mut TypeTasks<'_>| {
-            change::configure(tasks, &settings);
-            Ok(())
-        };
-        self.edit(task_type, operation).await
+        let configure = move |tasks: &mut TypeTasks<'_>| change::configure(tasks, &settings);
+        self.edit(task_type, configure).await
     }
 
     /// O(log n), but for the number of due tasks, which are counted.
@@ -98,11 +91,8 @@ impl Operate for SqliteStore {
 
     async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
         let until = until.unwrap_or(Timestamp::MAX);
-        let operation = move |tasks: &mut TypeTasks<'_>| {
-            change::pause(tasks, until);
-            Ok(())
-        };
-        self.edit(task_type, operation).await
+        let pause = move |tasks: &mut TypeTasks<'_>| change::pause(tasks, until);
+        self.edit(task_type, pause).await
     }
 
     async fn resume(&self, task_type: &TaskType) -> Result<()> {
@@ -119,14 +109,11 @@ impl Operate for SqliteStore {
             return Err(Error::invalid("argument", reason));
         }
         let mut purged = 0;
-        loop {
-            let step = move |tasks: &mut TypeTasks<'_>| purge(tasks, state);
-            let Purged { tasks, is_over } = self.edit_known(task_type, STEP, step).await?;
+        let step = move |tasks: &mut TypeTasks<'_>| purge(tasks, state);
+        while let Some(tasks) = self.edit_known(task_type, STEP, step).await? {
             purged += tasks;
-            if is_over {
-                return Ok(purged);
-            }
         }
+        Ok(purged)
     }
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {

@@ -18,7 +18,7 @@ pub(crate) use context::Context;
 pub(crate) use number::{code, is_time, signed};
 pub(crate) use retain::forget_overdue;
 pub(crate) use task_record::{TaskRecord, select_records};
-pub(crate) use task_row::{Status, TaskRow, select_rows};
+pub(crate) use task_row::{Status, TaskRow};
 pub(crate) use tx::{Tx, refuse_snapshot};
 pub(crate) use type_tasks::{ROWS_BYTES, TypeTasks};
 

@@ -92,13 +92,16 @@ impl SqliteStore {
     }
 
     /// Runs `operation` on a type, which is made if it is new.
-    pub(crate) async fn edit<R: Send + 'static>(
+    pub(crate) async fn edit(
         &self,
         task_type: &TaskType,
-        mut operation: impl FnMut(&mut TypeTasks<'_>) -> Outcome<R> + Send + 'static,
-    ) -> Result<R> {
+        mut operation: impl FnMut(&mut TypeTasks<'_>) + Send + 'static,
+    ) -> Result<()> {
         let task_type = task_type.clone();
-        let operation = move |tx: &mut Tx<'_>| operation(&mut tx.made(&task_type)?);
+        let operation = move |tx: &mut Tx<'_>| {
+            operation(&mut tx.made(&task_type)?);
+            Ok(())
+        };
         let lane = Lane::Operations;
         self.engine.write(lane, Size::ONE, operation).await
     }

@@ -62,33 +62,30 @@ impl Quota {
     }
 }
 
-/// What becomes of a task whose lock has expired.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ExpiredLock {
-    /// It is due again, at the time asked for.
-    Due(Bookkeeping),
-    /// A cancel was requested: it has ended.
-    Cancelled(Ended),
-    /// Its lock has expired too often: it is dead, of this error.
-    Poison(Bookkeeping, String),
-}
-
-/// Takes the expired lock of a running task away: one more lock expiry, and what follows from it.
-#[must_use]
-pub fn lock_expired(task: &Bookkeeping, max_lock_expiries: u32, now: Timestamp) -> ExpiredLock {
+/// Takes the expired lock of a running task away: one more lock expiry. It is due again at the time
+/// asked for, or this is its end.
+///
+/// # Errors
+/// The end: cancelled where that was requested, or dead of too many lock expiries.
+pub fn lock_expired(
+    task: &Bookkeeping,
+    max_lock_expiries: u32,
+    now: Timestamp,
+) -> Result<Bookkeeping, Claiming> {
     let expiries = task.lock_expiries.saturating_add(1);
     let due = Bookkeeping {
         lock_expiries: expiries,
         ..task.put_back(task.asked_due)
     };
     if task.cancel_requested {
-        return ExpiredLock::Cancelled(due.ended(TaskState::Cancelled, now));
+        let ended = due.ended(TaskState::Cancelled, now);
+        return Err(Claiming::Ended(ended, EndCause::Cancelled));
     }
     if expiries < max_lock_expiries.max(1) {
-        return ExpiredLock::Due(due);
+        return Ok(due);
     }
     let error = format!("poison: its lock expired {expiries} times; its process may have crashed");
-    ExpiredLock::Poison(due.died(now), error)
+    Err(Claiming::Dead(due.died(now), EndCause::Poison, error))
 }
 
 /// What the record of a task says to a claim, besides its bookkeeping.
@@ -130,13 +127,8 @@ pub fn claim(
     let mut task = *task;
     if task.state == TaskState::Running {
         task = match lock_expired(&task, request.max_lock_expiries, now) {
-            ExpiredLock::Due(task) => task,
-            ExpiredLock::Cancelled(ended) => {
-                return Some(Claiming::Ended(ended, EndCause::Cancelled));
-            }
-            ExpiredLock::Poison(dead, error) => {
-                return Some(Claiming::Dead(dead, EndCause::Poison, error));
-            }
+            Ok(due) => due,
+            Err(end) => return Some(end),
         };
     }
     if let Some(damage) = record.damage {

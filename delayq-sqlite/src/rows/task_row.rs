@@ -21,7 +21,7 @@ macro_rules! select_rows {
     };
 }
 
-pub(crate) use select_rows;
+pub(super) use select_rows;
 
 /// The row of a task without its message and headers.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +63,15 @@ impl TaskRow {
             Status::Live(task) => Some(task.state),
             Status::Ended(task) => Some(task.state),
             Status::Unknown => None,
+        }
+    }
+
+    /// The time that orders it among those in its state.
+    pub(crate) fn at(&self) -> Timestamp {
+        match self.status {
+            Status::Live(task) => task.at,
+            Status::Ended(task) => task.at,
+            Status::Unknown => Timestamp::ZERO,
         }
     }
 
