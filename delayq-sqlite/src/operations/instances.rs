@@ -35,11 +35,14 @@ pub(crate) fn instances(tx: &Tx<'_>) -> Outcome<Vec<InstanceInfo>> {
     let now = tx.now().as_millis();
     let key = (tx.context.namespace.as_str(), now, signed(MAX_INSTANCES));
     let mut select = tx.connection.prepare_cached(SELECT)?;
-    let mut rows = select.query(key)?;
-    let mut instances = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (id, seen, info): (String, i64, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        instances.extend(decode(id, Timestamp::from_millis(seen), info.as_bytes()));
-    }
-    Ok(instances)
+    let rows = select.query_map(key, |row| {
+        let (seen, info): (i64, String) = (row.get(1)?, row.get(2)?);
+        Ok(decode(
+            row.get(0)?,
+            Timestamp::from_millis(seen),
+            info.as_bytes(),
+        ))
+    })?;
+    let instances: Vec<_> = rows.collect::<rusqlite::Result<_>>()?;
+    Ok(instances.into_iter().flatten().collect())
 }

@@ -8,7 +8,7 @@ use delayq_core::time::Timestamp;
 use rusqlite::Row;
 
 use super::number::state;
-use crate::error::{Fault, Outcome};
+use crate::error::Outcome;
 
 /// A query for [`TaskRow`]s, whose columns are in its order.
 macro_rules! select_rows {
@@ -85,7 +85,9 @@ impl TaskRow {
 
     /// The state that a sound task `id` has.
     pub(crate) fn sound_state(&self, id: &TaskId) -> Outcome<TaskState> {
-        self.state().ok_or_else(|| unknown_state(id))
+        let advice = "its stored state is unknown: run an audit with repair";
+        let unknown = || Error::corrupt(format!("task {id}"), advice);
+        Ok(self.state().ok_or_else(unknown)?)
     }
 }
 
@@ -118,14 +120,6 @@ impl Status {
             requeues: count(row, 11)?,
         }))
     }
-}
-
-/// The refusal of an operation on a task whose state is damaged.
-pub(crate) fn unknown_state(id: &TaskId) -> Fault {
-    Fault::Own(Error::corrupt(
-        format!("task {id}"),
-        "its stored state is unknown: run an audit with repair",
-    ))
 }
 
 /// A stored fence; a negative one becomes larger than any that was given, so it holds nothing.

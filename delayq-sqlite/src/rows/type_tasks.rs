@@ -328,10 +328,7 @@ impl<'a> TypeTasks<'a> {
 
     /// Whether the retention of an ended task is over: no query may return it.
     pub(crate) fn is_over(&self, row: &TaskRow) -> bool {
-        match row.status {
-            Status::Ended(ended) => ended.at.plus(self.retention) <= self.now,
-            Status::Live(_) | Status::Unknown => false,
-        }
+        matches!(row.status, Status::Ended(ended) if ended.at.plus(self.retention) <= self.now)
     }
 }
 
