@@ -169,9 +169,9 @@ impl<C> Queue<C> {
         Ok(())
     }
 
-    /// The commands that wait, up to a group; none if nothing came in time, and `None` once the queue
-    /// is closed and empty. Waits up to `patience` for the first one, and then up
-    /// to `expected.linger` for as many as are expected.
+    /// The commands that wait, up to a group: none if nothing came in time, `None` once the queue
+    /// is closed and empty. Waits up to `patience` for the first one, and then up to
+    /// `expected.linger` for as many as are expected.
     pub(crate) fn take(&self, patience: Duration, expected: Expected) -> Option<Vec<C>> {
         let mut state = self.wait(self.lock(), 1, patience);
         state.wanted = expected.commands;
