@@ -14,7 +14,7 @@ mod settle;
 mod submit;
 
 pub use bookkeeping::{Bookkeeping, Ended};
-pub use claim::{ExpiredLock, Quota, lock_expired};
+pub use claim::{Claiming, Quota, Record, claim, lock_expired};
 pub use fence::{MAX_FENCE, next_fence};
 pub use outlook::Outlook;
 pub use rate_limiter::RateLimiter;

@@ -7,10 +7,9 @@
 //!
 //! Reading order: [`reconnecting`] (a connection that is made again), [`wire`] (pipelines over it),
 //! [`server`] (the connections to one server), [`routing`] (a command's way to its server),
-//! [`sentinel`] and [`cluster`] (which server that is), [`replication`] (how many of its replicas
-//! have to confirm a write), [`confirm`] (whether they did).
+//! [`sentinel`] and [`cluster`] (which server that is, as a [`panel`] says), [`replication`] (how
+//! many of its replicas have to confirm a write), [`confirm`] (whether they did).
 
-#[cfg(feature = "cluster")]
 mod cluster;
 mod command;
 mod confirm;
@@ -23,20 +22,17 @@ pub(crate) mod fake;
 mod fault;
 mod handshake;
 pub(crate) mod login;
+mod panel;
 mod reconnecting;
 mod redirect;
 mod replication;
 mod reply;
 mod routing;
-#[cfg(feature = "sentinel")]
 mod sentinel;
-#[cfg(feature = "sentinel")]
 mod sentinel_replicas;
 mod server;
 mod settings;
-#[cfg(feature = "cluster")]
 mod slots;
-#[cfg(feature = "cluster")]
 mod subscriber;
 mod target;
 #[cfg(feature = "tls")]
@@ -58,14 +54,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use self::command::{Command, LuaScript};
 pub(crate) use self::fault::GRANT;
-pub(crate) use self::reply::{Fields, Reply};
+pub(crate) use self::reply::{Fields, Reply, info};
+pub(crate) use self::routing::Routing;
 pub(crate) use self::server::{Sent, Server};
-#[cfg(feature = "cluster")]
 pub(crate) use self::subscriber::{Channel, Channels};
 
 use self::reconnecting::{Purpose, Reconnecting};
-use self::replication::Replication;
-use self::routing::Routing;
 use self::settings::Settings;
 use self::target::Target;
 use crate::config::{RedisConfig, RedisServers};
@@ -106,7 +100,6 @@ struct Inner {
     routing: Routing,
     place: Arc<str>,
     timeout: Duration,
-    #[cfg(feature = "cluster")]
     channels: tokio::sync::watch::Sender<Arc<Channels>>,
     is_closed: AtomicBool,
     /// Its drop ends the thread.
@@ -115,7 +108,7 @@ struct Inner {
 
 impl fmt::Debug for Connections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Connections").field(&self.0.routing).finish()
+        f.debug_tuple("Connections").field(&self.0.place).finish()
     }
 }
 
@@ -124,36 +117,28 @@ impl Connections {
     /// and within the timeout in any case. A server that is loading its data is waited for.
     pub(crate) async fn open(config: &RedisConfig, setup: Setup) -> Result<Self> {
         let timeout = setup.timeout;
-        let replication = setup
-            .is_replicated
-            .then(|| Arc::new(Replication::new(config, timeout)));
-        let settings = Settings::new(config, timeout, setup.scripts, replication)?;
-        let place = settings.place();
-        let (runtime, alive) = start_thread(&place)?;
-        #[cfg(feature = "cluster")]
+        let (runtime, alive) = start_thread(config)?;
+        let settings = Settings::new(config, &runtime, &setup)?;
         let channels = tokio::sync::watch::Sender::default();
         let start_one = |target: Target| {
-            let server = Server::start(&runtime, &settings, &target);
+            let server = Server::start(&settings, &target);
             let may_change = target.may_change();
             let purpose = Purpose::Listen {
                 channel: Some(setup.channel.clone()),
                 listener: Arc::clone(&setup.listener),
             };
-            let listening = Reconnecting::start(&runtime, &settings, target, purpose);
+            let listening = Reconnecting::start(&settings, target, purpose);
             (Routing::One { server, may_change }, Some(listening))
         };
         let (routing, listening) = match &config.servers {
             RedisServers::One(address) => start_one(Target::Fixed(address.clone())),
-            #[cfg(feature = "sentinel")]
-            RedisServers::Sentinel { sentinels, master } => {
-                let sentinels = sentinel::Sentinels::start(&runtime, &settings, sentinels, master);
+            RedisServers::Sentinel { sentinels, master } if cfg!(feature = "sentinel") => {
+                let sentinels = sentinel::Sentinels::start(&settings, sentinels, master);
                 start_one(Target::Master(sentinels))
             }
-            #[cfg(feature = "cluster")]
-            RedisServers::Cluster { nodes } => {
-                let cluster = cluster::Cluster::start(&runtime, &settings, nodes);
+            RedisServers::Cluster { nodes } if cfg!(feature = "cluster") => {
+                let cluster = cluster::Cluster::start(&settings, nodes);
                 let listening = subscriber::listen(
-                    runtime.clone(),
                     Arc::clone(&settings),
                     Arc::clone(&cluster),
                     channels.subscribe(),
@@ -162,7 +147,7 @@ impl Connections {
                 runtime.spawn(listening);
                 (Routing::Cluster(cluster), None)
             }
-            #[cfg(not(all(feature = "sentinel", feature = "cluster")))]
+            // The guards leave what is left out of the build out of the binary, too.
             _ => {
                 return Err(Error::Unsupported(
                     "this kind of Redis servers, see its features",
@@ -172,9 +157,8 @@ impl Connections {
         let connections = Self(Arc::new(Inner {
             runtime,
             routing,
-            place,
+            place: settings.place(),
             timeout,
-            #[cfg(feature = "cluster")]
             channels,
             is_closed: AtomicBool::new(false),
             _alive: alive,
@@ -201,9 +185,13 @@ impl Connections {
     pub(crate) fn is_cluster(&self) -> bool {
         match self.0.routing {
             Routing::One { .. } => false,
-            #[cfg(feature = "cluster")]
             Routing::Cluster(_) => true,
         }
+    }
+
+    /// Which server has what. Its calls are for the thread of the connections.
+    pub(crate) fn routing(&self) -> &Routing {
+        &self.0.routing
     }
 
     /// Takes no more calls; those under way are still answered.
@@ -235,7 +223,6 @@ impl Connections {
     }
 
     /// Listens to these channels, and no others.
-    #[cfg(feature = "cluster")]
     pub(crate) fn listen_to(&self, channels: Channels) {
         self.0.channels.send_if_modified(|known| {
             let is_news = **known != channels;
@@ -267,45 +254,12 @@ impl Connections {
         call.await.unwrap_or(Err(Error::Closed("the Redis store")))
     }
 
-    /// Runs a command on the thread of the connections, from which it is called, until `deadline`.
-    pub(crate) async fn call_until(
-        &self,
-        class: Class,
-        command: Command,
-        deadline: Instant,
-    ) -> Result<Reply> {
-        self.0.routing.call(class, command, deadline).await
-    }
-
-    /// The server of a slot, if there is one.
-    pub(crate) fn server_of(&self, slot: u16) -> Option<Arc<Server>> {
-        self.0.routing.server_of(slot)
-    }
-
-    /// The servers that hold data now: one, or the masters of a cluster.
-    pub(crate) fn servers(&self) -> Vec<Arc<Server>> {
-        self.0.routing.servers()
-    }
-
     /// Runs a command on one server, whatever slots it has.
     pub(crate) async fn ask(&self, server: &Arc<Server>, command: Command) -> Result<Reply> {
         self.check_open()?;
         let (server, deadline) = (Arc::clone(server), Instant::now() + self.0.timeout);
         self.run(async move { server.ask(command, deadline).await })
             .await
-    }
-
-    /// Waits until submits to a server, or to any for a slot without one, are worth trying again.
-    pub(crate) async fn wait_for_server(&self, server: Option<&Arc<Server>>, deadline: Instant) {
-        self.0
-            .routing
-            .changed(server, Class::Submit, deadline)
-            .await;
-    }
-
-    /// Why a submit to a slot was not sent.
-    pub(crate) fn why_not_sent(&self, slot: u16) -> Error {
-        self.0.routing.why_not_sent(Class::Submit, slot)
     }
 }
 
@@ -316,7 +270,6 @@ async fn wait_for_first(
 ) -> Result<()> {
     match routing {
         Routing::One { server, .. } => server.wait_for_first(deadline).await?,
-        #[cfg(feature = "cluster")]
         Routing::Cluster(cluster) => {
             cluster.wait_for_first(deadline).await?;
             cluster.reach_masters(deadline).await?;
@@ -328,10 +281,12 @@ async fn wait_for_first(
     }
 }
 
-fn start_thread(place: &Arc<str>) -> Result<(Handle, oneshot::Sender<()>)> {
-    let failed = |error: std::io::Error| Error::Unavailable {
-        store: place.to_string(),
-        detail: format!("cannot start a thread for its connections: {error}"),
+fn start_thread(config: &RedisConfig) -> Result<(Handle, oneshot::Sender<()>)> {
+    let failed = |error: std::io::Error| {
+        Error::unavailable(
+            config.to_string(),
+            format!("cannot start a thread for its connections: {error}"),
+        )
     };
     let runtime = Builder::new_current_thread()
         .enable_all()

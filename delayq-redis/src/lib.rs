@@ -10,6 +10,7 @@
 mod config;
 mod connection;
 mod layout;
+mod lock;
 mod memory_limit;
 mod page;
 mod preflight;

@@ -4,14 +4,15 @@
 //! A server is asked beside the submits that give rise to it, not before them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use delayq_core::{Error, Result};
 use tokio::sync::watch;
 use tokio::time::timeout_at;
 
-use crate::connection::{Command, Connections, Reply, Server};
+use crate::connection::{self, Command, Connections, Reply, Server};
+use crate::lock::lock;
 
 /// How old an answer may be. In a second, a server takes some tens of megabytes of tasks.
 const MAX_AGE: Duration = Duration::from_secs(1);
@@ -45,10 +46,10 @@ impl Memory {
         } else {
             format!("its memory ({used} B) is above {share} of maxmemory ({limit} B)")
         };
-        Err(Error::Full {
-            store: place.to_owned(),
-            detail: detail + ": raise maxmemory, or let workers drain it",
-        })
+        Err(Error::full(
+            place,
+            detail + ": raise maxmemory, or let workers drain it",
+        ))
     }
 
     #[expect(
@@ -115,7 +116,7 @@ impl Watermark {
     /// # Errors
     /// `Full`.
     pub(crate) async fn check(&self, slot: u16, deadline: Instant) -> Result<()> {
-        let Some(server) = self.connections.server_of(slot) else {
+        let Some(server) = self.connections.routing().server_of(slot) else {
             return Ok(());
         };
         let observed = self.observed(&server);
@@ -147,8 +148,7 @@ impl Watermark {
     }
 
     fn observed(&self, server: &Server) -> Observed {
-        // A map is never half changed by a panic.
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = lock(&self.servers);
         Arc::clone(servers.entry(server.place()).or_default())
     }
 }
@@ -189,11 +189,10 @@ async fn ask(server: Arc<Server>, observed: Observed, share: f64, deadline: Inst
 }
 
 fn read(info: Reply) -> Option<Memory> {
-    let info = info.fields().text().ok()?;
+    let text = info.fields().text().ok()?;
     Memory::of(|name| {
-        let mut lines = info.lines().filter_map(|line| line.split_once(':'));
-        let (_, value) = lines.find(|(field, _)| *field == name)?;
-        value.trim().parse().ok()
+        let (_, value) = connection::info(&text).find(|(field, _)| *field == name)?;
+        value.parse().ok()
     })
 }
 

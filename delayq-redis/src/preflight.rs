@@ -14,7 +14,7 @@ mod snapshot;
 
 use self::snapshot::Snapshot;
 use crate::config::{RedisConfig, RedisServers, ReplicaConfirm};
-use crate::connection::{Command, Connections, Reply, Server};
+use crate::connection::{Connections, Server};
 use crate::scripts::Keyspace;
 
 /// How soon a server is looked at again that cannot be trusted yet.
@@ -24,23 +24,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Terms {
     wanted: Durability,
-    /// What its operator says that it keeps, for what it does not show.
-    assumed: Option<Durability>,
-    /// How many replicas confirm a write at least, where that is wanted.
-    replicas: u32,
-    /// Whether that depends on who may become the master.
-    counts_replicas: bool,
-    /// The share of its memory up to which it is given new tasks.
-    watermark: f64,
-    servers: Kind,
-}
-
-/// What kind of servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    One,
-    Sentinel,
-    Cluster,
+    config: RedisConfig,
 }
 
 /// What a server that keeps the promises is like.
@@ -77,15 +61,7 @@ impl Terms {
         }
         Ok(Self {
             wanted,
-            assumed,
-            replicas: config.least_replicas(),
-            counts_replicas: config.replicas.is_none(),
-            watermark: config.memory_watermark.unwrap_or(1.0),
-            servers: match config.servers {
-                RedisServers::One(_) => Kind::One,
-                RedisServers::Sentinel { .. } => Kind::Sentinel,
-                RedisServers::Cluster { .. } => Kind::Cluster,
-            },
+            config: config.clone(),
         })
     }
 }
@@ -139,7 +115,7 @@ pub(crate) async fn first_check(
     terms: &Terms,
     deadline: Instant,
 ) -> Result<Found> {
-    let may_change = terms.servers != Kind::One;
+    let may_change = !matches!(terms.config.servers, RedisServers::One(_));
     let checked = loop {
         let checked = check_all(connections, keys, terms).await?;
         let is_late = Instant::now() + AGAIN >= deadline;
@@ -166,9 +142,11 @@ struct Checked {
 
 impl Checked {
     fn found(self, connections: &Connections) -> Result<Found> {
-        let nobody = || Error::Unavailable {
-            store: connections.place().to_string(),
-            detail: "it has no node that holds data".to_owned(),
+        let nobody = || {
+            Error::unavailable(
+                connections.place().to_string(),
+                "it has no node that holds data",
+            )
         };
         let silent = self.silent;
         self.found.ok_or_else(|| silent.unwrap_or_else(nobody))
@@ -177,7 +155,7 @@ impl Checked {
 
 async fn check_all(connections: &Connections, keys: &Keyspace, terms: &Terms) -> Result<Checked> {
     let (mut found, mut silent) = (None::<Found>, None);
-    let checks = connections.servers().into_iter();
+    let checks = connections.routing().servers().into_iter();
     let checks = checks.map(|server| check_one(connections, server, keys, terms));
     for one in join_all(checks).await {
         match one {
@@ -194,14 +172,15 @@ async fn check_all(connections: &Connections, keys: &Keyspace, terms: &Terms) ->
     Ok(Checked { found, silent })
 }
 
+/// Whether a server keeps what the terms ask for.
 async fn check_one(
     connections: &Connections,
     server: Arc<Server>,
     keys: &Keyspace,
     terms: &Terms,
 ) -> Result<Found> {
-    let server = &server;
-    let [hello, info, config, rights] = questions(keys, terms);
+    let (server, place) = (&server, server.place());
+    let [hello, info, config] = snapshot::questions();
     let hello = connections.ask(server, hello).await;
     if let Err(error) = &hello
         && error.is_transient()
@@ -209,27 +188,12 @@ async fn check_one(
         // It would not answer the others either, and each takes as long.
         return Err(error.clone());
     }
-    let answers = [
-        hello,
-        connections.ask(server, info).await,
-        connections.ask(server, config).await,
-        connections.ask(server, rights).await,
-    ];
-    judge(&server.place(), answers, terms)
-}
-
-/// What to ask a server, in the order in which [`judge`] takes the answers.
-fn questions(keys: &Keyspace, terms: &Terms) -> [Command; 4] {
-    let [hello, info, config] = snapshot::questions();
-    [hello, info, config, rights::question(keys, terms)]
-}
-
-/// Whether the server at `place` keeps what the terms ask for.
-fn judge(place: &str, answers: [Result<Reply>; 4], terms: &Terms) -> Result<Found> {
-    let [hello, info, config, denied] = answers;
-    let shown = Snapshot::new(place, [hello, info, config])?;
-    shown.check_kind(terms.servers == Kind::Cluster)?;
-    rights::check(place, denied?)?;
+    let info = connections.ask(server, info).await;
+    let config = connections.ask(server, config).await;
+    let shown = Snapshot::new(&place, [hello, info, config])?;
+    shown.check_kind(terms.config.is_cluster())?;
+    let denied = connections.ask(server, rights::question(keys, terms));
+    rights::check(&place, denied.await?)?;
     let durability = shown.durability(terms)?;
     shown.check_disk()?;
     Ok(Found {

@@ -58,44 +58,45 @@ const LIMIT: &str = include_str!("scripts/limit.lua");
 const ORDER: &str = include_str!("scripts/order.lua");
 const DEAD: &str = include_str!("scripts/dead.lua");
 
-/// The text of each script, in the order of [`Script::ALL`].
+/// Every script in the order of the discriminants, and its file: the flags in the first line, then
+/// the operation.
+pub(crate) const FILES: [(Script, &str); 27] = [
+    (Script::Submit, include_str!("scripts/submit.lua")),
+    (Script::Claim, include_str!("scripts/claim.lua")),
+    (Script::Settle, include_str!("scripts/settle.lua")),
+    (Script::Extend, include_str!("scripts/extend.lua")),
+    (Script::Cancel, include_str!("scripts/cancel.lua")),
+    (Script::Reschedule, include_str!("scripts/reschedule.lua")),
+    (Script::Update, include_str!("scripts/update.lua")),
+    (Script::Find, include_str!("scripts/find.lua")),
+    (Script::Stats, include_str!("scripts/stats.lua")),
+    (Script::List, include_str!("scripts/list.lua")),
+    (Script::Histogram, include_str!("scripts/histogram.lua")),
+    (Script::Requeue, include_str!("scripts/requeue.lua")),
+    (Script::Discard, include_str!("scripts/discard.lua")),
+    (Script::Pause, include_str!("scripts/pause.lua")),
+    (Script::Configure, include_str!("scripts/configure.lua")),
+    (Script::Purge, include_str!("scripts/purge.lua")),
+    (Script::Forget, include_str!("scripts/forget.lua")),
+    (Script::AuditTasks, include_str!("scripts/audit_tasks.lua")),
+    (Script::AuditIndex, include_str!("scripts/audit_index.lua")),
+    (Script::Bury, include_str!("scripts/bury.lua")),
+    (Script::Announce, include_str!("scripts/announce.lua")),
+    (Script::Instances, include_str!("scripts/instances.lua")),
+    (Script::Withdraw, include_str!("scripts/withdraw.lua")),
+    (Script::Preflight, include_str!("scripts/preflight.lua")),
+    (Script::Seal, include_str!("scripts/seal.lua")),
+    (Script::Open, include_str!("scripts/open.lua")),
+    (Script::Layout, include_str!("scripts/layout.lua")),
+];
+
+/// The text of each script, in the order of [`FILES`].
 static TEXTS: LazyLock<Vec<LuaScript>> = LazyLock::new(|| {
-    let texts = Script::ALL.iter().map(|script| script.text());
+    let texts = FILES.iter().map(|(script, file)| script.text(file));
     texts.map(LuaScript::new).collect()
 });
 
 impl Script {
-    /// Every script, in the order of their discriminants.
-    pub(crate) const ALL: [Self; 27] = [
-        Self::Submit,
-        Self::Claim,
-        Self::Settle,
-        Self::Extend,
-        Self::Cancel,
-        Self::Reschedule,
-        Self::Update,
-        Self::Find,
-        Self::Stats,
-        Self::List,
-        Self::Histogram,
-        Self::Requeue,
-        Self::Discard,
-        Self::Pause,
-        Self::Configure,
-        Self::Purge,
-        Self::Forget,
-        Self::AuditTasks,
-        Self::AuditIndex,
-        Self::Bury,
-        Self::Announce,
-        Self::Instances,
-        Self::Withdraw,
-        Self::Preflight,
-        Self::Seal,
-        Self::Open,
-        Self::Layout,
-    ];
-
     /// Every script, so that a new connection can load them all at once.
     pub(crate) fn all() -> &'static [LuaScript] {
         &TEXTS
@@ -103,41 +104,8 @@ impl Script {
 
     /// The script as it is loaded.
     pub(crate) fn lua(self) -> &'static LuaScript {
-        // A test compares the discriminants with the order of `ALL`.
+        // A test compares the discriminants with the order of `FILES`.
         TEXTS.get(self as usize).expect("every script has a text")
-    }
-
-    /// The text of its file: the flags in the first line, then the operation.
-    fn file(self) -> &'static str {
-        match self {
-            Self::Submit => include_str!("scripts/submit.lua"),
-            Self::Claim => include_str!("scripts/claim.lua"),
-            Self::Settle => include_str!("scripts/settle.lua"),
-            Self::Extend => include_str!("scripts/extend.lua"),
-            Self::Cancel => include_str!("scripts/cancel.lua"),
-            Self::Reschedule => include_str!("scripts/reschedule.lua"),
-            Self::Update => include_str!("scripts/update.lua"),
-            Self::Find => include_str!("scripts/find.lua"),
-            Self::Stats => include_str!("scripts/stats.lua"),
-            Self::List => include_str!("scripts/list.lua"),
-            Self::Histogram => include_str!("scripts/histogram.lua"),
-            Self::Requeue => include_str!("scripts/requeue.lua"),
-            Self::Discard => include_str!("scripts/discard.lua"),
-            Self::Pause => include_str!("scripts/pause.lua"),
-            Self::Configure => include_str!("scripts/configure.lua"),
-            Self::Purge => include_str!("scripts/purge.lua"),
-            Self::Forget => include_str!("scripts/forget.lua"),
-            Self::AuditTasks => include_str!("scripts/audit_tasks.lua"),
-            Self::AuditIndex => include_str!("scripts/audit_index.lua"),
-            Self::Bury => include_str!("scripts/bury.lua"),
-            Self::Announce => include_str!("scripts/announce.lua"),
-            Self::Instances => include_str!("scripts/instances.lua"),
-            Self::Withdraw => include_str!("scripts/withdraw.lua"),
-            Self::Preflight => include_str!("scripts/preflight.lua"),
-            Self::Seal => include_str!("scripts/seal.lua"),
-            Self::Open => include_str!("scripts/open.lua"),
-            Self::Layout => include_str!("scripts/layout.lua"),
-        }
     }
 
     /// The parts that stand between the first line and the operation.
@@ -151,8 +119,9 @@ impl Script {
         }
     }
 
-    fn text(self) -> String {
-        let (flags, operation) = self.file().split_once('\n').unwrap_or_default();
+    /// The script as it is loaded, from its file.
+    fn text(self, file: &str) -> String {
+        let (flags, operation) = file.split_once('\n').unwrap_or_default();
         [&[flags, "\n"], self.parts(), &[operation]]
             .concat()
             .concat()
@@ -175,18 +144,12 @@ pub(crate) fn state_of(letter: &str) -> Result<TaskState> {
 /// The next field as a task's id.
 pub(crate) fn id_of(fields: &mut Fields) -> Result<TaskId> {
     let id = fields.text()?;
-    TaskId::new(&id).map_err(|_| Error::Corrupt {
-        key: id,
-        detail: "stored as a task's id, and is none".to_owned(),
-    })
+    TaskId::new(&id).map_err(|_| Error::corrupt(id, "stored as a task's id, and is none"))
 }
 
 /// The error of an answer that no script gives.
 pub(crate) fn unexpected(detail: String) -> Error {
-    Error::Corrupt {
-        key: "unexpected reply of a script".to_owned(),
-        detail,
-    }
+    Error::corrupt("unexpected reply of a script", detail)
 }
 
 #[cfg(test)]
@@ -195,25 +158,25 @@ mod tests {
 
     #[test]
     fn every_script_is_listed_once_in_the_order_of_the_discriminants() {
-        for (index, script) in Script::ALL.into_iter().enumerate() {
+        for (index, (script, _)) in FILES.into_iter().enumerate() {
             assert_eq!(script as usize, index, "{script:?}");
         }
     }
 
     #[test]
     fn every_script_begins_with_its_flags_and_says_what_it_takes_and_returns() {
-        for script in Script::ALL {
-            assert!(script.text().starts_with("#!lua"), "{script:?}");
+        for (script, file) in FILES {
+            assert!(script.text(file).starts_with("#!lua"), "{script:?}");
             for part in ["-- KEYS:", "ARGV:", "-- Returns:"] {
-                assert!(script.file().contains(part), "{script:?} lacks {part}");
+                assert!(file.contains(part), "{script:?} lacks {part}");
             }
         }
     }
 
     #[test]
     fn only_submit_is_refused_when_redis_is_full() {
-        for script in Script::ALL {
-            let text = script.text();
+        for (script, file) in FILES {
+            let text = script.text(file);
             let flags = text.lines().next().unwrap();
             let may_run = flags.contains("allow-oom") || flags.contains("no-writes");
             assert_eq!(may_run, script != Script::Submit, "{script:?}");
@@ -231,10 +194,10 @@ mod tests {
             "'SMEMBERS'",
             "0, -1)",
         ];
-        for script in Script::ALL {
+        for (script, file) in FILES {
             for command in slow {
                 assert!(
-                    !script.text().contains(command),
+                    !script.text(file).contains(command),
                     "{script:?} uses {command}"
                 );
             }

@@ -80,7 +80,7 @@ impl Shard {
         let open = self.cx.in_doubt.begin(bucket, request);
         let tells = staggers && stagger.tells(bucket);
         let call = ClaimCall {
-            retention: self.cx.retention,
+            retention_ms: self.cx.retention_ms,
             wake: tells.then_some(&*self.wake),
         };
         let command = claim::command(
@@ -200,7 +200,7 @@ impl Shard {
         while let Some((batch, after)) = rest.split_at_checked(settle::one_call(rest))
             && !batch.is_empty()
         {
-            let command = settle::settle(&self.keys, &self.wake, self.cx.retention, batch);
+            let command = settle::settle(&self.keys, &self.wake, self.cx.retention_ms, batch);
             let fields = self.run(Class::Main, command).await?;
             let mut settled = settle::read_settled(fields, batch.len())?;
             if settled.is_earlier {
@@ -227,7 +227,7 @@ impl Shard {
     }
 
     pub(crate) async fn cancel(&self, id: &TaskId) -> Result<Lookup<CancelOutcome>> {
-        let command = change::cancel(&self.keys, id, self.cx.retention);
+        let command = change::cancel(&self.keys, id, self.cx.retention_ms);
         change::read_cancelled(self.run(Class::Main, command).await?)
     }
 
@@ -236,7 +236,7 @@ impl Shard {
         id: &TaskId,
         when: When,
     ) -> Result<Lookup<ChangeOutcome>> {
-        let command = change::reschedule(&self.keys, id, when, self.cx.retention, &self.wake);
+        let command = change::reschedule(&self.keys, id, when, self.cx.retention_ms, &self.wake);
         let fields = self.run_and_wake(command).await?;
         change::read_rescheduled(&self.keys, id, fields)
     }
@@ -249,21 +249,21 @@ impl Shard {
     ) -> Result<Lookup<ChangeOutcome>> {
         let mut fixed = String::new();
         for _ in 0..MAX_UPDATE_TRIES {
-            let command = change::update(&self.keys, id, message, &fixed, self.cx.retention);
+            let command = change::update(&self.keys, id, message, &fixed, self.cx.retention_ms);
             let fields = self.run(Class::Main, command).await?;
             match change::read_updated(&self.keys, id, fields)? {
                 Updated::Answer(answer) => return Ok(answer),
                 Updated::OtherFixed(other) => fixed = other,
             }
         }
-        Err(Error::Unavailable {
-            store: self.cx.connections.place().to_string(),
-            detail: format!("task {id} is being replaced again and again"),
-        })
+        Err(Error::unavailable(
+            self.cx.connections.place().to_string(),
+            format!("task {id} is being replaced again and again"),
+        ))
     }
 
     pub(crate) async fn find(&self, id: &TaskId) -> Result<Lookup<Option<TaskInfo>>> {
-        let command = query::find(&self.keys, id, self.cx.retention.ms);
+        let command = query::find(&self.keys, id, self.cx.retention_ms);
         let fields = self.run(Class::Main, command).await?;
         query::read_found(&self.keys, id, fields)
     }
@@ -305,7 +305,7 @@ impl Shard {
                      audit with repair builds it again"
                 );
                 let key = key.clone();
-                return Error::Corrupt { key, detail };
+                return Error::corrupt(key, detail);
             }
         }
         error

@@ -1,7 +1,7 @@
 //! The store: every operation, on the shards that it concerns.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -14,7 +14,6 @@ use delayq_core::task::{Lock, TaskInfo};
 use delayq_core::{Bucket, Error, Namespace, Result, TaskId, TaskType};
 use futures_util::future::join_all;
 
-#[cfg(feature = "cluster")]
 mod listen;
 mod operate;
 mod presence;
@@ -22,6 +21,7 @@ mod presence;
 use crate::config::RedisConfig;
 use crate::connection::{Class, Command, Connections, Fields, Reply, Setup};
 use crate::layout::{Shards, route};
+use crate::lock::lock;
 use crate::preflight::{self, Terms};
 use crate::scripts::{Keyspace, Script};
 use crate::shard::Shard;
@@ -91,7 +91,6 @@ impl RedisStore {
             durability: Mutex::new(found.durability),
             cx,
         });
-        #[cfg(feature = "cluster")]
         if config.is_cluster() {
             let listening = listen::keep_listening(Arc::downgrade(&store), Arc::clone(&store.cx));
             store.cx.connections.spawn(listening);
@@ -105,7 +104,7 @@ impl RedisStore {
         task_type: &TaskType,
         tasks: Vec<&NewTask>,
     ) -> Vec<Result<SubmitOutcome>> {
-        if !self.listed().contains(task_type)
+        if !lock(&self.listed).contains(task_type)
             && let Err(error) = self.list_type(task_type).await
         {
             return tasks.iter().map(|_| Err(error.clone())).collect();
@@ -117,7 +116,7 @@ impl RedisStore {
             // The tasks are stored, so no error may say that they are not.
             let detail = format!("the type {task_type} could not be listed ({error})");
             let store = self.cx.connections.place().to_string();
-            let unlisted = Error::Indeterminate { store, detail };
+            let unlisted = Error::indeterminate(store, detail);
             return submitted
                 .outcomes
                 .iter()
@@ -127,7 +126,6 @@ impl RedisStore {
         submitted.outcomes
     }
 
-    #[cfg(feature = "cluster")]
     pub(crate) fn context(&self) -> &Context {
         &self.cx
     }
@@ -137,16 +135,11 @@ impl RedisStore {
         self.shards.shard(bucket).ok_or_else(unknown)
     }
 
-    fn listed(&self) -> MutexGuard<'_, HashSet<TaskType>> {
-        // A set is never half changed by a panic.
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Lists a type, and announces it where its first task would not be heard of.
     async fn list_type(&self, task_type: &TaskType) -> Result<()> {
         let list = Command::write(&["SADD", &self.cx.keys.types(), task_type.as_str()]);
         self.call_types(list).await?;
-        self.listed().insert(task_type.clone());
+        lock(&self.listed).insert(task_type.clone());
         if self.cx.connections.is_cluster() {
             let message = self.cx.hub.message(&Bucket::whole(task_type.clone()));
             let announce = ["SPUBLISH", &self.cx.keys.wake_channel(), &message];
@@ -159,10 +152,10 @@ impl RedisStore {
         let command = command.at(self.cx.keys.slot());
         let answer = self.cx.connections.call(Class::Main, command).await;
         let of_types = |error| match error {
-            Error::Corrupt { .. } => Error::Corrupt {
-                key: self.cx.keys.types(),
-                detail: "it is not a set: who else writes to `delayq:*`?".to_owned(),
-            },
+            Error::Corrupt { .. } => Error::corrupt(
+                self.cx.keys.types(),
+                "it is not a set: who else writes to `delayq:*`?",
+            ),
             error => error,
         };
         answer.map(Reply::fields).map_err(of_types)
@@ -180,10 +173,7 @@ impl Store for RedisStore {
     }
 
     fn durability(&self) -> Durability {
-        *self
-            .durability
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.durability)
     }
 
     async fn close(&self) {
@@ -192,10 +182,7 @@ impl Store for RedisStore {
 
     async fn check(&self) -> Result<()> {
         let found = preflight::check(&self.cx.connections, &self.cx.keys, &self.terms).await?;
-        *self
-            .durability
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = found.durability;
+        *lock(&self.durability) = found.durability;
         found.memory
     }
 
@@ -219,19 +206,16 @@ impl Store for RedisStore {
             self.submit_type(task_type, own).await
         });
         let answers = join_all(submits).await;
-        let mut outcomes: Vec<Option<Result<SubmitOutcome>>> = tasks.iter().map(|_| None).collect();
+        let no_answer = || Err(Error::Closed("the Redis store"));
+        let mut outcomes: Vec<_> = tasks.iter().map(|_| no_answer()).collect();
         for (indexes, own) in by_type.values().zip(answers) {
             for (index, outcome) in indexes.iter().zip(own) {
                 if let Some(slot) = outcomes.get_mut(*index) {
-                    *slot = Some(outcome);
+                    *slot = outcome;
                 }
             }
         }
-        let lost = || Err(Error::Closed("the Redis store"));
         outcomes
-            .into_iter()
-            .map(|outcome| outcome.unwrap_or_else(lost))
-            .collect()
     }
 
     async fn buckets(&self, task_type: &TaskType) -> Result<Vec<Bucket>> {

@@ -14,7 +14,7 @@ use delayq_core::time::Timestamp;
 
 use crate::commit::{Lane, Size};
 use crate::operations::audit::{Audit, audit};
-use crate::operations::dead::{DeadOperation, Purged, STEP_TASKS, Scan, purge, scan};
+use crate::operations::dead::{DeadOperation, STEP_TASKS, Scan, purge, scan};
 use crate::operations::{change, query};
 use crate::rows::{Tx, TypeTasks};
 use crate::store::SqliteStore;
@@ -29,27 +29,18 @@ impl Operate for SqliteStore {
     }
 
     async fn register_type(&self, task_type: &TaskType) -> Result<()> {
-        let list = |tasks: &mut TypeTasks<'_>| {
-            change::list_type(tasks);
-            Ok(())
-        };
-        self.edit(task_type, list).await
+        self.edit(task_type, change::list_type).await
     }
 
     async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
         let settings = settings.clone();
-        let operation = move |tasks: &mut TypeTasks<'_>| {
-            change::configure(tasks, &settings);
-            Ok(())
-        };
-        self.edit(task_type, operation).await
+        let configure = move |tasks: &mut TypeTasks<'_>| change::configure(tasks, &settings);
+        self.edit(task_type, configure).await
     }
 
     /// O(log n), but for the number of due tasks, which are counted.
     async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
-        let task_type = task_type.clone();
-        let query = move |tx: &mut Tx<'_>| query::stats(tx, &task_type);
-        self.engine.read(query).await
+        self.query(task_type, |tasks| query::stats(tasks)).await
     }
 
     async fn list(
@@ -66,7 +57,7 @@ impl Operate for SqliteStore {
         let cursor = cursor.cloned();
         let query =
             move |tasks: &mut TypeTasks<'_>| query::list(tasks, state, cursor.as_ref(), limit);
-        Ok(self.query(task_type, query).await?.unwrap_or_default())
+        self.query(task_type, query).await
     }
 
     async fn due_histogram(
@@ -81,8 +72,7 @@ impl Operate for SqliteStore {
             return Err(Error::invalid("argument", reason));
         }
         let query = move |tasks: &mut TypeTasks<'_>| query::due_histogram(tasks, from, to, steps);
-        let counts = self.query(task_type, query).await?;
-        Ok(counts.unwrap_or_else(|| vec![0; steps]))
+        self.query(task_type, query).await
     }
 
     async fn requeue_dead(
@@ -101,11 +91,8 @@ impl Operate for SqliteStore {
 
     async fn pause(&self, task_type: &TaskType, until: Option<Timestamp>) -> Result<()> {
         let until = until.unwrap_or(Timestamp::MAX);
-        let operation = move |tasks: &mut TypeTasks<'_>| {
-            change::pause(tasks, until);
-            Ok(())
-        };
-        self.edit(task_type, operation).await
+        let pause = move |tasks: &mut TypeTasks<'_>| change::pause(tasks, until);
+        self.edit(task_type, pause).await
     }
 
     async fn resume(&self, task_type: &TaskType) -> Result<()> {
@@ -113,9 +100,7 @@ impl Operate for SqliteStore {
             change::pause(tasks, Timestamp::ZERO);
             Ok(())
         };
-        self.edit_known(task_type, Size::ONE, operation)
-            .await
-            .map(drop)
+        self.edit_known(task_type, Size::ONE, operation).await
     }
 
     async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
@@ -124,17 +109,11 @@ impl Operate for SqliteStore {
             return Err(Error::invalid("argument", reason));
         }
         let mut purged = 0;
-        loop {
-            let step = move |tasks: &mut TypeTasks<'_>| purge(tasks, state);
-            let Some(step) = self.edit_known(task_type, STEP, step).await? else {
-                return Ok(purged);
-            };
-            let Purged { tasks, is_over } = step;
+        let step = move |tasks: &mut TypeTasks<'_>| purge(tasks, state);
+        while let Some(tasks) = self.edit_known(task_type, STEP, step).await? {
             purged += tasks;
-            if is_over {
-                return Ok(purged);
-            }
         }
+        Ok(purged)
     }
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
@@ -159,10 +138,7 @@ async fn scan_dead(
     while !progress.is_over {
         let (filter, before) = (Arc::clone(&filter), progress.clone());
         let step = move |tasks: &mut TypeTasks<'_>| scan(tasks, &filter, operation, before.clone());
-        let Some(after) = store.edit_known(task_type, STEP, step).await? else {
-            break;
-        };
-        progress = after;
+        progress = store.edit_known(task_type, STEP, step).await?;
     }
     Ok(progress.changed)
 }
@@ -175,20 +151,13 @@ async fn run_audit(
 ) -> Result<Audit> {
     while !progress.is_over {
         let (before, task_type) = (progress.clone(), task_type.clone());
-        let step = move |tx: &mut Tx<'_>| {
-            let tasks = tx.known_or_damaged(&task_type)?;
-            let step = |mut tasks| audit(&mut tasks, before.clone());
-            tasks.map(step).transpose()
-        };
-        let after = if progress.repairs {
+        let step =
+            move |tx: &mut Tx<'_>| audit(&mut tx.known_or_damaged(&task_type)?, before.clone());
+        progress = if progress.repairs {
             store.engine.write(Lane::Operations, STEP, step).await?
         } else {
             store.engine.read(step).await?
         };
-        let Some(after) = after else {
-            break;
-        };
-        progress = after;
     }
     Ok(progress)
 }

@@ -15,11 +15,11 @@ mod type_row;
 mod type_tasks;
 
 pub(crate) use context::Context;
-pub(crate) use number::{code, is_time, sql_count};
-pub(crate) use retain::{forget, has_to_forget};
+pub(crate) use number::{code, is_time, signed};
+pub(crate) use retain::forget_overdue;
 pub(crate) use task_record::{TaskRecord, select_records};
-pub(crate) use task_row::{Status, TaskRow, select_rows};
-pub(crate) use tx::Tx;
+pub(crate) use task_row::{Status, TaskRow};
+pub(crate) use tx::{Tx, refuse_snapshot};
 pub(crate) use type_tasks::{ROWS_BYTES, TypeTasks};
 
 #[cfg(test)]

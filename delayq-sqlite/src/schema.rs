@@ -1,7 +1,7 @@
 //! Form of the file: owner, version, and the steps from one version to the next.
 
 use delayq_core::error::Error;
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::Outcome;
 
@@ -55,11 +55,8 @@ pub(crate) fn migrate(connection: &mut Connection, store: &str, steps: &[&str]) 
             "schema written"
         );
     }
-    commit(tx)
-}
-
-fn commit(tx: Transaction<'_>) -> Outcome<()> {
-    Ok(tx.commit()?)
+    tx.commit()?;
+    Ok(())
 }
 
 /// Refuses to go on in a file that a newer release has changed meanwhile.

@@ -98,76 +98,72 @@ impl SqliteStore {
     }
 
     /// Runs `operation` on a type, which is made if it is new.
-    pub(crate) async fn edit<R: Send + 'static>(
+    pub(crate) async fn edit(
         &self,
         task_type: &TaskType,
-        mut operation: impl FnMut(&mut TypeTasks<'_>) -> Outcome<R> + Send + 'static,
-    ) -> Result<R> {
+        mut operation: impl FnMut(&mut TypeTasks<'_>) + Send + 'static,
+    ) -> Result<()> {
         let task_type = task_type.clone();
-        let operation = move |tx: &mut Tx<'_>| operation(&mut tx.made(&task_type)?);
+        let operation = move |tx: &mut Tx<'_>| {
+            operation(&mut tx.made(&task_type)?);
+            Ok(())
+        };
         let lane = Lane::Operations;
         self.engine.write(lane, Size::ONE, operation).await
     }
 
-    /// Runs `operation` on a type, if it has a row.
+    /// Runs `operation` on a type; one without a row reads as empty.
     pub(crate) async fn edit_known<R: Send + 'static>(
         &self,
         task_type: &TaskType,
         size: Size,
         mut operation: impl FnMut(&mut TypeTasks<'_>) -> Outcome<R> + Send + 'static,
-    ) -> Result<Option<R>> {
+    ) -> Result<R> {
         let task_type = task_type.clone();
-        let operation = move |tx: &mut Tx<'_>| {
-            let tasks = tx.known(&task_type)?;
-            tasks.map(|mut tasks| operation(&mut tasks)).transpose()
-        };
+        let operation = move |tx: &mut Tx<'_>| operation(&mut tx.known(&task_type)?);
         self.engine.write(Lane::Operations, size, operation).await
     }
 
-    /// Reads a type, if it has a row.
+    /// Reads a type; one without a row reads as empty.
     pub(crate) async fn query<R: Send + 'static>(
         &self,
         task_type: &TaskType,
-        query: impl FnOnce(&mut TypeTasks<'_>) -> Outcome<R> + Send + 'static,
-    ) -> Result<Option<R>> {
+        mut query: impl FnMut(&mut TypeTasks<'_>) -> Outcome<R> + Send + 'static,
+    ) -> Result<R> {
         let task_type = task_type.clone();
-        let query = move |tx: &mut Tx<'_>| {
-            let tasks = tx.known(&task_type)?;
-            tasks.map(|mut tasks| query(&mut tasks)).transpose()
-        };
+        let query = move |tx: &mut Tx<'_>| query(&mut tx.known(&task_type)?);
         self.engine.read(query).await
     }
 
-    /// Runs `operation` on each of a batch, a step at a time; of a type without a row each is
-    /// `lost`.
-    async fn edit_each<T: Send + 'static, R: Clone + Send + 'static>(
+    /// Runs `operation` on each of a batch, a step at a time.
+    async fn edit_each<T: Send + 'static, R: Send + 'static>(
         &self,
         bucket: &Bucket,
         batch: Vec<T>,
-        lost: R,
         operation: impl Fn(&mut TypeTasks<'_>, &T) -> Outcome<R> + Clone + Send + 'static,
     ) -> Result<Vec<R>> {
         let mut outcomes = Vec::with_capacity(batch.len());
         let mut rest = batch.into_iter();
         loop {
             let step: Vec<T> = rest.by_ref().take(STEP_TASKS).collect();
-            let count = step.len();
-            if count == 0 {
+            if step.is_empty() {
                 return Ok(outcomes);
             }
+            let size = Size::tasks(step.len());
             let operation = operation.clone();
             let each = move |tasks: &mut TypeTasks<'_>| -> Outcome<Vec<R>> {
                 step.iter().map(|one| operation(tasks, one)).collect()
             };
-            let size = Size::tasks(count);
-            let done = self.edit_known(bucket.task_type(), size, each).await?;
-            outcomes.append(&mut done.unwrap_or_else(|| vec![lost.clone(); count]));
+            outcomes.append(&mut self.edit_known(bucket.task_type(), size, each).await?);
         }
     }
 
     /// Submits one step of a batch.
     async fn submit_step(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
         let count = tasks.len();
+        if count == 0 {
+            return Vec::new();
+        }
         let bytes = tasks.iter().map(|task| task.message.len()).sum();
         let size = Size {
             tasks: count,
@@ -200,19 +196,12 @@ impl Store for SqliteStore {
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
         let mut outcomes = Vec::with_capacity(tasks.len());
         let mut steps = steps(tasks).into_iter();
-        // While one step is written, the next is in line.
-        let mut pending = steps.next().map(|step| self.submit_step(step));
-        while let Some(current) = pending.take() {
-            match steps.next() {
-                None => outcomes.append(&mut current.await),
-                Some(step) => {
-                    let next = self.submit_step(step);
-                    let (mut done, mut more) = tokio::join!(current, next);
-                    outcomes.append(&mut done);
-                    outcomes.append(&mut more);
-                    pending = steps.next().map(|step| self.submit_step(step));
-                }
-            }
+        while let Some(step) = steps.next() {
+            // While one step is written, the next is in line.
+            let next = steps.next().unwrap_or_default();
+            let (mut done, mut more) = tokio::join!(self.submit_step(step), self.submit_step(next));
+            outcomes.append(&mut done);
+            outcomes.append(&mut more);
         }
         outcomes
     }
@@ -228,9 +217,7 @@ impl Store for SqliteStore {
         bucket: &Bucket,
         settlements: Vec<Settlement>,
     ) -> Result<Vec<SettleOutcome>> {
-        let lost = SettleOutcome::LockLost;
-        self.edit_each(bucket, settlements, lost, settle::settle)
-            .await
+        self.edit_each(bucket, settlements, settle::settle).await
     }
 
     async fn extend(
@@ -243,15 +230,13 @@ impl Store for SqliteStore {
             let until = tasks.now.plus(lock_for);
             settle::extend(tasks, lock, until)
         };
-        let lost = ExtendOutcome::LockLost;
-        self.edit_each(bucket, locks, lost, extend).await
+        self.edit_each(bucket, locks, extend).await
     }
 
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
         let id = id.clone();
         let operation = move |tasks: &mut TypeTasks<'_>| change::cancel(tasks, &id);
-        let outcome = self.edit_known(task_type, Size::ONE, operation).await?;
-        Ok(outcome.unwrap_or(CancelOutcome::NotFound))
+        self.edit_known(task_type, Size::ONE, operation).await
     }
 
     async fn reschedule(
@@ -262,8 +247,7 @@ impl Store for SqliteStore {
     ) -> Result<ChangeOutcome> {
         let id = id.clone();
         let operation = move |tasks: &mut TypeTasks<'_>| change::reschedule(tasks, &id, when);
-        let outcome = self.edit_known(task_type, Size::ONE, operation).await?;
-        Ok(outcome.unwrap_or(ChangeOutcome::NotFound))
+        self.edit_known(task_type, Size::ONE, operation).await
     }
 
     async fn update(
@@ -278,16 +262,13 @@ impl Store for SqliteStore {
         };
         let id = id.clone();
         let operation = move |tasks: &mut TypeTasks<'_>| change::update(tasks, &id, &message);
-        let outcome = self.edit_known(task_type, size, operation).await?;
-        Ok(outcome.unwrap_or(ChangeOutcome::NotFound))
+        self.edit_known(task_type, size, operation).await
     }
 
     async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
         let id = id.clone();
-        let found = self
-            .query(task_type, move |tasks| query::find(tasks, &id))
-            .await?;
-        Ok(found.flatten())
+        let find = move |tasks: &mut TypeTasks<'_>| query::find(tasks, &id);
+        self.query(task_type, find).await
     }
 
     fn wakeups(&self) -> Wakeups {

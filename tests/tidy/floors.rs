@@ -56,6 +56,7 @@ const CRATES: [Crate; 6] = [
         name: "delayq-redis",
         floors: &[
             "config",
+            "lock",
             "connection",
             "scripts",
             "memory_limit",

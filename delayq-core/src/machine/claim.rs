@@ -2,10 +2,10 @@
 
 use crate::fleet::FleetLimits;
 use crate::state::TaskState;
-use crate::store::{ClaimRequest, MAX_BATCH};
+use crate::store::{ClaimRequest, Claimed, EndCause, MAX_BATCH};
 use crate::time::{Reading, Timestamp};
 
-use super::{Bookkeeping, Ended, RateLimiter};
+use super::{Bookkeeping, Ended, RateLimiter, next_fence};
 
 /// How many tasks a claim may take.
 #[derive(Clone, Copy, Debug)]
@@ -62,31 +62,85 @@ impl Quota {
     }
 }
 
-/// What becomes of a task whose lock has expired.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ExpiredLock {
-    /// It is due again, at the time asked for.
-    Due(Bookkeeping),
-    /// A cancel was requested: it has ended.
-    Cancelled(Ended),
-    /// Its lock has expired too often: it is dead, of this error.
-    Poison(Bookkeeping, String),
-}
-
-/// Takes the expired lock of a running task away: one more lock expiry, and what follows from it.
-#[must_use]
-pub fn lock_expired(task: &Bookkeeping, max_lock_expiries: u32, now: Timestamp) -> ExpiredLock {
+/// Takes the expired lock of a running task away: one more lock expiry. It is due again at the time
+/// asked for, or this is its end.
+///
+/// # Errors
+/// The end: cancelled where that was requested, or dead of too many lock expiries.
+pub fn lock_expired(
+    task: &Bookkeeping,
+    max_lock_expiries: u32,
+    now: Timestamp,
+) -> Result<Bookkeeping, Claiming> {
     let expiries = task.lock_expiries.saturating_add(1);
     let due = Bookkeeping {
         lock_expiries: expiries,
         ..task.put_back(task.asked_due)
     };
     if task.cancel_requested {
-        return ExpiredLock::Cancelled(due.ended(TaskState::Cancelled, now));
+        let ended = due.ended(TaskState::Cancelled, now);
+        return Err(Claiming::Ended(ended, EndCause::Cancelled));
     }
     if expiries < max_lock_expiries.max(1) {
-        return ExpiredLock::Due(due);
+        return Ok(due);
     }
     let error = format!("poison: its lock expired {expiries} times; its process may have crashed");
-    ExpiredLock::Poison(due.died(now), error)
+    Err(Claiming::Dead(due.died(now), EndCause::Poison, error))
+}
+
+/// What the record of a task says to a claim, besides its bookkeeping.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// When the task stops being worth running.
+    pub expires_at: Option<Timestamp>,
+    /// Why it cannot run.
+    pub damage: Option<String>,
+}
+
+/// What a claim makes of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claiming {
+    /// It runs.
+    Started {
+        /// Its bookkeeping now, with its lock.
+        task: Bookkeeping,
+        /// When this attempt was due.
+        due_at: Timestamp,
+    },
+    /// It has ended.
+    Ended(Ended, EndCause),
+    /// It is dead, of this error.
+    Dead(Bookkeeping, EndCause, String),
+}
+
+/// What the claim that is answered with `claimed` makes of a task that is due, or whose lock has
+/// expired. Fences go on from `high_water`; `None` when none is left.
+#[must_use]
+pub fn claim(
+    task: &Bookkeeping,
+    record: Record,
+    high_water: u64,
+    request: &ClaimRequest,
+    claimed: &Claimed,
+) -> Option<Claiming> {
+    let now = claimed.store_now;
+    let mut task = *task;
+    if task.state == TaskState::Running {
+        task = match lock_expired(&task, request.max_lock_expiries, now) {
+            Ok(due) => due,
+            Err(end) => return Some(end),
+        };
+    }
+    if let Some(damage) = record.damage {
+        return Some(Claiming::Dead(task.died(now), EndCause::Corrupt, damage));
+    }
+    if record.expires_at.is_some_and(|time| time <= claimed.now) {
+        let ended = task.ended(TaskState::Expired, now);
+        return Some(Claiming::Ended(ended, EndCause::Expired));
+    }
+    let fence = next_fence(high_water, now)?;
+    Some(Claiming::Started {
+        task: task.locked(fence, now.plus(request.lock_for)),
+        due_at: task.at,
+    })
 }

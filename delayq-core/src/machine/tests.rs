@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::job::OnConflict;
-use crate::store::{AttemptEnd, ExtendOutcome, SettleOutcome, SubmitOutcome};
+use crate::store::{AttemptEnd, EndCause, ExtendOutcome, SettleOutcome, SubmitOutcome};
 
 const STATES: [TaskState; 6] = [
     TaskState::Scheduled,
@@ -287,10 +287,12 @@ fn an_expired_lock_repeats_cancels_or_poisons() {
         lock_expiries: 1,
         ..scheduled()
     };
-    assert_eq!(lock_expired(&running(), 3, at(60)), ExpiredLock::Due(due));
+    assert_eq!(lock_expired(&running(), 3, at(60)), Ok(due));
     let twice = due.locked(8, at(50));
     let poison = |max| match lock_expired(&twice, max, at(60)) {
-        ExpiredLock::Poison(task, error) => (task.state, task.at, task.lock_expiries, error),
+        Err(Claiming::Dead(task, EndCause::Poison, error)) => {
+            (task.state, task.at, task.lock_expiries, error)
+        }
         other => panic!("{other:?}"),
     };
     let error = "poison: its lock expired 2 times; its process may have crashed".to_owned();
@@ -304,7 +306,8 @@ fn an_expired_lock_repeats_cancels_or_poisons() {
         attempt: 2,
         settled: 0,
     };
-    assert_eq!(cancelled, ExpiredLock::Cancelled(ended));
+    let end = Claiming::Ended(ended, EndCause::Cancelled);
+    assert_eq!(cancelled, Err(end));
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Claim: all the work that is due, and when to call again.
 
-use super::entry::{Entry, Task};
+use super::entry::Task;
 use super::type_tasks::TypeTasks;
 use crate::error::{Error, Result};
-use crate::machine::{ExpiredLock, MAX_FENCE, Outlook, Quota, lock_expired, next_fence};
+use crate::machine::{self, Claiming, MAX_FENCE, Outlook, Quota, Record};
 use crate::name::TaskId;
 use crate::state::TaskState;
-use crate::store::{ClaimEnd, ClaimRequest, Claimed, EndCause};
+use crate::store::{ClaimEnd, ClaimRequest, Claimed};
 use crate::task::{ClaimedTask, Lock};
 use crate::time::Timestamp;
 
@@ -28,14 +28,8 @@ pub(super) fn claim(
     let mut quota = Quota::new(request, tasks.tat, tasks.reading, running);
     let expired = tasks.reached(TaskState::Running, store_now, quota.limit);
     let due = tasks.reached(TaskState::Scheduled, now, quota.due(expired.len()));
-    for id in expired {
-        match expire_lock(tasks, &id, request.max_lock_expiries, store_now) {
-            Some(cause) => claimed.ended.push(ClaimEnd::new(id, cause)),
-            None => start(tasks, id, request, &mut claimed)?,
-        }
-    }
-    for id in due {
-        start(tasks, id, request, &mut claimed)?;
+    for id in expired.into_iter().chain(due) {
+        take(tasks, id, request, &mut claimed)?;
     }
     if let Some(tat) = quota.take(claimed.tasks.len()) {
         tasks.tat = tat;
@@ -53,34 +47,8 @@ pub(super) fn claim(
     Ok(claimed)
 }
 
-/// Takes an expired lock away. The task is scheduled again, or ended for one of two causes.
-fn expire_lock(
-    tasks: &mut TypeTasks,
-    id: &TaskId,
-    max_lock_expiries: u32,
-    now: Timestamp,
-) -> Option<EndCause> {
-    match lock_expired(&tasks.task(id)?.book, max_lock_expiries, now) {
-        ExpiredLock::Due(book) => {
-            tasks.change(id, |task| task.book = book);
-            None
-        }
-        ExpiredLock::Cancelled(ended) => {
-            tasks.end(id, ended);
-            Some(EndCause::Cancelled)
-        }
-        ExpiredLock::Poison(book, error) => {
-            tasks.change(id, |task| {
-                task.book = book;
-                task.last_error = Some(error);
-            });
-            Some(EndCause::Poison)
-        }
-    }
-}
-
-/// Locks a due task, unless its expiry has passed.
-fn start(
+/// Locks a task, or ends it.
+fn take(
     tasks: &mut TypeTasks,
     id: TaskId,
     request: &ClaimRequest,
@@ -89,27 +57,43 @@ fn start(
     let Some(task) = tasks.task(&id) else {
         return Ok(());
     };
-    let (book, expires_at) = (task.book, task.expires_at());
-    if expires_at.is_some_and(|expires_at| expires_at <= claimed.now) {
-        tasks.end(&id, book.ended(TaskState::Expired, claimed.store_now));
-        let cause = EndCause::Expired;
-        claimed.ended.push(ClaimEnd::new(id, cause));
-        return Ok(());
-    }
-    let fence = next_fence(tasks.high_water, claimed.store_now).ok_or_else(no_fence)?;
-    tasks.high_water = fence;
-    let lock_until = claimed.store_now.plus(request.lock_for);
-    tasks.change(&id, |task| task.book = book.locked(fence, lock_until));
-    if let Some(Entry::Live(task)) = tasks.entries.get(&id) {
-        let lock = Lock { id, fence };
-        claimed.tasks.push(handed_out(task, lock, book.at));
-    }
+    let record = Record {
+        expires_at: task.expires_at(),
+        damage: None,
+    };
+    let claiming = machine::claim(&task.book, record, tasks.high_water, request, claimed);
+    let cause = match claiming.ok_or_else(no_fence)? {
+        Claiming::Started { task: book, due_at } => {
+            tasks.high_water = book.fence;
+            tasks.change(&id, |task| {
+                task.book = book;
+                claimed.tasks.push(handed_out(task, id.clone(), due_at));
+            });
+            return Ok(());
+        }
+        Claiming::Ended(ended, cause) => {
+            tasks.end(&id, ended);
+            cause
+        }
+        Claiming::Dead(book, cause, error) => {
+            tasks.change(&id, |task| {
+                task.book = book;
+                task.last_error = Some(error);
+            });
+            cause
+        }
+    };
+    claimed.ended.push(ClaimEnd::new(id, cause));
     Ok(())
 }
 
 /// A running task as its claimer gets it.
-fn handed_out(task: &Task, lock: Lock, due_at: Timestamp) -> ClaimedTask {
+fn handed_out(task: &Task, id: TaskId, due_at: Timestamp) -> ClaimedTask {
     let book = &task.book;
+    let lock = Lock {
+        id,
+        fence: book.fence,
+    };
     ClaimedTask {
         attempt: book.attempt(),
         due_at,

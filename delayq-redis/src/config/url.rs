@@ -45,14 +45,24 @@ fn read(url: &str) -> Result<RedisConfig, Fault> {
         Some(kind) => (kind, Some(TlsConfig::default())),
         None => (scheme.strip_prefix("redis").unwrap_or("?"), None),
     };
-    let (servers, database) = match kind {
-        "" => parts.one()?,
-        "-sentinel" => parts.sentinel()?,
-        "-cluster" => parts.cluster()?,
+    let (servers, number) = match kind {
+        "" => (RedisServers::One(address(parts.hosts, PORT)?), parts.path),
+        "-sentinel" => {
+            let (master, number) = parts.path.split_once('/').unwrap_or((parts.path, ""));
+            let servers = RedisServers::Sentinel {
+                sentinels: addresses(parts.hosts, SENTINEL_PORT)?,
+                master: decoded(master)?,
+            };
+            (servers, number)
+        }
+        "-cluster" => {
+            let nodes = addresses(parts.hosts, PORT)?;
+            (RedisServers::Cluster { nodes }, parts.path)
+        }
         _ => return Err("it begins with none of the schemes redis://, rediss:// ..".into()),
     };
     let mut config = RedisConfig {
-        database,
+        database: database(number)?,
         tls,
         ..RedisConfig::new(servers)
     };
@@ -101,30 +111,10 @@ impl<'a> Parts<'a> {
             fragment,
         })
     }
+}
 
-    fn one(&self) -> Result<(RedisServers, u32), Fault> {
-        let server = RedisServers::One(address(self.hosts, PORT)?);
-        Ok((server, database(self.path)?))
-    }
-
-    fn sentinel(&self) -> Result<(RedisServers, u32), Fault> {
-        let (master, number) = self.path.split_once('/').unwrap_or((self.path, ""));
-        let servers = RedisServers::Sentinel {
-            sentinels: self.addresses(SENTINEL_PORT)?,
-            master: decoded(master)?,
-        };
-        Ok((servers, database(number)?))
-    }
-
-    fn cluster(&self) -> Result<(RedisServers, u32), Fault> {
-        let nodes = self.addresses(PORT)?;
-        Ok((RedisServers::Cluster { nodes }, database(self.path)?))
-    }
-
-    fn addresses(&self, port: u16) -> Result<Vec<Address>, Fault> {
-        let hosts = self.hosts.split(',');
-        hosts.map(|host| address(host, port)).collect()
-    }
+fn addresses(hosts: &str, port: u16) -> Result<Vec<Address>, Fault> {
+    hosts.split(',').map(|host| address(host, port)).collect()
 }
 
 fn address(text: &str, port: u16) -> Result<Address, Fault> {

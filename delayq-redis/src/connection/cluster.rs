@@ -4,24 +4,23 @@
 //! client".
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use redis::aio::MultiplexedConnection;
-use tokio::runtime::Handle;
+use redis::{Pipeline, RedisResult, Value};
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use delayq_core::{Error, Result};
 
 use super::fault;
+use super::panel::{Answers, Panel};
 use super::server::Server;
-use super::settings::Settings;
+use super::settings::{Kind, Settings};
 use super::slots::SlotMap;
 use super::target::Target;
-use super::wire::extract;
 use crate::config::Address;
+use crate::lock::lock;
 
 /// How often nodes are asked for the map: a fail-over is noticed within it, also by connections on
 /// which the old master is silent. With reason to doubt they are asked at once, but not more often
@@ -32,16 +31,11 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How many are asked each time, at random: the one that knows of the latest election is right, and
 /// elections are known to most nodes soon.
 const ASKED: usize = 3;
-/// Answers after which an epoch is believed that is smaller than the known one: somebody has made
-/// the cluster anew.
-const DISBELIEF: u32 = 10;
-
 /// How long a node is kept that another one has named, and that not all know as a master yet.
 const GUEST: Duration = Duration::from_secs(10);
 
 /// A cluster.
-pub(super) struct Cluster {
-    runtime: Handle,
+pub(crate) struct Cluster {
     settings: Arc<Settings>,
     seeds: Vec<Address>,
     map: watch::Sender<Arc<SlotMap>>,
@@ -59,13 +53,8 @@ struct Known {
 }
 
 impl Cluster {
-    pub(super) fn start(
-        runtime: &Handle,
-        settings: &Arc<Settings>,
-        seeds: &[Address],
-    ) -> Arc<Self> {
+    pub(super) fn start(settings: &Arc<Settings>, seeds: &[Address]) -> Arc<Self> {
         let cluster = Arc::new(Self {
-            runtime: runtime.clone(),
             settings: Arc::clone(settings),
             seeds: seeds.to_vec(),
             map: watch::Sender::new(Arc::default()),
@@ -73,7 +62,7 @@ impl Cluster {
             nodes: Mutex::default(),
             again: Notify::new(),
         });
-        runtime.spawn(Arc::clone(&cluster).watch());
+        settings.runtime.spawn(Arc::clone(&cluster).watch());
         cluster
     }
 
@@ -96,7 +85,7 @@ impl Cluster {
             if !maps.borrow_and_update().masters().is_empty() {
                 return Ok(());
             }
-            let failure = self.failure().clone();
+            let failure = lock(&self.failure).clone();
             match failure {
                 Some(error) if !error.is_transient() || Instant::now() >= deadline => {
                     return Err(error);
@@ -161,11 +150,11 @@ impl Cluster {
     }
 
     fn known(&self, address: &Address, guest: Option<Instant>) -> Arc<Server> {
-        let mut nodes = self.nodes();
+        let mut nodes = lock(&self.nodes);
         let known = nodes.entry(address.clone()).or_insert_with(|| {
             let target = Target::Fixed(address.clone());
             Known {
-                server: Server::start(&self.runtime, &self.settings.of_node(), &target),
+                server: Server::start(&self.settings.of_node(), &target),
                 guest: None,
             }
         });
@@ -202,26 +191,25 @@ impl Cluster {
     /// Why a command of this slot was not sent.
     pub(super) fn why_not_sent(&self, slot: u16) -> Error {
         if self.map().masters().is_empty() {
-            return self.failure().clone().unwrap_or_else(|| self.silent());
+            return lock(&self.failure).clone().unwrap_or_else(|| self.silent());
         }
-        Error::Unavailable {
-            store: self.settings.place().to_string(),
-            detail: format!("no node has slot {slot}"),
-        }
+        Error::unavailable(
+            self.settings.place().to_string(),
+            format!("no node has slot {slot}"),
+        )
     }
 
     fn silent(&self) -> Error {
-        Error::Unavailable {
-            store: self.settings.place().to_string(),
-            detail: "none of its nodes has answered yet".to_owned(),
-        }
+        Error::unavailable(
+            self.settings.place().to_string(),
+            "none of its nodes has answered yet",
+        )
     }
 
     async fn watch(self: Arc<Self>) {
-        let mut connections = HashMap::new();
-        let mut disbelieved = 0;
+        let mut panel = self.panel();
         loop {
-            self.ask_some(&mut connections, &mut disbelieved).await;
+            self.ask_some(&mut panel).await;
             sleep(ASK.1).await;
             tokio::select! {
                 () = sleep(ASK.0) => {}
@@ -230,28 +218,26 @@ impl Cluster {
         }
     }
 
-    async fn ask_some(
-        &self,
-        connections: &mut HashMap<Address, MultiplexedConnection>,
-        disbelieved: &mut u32,
-    ) {
+    fn panel(&self) -> Panel {
+        Panel::new(&self.settings, Kind::Data, PATIENCE)
+    }
+
+    async fn ask_some(&self, panel: &mut Panel) {
         let mut masters = self.map().masters();
         fastrand::shuffle(&mut masters);
         masters.truncate(ASKED);
-        let mut found = self.ask_all(masters, connections).await;
+        let mut found = self.ask_all(&masters, panel).await;
         if found.is_err() {
-            found = self.ask_all(self.seeds.clone(), connections).await;
+            found = self.ask_all(&self.seeds, panel).await;
         }
         let map = match found {
             Ok(map) => map,
             Err(error) => {
-                *self.failure() = Some(error);
+                *lock(&self.failure) = Some(error);
                 return;
             }
         };
-        let is_older = map.epoch < self.map().epoch;
-        *disbelieved = if is_older { *disbelieved + 1 } else { 0 };
-        if is_older && *disbelieved < DISBELIEF {
+        if !panel.believes(map.epoch < self.map().epoch, true) {
             return;
         }
         if map.missing() > 0 {
@@ -262,34 +248,22 @@ impl Cluster {
     }
 
     /// The newest map that any of them has.
-    async fn ask_all(
-        &self,
-        addresses: Vec<Address>,
-        connections: &mut HashMap<Address, MultiplexedConnection>,
-    ) -> Result<SlotMap> {
-        let mut asked = JoinSet::new();
-        for address in addresses {
-            let settings = Arc::clone(&self.settings);
-            let open = connections.remove(&address);
-            asked.spawn(async move {
-                let answer = timeout(PATIENCE, ask(&settings, &address, open)).await;
-                let late = || Err(no_answer(&settings, &address));
-                (answer.unwrap_or_else(|_| late()), address)
-            });
-        }
+    async fn ask_all(&self, addresses: &[Address], panel: &mut Panel) -> Result<SlotMap> {
+        let mut question = Pipeline::with_capacity(2);
+        question.cmd("CLUSTER").arg("INFO");
+        question.cmd("CLUSTER").arg("SLOTS");
+        let answers = panel.ask(addresses, &question).await;
         let mut best: Result<SlotMap> = Err(self.silent());
-        while let Some(Ok((answer, from))) = asked.join_next().await {
-            match answer {
-                Ok((map, connection)) => {
-                    connections.insert(from, connection);
-                    if best.as_ref().is_ok_and(|best| best.epoch >= map.epoch) {
-                        continue;
-                    }
-                    best = Ok(map);
-                }
-                Err(error) if best.is_err() => best = Err(error),
-                Err(_) => {}
-            }
+        for (address, answers) in addresses.iter().zip(answers) {
+            let found = match answers {
+                Ok(answers) => read(answers, address, &panel.place_of(address)),
+                Err(refusal) => Err(refusal.error),
+            };
+            best = match (best, found) {
+                (Ok(best), Ok(found)) if found.epoch > best.epoch => Ok(found),
+                (Ok(best), _) => Ok(best),
+                (Err(_), found) => found,
+            };
         }
         best
     }
@@ -298,7 +272,7 @@ impl Cluster {
     fn adopt(&self, map: SlotMap) {
         let masters = map.masters();
         let gone: Vec<Arc<Server>> = {
-            let mut nodes = self.nodes();
+            let mut nodes = lock(&self.nodes);
             let is_guest = |known: &Known| known.guest.is_some_and(|at| at.elapsed() < GUEST);
             let gone =
                 nodes.extract_if(|address, known| !masters.contains(address) && !is_guest(known));
@@ -315,64 +289,27 @@ impl Cluster {
             node.close();
         }
     }
-
-    fn nodes(&self) -> std::sync::MutexGuard<'_, HashMap<Address, Known>> {
-        // A map is never half changed by a panic.
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn failure(&self) -> std::sync::MutexGuard<'_, Option<Error>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-fn no_answer(settings: &Settings, address: &Address) -> Error {
-    let place = settings.place_of(address);
-    Error::Unavailable {
-        detail: format!("no answer within {PATIENCE:?}; {}", fault::hint(&place)),
-        store: place.to_string(),
-    }
-}
-
-async fn ask(
-    settings: &Settings,
-    address: &Address,
-    open: Option<MultiplexedConnection>,
-) -> Result<(SlotMap, MultiplexedConnection)> {
-    let place = settings.place_of(address);
-    let refused = |error: redis::RedisError| fault::refused(&place, &error);
-    let mut connection = if let Some(connection) = open {
-        connection
-    } else {
-        let opened = settings.open_quiet(address).await;
-        opened.map_err(|refusal| refusal.error)?
-    };
-    let mut pipeline = redis::Pipeline::with_capacity(2);
-    pipeline.cmd("CLUSTER").arg("INFO");
-    pipeline.cmd("CLUSTER").arg("SLOTS");
-    let answers = connection.send_packed_commands(&pipeline, 0, 2).await;
-    let mut values = Vec::with_capacity(2);
-    for answer in answers.map_err(refused)? {
-        values.push(extract(answer).map_err(|error| cluster_off(&place, &error))?);
-    }
+/// Reads the answers of the node at `address`.
+fn read(answers: Answers, address: &Address, place: &str) -> Result<SlotMap> {
+    let values: RedisResult<Vec<Value>> = answers.into_iter().collect();
+    let values = values.map_err(|error| cluster_off(place, &error))?;
     let map = match values.as_slice() {
         [info, slots] => SlotMap::read(info, slots, address),
         _ => None,
     };
-    let unknown = || Error::Corrupt {
-        key: place.to_string(),
-        detail: "its answer to CLUSTER SLOTS is of an unknown form: is it a Redis?".to_owned(),
-    };
-    map.ok_or_else(unknown).map(|map| (map, connection))
+    let unknown = "its answer to CLUSTER SLOTS is of an unknown form: is it a Redis?";
+    map.ok_or_else(|| Error::corrupt(place, unknown))
 }
 
 fn cluster_off(place: &str, error: &redis::RedisError) -> Error {
     if error.to_string().contains("cluster support disabled") {
-        return Error::Misconfigured {
-            store: place.to_owned(),
-            setting: "it is a server of its own, not a node of a cluster".to_owned(),
-            fix: "write redis://HOST:PORT for it, or set `cluster-enabled yes`".to_owned(),
-        };
+        return Error::misconfigured(
+            place,
+            "it is a server of its own, not a node of a cluster",
+            "write redis://HOST:PORT for it, or set `cluster-enabled yes`",
+        );
     }
     fault::refused(place, error)
 }

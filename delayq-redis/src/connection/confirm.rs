@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redis::{Pipeline, RedisResult, Value};
 
+use super::reply;
 use crate::config::Address;
 
 /// How long ago a replica that follows was heard of, at most, in seconds. It reports its offset
@@ -174,16 +175,14 @@ pub(super) fn text(value: &Value) -> Option<&str> {
 /// The replicas that follow a master, by its `INFO replication`: they have all of it but for what
 /// is on its way, and confirm it.
 fn followers(info: &str) -> HashSet<Address> {
-    let fields = info.lines().filter_map(|line| line.split_once(':'));
-    fields
-        .filter_map(|(name, value)| follower(name, value))
-        .collect()
+    let follower = |(name, value)| follower(name, value);
+    reply::info(info).filter_map(follower).collect()
 }
 
 fn follower(name: &str, value: &str) -> Option<Address> {
     name.strip_prefix("slave")?.parse::<u32>().ok()?;
     let part = |wanted: &str| {
-        let parts = value.trim().split(',');
+        let parts = value.split(',');
         let mut parts = parts.filter_map(|part| part.split_once('='));
         parts.find_map(|(name, value)| (name == wanted).then_some(value))
     };

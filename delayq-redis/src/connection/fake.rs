@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread::spawn;
+use std::time::Duration;
 
+use super::Setup;
 use crate::config::Address;
 
 /// Starts one; `answer` is given its port and a command. It ends with the test.
@@ -31,6 +33,17 @@ pub(crate) fn serve(answer: impl Fn(u16, &str) -> String + Send + Sync + 'static
         }
     });
     Address::new("127.0.0.1", port)
+}
+
+/// What connections to one are opened with.
+pub(crate) fn setup() -> Setup {
+    Setup {
+        timeout: Duration::from_secs(5),
+        is_replicated: false,
+        scripts: &[],
+        channel: "wake".to_owned(),
+        listener: Arc::new(|_| {}),
+    }
 }
 
 /// Where nobody listens: a server that is gone.

@@ -6,31 +6,13 @@ use delayq_core::Error;
 
 use super::tls;
 
-/// What a call loses with its answer.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Loss {
-    /// Nothing: it only reads.
-    Nothing,
-    /// Whether it was applied.
-    Outcome,
-}
-
-impl Loss {
-    pub(super) fn of(only_reads: bool) -> Self {
-        if only_reads {
-            return Self::Nothing;
-        }
-        Self::Outcome
+/// The error of a call whose answer did not come. One that only reads has lost nothing; another
+/// one, whether it was applied.
+pub(super) fn lost(place: &str, detail: impl Into<String>, only_reads: bool) -> Error {
+    if only_reads {
+        return Error::unavailable(place, detail);
     }
-
-    /// The error of a call whose answer did not come.
-    pub(super) fn error(self, place: &str, detail: &str) -> Error {
-        let (store, detail) = (place.to_owned(), detail.to_owned());
-        match self {
-            Self::Nothing => Error::Unavailable { store, detail },
-            Self::Outcome => Error::Indeterminate { store, detail },
-        }
-    }
+    Error::indeterminate(place, detail)
 }
 
 pub(super) fn is_no_script(error: &RedisError) -> bool {
@@ -59,24 +41,25 @@ pub(super) fn invalid(error: &RedisError) -> Error {
 /// Why a connection could not be made.
 pub(super) fn refused(place: &str, error: &RedisError) -> Error {
     let said = text(error);
-    if let Some((_, (setting, fix))) = OTHERS.iter().find(|(sign, _)| said.contains(sign)) {
-        return misconfigured(place, format!("{setting} ({said})"), fix);
+    if let Some(other) = caused(&OTHERS, place, &said) {
+        return other;
     }
     if error.kind() == ErrorKind::RESP3NotSupported || said.contains("unknown command 'HELLO'") {
-        return misconfigured(
+        return Error::misconfigured(
             place,
-            "it does not speak RESP3: it is older than Redis 7.0, or has renamed HELLO".to_owned(),
+            "it does not speak RESP3: it is older than Redis 7.0, or has renamed HELLO",
             "use Redis 7.0 or newer, or Valkey",
         );
     }
     if let Some(code) = error.code() {
-        return understood(place, code, said).unwrap_or_else(|said| unavailable(place, &said));
+        return understood(place, code, said)
+            .unwrap_or_else(|said| Error::unavailable(place, said));
     }
     if error.kind() == ErrorKind::AuthenticationFailed || said.contains("WRONGPASS") {
         return wrong_password(place, &said);
     }
-    let other = || unavailable(place, &format!("cannot connect: {said}; {}", hint(place)));
-    tls::distrust(place, &said).unwrap_or_else(other)
+    let other = || Error::unavailable(place, format!("cannot connect: {said}; {}", hint(place)));
+    caused(&tls::DISTRUST, place, &said).unwrap_or_else(other)
 }
 
 /// The same when what the server says holds a password: it repeats what it was sent, or the
@@ -85,11 +68,10 @@ pub(super) fn unspeakable(place: &str, error: &RedisError) -> Error {
     let is_login = matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
         || error.kind() == ErrorKind::AuthenticationFailed;
     if is_login {
-        let setting = "it refuses the user or the password".to_owned();
-        return misconfigured(place, setting, LOGIN);
+        return Error::misconfigured(place, "it refuses the user or the password", LOGIN);
     }
     let text = "it refuses the connection, in words that hold the password; is it a Redis?";
-    unavailable(place, text)
+    Error::unavailable(place, text)
 }
 
 /// What to look at when there is no connection.
@@ -103,57 +85,48 @@ pub(super) fn hint(place: &str) -> &'static str {
 }
 
 /// Why a call failed.
-pub(super) fn failed(place: &str, error: &RedisError, loss: Loss) -> Error {
+pub(super) fn failed(place: &str, error: &RedisError, only_reads: bool) -> Error {
     let said = text(error);
     let Some(code) = error.code() else {
-        return loss.error(place, &said);
+        return lost(place, said, only_reads);
     };
-    understood(place, code, said).unwrap_or_else(|said| Error::Corrupt {
-        key: place.to_owned(),
-        detail: said,
-    })
+    understood(place, code, said).unwrap_or_else(|said| Error::corrupt(place, said))
 }
 
 /// The meaning of a refusal by the server; every one of these has changed nothing.
 fn understood(place: &str, code: &str, said: String) -> Result<Error, String> {
-    let store = place.to_owned();
     Ok(match code {
-        "OOM" => Error::Full {
-            store,
-            detail: "its memory is at maxmemory: raise maxmemory, or let workers drain it"
-                .to_owned(),
-        },
-        "MISCONF" => Error::ReadOnly {
-            store,
-            detail: format!("it cannot write to its disk; free space, see its log ({said})"),
-        },
-        "READONLY" => Error::ReadOnly {
-            store,
-            detail: "it is a replica: connect to its primary".to_owned(),
-        },
-        "LOADING" | "BUSY" | "MASTERDOWN" | "TRYAGAIN" | "CLUSTERDOWN" | "NOREPLICAS" => {
-            unavailable(place, &said)
-        }
-        "MOVED" | "ASK" | "CROSSSLOT" => misconfigured(
+        "OOM" => Error::full(
             place,
-            "it is a node of a cluster".to_owned(),
+            "its memory is at maxmemory: raise maxmemory, or let workers drain it",
+        ),
+        "MISCONF" => Error::read_only(
+            place,
+            format!("it cannot write to its disk; free space, see its log ({said})"),
+        ),
+        "READONLY" => Error::read_only(place, "it is a replica: connect to its primary"),
+        "LOADING" | "BUSY" | "MASTERDOWN" | "TRYAGAIN" | "CLUSTERDOWN" | "NOREPLICAS" => {
+            Error::unavailable(place, said)
+        }
+        "MOVED" | "ASK" | "CROSSSLOT" => Error::misconfigured(
+            place,
+            "it is a node of a cluster",
             "write redis-cluster://HOST:PORT for it",
         ),
         "NOAUTH" | "WRONGPASS" => wrong_password(place, &said),
         "NOPERM" => not_permitted(place, &said),
-        "ERR" if said.contains("DB index") => misconfigured(
+        "ERR" if said.contains("DB index") => Error::misconfigured(
             place,
             format!("it has no database of this number ({said})"),
             "write a smaller number behind the host, or raise `databases` in its configuration",
         ),
-        "WRONGTYPE" => Error::Corrupt {
-            key: store,
-            detail: "a key of delayq holds something else: who else writes to `delayq:*`?"
-                .to_owned(),
-        },
+        "WRONGTYPE" => Error::corrupt(
+            place,
+            "a key of delayq holds something else: who else writes to `delayq:*`?",
+        ),
         "DAMAGED" => damaged(&said),
         _ if NOT_PERMITTED.iter().any(|sign| said.contains(sign)) => not_permitted(place, &said),
-        _ if said.contains("max number of clients") => unavailable(place, &said),
+        _ if said.contains("max number of clients") => Error::unavailable(place, said),
         _ => return Err(said),
     })
 }
@@ -168,7 +141,7 @@ pub(super) fn cannot_wait(place: &str, error: &RedisError) -> Error {
         Some("NOPERM") => "let its user do so with ACL SETUSER delayq +waitaof",
         _ => "use Redis 7.2 or newer with `appendonly yes`, or write confirm=received",
     };
-    misconfigured(place, setting, fix)
+    Error::misconfigured(place, setting, fix)
 }
 
 /// `DAMAGED KEY FIELD VALUE`: a script has found garbage in a field.
@@ -183,39 +156,23 @@ fn damaged(said: &str) -> Error {
     let value = value
         .split_once(" script: ")
         .map_or(value, |(value, _)| value);
-    Error::Corrupt {
-        key: format!("{key}, field {field}"),
-        detail: format!("{value:?} is no number below 2^53: set or delete the field"),
-    }
-}
-
-fn unavailable(place: &str, detail: &str) -> Error {
-    Error::Unavailable {
-        store: place.to_owned(),
-        detail: detail.to_owned(),
-    }
-}
-
-fn misconfigured(place: &str, setting: String, fix: &str) -> Error {
-    Error::Misconfigured {
-        store: place.to_owned(),
-        setting,
-        fix: fix.to_owned(),
-    }
+    Error::corrupt(
+        format!("{key}, field {field}"),
+        format!("{value:?} is no number below 2^53: set or delete the field"),
+    )
 }
 
 fn wrong_password(place: &str, said: &str) -> Error {
     let setting = format!("it refuses the user or the password ({said})");
-    misconfigured(place, setting, LOGIN)
+    Error::misconfigured(place, setting, LOGIN)
 }
 
 fn not_permitted(place: &str, said: &str) -> Error {
     let setting = format!("its user may not do what delayq needs ({said})");
-    misconfigured(place, setting, GRANT)
+    Error::misconfigured(place, setting, GRANT)
 }
 
 /// The same of a sentinel, which has users of its own.
-#[cfg(feature = "sentinel")]
 pub(super) fn of_sentinel(mut error: Error) -> Error {
     if let Error::Misconfigured { fix, .. } = &mut error {
         match fix.as_str() {
@@ -238,7 +195,6 @@ pub(crate) const GRANT: &str = "let it do so with \
     +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zscan +zscore";
 
 /// Makes the user that the store needs on a sentinel.
-#[cfg(feature = "sentinel")]
 const SENTINEL_GRANT: &str = "let it do so with \
     ACL SETUSER delayq on >PASSWORD +sentinel|master +sentinel|get-master-addr-by-name \
     +sentinel|replicas on each sentinel";
@@ -254,25 +210,31 @@ const NOT_PERMITTED: [&str; 3] = [
     "has no permissions to run",
 ];
 
-/// What has the other kind of process at the other end: its sign, what it is, and what to write for
-/// it.
-const OTHERS: [(&str, (&str, &str)); 3] = [
+/// Signs in what a failed connection says, what they mean, and what to change.
+pub(super) type Cause = (&'static [&'static str], &'static str, &'static str);
+
+/// The error of the first cause that has a sign in `said`.
+pub(super) fn caused(causes: &[Cause], place: &str, said: &str) -> Option<Error> {
+    let has_sign = |(signs, ..): &&Cause| signs.iter().any(|sign| said.contains(sign));
+    let (_, setting, fix) = causes.iter().find(has_sign)?;
+    let setting = format!("{setting} ({said})");
+    Some(Error::misconfigured(place, setting, *fix))
+}
+
+/// What has the other kind of process at the other end.
+const OTHERS: [Cause; 2] = [
     (
-        "unknown command 'SENTINEL'",
-        (
-            "it is no sentinel",
-            "write the port of the sentinel, 26379 unless it is set; or redis://HOST:PORT for a server",
-        ),
+        &["unknown command 'SENTINEL'"],
+        "it is no sentinel",
+        "write the port of the sentinel, 26379 unless it is set; or redis://HOST:PORT for a server",
     ),
-    ("unknown command 'SCRIPT'", SENTINEL),
-    ("unknown command 'CLUSTER'", SENTINEL),
+    (
+        &["unknown command 'SCRIPT'", "unknown command 'CLUSTER'"],
+        "it is a sentinel, or has renamed a command that delayq needs",
+        "write redis-sentinel://HOST:PORT/MASTER for sentinels",
+    ),
 ];
 
-const SENTINEL: (&str, &str) = (
-    "it is a sentinel, or has renamed a command that delayq needs",
-    "write redis-sentinel://HOST:PORT/MASTER for sentinels",
-);
-#[cfg(feature = "sentinel")]
 const SENTINEL_LOGIN: &str = "write sentinel_password= and, unless it is `default`, sentinel_user= behind the \
     `?` of the URL: sentinels have users of their own";
 

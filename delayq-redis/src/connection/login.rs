@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::TcpKeepalive;
-use redis::{
-    ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
-};
+use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
 use delayq_core::Result;
 
@@ -30,7 +28,6 @@ pub(crate) fn client(config: &RedisConfig, address: &Address) -> Result<redis::C
 ///
 /// # Errors
 /// `InvalidInput` when a file of TLS cannot be used.
-#[cfg(feature = "sentinel")]
 pub(crate) fn sentinel_client(config: &RedisConfig, address: &Address) -> Result<redis::Client> {
     let login = login(
         config.sentinel_user.as_deref(),
@@ -44,20 +41,24 @@ fn open(
     address: &Address,
     settings: RedisConnectionInfo,
 ) -> Result<redis::Client> {
-    if let Some(tls) = &config.tls {
-        return tls::client(address, tls, settings);
-    }
-    let addr = ConnectionAddr::Tcp(address.host.clone(), address.port);
-    let client = redis::Client::open(info(addr, settings)?);
-    client.map_err(|error| fault::invalid(&error))
-}
-
-/// The connection to an address with this login.
-pub(super) fn info(addr: ConnectionAddr, settings: RedisConnectionInfo) -> Result<ConnectionInfo> {
+    let (host, port) = (address.host.clone(), address.port);
+    let addr = match &config.tls {
+        None => ConnectionAddr::Tcp(host, port),
+        Some(tls) => ConnectionAddr::TcpTls {
+            host,
+            port,
+            insecure: tls.trust_any,
+            tls_params: None,
+        },
+    };
     let info = addr
         .into_connection_info()
         .map_err(|error| fault::invalid(&error))?;
-    Ok(info.set_redis_settings(settings).set_tcp_settings(tcp()))
+    let info = info.set_redis_settings(settings).set_tcp_settings(tcp());
+    match &config.tls {
+        None => redis::Client::open(info).map_err(|error| fault::invalid(&error)),
+        Some(tls) => tls::client(info, tls),
+    }
 }
 
 fn login(user: Option<&str>, password: Option<&Secret>) -> RedisConnectionInfo {

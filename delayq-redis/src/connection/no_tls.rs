@@ -1,21 +1,16 @@
 //! TLS where it is left out of the build.
 
 use delayq_core::{Error, Result};
-use redis::RedisConnectionInfo;
+use redis::ConnectionInfo;
 
-use crate::config::{Address, TlsConfig};
+use super::fault::Cause;
+use crate::config::TlsConfig;
 
 /// # Errors
 /// Always: the configuration is refused before.
-pub(super) fn client(
-    _address: &Address,
-    _tls: &TlsConfig,
-    _settings: RedisConnectionInfo,
-) -> Result<redis::Client> {
+pub(super) fn client(_: ConnectionInfo, _: &TlsConfig) -> Result<redis::Client> {
     Err(Error::Unsupported("TLS, see the feature `tls`"))
 }
 
 /// Nobody distrusts anybody.
-pub(super) fn distrust(_place: &str, _said: &str) -> Option<Error> {
-    None
-}
+pub(super) const DISTRUST: [Cause; 0] = [];

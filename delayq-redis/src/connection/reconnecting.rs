@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delayq_core::{Error, Result};
-use redis::{PushInfo, PushKind, Value};
-use tokio::runtime::Handle;
+use redis::{PushInfo, PushKind, RedisError, Value};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::fault;
 use super::handshake;
-use super::settings::Settings;
+use super::settings::{Kind, Settings};
 use super::target::Target;
 use super::wire::Wire;
 use super::{Command, Listener, wire::Answer};
@@ -45,15 +44,13 @@ pub(super) struct Reconnecting {
 
 #[derive(Clone)]
 enum State {
-    /// No connection, and why; `is_busy` while the server is there and will answer soon.
-    Down {
-        error: Option<Error>,
-        is_busy: bool,
-    },
+    /// No connection, and why, once one was refused.
+    Down(Option<Refusal>),
     Up(Wire),
 }
 
 /// Why there is no connection.
+#[derive(Clone)]
 pub(super) struct Refusal {
     pub(super) error: Error,
     /// The server is there, and will answer soon.
@@ -61,6 +58,22 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
+    /// The refusal of the server at `place`.
+    pub(super) fn of(place: &str, error: &RedisError) -> Self {
+        Self {
+            is_busy: fault::is_busy(error),
+            error: fault::refused(place, error),
+        }
+    }
+
+    /// One of a server that is there, and will answer soon.
+    pub(super) fn busy(place: &str, detail: impl Into<String>) -> Self {
+        Self {
+            error: Error::unavailable(place, detail),
+            is_busy: true,
+        }
+    }
+
     /// One that time does not mend.
     pub(super) fn lasting(error: Error) -> Self {
         Self {
@@ -71,29 +84,19 @@ impl Refusal {
 }
 
 impl Reconnecting {
-    pub(super) fn start(
-        runtime: &Handle,
-        settings: &Arc<Settings>,
-        target: Target,
-        purpose: Purpose,
-    ) -> Arc<Self> {
-        let down = State::Down {
-            error: None,
-            is_busy: true,
-        };
+    pub(super) fn start(settings: &Arc<Settings>, target: Target, purpose: Purpose) -> Arc<Self> {
         let this = Arc::new(Self {
-            state: watch::Sender::new(down),
+            state: watch::Sender::new(State::Down(None)),
             settings: Arc::clone(settings),
             target,
             purpose,
             closed: CancellationToken::new(),
         });
-        runtime.spawn(Arc::clone(&this).keep_open());
+        settings.runtime.spawn(Arc::clone(&this).keep_open());
         this
     }
 
     /// Gives it up for good: the server is not one of the cluster's masters any more.
-    #[cfg(feature = "cluster")]
     pub(super) fn close(&self) {
         self.closed.cancel();
     }
@@ -115,9 +118,8 @@ impl Reconnecting {
                 Ok(Err(refusal)) => Some(refusal),
                 Err(_) => Some(Refusal::lasting(self.no_connection())),
             };
-            if let Some(Refusal { error, is_busy }) = refused {
-                let error = Some(error);
-                self.state.send_replace(State::Down { error, is_busy });
+            if refused.is_some() {
+                self.state.send_replace(State::Down(refused));
                 self.target.doubt();
             }
             tokio::select! {
@@ -136,10 +138,7 @@ impl Reconnecting {
             () = self.target.left(&wire.address) => true,
             () = self.closed.cancelled() => true,
         };
-        self.state.send_replace(State::Down {
-            error: None,
-            is_busy: is_wrong,
-        });
+        self.state.send_replace(State::Down(None));
         if is_wrong {
             wire.left.cancel();
             tracing::warn!(store = %wire.place, "it is not the master any more");
@@ -152,12 +151,8 @@ impl Reconnecting {
     async fn open(&self) -> Result<Wire, Refusal> {
         let address = self.target.address().await?;
         let wrong = || {
-            let store = self.settings.place_of(&address).to_string();
-            let detail = "it is not the master any more".to_owned();
-            Refusal {
-                error: Error::Unavailable { store, detail },
-                is_busy: true,
-            }
+            let place = self.settings.place_of(Kind::Data, &address);
+            Refusal::busy(&place, "it is not the master any more")
         };
         // A server that hangs takes connections and answers nothing.
         tokio::select! {
@@ -168,7 +163,7 @@ impl Reconnecting {
     }
 
     async fn open_to(&self, address: Address) -> Result<Wire, Refusal> {
-        let place = self.settings.place_of(&address);
+        let place = self.settings.place_of(Kind::Data, &address);
         let ended = Arc::new(Notify::new());
         let mut connection = self.settings.open(&address, self.on_push(&ended)).await?;
         if self.target.may_change() {
@@ -191,7 +186,7 @@ impl Reconnecting {
                 subscribed.map(|()| listener(None))
             }
         }
-        .map_err(|error| handshake::refused(&place, &error))?;
+        .map_err(|error| Refusal::of(&place, &error))?;
         Ok(Wire {
             connection,
             ended,
@@ -226,7 +221,7 @@ impl Reconnecting {
     pub(super) fn place(&self) -> Arc<str> {
         match (&*self.state.borrow(), self.target.fixed()) {
             (State::Up(wire), _) => Arc::clone(&wire.place),
-            (_, Some(address)) => self.settings.place_of(address),
+            (_, Some(address)) => self.settings.place_of(Kind::Data, address),
             (_, None) => self.settings.place(),
         }
     }
@@ -235,35 +230,29 @@ impl Reconnecting {
     fn no_connection(&self) -> Error {
         let place = self.place().to_string();
         let (within, hint) = (self.settings.timeout, fault::hint(&place));
-        Error::Unavailable {
-            detail: format!("no connection within {within:?}; {hint}"),
-            store: place,
-        }
+        Error::unavailable(place, format!("no connection within {within:?}; {hint}"))
     }
 
     /// Waits for the first connection; the first refusal is final, unless the server is only busy.
     pub(super) async fn wait_for_first(&self, deadline: Instant) -> Result<()> {
         let mut states = self.state.subscribe();
-        let mut decided = std::pin::pin!(states.wait_for(|state| match state {
+        let decided = states.wait_for(|state| match state {
             State::Up(_) => true,
-            State::Down { error, is_busy } => error.is_some() && !is_busy,
-        }));
-        match timeout_at(deadline.into(), &mut decided).await {
-            Ok(Ok(state)) => match &*state {
-                State::Down {
-                    error: Some(error), ..
-                } => Err(error.clone()),
-                _ => Ok(()),
-            },
-            _ => Err(self.why_not_sent()),
+            State::Down(refusal) => refusal.as_ref().is_some_and(|refusal| !refusal.is_busy),
+        });
+        let decided = timeout_at(deadline.into(), decided).await;
+        if matches!(&decided, Ok(Ok(state)) if matches!(**state, State::Up(_))) {
+            return Ok(());
         }
+        drop(decided);
+        Err(self.why_not_sent())
     }
 
     /// The connection, if there is one now.
     pub(super) fn wire(&self) -> Option<Wire> {
         match &*self.state.borrow() {
             State::Up(wire) => Some(wire.clone()),
-            State::Down { .. } => None,
+            State::Down(_) => None,
         }
     }
 
@@ -277,16 +266,13 @@ impl Reconnecting {
     /// Why a call that waited was not sent.
     pub(super) fn why_not_sent(&self) -> Error {
         match &*self.state.borrow() {
-            State::Down {
-                error: Some(error), ..
-            } => return error.clone(),
-            State::Up(_) => {}
-            State::Down { .. } => return self.no_connection(),
-        }
-        let within = self.settings.timeout;
-        Error::Unavailable {
-            store: self.place().to_string(),
-            detail: format!("calls before this one were not answered within {within:?}"),
+            State::Down(Some(refusal)) => refusal.error.clone(),
+            State::Down(None) => self.no_connection(),
+            State::Up(_) => {
+                let within = self.settings.timeout;
+                let detail = format!("calls before this one were not answered within {within:?}");
+                Error::unavailable(&*self.place(), detail)
+            }
         }
     }
 
@@ -308,7 +294,7 @@ impl Reconnecting {
         }
         wire.suspect(sent.elapsed(), self.settings.timeout);
         let detail = format!("no answer within {:?}", self.settings.timeout);
-        let loss = fault::Loss::of(command.only_reads);
-        Some(Answer::Failed(loss.error(&wire.place, &detail)))
+        let lost = fault::lost(&wire.place, detail, command.only_reads);
+        Some(Answer::Failed(lost))
     }
 }

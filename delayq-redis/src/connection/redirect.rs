@@ -31,23 +31,13 @@ impl Redirect {
         }
     }
 
-    /// The error for a caller that can send the command nowhere else.
-    pub(super) fn error(&self, place: &str) -> Error {
-        let store = place.to_owned();
+    /// The error for a caller for whom time has run out.
+    pub(super) fn unavailable(&self, place: &str) -> Error {
         match self {
-            Self::Moved(_) | Self::Ask(_) => Error::Misconfigured {
-                store,
-                setting: "it is a node of a cluster".to_owned(),
-                fix: "write redis-cluster://HOST:PORT for it".to_owned(),
-            },
-            Self::Later(said) if said.starts_with("READONLY") => Error::ReadOnly {
-                store,
-                detail: "it is a replica: connect to its primary".to_owned(),
-            },
-            Self::Later(said) => Error::Unavailable {
-                store,
-                detail: said.clone(),
-            },
+            Self::Later(said) => Error::unavailable(place, said),
+            Self::Moved(owner) | Self::Ask(owner) => {
+                Error::unavailable(place, format!("it sends to {owner}"))
+            }
         }
     }
 }
@@ -114,19 +104,6 @@ mod tests {
         }
         for answer in ["TRYAGAIN Multiple keys", "CLUSTERDOWN The cluster is down"] {
             assert_eq!(redirect(answer), Some(Redirect::Later(answer.to_owned())));
-        }
-    }
-
-    #[test]
-    fn who_can_send_it_nowhere_else_is_told_why() {
-        let said = |answer| redirect(answer).unwrap().error("redis://h:1/0");
-        let replica = said("READONLY You can't write against a read only replica.");
-        assert!(matches!(replica, Error::ReadOnly { .. }), "{replica:?}");
-        let later = said("CLUSTERDOWN The cluster is down");
-        assert!(matches!(later, Error::Unavailable { .. }), "{later:?}");
-        for answer in ["MOVED 1 h:1", "ASK 1 h:1"] {
-            let node = said(answer);
-            assert!(matches!(node, Error::Misconfigured { .. }), "{node:?}");
         }
     }
 }

@@ -17,13 +17,14 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Pipeline, RedisResult, Value};
 
 use super::confirm::{Confirm, Confirmed, NodeName};
 use crate::config::{Address, RedisConfig, RedisServers, ReplicaConfirm};
+use crate::lock::lock;
 
 /// The share of the timeout, as a divisor, that replicas may take to confirm: what waits behind it
 /// on the same connection has to be answered, too.
@@ -35,17 +36,18 @@ pub(super) struct Replication {
     within: Duration,
     synced: bool,
     /// Whether the number follows the replicas that there are.
-    follows: bool,
+    pub(super) follows: bool,
     in_cluster: bool,
     /// Whether those who list replicas and the master mean the same by an address. Of the whole
     /// cluster.
     names_agree: Arc<AtomicBool>,
+    /// How many have to confirm in any case.
+    least: u32,
     known: Mutex<Known>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    least: u32,
     /// The name of the node, in a cluster.
     name: Option<NodeName>,
     /// The master by the sentinels or the node, and the replicas that may be chosen in its place.
@@ -66,29 +68,23 @@ impl Replication {
             follows: config.replicas.is_none() && is_replaced,
             in_cluster,
             names_agree: Arc::new(AtomicBool::new(!in_cluster)),
-            known: Mutex::new(Known {
-                least: config.least_replicas(),
-                ..Known::default()
-            }),
+            least: config.least_replicas(),
+            known: Mutex::default(),
         }
     }
 
     /// The same for another node of the cluster, of which nothing is known yet.
-    #[cfg(feature = "cluster")]
     pub(super) fn of_another_node(&self) -> Self {
         Self {
             names_agree: Arc::clone(&self.names_agree),
-            known: Mutex::new(Known {
-                least: self.known().least,
-                ..Known::default()
-            }),
+            known: Mutex::default(),
             ..*self
         }
     }
 
     /// The confirmations that what is sent now needs.
     pub(super) fn confirm(&self) -> Confirm {
-        let known = self.known();
+        let known = lock(&self.known);
         Confirm {
             replicas: self.wanted(&known),
             within: self.within,
@@ -98,19 +94,13 @@ impl Replication {
         }
     }
 
-    /// Whether sentinels have to be asked for the replicas.
-    #[cfg(feature = "sentinel")]
-    pub(super) fn follows(&self) -> bool {
-        self.follows
-    }
-
     /// Whether a node has to be asked for its name, before it can be asked for its replicas.
     pub(super) fn asks_for_name(&self) -> bool {
         self.follows && self.in_cluster
     }
 
     pub(super) fn set_name(&self, name: &[u8]) {
-        self.known().name = NodeName::try_from(name).ok();
+        lock(&self.known).name = NodeName::try_from(name).ok();
     }
 
     /// The questions to a server about its replicas.
@@ -159,7 +149,7 @@ impl Replication {
     }
 
     fn change(&self, store: &str, change: impl FnOnce(&mut Known)) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         let before = self.wanted(&known);
         change(&mut known);
         if !known.eligible.is_disjoint(&known.followers) {
@@ -206,7 +196,7 @@ impl Replication {
             None => {}
         }
         self.is_followed(server, followers, store);
-        let known = self.known();
+        let known = lock(&self.known);
         if known.master.as_ref() != Some(server) {
             return Some("another server is the master by now".to_owned());
         }
@@ -224,11 +214,7 @@ impl Replication {
         } else {
             eligible.len().max(followers.len())
         };
-        u32::try_from(all).unwrap_or(u32::MAX).max(known.least)
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        u32::try_from(all).unwrap_or(u32::MAX).max(self.least)
     }
 }
 

@@ -67,6 +67,12 @@ impl Reply {
     }
 }
 
+/// The fields of an INFO.
+pub(crate) fn info(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    fields.map(|(name, value)| (name, value.trim()))
+}
+
 /// The fields of an answer, read one after the other.
 #[derive(Debug)]
 pub(crate) struct Fields(std::vec::IntoIter<Reply>);
@@ -129,7 +135,6 @@ impl Fields {
     }
 
     /// A text, if there is one.
-    #[cfg(any(test, feature = "cluster"))]
     pub(crate) fn optional_text(&mut self) -> Result<Option<String>> {
         match self.0.as_slice() {
             [Reply::Nil, ..] => {
@@ -149,10 +154,10 @@ impl Fields {
 }
 
 fn unexpected(wanted: &str) -> Error {
-    Error::Corrupt {
-        key: "unexpected reply of a script".to_owned(),
-        detail: format!("expected {wanted}: is this a Redis server?"),
-    }
+    Error::corrupt(
+        "unexpected reply of a script",
+        format!("expected {wanted}: is this a Redis server?"),
+    )
 }
 
 #[cfg(test)]

@@ -1,26 +1,23 @@
 //! Sentinels: which server is the master now, by their word.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{RedisResult, Value};
-use tokio::runtime::Handle;
+use redis::{Pipeline, RedisResult, Value};
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use delayq_core::Error;
 
 use super::confirm::text;
 use super::fault;
+use super::panel::{Answers, Panel};
 use super::reconnecting::Refusal;
 use super::replication::Replication;
 use super::sentinel_replicas::{SentinelReplicas, field, is_gone};
-use super::settings::Settings;
-use super::wire::extract;
+use super::settings::{Kind, Settings};
 use crate::config::Address;
+use crate::lock::lock;
 
 /// How often the sentinels are asked: a fail-over is noticed within it, also by connections on
 /// which the old master is silent. With reason to doubt they are asked at once, but not more often
@@ -28,11 +25,6 @@ use crate::config::Address;
 const ASK: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(50));
 /// How long one of them may take; the others have been asked at the same time.
 const PATIENCE: Duration = Duration::from_millis(400);
-
-/// Looks after which an epoch is believed that is smaller than the known one, if every sentinel has
-/// told it each time: somebody has made them anew. One that was cut off, and knows nothing of an
-/// election, does not speak for all.
-const DISBELIEF: u32 = 10;
 
 /// The sentinels of one master.
 pub(super) struct Sentinels {
@@ -54,52 +46,36 @@ enum Observed {
         epoch: u64,
     },
     /// None of them knows, and why the last one does not.
-    Unknown {
-        error: Error,
-        is_busy: bool,
-    },
+    Unknown(Refusal),
 }
 
 impl Observed {
     fn address(&self) -> Option<&Address> {
         match self {
             Self::Master { address, .. } => Some(address),
-            Self::Nothing | Self::Unknown { .. } => None,
+            Self::Nothing | Self::Unknown(_) => None,
         }
     }
 
     fn epoch(&self) -> Option<u64> {
         match self {
             Self::Master { epoch, .. } => Some(*epoch),
-            Self::Nothing | Self::Unknown { .. } => None,
+            Self::Nothing | Self::Unknown(_) => None,
         }
     }
 }
 
-/// What one of them sees around the master.
-struct View {
+/// What one of them says of the master.
+struct Named {
+    address: Address,
+    epoch: u64,
     replicas: SentinelReplicas,
     /// How many sentinels there are, itself included.
     sentinels: usize,
 }
 
-/// What one of them says.
-enum Said {
-    Master(Address, u64, View),
-    /// It watches no master of this name.
-    Stranger,
-    Failed(Error),
-    /// Nothing, so far.
-    Late(Error),
-}
-
 impl Sentinels {
-    pub(super) fn start(
-        runtime: &Handle,
-        settings: &Arc<Settings>,
-        addresses: &[Address],
-        name: &str,
-    ) -> Arc<Self> {
+    pub(super) fn start(settings: &Arc<Settings>, addresses: &[Address], name: &str) -> Arc<Self> {
         let sentinels = Arc::new(Self {
             settings: Arc::clone(settings),
             addresses: addresses.to_vec(),
@@ -108,7 +84,7 @@ impl Sentinels {
             replicas: Mutex::default(),
             again: Notify::new(),
         });
-        runtime.spawn(Arc::clone(&sentinels).watch());
+        settings.runtime.spawn(Arc::clone(&sentinels).watch());
         sentinels
     }
 
@@ -120,15 +96,11 @@ impl Sentinels {
             .await;
         match seen.as_deref() {
             Ok(Observed::Master { address, .. }) => Ok(address.clone()),
-            Ok(Observed::Unknown { error, is_busy }) => Err(Refusal {
-                error: error.clone(),
-                is_busy: *is_busy,
-            }),
+            Ok(Observed::Unknown(refusal)) => Err(refusal.clone()),
             // The sender is in `self`.
-            Ok(Observed::Nothing) | Err(_) => Err(Refusal {
-                error: Error::Closed("the Redis store"),
-                is_busy: false,
-            }),
+            Ok(Observed::Nothing) | Err(_) => {
+                Err(Refusal::lasting(Error::Closed("the Redis store")))
+            }
         }
     }
 
@@ -146,10 +118,9 @@ impl Sentinels {
     }
 
     async fn watch(self: Arc<Self>) {
-        let mut connections = HashMap::new();
-        let mut disbelieved = 0;
+        let mut panel = self.panel();
         loop {
-            self.ask_all(&mut connections, &mut disbelieved).await;
+            self.ask_all(&mut panel).await;
             sleep(ASK.1).await;
             tokio::select! {
                 () = sleep(ASK.0) => {}
@@ -158,65 +129,59 @@ impl Sentinels {
         }
     }
 
+    fn panel(&self) -> Panel {
+        Panel::new(&self.settings, Kind::Sentinel, PATIENCE)
+    }
+
+    /// Until all replicas follow the new master, the sentinel that leads a fail-over shows its
+    /// epoch with the old address in MASTER; only the other command gives the new one.
+    fn question(&self) -> Pipeline {
+        let mut question = Pipeline::with_capacity(3);
+        let follows = self.settings.replication.as_ref().map(|own| own.follows);
+        let replicas = follows.unwrap_or(false).then_some("REPLICAS");
+        for word in ["GET-MASTER-ADDR-BY-NAME", "MASTER"]
+            .into_iter()
+            .chain(replicas)
+        {
+            question.cmd("SENTINEL").arg(word).arg(&self.name);
+        }
+        question
+    }
+
     /// Asks all of them. The one that knows of the latest election is right: the others may be cut
     /// off, or have been stopped for a while.
-    async fn ask_all(
-        &self,
-        connections: &mut HashMap<Address, MultiplexedConnection>,
-        disbelieved: &mut u32,
-    ) {
-        let mut asked = JoinSet::new();
-        for address in &self.addresses {
-            let (settings, address) = (Arc::clone(&self.settings), address.clone());
-            let (name, open) = (self.name.clone(), connections.remove(&address));
-            asked.spawn(async move {
-                let answer = timeout(PATIENCE, ask(&settings, &address, &name, open)).await;
-                let late = || (Said::Late(no_answer(&settings, &address)), None);
-                (answer.unwrap_or_else(|_| late()), address)
-            });
-        }
-        let mut best: Option<(Address, u64)> = None;
-        let mut views = Vec::with_capacity(self.addresses.len());
+    async fn ask_all(&self, panel: &mut Panel) {
+        let answers = panel.ask(&self.addresses, &self.question()).await;
+        let mut named = Vec::with_capacity(self.addresses.len());
         let (mut strangers, mut failure, mut is_late) = (0, None, false);
-        while let Some(Ok(((said, connection), from))) = asked.join_next().await {
-            if let Some(connection) = connection {
-                connections.insert(from, connection);
-            }
-            match said {
-                Said::Master(address, epoch, view) => {
-                    views.push((address.clone(), view));
-                    if best.as_ref().is_none_or(|(_, known)| epoch > *known) {
-                        best = Some((address, epoch));
-                    }
-                }
-                Said::Stranger => strangers += 1,
-                Said::Failed(error) => {
-                    failure = failure.filter(is_refusal).or(Some(error));
-                }
-                Said::Late(error) => {
-                    is_late = true;
-                    failure = failure.or(Some(error));
+        for (address, answers) in self.addresses.iter().zip(answers) {
+            let of = |error| Refusal::of(&panel.place_of(address), &error);
+            match answers.and_then(|answers| read(answers).map_err(of)) {
+                Ok(Some(master)) => named.push(master),
+                Ok(None) => strangers += 1,
+                Err(Refusal { error, is_busy }) => {
+                    is_late |= is_busy;
+                    let is_kept = |known: &Error| is_busy || is_refusal(known);
+                    failure = failure.filter(is_kept).or(Some(fault::of_sentinel(error)));
                 }
             }
         }
-        let now = match best {
-            Some((address, epoch)) => Observed::Master { address, epoch },
-            None => self.unknown(strangers, failure, is_late),
+        let now = match named.iter().max_by_key(|named| named.epoch) {
+            Some(Named { address, epoch, .. }) => Observed::Master {
+                address: address.clone(),
+                epoch: *epoch,
+            },
+            None => Observed::Unknown(self.unknown(strangers, failure, is_late)),
         };
-        // A master that was seen stays it for as long as nobody names another.
+        // A master that was seen stays it for as long as nobody names another. One that was cut
+        // off, and knows nothing of an election, does not speak for all.
         let is_older = now.epoch() < self.seen.borrow().epoch();
-        let is_told_by_all = views.len() == self.addresses.len();
-        *disbelieved = if is_older && is_told_by_all {
-            *disbelieved + 1
-        } else {
-            0
-        };
-        let is_believed = !is_older || *disbelieved >= DISBELIEF;
-        let now = is_believed.then_some(now);
+        let is_told_by_all = named.len() == self.addresses.len();
+        let now = panel.believes(is_older, is_told_by_all).then_some(now);
         if let Some(replication) = &self.settings.replication
             && let Some(master) = now.as_ref().unwrap_or(&self.seen.borrow()).address()
         {
-            self.count(replication, master, &views);
+            self.count(replication, master, &named);
         }
         if let Some(now) = now {
             self.note(now);
@@ -226,14 +191,14 @@ impl Sentinels {
     /// Which replicas have to confirm writes to `master`. One that has gone has to no more, if most
     /// sentinels say so: a few may be cut off with the master, and the others make that one the
     /// master.
-    fn count(&self, replication: &Replication, master: &Address, views: &[(Address, View)]) {
-        if !replication.follows() {
+    fn count(&self, replication: &Replication, master: &Address, named: &[Named]) {
+        if !replication.follows {
             return;
         }
-        let of_it = views.iter().filter(|(address, _)| address == master);
-        let seen = of_it.clone().map(|(_, view)| view.replicas.clone());
-        let mut last = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
-        let sentinels = of_it.clone().map(|(_, view)| view.sentinels).max();
+        let of_it = named.iter().filter(|named| named.address == *master);
+        let seen = of_it.clone().map(|named| named.replicas.clone());
+        let mut last = lock(&self.replicas);
+        let sentinels = of_it.clone().map(|named| named.sentinels).max();
         let sentinels = sentinels.unwrap_or(0).max(self.addresses.len());
         let is_most = of_it.count() > sentinels / 2;
         let seen = seen.reduce(SentinelReplicas::and).unwrap_or_default();
@@ -266,32 +231,23 @@ impl Sentinels {
     }
 
     /// What none of them knows is a matter of settings as soon as one is there and refuses to tell.
-    fn unknown(&self, strangers: usize, failure: Option<Error>, is_late: bool) -> Observed {
-        let store = self.settings.place().to_string();
+    fn unknown(&self, strangers: usize, failure: Option<Error>, is_late: bool) -> Refusal {
+        let (store, name) = (&*self.settings.place(), &self.name);
         if strangers > 0 {
-            let name = &self.name;
-            return Observed::Unknown {
-                error: Error::Misconfigured {
-                    store,
-                    setting: format!("its sentinels watch no master of the name {name:?}"),
-                    fix: "write the name that stands behind `sentinel monitor` in their configuration"
-                        .to_owned(),
-                },
-                is_busy: false,
-            };
+            return Refusal::lasting(Error::misconfigured(
+                store,
+                format!("its sentinels watch no master of the name {name:?}"),
+                "write the name that stands behind `sentinel monitor` in their configuration",
+            ));
         }
         if let Some(error) = failure.clone().filter(is_refusal) {
-            let is_busy = false;
-            return Observed::Unknown { error, is_busy };
+            return Refusal::lasting(error);
         }
         let why = failure.map_or_else(String::new, |error| format!("; the last: {error}"));
-        Observed::Unknown {
-            error: Error::Unavailable {
-                store,
-                detail: format!("none of its sentinels answers{why}"),
-            },
+        Refusal {
             // One that is only slow is worth asking again.
             is_busy: is_late,
+            ..Refusal::busy(store, format!("none of its sentinels answers{why}"))
         }
     }
 }
@@ -301,88 +257,32 @@ fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::Misconfigured { .. })
 }
 
-fn no_answer(settings: &Settings, address: &Address) -> Error {
-    let place = settings.sentinel_place(address);
-    Error::Unavailable {
-        detail: format!("no answer within {PATIENCE:?}; {}", fault::hint(&place)),
-        store: place.to_string(),
-    }
-}
-
-async fn ask(
-    settings: &Settings,
-    address: &Address,
-    name: &str,
-    open: Option<MultiplexedConnection>,
-) -> (Said, Option<MultiplexedConnection>) {
-    let place = settings.sentinel_place(address);
-    let connection = match open {
-        Some(connection) => Ok(connection),
-        None => settings.open_sentinel(address).await,
-    };
-    let mut connection = match connection {
-        Ok(connection) => connection,
-        Err(refusal) => return (Said::Failed(refusal.error), None),
-    };
-    // Until all replicas follow the new master, the sentinel that leads a fail-over shows its epoch
-    // with the old address in MASTER; only the other command gives the new one.
-    let mut pipeline = redis::Pipeline::with_capacity(3);
-    pipeline
-        .cmd("SENTINEL")
-        .arg("GET-MASTER-ADDR-BY-NAME")
-        .arg(name);
-    pipeline.cmd("SENTINEL").arg("MASTER").arg(name);
-    let replication = settings.replication.as_ref();
-    if replication.is_some_and(|replication| replication.follows()) {
-        pipeline.cmd("SENTINEL").arg("REPLICAS").arg(name);
-    }
-    let answers = connection.send_packed_commands(&pipeline, 0, pipeline.len());
-    let answers = answers.await;
-    let said = answers.and_then(|answers| {
-        let mut answers = answers.into_iter().map(extract);
-        let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
-        let address = next()?;
-        read(&address, next(), next())
-    });
-    match said {
-        Ok(said) => (said, Some(connection)),
-        Err(error) => {
-            let refused = fault::refused(&place, &error);
-            (Said::Failed(fault::of_sentinel(refused)), None)
-        }
-    }
-}
-
-/// `HOST PORT`, the fields of the master and those of its replicas; nothing of a master that is not
-/// known.
-fn read(
-    address: &Value,
-    master: RedisResult<Value>,
-    replicas: RedisResult<Value>,
-) -> RedisResult<Said> {
-    let address = match address {
-        Value::Array(fields) => match fields.as_slice() {
-            [host, port] => text(host).zip(text(port).and_then(|port| port.parse().ok())),
-            _ => None,
-        },
+/// Reads `HOST PORT`, the fields of the master and those of its replicas; nothing of a master that
+/// is not known.
+fn read(answers: Answers) -> RedisResult<Option<Named>> {
+    let mut answers = answers.into_iter();
+    let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
+    let (address, master, replicas) = (next()?, next(), next());
+    let address = match address.as_sequence() {
+        Some([host, port]) => text(host).zip(text(port).and_then(|port| port.parse().ok())),
         _ => None,
     };
     let Some((host, port)) = address else {
-        return Ok(Said::Stranger);
+        return Ok(None);
     };
     let master = master?;
     if !matches!(master, Value::Map(_)) {
-        return Ok(Said::Stranger);
+        return Ok(None);
     }
     let number = |name| field(&master, name).and_then(|number| number.parse().ok());
-    let epoch = number("config-epoch").unwrap_or(0);
-    let others = number("num-other-sentinels").unwrap_or(0);
     let address = Address::new(host, port);
-    let view = View {
+    let others = number("num-other-sentinels").unwrap_or(0);
+    Ok(Some(Named {
+        epoch: number("config-epoch").unwrap_or(0),
         replicas: SentinelReplicas::read(&replicas?, &address, !is_gone(&master)),
         sentinels: usize::try_from(others).unwrap_or(0).saturating_add(1),
-    };
-    Ok(Said::Master(address, epoch, view))
+        address,
+    }))
 }
 
 #[cfg(test)]

@@ -1,14 +1,11 @@
 //! Connections to one server, or to whichever is the master.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delayq_core::{Error, Result};
-use tokio::runtime::Handle;
 use tokio::time::timeout_at;
 
-use super::fault::Loss;
 use super::reconnecting::{Purpose, Reconnecting};
 use super::reply::Reply;
 use super::settings::Settings;
@@ -25,15 +22,6 @@ pub(crate) struct Server {
     is_cluster: bool,
 }
 
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = self.place();
-        f.debug_struct("Server")
-            .field("place", &place)
-            .finish_non_exhaustive()
-    }
-}
-
 /// What became of a command in a pipeline.
 #[derive(Debug)]
 pub(crate) enum Sent {
@@ -42,19 +30,9 @@ pub(crate) enum Sent {
     Redirected(Command),
 }
 
-impl Sent {
-    /// The answer, if there is one.
-    pub(crate) fn answer(self) -> Option<Result<Reply>> {
-        match self {
-            Self::Answered(answer) => Some(answer),
-            Self::Redirected(_) => None,
-        }
-    }
-}
-
 impl Server {
-    pub(super) fn start(runtime: &Handle, settings: &Arc<Settings>, target: &Target) -> Arc<Self> {
-        let connection = || Reconnecting::start(runtime, settings, target.clone(), Purpose::Calls);
+    pub(super) fn start(settings: &Arc<Settings>, target: &Target) -> Arc<Self> {
+        let connection = || Reconnecting::start(settings, target.clone(), Purpose::Calls);
         let main = connection();
         // The wait for replicas holds up whatever comes behind it on the same connection.
         let submit = match settings.replication {
@@ -105,8 +83,8 @@ impl Server {
         let answers = wire.exchange(&commands, false).await;
         let answers = commands.into_iter().zip(answers);
         let sent = answers.map(|(command, answer)| match answer {
-            Answer::Redirect(_) if self.is_cluster => Sent::Redirected(command),
-            answer => Sent::Answered(answer.finally(&wire.place)),
+            Answer::Redirect(..) if self.is_cluster => Sent::Redirected(command),
+            answer => Sent::Answered(answer.finally()),
         });
         sent.collect()
     }
@@ -115,7 +93,7 @@ impl Server {
     pub(crate) async fn ask(&self, command: Command, deadline: Instant) -> Result<Reply> {
         loop {
             if let Some(answer) = self.main.send(&command, false, deadline).await {
-                return answer.finally(&self.main.place());
+                return answer.finally();
             }
             if timeout_at(deadline.into(), self.main.up()).await.is_err() {
                 return Err(self.main.why_not_sent());
@@ -126,7 +104,7 @@ impl Server {
     /// The error of a write that was not answered in time.
     pub(crate) fn no_answer(&self) -> Error {
         let detail = format!("no answer within {:?}", self.timeout);
-        Loss::Outcome.error(&self.place(), &detail)
+        Error::indeterminate(&*self.place(), detail)
     }
 
     /// Gives a connection up that has kept calls waiting for so long, if that is long.
@@ -145,7 +123,6 @@ impl Server {
     }
 
     /// Gives its connections up for good.
-    #[cfg(feature = "cluster")]
     pub(super) fn close(&self) {
         for connection in self.all() {
             connection.close();

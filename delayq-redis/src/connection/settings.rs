@@ -7,7 +7,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, PushInfo};
 
 use delayq_core::Result;
+use tokio::runtime::Handle;
 
+use super::Setup;
 use super::command::LuaScript;
 use super::fault;
 use super::login;
@@ -18,10 +20,21 @@ use crate::config::{Address, RedisConfig};
 /// Calls that wait to be written; the queue of submits and the callers hold more back.
 const WRITE_QUEUE: usize = 1_024;
 
+/// What a server is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// It holds data.
+    Data,
+    /// It knows where the master is.
+    Sentinel,
+}
+
 /// The settings of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     config: RedisConfig,
+    /// Drives all of them.
+    pub(super) runtime: Handle,
     place: Arc<str>,
     /// How long a call, or the making of a connection, may take.
     pub(super) timeout: Duration,
@@ -33,21 +46,19 @@ pub(super) struct Settings {
 impl Settings {
     /// # Errors
     /// `InvalidInput` when a file of TLS cannot be used.
-    pub(super) fn new(
-        config: &RedisConfig,
-        timeout: Duration,
-        scripts: &'static [LuaScript],
-        replication: Option<Arc<Replication>>,
-    ) -> Result<Arc<Self>> {
+    pub(super) fn new(config: &RedisConfig, runtime: &Handle, setup: &Setup) -> Result<Arc<Self>> {
         if let Some(address) = config.servers.addresses().first() {
             login::client(config, address)?;
         }
+        let timeout = setup.timeout;
+        let replication = || Arc::new(Replication::new(config, timeout));
         Ok(Arc::new(Self {
             config: config.clone(),
+            runtime: runtime.clone(),
             place: config.to_string().into(),
             timeout,
-            scripts,
-            replication,
+            scripts: setup.scripts,
+            replication: setup.is_replicated.then(replication),
         }))
     }
 
@@ -56,7 +67,6 @@ impl Settings {
     }
 
     /// The same for one more node of a cluster, which has replicas of its own.
-    #[cfg(feature = "cluster")]
     pub(super) fn of_node(&self) -> Arc<Self> {
         let mut settings = self.clone();
         let replication = settings.replication.as_ref();
@@ -69,16 +79,13 @@ impl Settings {
         Arc::clone(&self.place)
     }
 
-    /// A server that holds data, as a URL without secrets.
-    pub(super) fn place_of(&self, address: &Address) -> Arc<str> {
-        let scheme = self.config.scheme();
-        format!("{scheme}://{address}/{}", self.config.database).into()
-    }
-
-    /// A sentinel, as a URL without secrets.
-    #[cfg(feature = "sentinel")]
-    pub(super) fn sentinel_place(&self, address: &Address) -> Arc<str> {
-        format!("{}://{address}", self.config.scheme()).into()
+    /// A server, as a URL without secrets.
+    pub(super) fn place_of(&self, kind: Kind, address: &Address) -> Arc<str> {
+        let (scheme, database) = (self.config.scheme(), self.config.database);
+        match kind {
+            Kind::Data => format!("{scheme}://{address}/{database}").into(),
+            Kind::Sentinel => format!("{scheme}://{address}").into(),
+        }
     }
 
     /// Connects to a server that holds data; `on_push` hears of messages and of the end.
@@ -92,33 +99,23 @@ impl Settings {
             on_push(push);
             Ok::<(), ()>(())
         });
-        self.connect(client, config, &self.place_of(address)).await
+        let place = self.place_of(Kind::Data, address);
+        self.connect(client, config, &place).await
     }
 
-    /// Connects to a server that holds data, for a question now and then.
-    #[cfg(feature = "cluster")]
+    /// Connects to a server for a question now and then.
     pub(super) async fn open_quiet(
         &self,
+        kind: Kind,
         address: &Address,
     ) -> Result<MultiplexedConnection, Refusal> {
-        let client = login::client(&self.config, address).map_err(Refusal::lasting)?;
-        self.connect(client, self.connection(), &self.place_of(address))
-            .await
-    }
-
-    /// Connects to a sentinel.
-    #[cfg(feature = "sentinel")]
-    pub(super) async fn open_sentinel(
-        &self,
-        address: &Address,
-    ) -> Result<MultiplexedConnection, Refusal> {
-        let client = login::sentinel_client(&self.config, address).map_err(Refusal::lasting)?;
-        let place = self.sentinel_place(address);
-        let connected = self.connect(client, self.connection(), &place).await;
-        connected.map_err(|refusal| Refusal {
-            error: fault::of_sentinel(refusal.error),
-            ..refusal
-        })
+        let client = match kind {
+            Kind::Data => login::client(&self.config, address),
+            Kind::Sentinel => login::sentinel_client(&self.config, address),
+        };
+        let client = client.map_err(Refusal::lasting)?;
+        let place = self.place_of(kind, address);
+        self.connect(client, self.connection(), &place).await
     }
 
     fn connection(&self) -> AsyncConnectionConfig {
@@ -137,13 +134,12 @@ impl Settings {
         place: &str,
     ) -> Result<MultiplexedConnection, Refusal> {
         let connection = client.get_multiplexed_async_connection_with_config(&config);
-        connection.await.map_err(|error| Refusal {
-            is_busy: fault::is_busy(&error),
-            error: if self.config.is_secret_in(&fault::text(&error)) {
-                fault::unspeakable(place, &error)
-            } else {
-                fault::refused(place, &error)
-            },
+        connection.await.map_err(|error| {
+            let mut refusal = Refusal::of(place, &error);
+            if self.config.is_secret_in(&fault::text(&error)) {
+                refusal.error = fault::unspeakable(place, &error);
+            }
+            refusal
         })
     }
 }

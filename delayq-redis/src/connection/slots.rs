@@ -3,6 +3,7 @@
 use redis::Value;
 
 use super::confirm::text;
+use super::reply;
 use crate::config::Address;
 
 /// The masters of a cluster and their slots.
@@ -26,11 +27,10 @@ impl SlotMap {
             ranges.push(range(row, asked)?);
         }
         ranges.sort();
-        let epoch = text(info)?
-            .lines()
-            .find_map(|line| line.strip_prefix("cluster_current_epoch:"))?;
+        let mut info = reply::info(text(info)?);
+        let (_, epoch) = info.find(|(name, _)| *name == "cluster_current_epoch")?;
         Some(Self {
-            epoch: epoch.trim().parse().ok()?,
+            epoch: epoch.parse().ok()?,
             ranges,
         })
     }

@@ -1,10 +1,10 @@
 //! Subscriptions in a cluster: each channel at the node that has its slot.
 
 use std::collections::{HashMap, HashSet};
+use std::iter::repeat;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -42,7 +42,6 @@ struct Subscriptions {
 
 /// Listens to the wanted channels, as long as the client lives.
 pub(super) async fn listen(
-    runtime: Handle,
     settings: Arc<Settings>,
     cluster: Arc<Cluster>,
     mut wanted: watch::Receiver<Arc<Channels>>,
@@ -71,15 +70,16 @@ pub(super) async fn listen(
                 };
                 let target = Target::Fixed(address.clone());
                 Subscriptions {
-                    connection: Reconnecting::start(&runtime, &settings, target, purpose),
+                    connection: Reconnecting::start(&settings, target, purpose),
                     subscribed: None,
                 }
             });
-            let added = node.subscribe(&names, settings.timeout).await;
-            for channel in added.names.iter().filter_map(|name| channels.get(name)) {
-                listener(Some(&channel.message));
-            }
-            if added.is_refused {
+            let on_subscribed = |name: &String| {
+                if let Some(channel) = channels.get(name) {
+                    listener(Some(&channel.message));
+                }
+            };
+            if node.misses(&names, settings.timeout, on_subscribed).await {
                 cluster.ask_again();
             }
         }
@@ -93,40 +93,36 @@ pub(super) async fn listen(
     }
 }
 
-/// Channels that are subscribed to now and were not before.
-#[derive(Default)]
-struct Added {
-    names: Vec<String>,
-    /// The node has refused one: its slot is elsewhere.
-    is_refused: bool,
-}
-
 impl Subscriptions {
-    /// Subscribes to those of `names` that it is not subscribed to.
-    async fn subscribe(&mut self, names: &[&String], within: Duration) -> Added {
-        let mut added = Added::default();
+    /// Subscribes to those of `names` that it is not subscribed to. Whether the node has refused
+    /// one: its slot is elsewhere.
+    async fn misses(
+        &mut self,
+        names: &[&String],
+        within: Duration,
+        on_subscribed: impl Fn(&String),
+    ) -> bool {
         let Some(wire) = self.connection.wire() else {
-            return added;
+            return false;
         };
         let is_same = |known: &Wire| Arc::ptr_eq(&known.ended, &wire.ended);
         let known = self.subscribed.take().filter(|(known, _)| is_same(known));
         let mut subscribed = known.map_or_else(HashSet::new, |(_, subscribed)| subscribed);
         let is_missing = |name: &&&String| !subscribed.contains(**name);
         let missing: Vec<&String> = names.iter().filter(is_missing).copied().collect();
+        let mut is_refused = false;
         for names in missing.chunks(AT_ONCE) {
-            let answers = timeout(within, wire.subscribe(names))
-                .await
-                .unwrap_or_default();
-            let answers = answers.into_iter().chain(std::iter::repeat(false));
-            for (name, is_subscribed) in names.iter().zip(answers) {
-                added.is_refused |= !is_subscribed;
+            let answers = timeout(within, wire.subscribe(names)).await;
+            let answers = answers.unwrap_or_default().into_iter();
+            for (name, is_subscribed) in names.iter().zip(answers.chain(repeat(false))) {
+                is_refused |= !is_subscribed;
                 if is_subscribed {
                     subscribed.insert((*name).clone());
-                    added.names.push((*name).clone());
+                    on_subscribed(name);
                 }
             }
         }
         self.subscribed = Some((wire, subscribed));
-        added
+        is_refused
     }
 }

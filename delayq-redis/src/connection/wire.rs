@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::command::{Command, LuaScript};
 use super::confirm::{Confirm, Confirmed};
-use super::fault::{self, Loss};
+use super::fault;
 use super::redirect::Redirect;
 use super::replication::Replication;
 use super::reply::Reply;
@@ -37,18 +37,17 @@ pub(super) struct Wire {
 /// What became of a command.
 pub(super) enum Answer {
     Reply(Reply),
-    /// It was not run here.
-    Redirect(Redirect),
+    /// It was not run here; with the error for a caller that can send it nowhere else.
+    Redirect(Redirect, Error),
     Failed(Error),
 }
 
 impl Answer {
     /// The answer for a caller that can send the command nowhere else.
-    pub(super) fn finally(self, place: &str) -> Result<Reply> {
+    pub(super) fn finally(self) -> Result<Reply> {
         match self {
             Self::Reply(reply) => Ok(reply),
-            Self::Redirect(redirect) => Err(redirect.error(place)),
-            Self::Failed(error) => Err(error),
+            Self::Redirect(_, error) | Self::Failed(error) => Err(error),
         }
     }
 }
@@ -182,14 +181,13 @@ impl Wire {
         answer: RedisResult<Value>,
         unconfirmed: Option<&str>,
     ) -> Answer {
-        let loss = Loss::of(command.only_reads);
+        let lost = |detail| Answer::Failed(fault::lost(&self.place, detail, command.only_reads));
         let error = match (answer, unconfirmed) {
             (Ok(_), Some(detail)) if !command.only_reads => {
-                return Answer::Failed(loss.error(&self.place, detail));
+                return lost(detail);
             }
             (Ok(value), _) => {
-                let unknown =
-                    || Answer::Failed(loss.error(&self.place, "it sent an unknown answer"));
+                let unknown = || lost("it sent an unknown answer");
                 return Reply::from_value(value).map_or_else(unknown, Answer::Reply);
             }
             (Err(error), _) => error,
@@ -197,15 +195,15 @@ impl Wire {
         if fault::wants_new_connection(&error) {
             self.ended.notify_one();
         }
+        let failed = fault::failed(&self.place, &error, command.only_reads);
         match Redirect::of(&error, &self.place) {
-            Some(redirect) => Answer::Redirect(redirect),
-            None => Answer::Failed(fault::failed(&self.place, &error, loss)),
+            Some(redirect) => Answer::Redirect(redirect, failed),
+            None => Answer::Failed(failed),
         }
     }
 
     /// Subscribes to channels of the node's slots; whether it is subscribed now, each. One command
     /// each, as a channel that is elsewhere fails the whole command.
-    #[cfg(feature = "cluster")]
     pub(super) async fn subscribe(&self, channels: &[&String]) -> Vec<bool> {
         let mut pipeline = Pipeline::with_capacity(channels.len());
         for channel in channels {
@@ -235,6 +233,8 @@ fn missing_scripts(answers: &[RedisResult<Value>]) -> Vec<usize> {
     missing.map(|(at, _)| at).collect()
 }
 
+/// An error that is the answer. One within an answer is left there: it says of no call what became
+/// of it.
 pub(super) fn extract(value: Value) -> RedisResult<Value> {
     match value {
         Value::ServerError(error) => Err(error.into()),

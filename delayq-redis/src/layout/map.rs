@@ -1,11 +1,12 @@
 //! Shard map of a type, as one store knows it.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use delayq_core::TaskId;
 
 use super::stored::{Layout, shard_of};
+use crate::lock::lock;
 use crate::shard::Shard;
 
 /// The shards of a type by a layout. The layout may have been replaced since; then a shard that is
@@ -95,7 +96,7 @@ impl<S: Named> ShardMap<S> {
     /// Notes that a shard is sealed and empty, which is for ever. Returns the numbers of the old
     /// epochs of which all shards are.
     pub(crate) fn drained(&self, name: &str) -> Vec<u32> {
-        let mut drained = self.drained.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut drained = lock(&self.drained);
         drained.insert(name.to_owned());
         let Some((_, older)) = self.epochs.split_last() else {
             return Vec::new();

@@ -12,25 +12,19 @@ use crate::scripts::ShardId;
 /// none and lies on another node than it should.
 const MAX_SUFFIX: u32 = 1_000;
 
-/// The masters of a cluster, and which of them has a slot.
-pub(crate) trait Nodes {
-    /// How many there are.
-    fn count(&self) -> usize;
-    /// Whether the master with this index has the slot of this shard.
-    fn has(&self, index: usize, shard: ShardId) -> bool;
-}
-
-/// The suffixes of the `count` shards of an epoch. The first shards of different types lie on
-/// different nodes, too.
+/// The suffixes of the `count` shards of an epoch on so many `nodes`; `has` says whether the one
+/// with this index has the slot of this shard. The first shards of different types lie on different
+/// nodes, too.
 pub(crate) fn suffixes(
     task_type: &TaskType,
     epoch: u32,
     count: usize,
-    nodes: &impl Nodes,
+    nodes: usize,
+    has: impl Fn(usize, ShardId) -> bool,
 ) -> Vec<u32> {
-    let first = shard_of(task_type.as_str().as_bytes(), nodes.count());
+    let first = shard_of(task_type.as_str().as_bytes(), nodes);
     let suffix = |number: usize| {
-        let wanted = (first + number).checked_rem(nodes.count())?;
+        let wanted = (first + number).checked_rem(nodes)?;
         let is_there = |suffix: &u32| {
             let shard = ShardId {
                 epoch,
@@ -38,7 +32,7 @@ pub(crate) fn suffixes(
                 suffix: *suffix,
                 count,
             };
-            nodes.has(wanted, shard)
+            has(wanted, shard)
         };
         (0..MAX_SUFFIX).find(is_there)
     };
@@ -76,36 +70,15 @@ mod tests {
         }
     }
 
-    impl Nodes for EveryNth {
-        fn count(&self) -> usize {
-            usize::from(self.count)
-        }
-
-        fn has(&self, index: usize, shard: ShardId) -> bool {
-            self.node_of(shard) == index
-        }
-    }
-
-    /// Nodes of which none has a slot, as while a cluster fails over.
-    struct Slotless(usize);
-
-    impl Nodes for Slotless {
-        fn count(&self) -> usize {
-            self.0
-        }
-
-        fn has(&self, _index: usize, _shard: ShardId) -> bool {
-            false
-        }
-    }
-
     #[test]
     fn shards_are_spread_evenly_over_the_nodes() {
         for (count, shards) in [(3_u16, 6), (3, 8), (7, 5), (20, 100)] {
             for name in ["a", "order.cancel"] {
                 let nodes = EveryNth::new(count, name);
-                let suffixes = suffixes(&nodes.task_type, 1, shards, &nodes);
-                let mut found = vec![0; usize::from(count)];
+                let has = |index, shard| nodes.node_of(shard) == index;
+                let count = usize::from(count);
+                let suffixes = suffixes(&nodes.task_type, 1, shards, count, has);
+                let mut found = vec![0; count];
                 for (number, suffix) in suffixes.into_iter().enumerate() {
                     found[nodes.node_of(ShardId {
                         epoch: 1,
@@ -123,7 +96,9 @@ mod tests {
     #[test]
     fn without_a_node_there_is_no_suffix() {
         let task_type = TaskType::new("a").unwrap();
-        assert_eq!(suffixes(&task_type, 1, 3, &Slotless(0)), [0, 0, 0]);
-        assert_eq!(suffixes(&task_type, 1, 2, &Slotless(1)), [0, 0]);
+        // As while a cluster fails over.
+        let has_none = |_, _| false;
+        assert_eq!(suffixes(&task_type, 1, 3, 0, has_none), [0, 0, 0]);
+        assert_eq!(suffixes(&task_type, 1, 2, 1, has_none), [0, 0]);
     }
 }

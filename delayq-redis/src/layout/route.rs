@@ -15,26 +15,11 @@ use crate::scripts::submit::Prepared;
 use crate::shard::Shard;
 use crate::shard::batch::Landing;
 
-/// The answer to the submits of one type.
-pub(crate) struct Submitted {
-    /// One for each task, in order.
-    pub(crate) outcomes: Vec<Result<SubmitOutcome>>,
-    /// A shard was empty of everything before: the type may have lost its listing.
-    pub(crate) is_new: bool,
-}
-
 /// A task on its way to a shard, and its index among all.
 struct Routed {
     index: usize,
     shard: Arc<Shard>,
     task: Prepared,
-}
-
-/// What became of it.
-struct RoutedLanding {
-    index: usize,
-    shard: Arc<Shard>,
-    landing: Result<Landing>,
 }
 
 /// The tasks of one shard.
@@ -44,24 +29,27 @@ struct ShardTasks {
     tasks: Vec<Prepared>,
 }
 
-/// The submits of one type on their way.
-struct Route<'a> {
+/// The submits of one type.
+pub(crate) struct Route<'a> {
     shards: &'a Shards,
     task_type: &'a TaskType,
-    outcomes: Vec<Option<Result<SubmitOutcome>>>,
-    is_new: bool,
+    /// One for each task, in order.
+    pub(crate) outcomes: Vec<Result<SubmitOutcome>>,
+    /// A shard was empty of everything before: the type may have lost its listing.
+    pub(crate) is_new: bool,
 }
 
 /// Submits tasks of one type.
-pub(crate) async fn submit(
-    shards: &Shards,
-    task_type: &TaskType,
+pub(crate) async fn submit<'a>(
+    shards: &'a Shards,
+    task_type: &'a TaskType,
     tasks: Vec<&NewTask>,
-) -> Submitted {
+) -> Route<'a> {
+    let no_answer = |_: &&NewTask| Err(Error::Closed("the Redis store"));
     let mut route = Route {
         shards,
         task_type,
-        outcomes: tasks.iter().map(|_| None).collect(),
+        outcomes: tasks.iter().map(no_answer).collect(),
         is_new: false,
     };
     let map = shards.known(task_type);
@@ -73,26 +61,23 @@ pub(crate) async fn submit(
         }
     }
     for _ in 0..2 * MAX_TRIES {
-        let sealed = route.send(rest).await;
-        if sealed.is_empty() {
-            return route.end();
+        rest = route.send(rest).await;
+        if rest.is_empty() {
+            return route;
         }
-        rest = match route.next(&sealed).await {
-            Ok(next) => reroute(sealed, next),
-            Err(error) => {
-                route.fail(&sealed, &error);
-                return route.end();
-            }
-        };
+        if let Err(error) = route.move_on(&mut rest).await {
+            route.fail(&rest, &error);
+            return route;
+        }
     }
     route.fail(&rest, &shards.unsettled(task_type));
-    route.end()
+    route
 }
 
 impl Route<'_> {
     fn put(&mut self, index: usize, outcome: Result<SubmitOutcome>) {
         if let Some(slot) = self.outcomes.get_mut(index) {
-            *slot = Some(outcome);
+            *slot = outcome;
         }
     }
 
@@ -102,96 +87,60 @@ impl Route<'_> {
         }
     }
 
-    fn end(self) -> Submitted {
-        let lost = || Err(Error::Closed("the Redis store"));
-        let outcomes = self.outcomes.into_iter();
-        Submitted {
-            outcomes: outcomes
-                .map(|outcome| outcome.unwrap_or_else(lost))
-                .collect(),
-            is_new: self.is_new,
-        }
-    }
-
     /// Sends tasks to their shards, at the same time; returns those whose shard is sealed.
     async fn send(&mut self, tasks: Vec<Routed>) -> Vec<Routed> {
+        let mut by_shard: HashMap<String, ShardTasks> = HashMap::new();
+        for Routed { index, shard, task } in tasks {
+            let own = by_shard.entry(shard.keys.stem.clone());
+            let own = own.or_insert_with(|| ShardTasks {
+                shard,
+                indexes: Vec::new(),
+                tasks: Vec::new(),
+            });
+            own.indexes.push(index);
+            own.tasks.push(task);
+        }
+        let submits = by_shard.into_values().map(async |mut own: ShardTasks| {
+            let tasks = std::mem::take(&mut own.tasks);
+            let landings = own.shard.submit(tasks).await;
+            (own, landings)
+        });
         let mut sealed = Vec::new();
-        for landed in submit_to_shards(tasks).await {
-            match landed.landing {
-                Ok(Landing::Sealed(task)) => sealed.push(Routed {
-                    index: landed.index,
-                    shard: landed.shard,
-                    task,
-                }),
-                Ok(Landing::Here(outcome)) => self.put(landed.index, Ok(outcome)),
-                Ok(Landing::New(outcome)) => {
-                    self.is_new = true;
-                    self.put(landed.index, Ok(outcome));
-                }
-                Err(error) => self.put(landed.index, Err(error)),
+        for (own, landings) in join_all(submits).await {
+            for (index, landing) in own.indexes.into_iter().zip(landings) {
+                let outcome = match landing {
+                    Ok(Landing::Sealed(task)) => {
+                        let shard = Arc::clone(&own.shard);
+                        sealed.push(Routed { index, shard, task });
+                        continue;
+                    }
+                    Ok(Landing::New(outcome)) => {
+                        self.is_new = true;
+                        Ok(outcome)
+                    }
+                    Ok(Landing::Here(outcome)) => Ok(outcome),
+                    Err(error) => Err(error),
+                };
+                self.put(index, outcome);
             }
         }
         sealed
     }
 
-    /// The next shard for each task. When no newer one is known, the layout is read again.
-    async fn next(&self, sealed: &[Routed]) -> Result<Vec<Arc<Shard>>> {
+    /// Gives each task its next shard. When no newer one is known, the layout is read again.
+    async fn move_on(&self, sealed: &mut [Routed]) -> Result<()> {
         let map = self.shards.known(self.task_type);
         let knows_next = |routed: &Routed| map.after(&routed.shard, &routed.task.id).is_some();
         if !sealed.iter().all(knows_next) {
             self.shards.refresh(self.task_type, &map).await?;
         }
         let map = self.shards.known(self.task_type);
-        let next = sealed.iter().map(|routed| {
+        for routed in sealed {
             let after = map.after(&routed.shard, &routed.task.id);
-            let next = after.or_else(|| map.first(&routed.task.id));
-            Arc::clone(next.unwrap_or(&routed.shard))
-        });
-        Ok(next.collect())
+            if let Some(next) = after.or_else(|| map.first(&routed.task.id)) {
+                routed.shard = Arc::clone(next);
+            }
+        }
+        Ok(())
     }
-}
-
-fn reroute(sealed: Vec<Routed>, next: Vec<Arc<Shard>>) -> Vec<Routed> {
-    let rerouted = sealed.into_iter().zip(next);
-    rerouted
-        .map(|(routed, shard)| Routed { shard, ..routed })
-        .collect()
-}
-
-async fn submit_to_shards(mut tasks: Vec<Routed>) -> Vec<RoutedLanding> {
-    // The usual case, one task, needs no grouping.
-    if tasks.len() == 1
-        && let Some(Routed { index, shard, task }) = tasks.pop()
-    {
-        let landings = shard.submit(vec![task]).await.into_iter();
-        return landings
-            .map(|landing| RoutedLanding {
-                index,
-                shard: Arc::clone(&shard),
-                landing,
-            })
-            .collect();
-    }
-    let mut by_shard: HashMap<String, ShardTasks> = HashMap::new();
-    for Routed { index, shard, task } in tasks {
-        let own = by_shard.entry(shard.keys.stem.clone());
-        let own = own.or_insert_with(|| ShardTasks {
-            shard,
-            indexes: Vec::new(),
-            tasks: Vec::new(),
-        });
-        own.indexes.push(index);
-        own.tasks.push(task);
-    }
-    let submits = by_shard.into_values().map(async |own: ShardTasks| {
-        let landings = own.shard.submit(own.tasks).await;
-        let landed = own.indexes.into_iter().zip(landings);
-        let landed = landed.map(|(index, landing)| RoutedLanding {
-            index,
-            shard: Arc::clone(&own.shard),
-            landing,
-        });
-        landed.collect::<Vec<_>>()
-    });
-    join_all(submits).await.into_iter().flatten().collect()
 }

@@ -11,20 +11,19 @@
 //! whose shards are all empty is taken out of the layout: a sealed shard stays empty.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use delayq_core::operate::MAX_SHARDS;
 use delayq_core::store::Durability;
 use delayq_core::{Bucket, Error, Result, TaskId, TaskType};
 use futures_util::future::join_all;
 
-use super::placement::{self, Nodes};
-use super::registry::{Registry, Stored};
+use super::placement;
+use super::registry::{self, Stored};
 use super::stored::{Layout, MAX_LIVE_EPOCHS};
 use super::{Named, ShardMap, share};
-use crate::connection::Server;
+use crate::lock::lock;
 use crate::scripts::change::{Knowledge, Lookup};
-use crate::scripts::{Keyspace, ShardId};
 use crate::shard::Shard;
 use crate::shard::context::Context;
 use crate::shard::upkeep::SealedSettings;
@@ -41,7 +40,6 @@ pub(crate) type TypeMap = ShardMap<Arc<Shard>>;
 #[derive(Debug)]
 pub(crate) struct Shards {
     cx: Arc<Context>,
-    registry: Registry,
     maps: Mutex<HashMap<TaskType, Arc<TypeMap>>>,
     /// A fail-over that keeps the registry keeps every seal before it, too.
     keeps_order: bool,
@@ -51,21 +49,15 @@ impl Shards {
     pub(crate) fn new(cx: &Arc<Context>, durability: Durability) -> Self {
         let is_cluster = cx.connections.is_cluster();
         Self {
-            registry: Registry::new(cx),
             cx: Arc::clone(cx),
             maps: Mutex::default(),
             keeps_order: durability == Durability::Replicated || !is_cluster,
         }
     }
 
-    fn maps(&self) -> MutexGuard<'_, HashMap<TaskType, Arc<TypeMap>>> {
-        // A map is never half changed by a panic.
-        self.maps.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The shards of a type, as far as they are known.
     pub(crate) fn known(&self, task_type: &TaskType) -> Arc<TypeMap> {
-        if let Some(map) = self.maps().get(task_type) {
+        if let Some(map) = lock(&self.maps).get(task_type) {
             return Arc::clone(map);
         }
         self.learn(task_type, Layout::default())
@@ -89,7 +81,7 @@ impl Shards {
     }
 
     fn learn(&self, task_type: &TaskType, layout: Layout) -> Arc<TypeMap> {
-        let mut maps = self.maps();
+        let mut maps = lock(&self.maps);
         if let Some(known) = maps.get(task_type).filter(|known| known.layout == layout) {
             return Arc::clone(known);
         }
@@ -101,9 +93,8 @@ impl Shards {
     }
 
     /// Learns the settled layouts of these types.
-    #[cfg(feature = "cluster")]
     pub(crate) async fn learn_all(&self, types: &[TaskType]) -> Result<()> {
-        for (task_type, layout) in self.registry.read_settled(types).await? {
+        for (task_type, layout) in registry::read_settled(&self.cx, types).await? {
             self.learn(&task_type, layout);
         }
         Ok(())
@@ -112,7 +103,7 @@ impl Shards {
     /// The shards of a type as the registry has them now.
     pub(crate) async fn current(&self, task_type: &TaskType) -> Result<Arc<TypeMap>> {
         for _ in 0..MAX_TRIES {
-            let stored = self.registry.read(task_type).await?;
+            let stored = registry::read(&self.cx, task_type).await?;
             if !stored.layout.is_opening {
                 return Ok(self.learn(task_type, stored.layout));
             }
@@ -133,8 +124,8 @@ impl Shards {
         if let Some(layout) = self.next_layout(&map).await? {
             let next = layout.text();
             tracing::error!(%task_type, now, next, "the layout has lost a change: restoring it");
-            let stored = self.registry.read(task_type).await?;
-            self.registry.change(task_type, &stored, &layout).await?;
+            let stored = registry::read(&self.cx, task_type).await?;
+            registry::change(&self.cx, task_type, &stored, &layout).await?;
             return self.current(task_type).await.map(drop);
         }
         tracing::error!(%task_type, layout = now, "a shard has lost its data: making it again");
@@ -207,7 +198,7 @@ impl Shards {
         }
         let wanted = usize::try_from(shards).unwrap_or(1);
         for _ in 0..MAX_TRIES {
-            let stored = self.registry.read(task_type).await?;
+            let stored = registry::read(&self.cx, task_type).await?;
             if stored.layout.is_opening {
                 self.finish_opening(task_type, &stored).await?;
                 continue;
@@ -225,7 +216,7 @@ impl Shards {
             let epoch = stored.layout.next_number();
             let suffixes = self.suffixes(task_type, epoch, wanted);
             let raised = stored.layout.raised(suffixes);
-            self.registry.change(task_type, &stored, &raised).await?;
+            registry::change(&self.cx, task_type, &stored, &raised).await?;
         }
         Err(self.unsettled(task_type))
     }
@@ -238,7 +229,7 @@ impl Shards {
                  resized again once they are empty"
             );
             let store = self.cx.connections.place().to_string();
-            return Err(Error::Unavailable { store, detail });
+            return Err(Error::unavailable(store, detail));
         }
         for shard in map.newest() {
             if shard.upkeep().setting("limited").await?.is_some() {
@@ -268,13 +259,15 @@ impl Shards {
         if !self.cx.connections.is_cluster() {
             return vec![0; count];
         }
-        let masters = Masters {
-            servers: self.cx.connections.servers(),
-            keys: &self.cx.keys,
-            task_type,
-            cx: &self.cx,
+        let routing = self.cx.connections.routing();
+        let masters = routing.servers();
+        let has = |index: usize, shard| {
+            let slot = self.cx.keys.shard(task_type, shard).slot;
+            let owner = routing.server_of(slot);
+            let both = owner.as_ref().zip(masters.get(index));
+            both.is_some_and(|(owner, wanted)| Arc::ptr_eq(owner, wanted))
         };
-        placement::suffixes(task_type, epoch, count, &masters)
+        placement::suffixes(task_type, epoch, count, masters.len(), has)
     }
 
     async fn finish_opening(&self, task_type: &TaskType, stored: &Stored) -> Result<()> {
@@ -300,7 +293,7 @@ impl Shards {
             drained = map.drained(name);
         }
         let opened = stored.layout.opened().without(&drained);
-        self.registry.change(task_type, stored, &opened).await
+        registry::change(&self.cx, task_type, stored, &opened).await
     }
 
     /// Makes the newest shards of a type that are not there.
@@ -324,43 +317,20 @@ impl Shards {
         if drained.is_empty() {
             return Ok(());
         }
-        let stored = self.registry.read(task_type).await?;
+        let stored = registry::read(&self.cx, task_type).await?;
         let rest = stored.layout.without(&drained);
         // One that is being opened needs its old epochs: it is finished first.
         if rest != stored.layout && !stored.layout.is_opening {
-            self.registry.change(task_type, &stored, &rest).await?;
+            registry::change(&self.cx, task_type, &stored, &rest).await?;
         }
         self.current(task_type).await.map(drop)
     }
 
     /// The error of a type that is resized again and again, or that says so.
     pub(crate) fn unsettled(&self, task_type: &TaskType) -> Error {
-        Error::Unavailable {
-            store: self.cx.connections.place().to_string(),
-            detail: format!("the shards of {task_type} are being changed again and again"),
-        }
-    }
-}
-
-/// The masters of the cluster, for the placement of a type's shards.
-struct Masters<'a> {
-    servers: Vec<Arc<Server>>,
-    keys: &'a Keyspace,
-    task_type: &'a TaskType,
-    cx: &'a Context,
-}
-
-impl Nodes for Masters<'_> {
-    fn count(&self) -> usize {
-        self.servers.len()
-    }
-
-    fn has(&self, index: usize, shard: ShardId) -> bool {
-        let slot = self.keys.shard(self.task_type, shard).slot;
-        let owner = self.cx.connections.server_of(slot);
-        let wanted = self.servers.get(index);
-        owner
-            .zip(wanted)
-            .is_some_and(|(owner, wanted)| Arc::ptr_eq(&owner, wanted))
+        Error::unavailable(
+            self.cx.connections.place().to_string(),
+            format!("the shards of {task_type} are being changed again and again"),
+        )
     }
 }

@@ -1,9 +1,10 @@
 //! Rights of the user: the commands that the store needs.
 
-use super::{Kind, Terms};
+use super::Terms;
 use delayq_core::store::Durability;
 use delayq_core::{Error, Result};
 
+use crate::config::RedisServers;
 use crate::connection::{Command, GRANT, Reply};
 use crate::scripts::{Keyspace, Script};
 
@@ -19,10 +20,10 @@ pub(super) fn question(keys: &Keyspace, terms: &Terms) -> Command {
 
 /// The commands that not every store needs.
 fn further(terms: &Terms) -> Vec<&'static str> {
-    let mut further = match terms.servers {
-        Kind::One => vec!["PUBLISH CHANNEL -", "SUBSCRIBE CHANNEL"],
-        Kind::Sentinel => vec!["PUBLISH CHANNEL -", "SUBSCRIBE CHANNEL", "ROLE"],
-        Kind::Cluster => vec![
+    let mut further = match terms.config.servers {
+        RedisServers::One(_) => vec!["PUBLISH CHANNEL -", "SUBSCRIBE CHANNEL"],
+        RedisServers::Sentinel { .. } => vec!["PUBLISH CHANNEL -", "SUBSCRIBE CHANNEL", "ROLE"],
+        RedisServers::Cluster { .. } => vec![
             "SPUBLISH CHANNEL -",
             "SSUBSCRIBE CHANNEL",
             "CLUSTER INFO",
@@ -32,12 +33,14 @@ fn further(terms: &Terms) -> Vec<&'static str> {
     };
     if terms.wanted == Durability::Replicated {
         further.push("WAIT 1 0");
-        if terms.servers != Kind::One && terms.counts_replicas {
-            // The master is asked for its replicas with each write.
-            further.push("INFO");
-        }
-        if terms.servers == Kind::Cluster && terms.counts_replicas {
-            further.extend(["CLUSTER MYID", "CLUSTER REPLICAS -"]);
+        // The master is asked for its replicas with each write.
+        match terms.config.servers {
+            _ if terms.config.replicas.is_some() => {}
+            RedisServers::One(_) => {}
+            RedisServers::Sentinel { .. } => further.push("INFO"),
+            RedisServers::Cluster { .. } => {
+                further.extend(["INFO", "CLUSTER MYID", "CLUSTER REPLICAS -"]);
+            }
         }
     }
     further
@@ -53,18 +56,20 @@ pub(super) fn check(place: &str, denied: Reply) -> Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    Err(Error::Misconfigured {
-        store: place.to_owned(),
-        setting: format!(
+    Err(Error::misconfigured(
+        place,
+        format!(
             "its user may not run {} on delayq's keys and channels (or the server has renamed that)",
             names.join(", ")
         ),
-        fix: GRANT.to_owned(),
-    })
+        GRANT,
+    ))
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::config::RedisConfig;
+    use crate::scripts::FILES;
     use std::collections::BTreeSet;
 
     use super::*;
@@ -84,14 +89,10 @@ mod tests {
 
     /// What some store sends, or a script of it, as it stands in the grant.
     fn sent_by_some() -> BTreeSet<String> {
-        let kinds = [Kind::One, Kind::Sentinel, Kind::Cluster];
-        let terms = kinds.map(|servers| Terms {
+        let urls = ["redis://h", "redis-sentinel://h/m", "redis-cluster://h"];
+        let terms = urls.map(|url| Terms {
             wanted: Durability::Replicated,
-            assumed: None,
-            replicas: 1,
-            counts_replicas: true,
-            watermark: 1.0,
-            servers,
+            config: RedisConfig::parse(url).unwrap(),
         });
         let further = terms.iter().flat_map(further);
         let name = |command: &str| match command.split_once(' ') {
@@ -149,7 +150,7 @@ mod tests {
         let preflight = without_comments(Script::Preflight.lua().source());
         let asked: BTreeSet<_> = named(&preflight).chain(used.clone()).collect();
         used.extend(SENT.map(str::to_owned));
-        for script in Script::ALL {
+        for (script, _) in FILES {
             if script == Script::Preflight {
                 continue;
             }

@@ -6,7 +6,7 @@ use super::Terms;
 use delayq_core::store::Durability;
 use delayq_core::{Error, Result};
 
-use crate::connection::{Command, Reply};
+use crate::connection::{self, Command, Reply};
 use crate::memory_limit::Memory;
 
 /// The settings that are asked for by their names.
@@ -70,11 +70,11 @@ impl Snapshot {
     }
 
     fn refuse<T>(&self, setting: impl Into<String>, fix: impl Into<String>) -> Result<T> {
-        Err(Error::Misconfigured {
-            store: self.place.clone(),
-            setting: setting.into(),
-            fix: fix.into(),
-        })
+        Err(Error::misconfigured(
+            self.place.clone(),
+            setting.into(),
+            fix.into(),
+        ))
     }
 
     pub(super) fn check_kind(&self, is_cluster: bool) -> Result<()> {
@@ -99,10 +99,10 @@ impl Snapshot {
             _ => {}
         }
         if of_hello("role") == Some("replica") {
-            return Err(Error::ReadOnly {
-                store: self.place.clone(),
-                detail: "it is a replica: connect to its primary".to_owned(),
-            });
+            return Err(Error::read_only(
+                self.place.clone(),
+                "it is a replica: connect to its primary",
+            ));
         }
         Ok(())
     }
@@ -117,17 +117,24 @@ impl Snapshot {
         let (least, most) = self.classes();
         let is_replicated = terms.wanted == Durability::Replicated;
         if is_replicated {
-            self.check_replicas(terms.replicas)?;
+            self.check_replicas(terms.config.least_replicas())?;
         } else if most < terms.wanted {
             let asked = format!("durability {:?} is asked for", terms.wanted.as_str());
             return self.refuse_class(most, terms.wanted, &asked, "ask for durability");
         }
         let hidden = self.hidden(terms);
-        if !hidden.is_empty() && terms.assumed.is_none_or(|assumed| assumed < terms.wanted) {
+        if !hidden.is_empty()
+            && terms
+                .config
+                .assumed_durability
+                .is_none_or(|assumed| assumed < terms.wanted)
+        {
             return self.refuse_hidden(&hidden, terms.wanted);
         }
-        match terms.assumed {
-            _ if is_replicated => self.count_replicas(terms.replicas).map(|()| terms.wanted),
+        match terms.config.assumed_durability {
+            _ if is_replicated => self
+                .count_replicas(terms.config.least_replicas())
+                .map(|()| terms.wanted),
             Some(assumed) if assumed > most => {
                 let asked = format!("{:?} is assumed", assumed.as_str());
                 self.refuse_class(most, assumed, &asked, "assume")
@@ -149,7 +156,14 @@ impl Snapshot {
             return hidden;
         }
         let (least, most) = self.classes();
-        if terms.assumed.unwrap_or(terms.wanted).max(terms.wanted) > least && least < most {
+        if terms
+            .config
+            .assumed_durability
+            .unwrap_or(terms.wanted)
+            .max(terms.wanted)
+            > least
+            && least < most
+        {
             if self.is_appending().is_none() {
                 hidden.push("appendonly");
             }
@@ -285,29 +299,27 @@ impl Snapshot {
         if connected >= usize::try_from(wanted).unwrap_or(usize::MAX) {
             return Ok(());
         }
-        Err(Error::Unavailable {
-            store: self.place.clone(),
-            detail: format!(
+        Err(Error::unavailable(
+            self.place.clone(),
+            format!(
                 "{connected} of its replicas are connected, and {wanted} have to confirm each write: start \
                  replicas, or lower `replicas`"
             ),
-        })
+        ))
     }
 
     pub(super) fn check_disk(&self) -> Result<()> {
         if self.is_appending() == Some(true) && self.info("aof_last_write_status") == Some("err") {
             let text = "its last write to the append-only file failed; free space on its disk, see its log";
-            return Err(Error::ReadOnly {
-                store: self.place.clone(),
-                detail: text.to_owned(),
-            });
+            return Err(Error::read_only(self.place.clone(), text));
         }
         Ok(())
     }
 
     pub(super) fn check_memory_limit(&self, terms: &Terms) -> Result<()> {
         let memory = Memory::of(|name| self.number(name));
-        memory.map_or(Ok(()), |memory| memory.check(&self.place, terms.watermark))
+        let share = terms.config.memory_watermark.unwrap_or(1.0);
+        memory.map_or(Ok(()), |memory| memory.check(&self.place, share))
     }
 }
 
@@ -321,10 +333,8 @@ fn shown(answer: Result<Reply>) -> Result<Option<Reply>> {
 }
 
 fn parse(info: &str) -> HashMap<String, String> {
-    let fields = info.lines().filter_map(|line| line.split_once(':'));
-    fields
-        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
-        .collect()
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    connection::info(info).map(owned).collect()
 }
 
 #[cfg(test)]

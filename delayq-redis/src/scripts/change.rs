@@ -1,10 +1,9 @@
 //! Arguments and answers of `cancel.lua`, `reschedule.lua` and `update.lua`.
 
 use delayq_core::job::When;
-use delayq_core::store::{CancelOutcome, ChangeOutcome};
+use delayq_core::store::{CancelOutcome, ChangeOutcome, MAX_RETAINED};
 use delayq_core::{Result, TaskId, TaskState, Timestamp};
 
-use super::claim::Retention;
 use super::submit::WakeCall;
 use super::{Script, ShardKeys, record, state_of};
 use crate::connection::{Command, Fields};
@@ -40,11 +39,11 @@ impl Knowledge {
     }
 }
 
-pub(crate) fn cancel(keys: &ShardKeys, id: &TaskId, retention: Retention) -> Command {
+pub(crate) fn cancel(keys: &ShardKeys, id: &TaskId, retention_ms: i64) -> Command {
     keys.script(Script::Cancel, 192)
         .arg(id.as_str())
-        .number(retention.ms)
-        .number(retention.most)
+        .number(retention_ms)
+        .arg(MAX_RETAINED.to_string())
 }
 
 pub(crate) fn read_cancelled(mut fields: Fields) -> Result<Lookup<CancelOutcome>> {
@@ -63,7 +62,7 @@ pub(crate) fn reschedule(
     keys: &ShardKeys,
     id: &TaskId,
     when: When,
-    retention: Retention,
+    retention_ms: i64,
     wake: &WakeCall,
 ) -> Command {
     let time = record::StoredTime::of(when);
@@ -71,7 +70,7 @@ pub(crate) fn reschedule(
         .arg(id.as_str())
         .arg(time.kind.to_string())
         .number(time.ms)
-        .number(retention.ms)
+        .number(retention_ms)
         .arg(&wake.channel)
         .arg(&wake.message)
 }
@@ -95,7 +94,7 @@ pub(crate) fn update(
     id: &TaskId,
     message: &[u8],
     fixed: &str,
-    retention: Retention,
+    retention_ms: i64,
 ) -> Command {
     let mut tail = Vec::new();
     record::push_tail(&mut tail, fixed, message);
@@ -103,7 +102,7 @@ pub(crate) fn update(
         .arg(id.as_str())
         .arg(fixed)
         .arg(tail)
-        .number(retention.ms)
+        .number(retention_ms)
 }
 
 /// The answer to an update.

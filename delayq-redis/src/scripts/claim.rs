@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use delayq_core::fleet::{FleetLimits, Rate};
 use delayq_core::store::{
-    BucketState, CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH,
+    BucketState, CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH, MAX_RETAINED,
 };
 use delayq_core::task::{ClaimedTask, Lock};
 use delayq_core::{Result, TaskId, Timestamp};
@@ -20,14 +20,6 @@ pub(crate) struct ClaimNumbers {
     pub(crate) number: u64,
     /// Each between blanks; empty for none.
     pub(crate) in_doubt: String,
-}
-
-/// How ended tasks are remembered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Retention {
-    pub(crate) ms: i64,
-    /// Ends that one of the two generations holds.
-    pub(crate) most: i64,
 }
 
 /// A claim by `instance`. `wake` is told what it takes, if anybody is to be told.
@@ -49,8 +41,9 @@ pub(crate) fn command(
         .number(record::span_ms(request.lock_for))
         .number(request.caller_now.plus(CLOCK_GUARD).as_millis())
         .number(request.max_lock_expiries.max(1))
-        .number(call.retention.ms)
-        .number(call.retention.most)
+        .number(call.retention_ms)
+        // The elder generation alone has all that has to be remembered when the younger one begins.
+        .arg(MAX_RETAINED.to_string())
         .arg(numbers.number.to_string())
         .arg(&numbers.in_doubt);
     with_limits(command, request.fleet)
@@ -61,7 +54,8 @@ pub(crate) fn command(
 /// Settings of a claim that are the store's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClaimCall<'a> {
-    pub(crate) retention: Retention,
+    /// How long ended tasks are remembered.
+    pub(crate) retention_ms: i64,
     /// Who is told what the claim takes; `None`: nobody.
     pub(crate) wake: Option<&'a WakeCall>,
 }

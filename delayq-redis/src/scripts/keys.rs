@@ -7,7 +7,8 @@ use std::fmt;
 
 use delayq_core::{Bucket, Error, Namespace, TaskType};
 
-use super::{Script, record};
+use super::Script;
+use super::record::{self, Damage};
 use crate::connection::Command;
 
 /// The keys of one shard, in the order in which every script takes them (see `model.lua`).
@@ -197,9 +198,14 @@ impl ShardKeys {
 
     /// The error of a damaged task.
     pub(crate) fn corrupt(&self, id: &str, what: &str) -> Error {
-        Error::Corrupt {
-            key: format!("{}, field {id}", self.tasks()),
-            detail: what.to_owned(),
+        Error::corrupt(format!("{}, field {id}", self.tasks()), what)
+    }
+
+    /// The error of a task whose record cannot be read.
+    pub(crate) fn unreadable(&self, id: &str, damage: Damage) -> Error {
+        match damage {
+            Damage::Bad(what) => self.corrupt(id, what),
+            Damage::Newer(found) => self.incompatible(id, found),
         }
     }
 

@@ -104,11 +104,9 @@ pub(crate) fn read_found(
     let Shown { info, damage } = stored.shown();
     match damage {
         // Dead is where damaged tasks are put, so that somebody sees them.
-        Some(Damage::Bad(what)) if info.state != TaskState::Dead => {
-            return Err(keys.corrupt(id.as_str(), what));
-        }
-        Some(Damage::Newer(found)) => return Err(keys.incompatible(id.as_str(), found)),
-        _ => {}
+        Some(Damage::Bad(_)) if info.state == TaskState::Dead => {}
+        Some(damage) => return Err(keys.unreadable(id.as_str(), damage)),
+        None => {}
     }
     let answer = Some(info);
     Ok(Lookup { knowledge, answer })
@@ -147,14 +145,9 @@ pub(crate) fn read_page(keys: &ShardKeys, state: TaskState, mut fields: Fields) 
     while !fields.is_empty() {
         let id = id_of(&mut fields)?;
         let Shown { mut info, damage } = Stored::read(id, state, &mut fields)?.shown();
-        let error = damage.map(|damage| match damage {
-            Damage::Bad(what) => keys.corrupt(info.id.as_str(), what),
-            Damage::Newer(found) => keys.incompatible(info.id.as_str(), found),
-        });
-        if let Some(error) = error {
-            info.history
-                .last_error
-                .get_or_insert_with(|| error.to_string());
+        if let Some(damage) = damage {
+            let error = || keys.unreadable(info.id.as_str(), damage).to_string();
+            info.history.last_error.get_or_insert_with(error);
         }
         page.tasks.push(info);
     }

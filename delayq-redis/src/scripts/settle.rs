@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use delayq_core::Result;
 use delayq_core::store::{
-    AttemptEnd, ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement, cut_error,
+    AttemptEnd, ExtendOutcome, MAX_BATCH, MAX_RETAINED, SettleOutcome, Settlement, cut_error,
 };
 use delayq_core::task::Lock;
 
-use super::claim::{Damaged, Retention};
+use super::claim::Damaged;
 use super::submit::WakeCall;
 use super::{Script, ShardKeys, record};
 use crate::connection::{Command, Fields};
@@ -69,14 +69,14 @@ pub(crate) fn one_call(endings: &[Ending]) -> usize {
 pub(crate) fn settle(
     keys: &ShardKeys,
     wake: &WakeCall,
-    retention: Retention,
+    retention_ms: i64,
     endings: &[Ending],
 ) -> Command {
     let bytes = endings.iter().map(|ending| ending.end.len() + 160).sum();
     let mut command = keys
         .script(Script::Settle, bytes)
-        .number(retention.ms)
-        .number(retention.most)
+        .number(retention_ms)
+        .arg(MAX_RETAINED.to_string())
         .arg(&wake.channel)
         .arg(&wake.message);
     for ending in endings {

@@ -8,7 +8,7 @@ use super::{Script, ShardKeys, record, state_of, unexpected};
 use crate::connection::{Command, Reply};
 
 /// A task in its stored form.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     pub(crate) id: TaskId,
     policy: u8,

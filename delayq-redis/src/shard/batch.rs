@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::wakeup_hub::WakeupHub;
 use crate::connection::{Command, Reply};
 use crate::scripts::ShardKeys;
-use crate::scripts::submit::{self, Landed, Prepared, WakeCall};
+use crate::scripts::submit::{self, Landed, Prepared, Submitted, WakeCall};
 
 /// Bytes of one script call: so much is copied in well under a millisecond.
 const MAX_CALL_BYTES: usize = 1 << 20;
@@ -34,14 +34,21 @@ pub(crate) struct Waiter {
     pub(crate) wake: Arc<WakeCall>,
     pub(crate) tasks: Vec<Prepared>,
     pub(crate) deadline: Instant,
-    pub(crate) reply: oneshot::Sender<Vec<Result<Landing>>>,
+    /// `None` once it was answered.
+    pub(crate) reply: Option<oneshot::Sender<Vec<Result<Landing>>>>,
 }
 
 impl Waiter {
-    pub(crate) fn fail(self, error: &Error) {
-        let failed = self.tasks.iter().map(|_| Err(error.clone())).collect();
-        // A caller that went away wants no answer.
-        let _ = self.reply.send(failed);
+    pub(crate) fn fail(&mut self, error: &Error) {
+        let failed = self.tasks.iter().map(|_| Err(error.clone()));
+        self.answer(failed.collect());
+    }
+
+    fn answer(&mut self, landings: Vec<Result<Landing>>) {
+        if let Some(reply) = self.reply.take() {
+            // A caller that went away wants no answer.
+            let _ = reply.send(landings);
+        }
     }
 }
 
@@ -52,16 +59,8 @@ pub(crate) struct Group {
     wake: Arc<WakeCall>,
     /// In the order of their deadlines. One that was answered early keeps its tasks, so that the
     /// others get their own outcomes.
-    waiters: Vec<Member>,
+    waiters: Vec<Waiter>,
     calls: Vec<Call>,
-}
-
-/// A waiter whose tasks the group has.
-#[derive(Debug)]
-struct Member {
-    tasks: Vec<Prepared>,
-    deadline: Instant,
-    reply: Option<oneshot::Sender<Vec<Result<Landing>>>>,
 }
 
 /// One script call: tasks of the group with different ids.
@@ -134,11 +133,7 @@ impl Group {
             call.add(item, task);
             self.calls.push(call);
         }
-        self.waiters.push(Member {
-            tasks: waiter.tasks,
-            deadline: waiter.deadline,
-            reply: Some(waiter.reply),
-        });
+        self.waiters.push(waiter);
     }
 
     /// How many calls it has.
@@ -167,74 +162,63 @@ impl Group {
     /// Fails the waiters whose deadline has come.
     pub(crate) fn fail_late(&mut self, deadline: Instant, error: &Error) {
         for waiter in &mut self.waiters {
-            if waiter.deadline <= deadline
-                && let Some(reply) = waiter.reply.take()
-            {
-                let failed = waiter.tasks.iter().map(|_| Err(error.clone())).collect();
-                let _ = reply.send(failed);
+            if waiter.deadline <= deadline {
+                waiter.fail(error);
             }
         }
     }
 
     /// Answers every waiter.
-    pub(crate) fn answer(self, answers: Vec<Result<Reply>>, hub: &WakeupHub) {
-        let lost = || Err(Error::Closed("the Redis store"));
-        let outcomes = self
-            .waiters
-            .iter()
-            .map(|waiter| waiter.tasks.iter().map(|_| lost()).collect());
-        let mut outcomes: Vec<Vec<Result<Outcome>>> = outcomes.collect();
+    pub(crate) fn answer(mut self, answers: Vec<Result<Reply>>, hub: &WakeupHub) {
+        let no_answers = |waiter: &Waiter| waiter.tasks.iter().map(|_| no_answer()).collect();
+        let mut landings: Vec<Vec<_>> = self.waiters.iter().map(no_answers).collect();
         for (call, answer) in self.calls.iter().zip(answers) {
             let answer = answer.and_then(submit::read);
             if answer.as_ref().is_ok_and(|submitted| submitted.is_earlier) {
                 hub.wake(&self.keys.bucket);
             }
             for (nth, item) in call.items.iter().enumerate() {
-                let outcome = match &answer {
-                    Ok(submitted) => match submitted.landed.get(nth) {
-                        Some(landed) => Ok(Outcome {
-                            landed: *landed,
-                            is_new: submitted.is_new,
-                        }),
-                        None => lost(),
-                    },
-                    Err(error) => Err(error.clone()),
-                };
-                let own = outcomes.get_mut(item.member);
-                if let Some(slot) = own.and_then(|own| own.get_mut(item.task)) {
-                    *slot = outcome;
+                let own = landings.get_mut(item.member);
+                let slot = own.and_then(|own| own.get_mut(item.task));
+                if let (Some(slot), Some(task)) = (slot, self.task(*item)) {
+                    *slot = match &answer {
+                        Ok(submitted) => landing(&self.keys, task, submitted, nth),
+                        Err(error) => Err(error.clone()),
+                    };
                 }
             }
         }
-        for (waiter, outcomes) in self.waiters.into_iter().zip(outcomes) {
-            let Some(reply) = waiter.reply else { continue };
-            let landed = waiter.tasks.into_iter().zip(outcomes);
-            let landings = landed.map(|(task, outcome)| landing(&self.keys, task, outcome?));
-            let _ = reply.send(landings.collect());
+        for (waiter, landings) in self.waiters.iter_mut().zip(landings) {
+            waiter.answer(landings);
         }
     }
 }
 
-/// The outcome of one task, and whether its shard was empty of everything before.
-#[derive(Clone, Copy, Debug)]
-struct Outcome {
-    landed: Landed,
-    is_new: bool,
+fn no_answer() -> Result<Landing> {
+    Err(Error::Closed("the Redis store"))
 }
 
-fn landing(keys: &ShardKeys, mut task: Prepared, outcome: Outcome) -> Result<Landing> {
-    match outcome.landed {
-        Landed::Here(found) if outcome.is_new => Ok(Landing::New(found)),
-        Landed::Here(found) => Ok(Landing::Here(found)),
-        Landed::Sealed(fence) => {
-            task.least_fence = task.least_fence.max(fence);
+/// What became of the `nth` task of a call.
+fn landing(
+    keys: &ShardKeys,
+    task: &Prepared,
+    submitted: &Submitted,
+    nth: usize,
+) -> Result<Landing> {
+    match submitted.landed.get(nth) {
+        Some(Landed::Here(found)) if submitted.is_new => Ok(Landing::New(*found)),
+        Some(Landed::Here(found)) => Ok(Landing::Here(*found)),
+        Some(Landed::Sealed(fence)) => {
+            let mut task = task.clone();
+            task.least_fence = task.least_fence.max(*fence);
             Ok(Landing::Sealed(task))
         }
-        Landed::Full { pending, limit } => Err(Error::QueueFull {
+        Some(Landed::Full { pending, limit }) => Err(Error::QueueFull {
             task_type: keys.task_type().to_string(),
-            pending,
-            limit,
+            pending: *pending,
+            limit: *limit,
         }),
+        None => no_answer(),
     }
 }
 

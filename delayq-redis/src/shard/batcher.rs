@@ -6,7 +6,7 @@
 //! its own, so that one that is down holds up no other.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use delayq_core::store::MAX_BATCH;
@@ -17,6 +17,7 @@ use tokio::time::sleep_until;
 use super::batch::{Group, Landing, Waiter};
 use super::wakeup_hub::WakeupHub;
 use crate::connection::{Class, Connections, Sent, Server};
+use crate::lock::lock;
 use crate::memory_limit::Watermark;
 use crate::scripts::ShardKeys;
 use crate::scripts::submit::{Prepared, WakeCall};
@@ -28,17 +29,15 @@ const MAX_BATCHES: usize = 4;
 const MAX_TASKS: usize = 8 * MAX_BATCH;
 
 /// The submits of one server that wait.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Waiter>,
     under_way: usize,
 }
 
 /// The batcher of one store.
-#[derive(Clone, Debug)]
-pub(crate) struct Batcher(Arc<Inner>);
-
-struct Inner {
+#[derive(Debug)]
+pub(crate) struct Batcher {
     connections: Connections,
     hub: Arc<WakeupHub>,
     retention_ms: i64,
@@ -47,38 +46,32 @@ struct Inner {
     queues: Mutex<HashMap<usize, Queue>>,
 }
 
-impl std::fmt::Debug for Inner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batcher").finish_non_exhaustive()
-    }
-}
-
 impl Batcher {
     pub(crate) fn new(
         connections: &Connections,
         hub: Arc<WakeupHub>,
         retention_ms: i64,
         watermark: Option<Watermark>,
-    ) -> Self {
-        Self(Arc::new(Inner {
+    ) -> Arc<Self> {
+        Arc::new(Self {
             connections: connections.clone(),
             hub,
             retention_ms,
             watermark,
             queues: Mutex::default(),
-        }))
+        })
     }
 
     /// Submits tasks to a shard, in their order; one answer each. It is answered or given up within
     /// the call timeout.
     pub(crate) async fn submit(
-        &self,
+        self: &Arc<Self>,
         keys: Arc<ShardKeys>,
         wake: Arc<WakeCall>,
         tasks: Vec<Prepared>,
     ) -> Vec<Result<Landing>> {
-        let deadline = Instant::now() + self.0.connections.timeout();
-        if let Some(watermark) = &self.0.watermark
+        let deadline = Instant::now() + self.connections.timeout();
+        if let Some(watermark) = &self.watermark
             && let Err(full) = watermark.check(keys.slot, deadline).await
         {
             return tasks.iter().map(|_| Err(full.clone())).collect();
@@ -89,16 +82,13 @@ impl Batcher {
             let (reply, answer) = oneshot::channel();
             let tasks: Vec<Prepared> = tasks.by_ref().take(MAX_TASKS).collect();
             answers.push((answer, tasks.len()));
-            Inner::enqueue(
-                &self.0,
-                Waiter {
-                    keys: Arc::clone(&keys),
-                    wake: Arc::clone(&wake),
-                    tasks,
-                    deadline,
-                    reply,
-                },
-            );
+            self.enqueue(Waiter {
+                keys: Arc::clone(&keys),
+                wake: Arc::clone(&wake),
+                tasks,
+                deadline,
+                reply: Some(reply),
+            });
         }
         let mut landings = Vec::new();
         for (answer, count) in answers {
@@ -111,39 +101,32 @@ impl Batcher {
         }
         landings
     }
-}
 
-impl Inner {
-    fn queues(&self) -> MutexGuard<'_, HashMap<usize, Queue>> {
-        // No panic leaves a queue half changed.
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn enqueue(this: &Arc<Self>, waiter: Waiter) {
-        let server = this.server_of(&waiter);
-        let mut queues = this.queues();
+    fn enqueue(self: &Arc<Self>, waiter: Waiter) {
+        let server = self.server_of(&waiter);
+        let mut queues = lock(&self.queues);
         let queue = queues.entry(server).or_default();
         queue.waiting.push_back(waiter);
         if queue.under_way < MAX_BATCHES {
             queue.under_way += 1;
             let driver = Driver {
-                inner: Arc::clone(this),
+                batcher: Arc::clone(self),
                 server,
                 has_ended: false,
             };
-            this.connections.spawn(driver.run());
+            self.connections.spawn(driver.run());
         }
     }
 
     fn server_of(&self, waiter: &Waiter) -> usize {
-        let server = self.connections.server_of(waiter.keys.slot);
+        let server = self.connections.routing().server_of(waiter.keys.slot);
         server.map_or(0, |server| Arc::as_ptr(&server).addr())
     }
 }
 
 /// Sends the batches of one queue until nothing waits.
 struct Driver {
-    inner: Arc<Inner>,
+    batcher: Arc<Batcher>,
     server: usize,
     has_ended: bool,
 }
@@ -152,7 +135,7 @@ impl Drop for Driver {
     /// A panic must not use up the queue's batches.
     fn drop(&mut self) {
         if !self.has_ended
-            && let Some(queue) = self.inner.queues().get_mut(&self.server)
+            && let Some(queue) = lock(&self.batcher.queues).get_mut(&self.server)
         {
             queue.under_way = queue.under_way.saturating_sub(1);
         }
@@ -169,7 +152,7 @@ impl Driver {
     /// Takes what waits, up to a batch; at the end gives up the place of the driver in the same
     /// step.
     fn take(&mut self) -> Option<Vec<Waiter>> {
-        let mut queues = self.inner.queues();
+        let mut queues = lock(&self.batcher.queues);
         let queue = queues.get_mut(&self.server)?;
         let (mut taken, mut tasks) = (Vec::new(), 0);
         while tasks < MAX_TASKS
@@ -190,20 +173,20 @@ impl Driver {
     }
 
     async fn send(&self, waiters: Vec<Waiter>) {
-        let connections = &self.inner.connections;
+        let routing = self.batcher.connections.routing();
         let now = Instant::now();
         let (late, waiters): (Vec<_>, Vec<_>) = waiters
             .into_iter()
             .partition(|waiter| waiter.deadline <= now);
-        for waiter in late {
-            let why = connections.why_not_sent(waiter.keys.slot);
+        for mut waiter in late {
+            let why = routing.why_not_sent(Class::Submit, waiter.keys.slot);
             waiter.fail(&why);
         }
         let Some(first) = waiters.first() else {
             return;
         };
-        let server = connections.server_of(first.keys.slot);
-        let is_here = |waiter: &Waiter| self.inner.server_of(waiter) == self.server;
+        let server = routing.server_of(first.keys.slot);
+        let is_here = |waiter: &Waiter| self.batcher.server_of(waiter) == self.server;
         match server {
             Some(server) if server.is_up(Class::Submit) && waiters.iter().all(is_here) => {
                 self.send_to(&server, waiters).await;
@@ -212,10 +195,12 @@ impl Driver {
                 if waiters.iter().all(is_here) {
                     let deadline = waiters.iter().map(|waiter| waiter.deadline).min();
                     let deadline = deadline.unwrap_or(now);
-                    connections.wait_for_server(server.as_ref(), deadline).await;
+                    routing
+                        .changed(server.as_ref(), Class::Submit, deadline)
+                        .await;
                 }
                 for waiter in waiters {
-                    Inner::enqueue(&self.inner, waiter);
+                    self.batcher.enqueue(waiter);
                 }
             }
         }
@@ -228,7 +213,7 @@ impl Driver {
         let mut groups = Group::all(waiters);
         let commands = groups
             .iter()
-            .flat_map(|group| group.commands(self.inner.retention_ms));
+            .flat_map(|group| group.commands(self.batcher.retention_ms));
         let mut answers = std::pin::pin!(server.exchange(Class::Submit, commands.collect()));
         while let Some(deadline) = groups.iter().filter_map(Group::next_deadline).min() {
             tokio::select! {
@@ -249,25 +234,19 @@ impl Driver {
     /// Answers the submitters. Calls that have to go to another server do so by themselves, and
     /// hold up no other shard.
     fn answer(&self, groups: Vec<Group>, answers: Vec<Sent>) {
+        let routing = self.batcher.connections.routing();
         let mut answers = answers.into_iter();
         for group in groups {
             let own: Vec<Sent> = answers.by_ref().take(group.calls()).collect();
-            let hub = Arc::clone(&self.inner.hub);
-            if own.iter().all(|sent| matches!(sent, Sent::Answered(_))) {
-                group.answer(own.into_iter().filter_map(Sent::answer).collect(), &hub);
-                continue;
-            }
-            let connections = self.inner.connections.clone();
-            self.inner.connections.spawn(async move {
+            let (hub, routing) = (Arc::clone(&self.batcher.hub), routing.clone());
+            self.batcher.connections.spawn(async move {
                 let deadline = group.next_deadline().unwrap_or_else(Instant::now);
                 let mut all = Vec::with_capacity(own.len());
                 for sent in own {
                     all.push(match sent {
                         Sent::Answered(answer) => answer,
                         Sent::Redirected(command) => {
-                            connections
-                                .call_until(Class::Submit, command, deadline)
-                                .await
+                            routing.call(Class::Submit, command, deadline).await
                         }
                     });
                 }

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use delayq_core::log_limit::LogLimit;
-use delayq_core::store::{MAX_RETAINED, StoreOptions};
+use delayq_core::store::StoreOptions;
 
 use super::batcher::Batcher;
 use super::in_doubt::InDoubt;
 use super::wakeup_hub::WakeupHub;
 use crate::connection::Connections;
 use crate::memory_limit::Watermark;
-use crate::scripts::claim::Retention;
 use crate::scripts::submit::WakeCall;
 use crate::scripts::{Keyspace, ShardKeys, record};
 
@@ -19,13 +18,13 @@ use crate::scripts::{Keyspace, ShardKeys, record};
 pub(crate) struct Context {
     pub(crate) connections: Connections,
     pub(crate) keys: Keyspace,
-    pub(crate) retention: Retention,
+    /// How long ended tasks are remembered.
+    pub(crate) retention_ms: i64,
     pub(crate) hub: Arc<WakeupHub>,
-    pub(crate) batcher: Batcher,
+    pub(crate) batcher: Arc<Batcher>,
     pub(crate) in_doubt: InDoubt,
     /// Keeps damaged records from flooding the log.
     pub(crate) log: LogLimit,
-    is_cluster: bool,
 }
 
 impl Context {
@@ -36,18 +35,12 @@ impl Context {
         hub: Arc<WakeupHub>,
         watermark: Option<f64>,
     ) -> Arc<Self> {
-        let retention = Retention {
-            ms: record::span_ms(options.retention),
-            // The elder generation alone has all that has to be remembered when the younger one
-            // begins.
-            most: i64::try_from(MAX_RETAINED).unwrap_or(i64::MAX),
-        };
+        let retention_ms = record::span_ms(options.retention);
         let watermark = watermark.map(|share| Watermark::new(&connections, share));
         Arc::new(Self {
-            batcher: Batcher::new(&connections, Arc::clone(&hub), retention.ms, watermark),
-            is_cluster: connections.is_cluster(),
+            batcher: Batcher::new(&connections, Arc::clone(&hub), retention_ms, watermark),
             keys: Keyspace::new(options.namespace.clone()),
-            retention,
+            retention_ms,
             hub,
             in_doubt: InDoubt::default(),
             log: LogLimit::new(),
@@ -58,7 +51,7 @@ impl Context {
     /// How the scripts of a shard wake handlers in other instances: in a cluster over the shard's
     /// own channel, which lies on the shard's node.
     pub(crate) fn wake_call(&self, keys: &ShardKeys) -> WakeCall {
-        let channel = if self.is_cluster {
+        let channel = if self.connections.is_cluster() {
             keys.wake_channel()
         } else {
             self.keys.wake_channel()

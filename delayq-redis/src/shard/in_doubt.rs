@@ -3,12 +3,13 @@
 //! holds, and have lost an attempt.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use delayq_core::Bucket;
 use delayq_core::store::ClaimRequest;
 
+use crate::lock::lock;
 use crate::scripts::claim::ClaimNumbers;
 
 /// Claims of a bucket that are named; of more, the elder ones keep their locks until these expire.
@@ -46,7 +47,7 @@ pub(crate) struct OpenClaim<'a> {
 impl InDoubt {
     /// A claim begins. One of no tasks takes no locks that could be lost.
     pub(crate) fn begin<'a>(&'a self, bucket: &'a Bucket, request: &ClaimRequest) -> OpenClaim<'a> {
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         state.last += 1;
         let number = state.last;
         let mut in_doubt = String::new();
@@ -69,11 +70,6 @@ impl InDoubt {
             has_answer: request.limit == 0,
         }
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // No panic leaves the state half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl OpenClaim<'_> {
@@ -88,7 +84,7 @@ impl Drop for OpenClaim<'_> {
         if self.has_answer {
             return;
         }
-        let mut state = self.in_doubt.state();
+        let mut state = lock(&self.in_doubt.0);
         let claims = state.claims.entry(self.bucket.clone()).or_default();
         if claims.len() == MAX_IN_DOUBT {
             claims.remove(0);

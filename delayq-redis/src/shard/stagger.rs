@@ -8,9 +8,10 @@
 //! next one. A claim that leaves more that is due wakes everybody.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::lock::lock;
 use delayq_core::store::Claimed;
 use delayq_core::{Bucket, Timestamp};
 
@@ -91,7 +92,7 @@ impl Stagger {
 
     /// Whether the claim that begins is to publish what it takes.
     pub(crate) fn tells(&self, bucket: &Bucket) -> bool {
-        let buckets = self.buckets();
+        let buckets = lock(&self.buckets);
         buckets.get(bucket).is_some_and(|waiting| {
             let is_silent = waiting.told_at.is_none_or(|at| at.elapsed() >= ANNOUNCE);
             waiting.next_due.is_some() && (is_silent || !waiting.others.is_empty())
@@ -101,7 +102,7 @@ impl Stagger {
     /// The answer to a claim that would find nothing: another instance has taken what was due, and
     /// what is left is due later.
     pub(crate) fn known(&self, bucket: &Bucket) -> Option<Claimed> {
-        let buckets = self.buckets();
+        let buckets = lock(&self.buckets);
         let waiting = buckets.get(bucket)?;
         let (last, taken) = (waiting.last?, waiting.taken?);
         let since = last.sent.elapsed();
@@ -125,7 +126,7 @@ impl Stagger {
 
     /// A claim of this instance was answered. Returns how long to let others go first next time.
     pub(crate) fn claimed(&self, bucket: &Bucket, claimed: &Claimed, own: OwnClaim) -> Duration {
-        let mut buckets = self.buckets();
+        let mut buckets = lock(&self.buckets);
         let waiting = buckets.entry(bucket.clone()).or_default();
         if !claimed.tasks.is_empty() {
             waiting.forget_those_before(self.own, claimed.now);
@@ -149,7 +150,7 @@ impl Stagger {
     /// Another instance has taken what was waited for. Returns whether this concerns the instance:
     /// it has claimed from the bucket.
     pub(crate) fn taken(&self, bucket: &Bucket, taken: Taken) {
-        let mut buckets = self.buckets();
+        let mut buckets = lock(&self.buckets);
         let Some(waiting) = buckets.get_mut(bucket) else {
             return;
         };
@@ -163,7 +164,7 @@ impl Stagger {
 
     /// Everybody comes: what was waited for has lost its meaning.
     pub(crate) fn woken(&self, bucket: &Bucket) {
-        if let Some(waiting) = self.buckets().get_mut(bucket) {
+        if let Some(waiting) = lock(&self.buckets).get_mut(bucket) {
             waiting.next_due = None;
             waiting.taken = None;
         }
@@ -171,7 +172,7 @@ impl Stagger {
 
     /// The same for every bucket.
     pub(crate) fn woken_all(&self) {
-        for waiting in self.buckets().values_mut() {
+        for waiting in lock(&self.buckets).values_mut() {
             waiting.next_due = None;
             waiting.taken = None;
         }
@@ -180,16 +181,11 @@ impl Stagger {
     /// A wake-up of this instance has come back over the channel: what others published before it
     /// and was heard after it is out of date. Returns whether there was something.
     pub(crate) fn drop_outdated(&self, bucket: &Bucket) -> bool {
-        let mut buckets = self.buckets();
+        let mut buckets = lock(&self.buckets);
         let Some(waiting) = buckets.get_mut(bucket) else {
             return false;
         };
         waiting.taken.take().is_some()
-    }
-
-    fn buckets(&self) -> MutexGuard<'_, HashMap<Bucket, Waiting>> {
-        // No panic leaves it half changed.
-        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -305,7 +301,7 @@ mod tests {
                 for other in names.iter().filter(|name| *name != own_name) {
                     stagger.taken(&bucket(), taken(other, 0, Some(1_000 + due)));
                 }
-                let turn = stagger.buckets()[&bucket()].turn(stagger.own);
+                let turn = lock(&stagger.buckets)[&bucket()].turn(stagger.own);
                 turns.push((turn, own_name.clone()));
             }
             turns.sort();
@@ -331,6 +327,9 @@ mod tests {
             ..taken("x", 10, Some(20))
         };
         stagger.taken(&bucket(), at_ten);
-        assert_eq!(stagger.buckets()[&bucket()].others, HashSet::from([last]));
+        assert_eq!(
+            lock(&stagger.buckets)[&bucket()].others,
+            HashSet::from([last])
+        );
     }
 }

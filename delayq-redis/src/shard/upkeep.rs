@@ -103,7 +103,7 @@ impl Upkeep<'_> {
                 let command = command
                     .arg(&cursor)
                     .arg(state)
-                    .number(self.0.cx.retention.ms);
+                    .number(self.0.cx.retention_ms);
                 let mut fields = self.0.run(Class::Main, command).await?;
                 cursor = fields.text()?;
                 forgotten += fields.count()?;

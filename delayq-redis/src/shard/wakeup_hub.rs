@@ -5,13 +5,14 @@
 //! time.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use delayq_core::store::{Wakeup, Wakeups};
 use delayq_core::{Bucket, TaskId, TaskType, Timestamp};
 use tokio::sync::{Notify, broadcast};
 
 use super::stagger::{Stagger, Taken, number_of};
+use crate::lock::lock;
 
 /// Wake-ups that a slow listener may be behind before it is told to check every type.
 const WAKEUP_BUFFER: usize = 1_024;
@@ -60,14 +61,8 @@ impl WakeupHub {
     }
 
     /// The types whose channels are listened to from now on.
-    #[cfg(any(test, feature = "cluster"))]
     pub(crate) fn set_heard(&self, types: &[TaskType]) {
-        *self.heard() = types.iter().cloned().collect();
-    }
-
-    fn heard(&self) -> MutexGuard<'_, HashSet<TaskType>> {
-        // A set is never half changed by a panic.
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.heard) = types.iter().cloned().collect();
     }
 
     /// Wakes this instance's handler of a bucket.
@@ -141,7 +136,7 @@ impl WakeupHub {
     }
 
     fn hear_of_earlier(&self, bucket: &Bucket) {
-        if self.is_cluster && !self.heard().contains(bucket.task_type()) {
+        if self.is_cluster && !lock(&self.heard).contains(bucket.task_type()) {
             self.unknown.notify_one();
         }
         self.wake(bucket);

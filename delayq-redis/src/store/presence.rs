@@ -14,24 +14,21 @@ use crate::shard::context::Context;
 #[async_trait]
 impl Presence for RedisStore {
     async fn announce(&self, instance: &InstanceInfo, holds: Duration) -> Result<()> {
-        let build = |command: Command| {
-            let command = command.arg(instance.id.as_str());
-            command
-                .arg(presence::encode(instance))
-                .number(record::span_ms(holds))
-        };
-        call(&self.cx, Script::Announce, build).await.map(drop)
+        let command = command(&self.cx, Script::Announce)
+            .arg(instance.id.as_str())
+            .arg(presence::encode(instance))
+            .number(record::span_ms(holds));
+        call(&self.cx, command).await.map(drop)
     }
 
     async fn withdraw(&self, id: &InstanceId) -> Result<()> {
-        let build = |command: Command| command.arg(id.as_str());
-        call(&self.cx, Script::Withdraw, build).await.map(drop)
+        let command = command(&self.cx, Script::Withdraw).arg(id.as_str());
+        call(&self.cx, command).await.map(drop)
     }
 
     async fn instances(&self) -> Result<Vec<InstanceInfo>> {
-        let most = i64::try_from(MAX_INSTANCES).unwrap_or(i64::MAX);
-        let build = |command: Command| command.number(most);
-        let mut fields = call(&self.cx, Script::Instances, build).await?;
+        let command = command(&self.cx, Script::Instances).arg(MAX_INSTANCES.to_string());
+        let mut fields = call(&self.cx, command).await?;
         let mut instances = Vec::new();
         while !fields.is_empty() {
             let (id, seen_at, info) = (fields.text()?, fields.time()?, fields.bytes()?);
@@ -42,19 +39,17 @@ impl Presence for RedisStore {
     }
 }
 
-async fn call(
-    cx: &Context,
-    script: Script,
-    build: impl FnOnce(Command) -> Command,
-) -> Result<Fields> {
-    let keys = cx.keys.instances();
-    let command = Command::script(script.lua(), cx.keys.slot(), &keys, 1_024);
-    let answer = cx.connections.call(Class::Main, build(command)).await;
+fn command(cx: &Context, script: Script) -> Command {
+    Command::script(script.lua(), cx.keys.slot(), &cx.keys.instances(), 1_024)
+}
+
+async fn call(cx: &Context, command: Command) -> Result<Fields> {
+    let answer = cx.connections.call(Class::Main, command).await;
     let of_instances = |error| match error {
-        Error::Corrupt { .. } => Error::Corrupt {
-            key: keys.join(" or "),
-            detail: "it is not what delayq keeps there: who else writes to `delayq:*`?".to_owned(),
-        },
+        Error::Corrupt { .. } => Error::corrupt(
+            cx.keys.instances().join(" or "),
+            "it is not what delayq keeps there: who else writes to `delayq:*`?",
+        ),
         error => error,
     };
     answer.map(Reply::fields).map_err(of_instances)

@@ -1,5 +1,6 @@
 //! One call on its way between a caller and a thread of the store.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -7,16 +8,28 @@ use std::time::{Duration, Instant};
 use delayq_core::error::{Error, Result};
 use tokio::sync::oneshot;
 
+use crate::commit::queue::{Lane, Size};
+use crate::error::Outcome;
+use crate::rows::Tx;
+
 /// How much longer than the call's time a caller waits, so that the thread can say first, and with
 /// certainty, that the call came too late.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The thread's end: the caller to answer, and until when.
-pub(crate) struct Caller<R> {
-    reply: oneshot::Sender<Result<Reply<R>>>,
+/// Disposal of a committed answer that nobody took.
+pub(crate) type IfLost<R> = Box<dyn FnOnce(R) + Send>;
+
+/// The thread's end of a call: something that runs inside a shared transaction.
+pub(crate) struct Command {
+    pub(crate) lane: Lane,
+    pub(crate) size: Size,
+    /// When the call has taken too long.
+    pub(crate) deadline: Instant,
+    /// Whether it may find in a snapshot that it has nothing to write.
+    pub(crate) can_peek: bool,
     /// Set by the first of two: the thread that takes the call, or the caller that gives it up.
     decided: Arc<AtomicBool>,
-    deadline: Instant,
+    work: Box<dyn Work>,
 }
 
 /// The caller's end. Dropped before the thread has taken the call, the call is not made.
@@ -25,19 +38,27 @@ pub(crate) struct Answer<R> {
     decided: Arc<AtomicBool>,
 }
 
-/// Disposal of an answer that nobody took.
-pub(crate) type IfLost<R> = Box<dyn FnOnce(R) + Send>;
+/// The work of a call, whatever it answers.
+trait Work: Send {
+    /// Does the work; the answer waits for the commit.
+    fn run(&mut self, tx: &mut Tx<'_>) -> Outcome<()>;
+    /// Answers: as prepared when the commit is done, else why it is not.
+    fn answer(self: Box<Self>, commit: Result<()>);
+}
+
+/// The one kind of [`Work`].
+struct Call<O, R> {
+    /// May run again when another command spoilt the transaction, so it answers from its input
+    /// alone.
+    operation: O,
+    prepared: Reply<R>,
+    reply: oneshot::Sender<Result<Reply<R>>>,
+}
 
 /// An answer on its way; it may be lost wherever the caller's future is dropped.
 struct Reply<R> {
     content: Option<R>,
     if_lost: Option<IfLost<R>>,
-}
-
-impl<R> Reply<R> {
-    fn open(mut self) -> Result<R> {
-        self.content.take().ok_or(Error::Closed("the store"))
-    }
 }
 
 impl<R> Drop for Reply<R> {
@@ -48,31 +69,76 @@ impl<R> Drop for Reply<R> {
     }
 }
 
-/// Both ends of a call that may take `time`.
-pub(crate) fn call<R>(time: Duration) -> (Caller<R>, Answer<R>) {
-    let (sender, receiver) = oneshot::channel();
-    let decided = Arc::new(AtomicBool::new(false));
-    let now = Instant::now();
-    let caller = Caller {
-        reply: sender,
-        decided: Arc::clone(&decided),
-        deadline: now.checked_add(time).unwrap_or(now),
-    };
-    let answer = Answer {
-        reply: receiver,
-        decided,
-    };
-    (caller, answer)
+impl<O, R> Work for Call<O, R>
+where
+    O: FnMut(&mut Tx<'_>) -> Outcome<R> + Send,
+    R: Send,
+{
+    fn run(&mut self, tx: &mut Tx<'_>) -> Outcome<()> {
+        self.prepared.content = None;
+        self.prepared.content = Some((self.operation)(tx)?);
+        Ok(())
+    }
+
+    fn answer(mut self: Box<Self>, commit: Result<()>) {
+        if commit.is_err() {
+            self.prepared.content = None;
+        }
+        let Self {
+            prepared, reply, ..
+        } = *self;
+        if let Err(Err(error)) = reply.send(commit.map(|()| prepared)) {
+            tracing::debug!(%error, "a call failed whose caller is gone");
+        }
+    }
 }
 
-impl<R> Caller<R> {
-    /// The end of a call that the store makes to itself: nobody waits for the answer.
-    pub(crate) fn nobody(time: Duration) -> Self {
-        let (caller, _) = call(time);
+impl Command {
+    /// Both ends of a call that may take `time`. A committed answer that nobody takes goes to
+    /// `if_lost`.
+    pub(crate) fn new<R: Send + 'static>(
+        lane: Lane,
+        size: Size,
+        time: Duration,
+        operation: impl FnMut(&mut Tx<'_>) -> Outcome<R> + Send + 'static,
+        if_lost: Option<IfLost<R>>,
+    ) -> (Self, Answer<R>) {
+        let (sender, receiver) = oneshot::channel();
+        let decided = Arc::new(AtomicBool::new(false));
+        let now = Instant::now();
+        let prepared = Reply {
+            content: None,
+            if_lost,
+        };
+        let command = Self {
+            lane,
+            size,
+            deadline: now.checked_add(time).unwrap_or(now),
+            can_peek: false,
+            decided: Arc::clone(&decided),
+            work: Box::new(Call {
+                operation,
+                prepared,
+                reply: sender,
+            }),
+        };
+        let answer = Answer {
+            reply: receiver,
+            decided,
+        };
+        (command, answer)
+    }
+
+    /// A call that the store makes to itself: nobody waits for the answer.
+    pub(crate) fn of_nobody(
+        time: Duration,
+        operation: impl FnMut(&mut Tx<'_>) -> Outcome<()> + Send + 'static,
+    ) -> Self {
+        let (command, _) = Self::new(Lane::Operations, Size::ONE, time, operation, None);
         // Dropping the answer above gave up a call; this one is not given up.
         Self {
             decided: Arc::default(),
-            ..caller
+            ..command
         }
     }
 
@@ -81,27 +147,35 @@ impl<R> Caller<R> {
         !self.decided.swap(true, Ordering::AcqRel)
     }
 
-    /// When the call has taken too long.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.deadline
+    /// Whether it adds tasks: all else has to work on a full disk, too.
+    pub(crate) fn is_submit(&self) -> bool {
+        self.lane == Lane::Submits
     }
 
-    /// Sends the answer. If the caller is gone, `if_lost` gets it.
-    pub(crate) fn answer(self, result: Result<R>, if_lost: Option<IfLost<R>>) {
-        let result = result.map(|content| Reply {
-            content: Some(content),
-            if_lost,
-        });
-        let _ = self.reply.send(result);
+    /// Does its work; the answer waits for the commit.
+    pub(crate) fn run(&mut self, tx: &mut Tx<'_>) -> Outcome<()> {
+        self.work.run(tx)
+    }
+
+    /// Answers: as prepared when the commit is done, else why it is not.
+    pub(crate) fn answer(self, commit: Result<()>) {
+        self.work.answer(commit);
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command").finish_non_exhaustive()
     }
 }
 
 impl<R> Answer<R> {
     /// Waits for the answer, up to `time` and a little.
     pub(crate) async fn wait(mut self, time: Duration, store: &str) -> Result<R> {
+        let ended = Error::Closed("the store");
         match tokio::time::timeout(time.saturating_add(GRACE), &mut self.reply).await {
-            Ok(Ok(result)) => result.and_then(Reply::open),
-            Ok(Err(_)) if self.give_up() => Err(Error::Closed("the store")),
+            Ok(Ok(reply)) => reply?.content.take().ok_or(ended),
+            Ok(Err(_)) if self.give_up() => Err(ended),
             Ok(Err(_)) => Err(Error::indeterminate(
                 store,
                 "its thread ended in the middle of the call",
@@ -111,7 +185,6 @@ impl<R> Answer<R> {
     }
 
     fn late(&self, time: Duration, store: &str) -> Error {
-        let store = store.to_owned();
         let ms = time.as_millis();
         if self.give_up() {
             let detail = format!("no turn within {ms} ms: other calls keep it busy");
@@ -137,38 +210,69 @@ impl<R> Drop for Answer<R> {
 mod tests {
     use std::sync::mpsc;
 
+    use delayq_core::name::Namespace;
+    use delayq_core::time::SystemClock;
+    use rusqlite::Connection;
+
     use super::*;
+    use crate::rows::Context;
 
     const TIME: Duration = Duration::from_millis(20);
 
+    fn call(if_lost: Option<IfLost<i32>>) -> (Command, Answer<i32>) {
+        Command::new(Lane::Operations, Size::ONE, TIME, |_| Ok(5), if_lost)
+    }
+
+    /// What a thread of the store does to a call.
+    fn serve(mut command: Command, commit: Result<()>) {
+        let context = Context {
+            store: "here".to_owned(),
+            clock: Arc::new(SystemClock),
+            namespace: Namespace::default(),
+            retention: Duration::ZERO,
+        };
+        let connection = Connection::open_in_memory().unwrap();
+        command.run(&mut Tx::new(&connection, &context)).unwrap();
+        command.answer(commit);
+    }
+
     #[tokio::test]
     async fn an_answer_arrives_and_is_not_lost() {
-        let (caller, answer) = call(TIME);
-        assert!(caller.accept());
-        caller.answer(Ok(5), Some(Box::new(|_| panic!("it was taken"))));
+        let (command, answer) = call(Some(Box::new(|_| panic!("it was taken"))));
+        assert!(command.accept());
+        serve(command, Ok(()));
         assert_eq!(answer.wait(TIME, "here").await, Ok(5));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_was_not_committed_is_not_lost_either() {
+        let full = || Error::full("here", "no room");
+        let (command, answer) = call(Some(Box::new(|_| panic!("it was not applied"))));
+        assert!(command.accept());
+        serve(command, Err(full()));
+        assert_eq!(answer.wait(TIME, "here").await, Err(full()));
     }
 
     #[test]
     fn a_call_given_up_in_line_is_not_made() {
-        let (caller, answer) = call::<i32>(TIME);
+        let (command, answer) = call(None);
         drop(answer);
-        assert!(!caller.accept());
+        assert!(!command.accept());
+        assert!(Command::of_nobody(TIME, |_| Ok(())).accept());
     }
 
     #[test]
     fn an_answer_that_nobody_waits_for_is_lost_and_told_so() {
         for is_early in [true, false] {
-            let (caller, answer) = call(TIME);
             let (lost, told) = mpsc::channel();
-            assert!(caller.accept());
-            let if_lost: IfLost<i32> = Box::new(move |n| lost.send(n).unwrap());
+            let (command, answer) = call(Some(Box::new(move |n| lost.send(n).unwrap())));
             // Its caller leaves before the answer is sent, or after, without having seen it.
             let mut waiting = Some(answer);
+            assert!(command.accept());
             if is_early {
                 waiting.take();
             }
-            caller.answer(Ok(5), Some(if_lost));
+            serve(command, Ok(()));
             drop(waiting);
             assert_eq!(told.recv(), Ok(5));
         }
@@ -176,10 +280,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_late_answer_is_certain_only_while_the_call_is_in_line() {
-        let (_in_line, answer) = call::<i32>(TIME);
+        let (_in_line, answer) = call(None);
         let error = answer.wait(TIME, "here").await.unwrap_err();
         assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-        let (taken, answer) = call::<i32>(TIME);
+        let (taken, answer) = call(None);
         assert!(taken.accept());
         let error = answer.wait(TIME, "here").await.unwrap_err();
         assert!(matches!(error, Error::Indeterminate { .. }), "{error}");
@@ -187,13 +291,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_thread_that_ends_is_never_waited_for() {
-        let (caller, answer) = call::<i32>(TIME);
-        drop(caller);
+        let (command, answer) = call(None);
+        drop(command);
         let error = answer.wait(TIME, "here").await.unwrap_err();
         assert_eq!(error, Error::Closed("the store"));
-        let (caller, answer) = call::<i32>(TIME);
-        assert!(caller.accept());
-        drop(caller);
+        let (command, answer) = call(None);
+        assert!(command.accept());
+        drop(command);
         let error = answer.wait(TIME, "here").await.unwrap_err();
         assert!(matches!(error, Error::Indeterminate { .. }), "{error}");
     }

@@ -4,19 +4,19 @@ use std::cell::Cell;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use delayq_core::error::{Error, Result};
 use delayq_core::name::TaskType;
-use delayq_core::store::{ClaimRequest, Claimed, MAX_BATCH, Wakeup, Wakeups};
+use delayq_core::store::{ClaimRequest, Claimed, MAX_BATCH, Wakeups};
 use tokio::sync::{broadcast, oneshot, watch};
 
-use crate::commit::call::{Caller, IfLost, call};
-use crate::commit::command::{Call, Command, Operation};
+use crate::commit::Shared;
+use crate::commit::call::{Answer, Command};
 use crate::commit::queue::{Lane, Queue, Size};
-use crate::commit::reader::{self, Query, Reader};
+use crate::commit::reader::Reader;
 use crate::commit::writer::{GROUP_TASKS, Writer};
 use crate::connection::busy;
 use crate::connection::open::{Opened, open};
@@ -34,16 +34,6 @@ pub(crate) struct Engine {
     call_timeout: Duration,
     /// The writer's thread holds a receiver until it ends, as the last one.
     threads: watch::Sender<()>,
-}
-
-/// What the engine and its threads share.
-#[derive(Clone)]
-struct Shared {
-    context: Context,
-    writes: Arc<Queue<Box<dyn Command>>>,
-    reads: Arc<Queue<Query>>,
-    wakeups: broadcast::Sender<Wakeup>,
-    commits: Arc<AtomicU64>,
 }
 
 impl Engine {
@@ -72,7 +62,7 @@ impl Engine {
             let now = Instant::now();
             busy::wait_until(now.checked_add(call_timeout).unwrap_or(now));
             let files = open(&shared.context.store, &path, sync);
-            match files.and_then(|files| shared.build(files)) {
+            match files.and_then(|files| build(shared, files)) {
                 // A caller that no longer waits for the store has dropped its queues, too.
                 Ok(writer) => {
                     let _ = opened.send(Ok(()));
@@ -106,12 +96,9 @@ impl Engine {
         size: Size,
         operation: impl FnMut(&mut Tx<'_>) -> Outcome<R> + Send + 'static,
     ) -> Result<R> {
-        let unsent = Unsent {
-            operation: Box::new(operation),
-            peek: None,
-            if_lost: None,
-        };
-        self.send(lane, size, unsent).await
+        let time = self.call_timeout;
+        let (command, answer) = Command::new(lane, size, time, operation, None);
+        self.send(&self.shared.writes, command, answer).await
     }
 
     /// Claims. Tasks claimed for a caller that is gone are put back.
@@ -121,61 +108,24 @@ impl Engine {
         request: ClaimRequest,
     ) -> Result<Claimed> {
         let size = Size::tasks(request.limit.min(MAX_BATCH));
-        let (peek_type, peek_request) = (task_type.clone(), request.clone());
-        let (lost_type, writes, time) = (
-            task_type.clone(),
-            Arc::clone(&self.shared.writes),
-            self.call_timeout,
-        );
-        let operation: Operation<Claimed> =
-            Box::new(move |tx| claim::claim(tx, &task_type, &request));
-        let peek: Operation<Option<Claimed>> =
-            Box::new(move |tx| claim::peek(tx, &peek_type, &peek_request));
-        let call = Unsent {
-            operation,
-            peek: Some(peek),
-            if_lost: Some(Box::new(move |claimed| {
-                give_back(&writes, lost_type, claimed, time);
-            })),
-        };
-        self.send(Lane::Operations, size, call).await
-    }
-
-    async fn send<R: Send + 'static>(
-        &self,
-        lane: Lane,
-        size: Size,
-        unsent: Unsent<R>,
-    ) -> Result<R> {
-        let (caller, answer) = call(self.call_timeout);
-        let command = Box::new(Call {
-            caller,
-            lane,
-            size,
-            operation: unsent.operation,
-            peek: unsent.peek,
-            if_lost: unsent.if_lost,
-            prepared: None,
-        });
-        self.put(&self.shared.writes, lane, size, command as Box<dyn Command>)
-            .await?;
-        answer.wait(self.call_timeout, self.store()).await
+        let (writes, time) = (Arc::clone(&self.shared.writes), self.call_timeout);
+        let lost_type = task_type.clone();
+        let if_lost = move |claimed| give_back(&writes, lost_type, claimed, time);
+        let claim = move |tx: &mut Tx<'_>| claim::claim(tx, &task_type, &request);
+        let (mut command, answer) =
+            Command::new(Lane::Operations, size, time, claim, Some(Box::new(if_lost)));
+        command.can_peek = true;
+        self.send(&self.shared.writes, command, answer).await
     }
 
     /// Answers from a snapshot that begins after every commit answered so far.
     pub(crate) async fn read<R: Send + 'static>(
         &self,
-        query: impl FnOnce(&mut Tx<'_>) -> Outcome<R> + Send + 'static,
+        query: impl FnMut(&mut Tx<'_>) -> Outcome<R> + Send + 'static,
     ) -> Result<R> {
-        let (caller, answer) = call(self.call_timeout);
-        self.put(
-            &self.shared.reads,
-            Lane::Operations,
-            Size::ONE,
-            reader::query(caller, query),
-        )
-        .await?;
-        let found = answer.wait(self.call_timeout, self.store()).await;
+        let (lane, time) = (Lane::Operations, self.call_timeout);
+        let (command, answer) = Command::new(lane, Size::ONE, time, query, None);
+        let found = self.send(&self.shared.reads, command, answer).await;
         found.map_err(|error| match error {
             // A query has nothing to apply.
             Error::Indeterminate { store, detail } => Error::unavailable(store, detail),
@@ -183,14 +133,20 @@ impl Engine {
         })
     }
 
-    /// Puts a command in line, waiting for room as long as a call may take.
-    async fn put<C>(&self, queue: &Queue<C>, lane: Lane, size: Size, command: C) -> Result<()> {
+    /// Puts a command in line, waiting for room as long as a call may take, and waits for its
+    /// answer.
+    async fn send<R>(
+        &self,
+        queue: &Queue<Command>,
+        command: Command,
+        answer: Answer<R>,
+    ) -> Result<R> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(Error::NoRuntime);
         }
-        let pushed = tokio::time::timeout(self.call_timeout, queue.push(lane, size, command));
-        match pushed.await {
-            Ok(Ok(())) => Ok(()),
+        let pushed = queue.push(command.lane, command.size, command);
+        match tokio::time::timeout(self.call_timeout, pushed).await {
+            Ok(Ok(())) => answer.wait(self.call_timeout, self.store()).await,
             Ok(Err(_)) => Err(Error::Closed("the store")),
             Err(_) => Err(Error::unavailable(
                 self.store(),
@@ -232,40 +188,27 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// The parts of a call that is not sent yet.
-struct Unsent<R> {
-    operation: Operation<R>,
-    peek: Option<Operation<Option<R>>>,
-    if_lost: Option<IfLost<R>>,
-}
-
-impl Shared {
-    /// Starts the readers, and makes the writer for this thread.
-    fn build(self, opened: Opened) -> Result<Writer> {
-        let mut readers = Vec::new();
-        for connection in opened.readers {
-            let reader = Reader {
-                connection,
-                files: opened.files.clone(),
-                context: self.context.clone(),
-                queue: Arc::clone(&self.reads),
-            };
-            let run = move || reader.run();
-            readers.push(spawn(&self.context.store, "delayq-sqlite-r", run)?);
-        }
-        Ok(Writer {
-            connection: opened.writer,
-            files: opened.files,
-            reserve: opened.reserve,
-            bytes: Cell::new(opened.bytes),
-            context: self.context,
-            queue: self.writes,
-            wakeups: self.wakeups,
-            commits: self.commits,
-            has_mended: Cell::new(false),
-            readers,
-        })
+/// Starts the readers, and makes the writer for this thread.
+fn build(shared: Shared, opened: Opened) -> Result<Writer> {
+    let mut readers = Vec::new();
+    for connection in opened.readers {
+        let reader = Reader {
+            connection,
+            files: opened.files.clone(),
+            shared: shared.clone(),
+        };
+        let run = move || reader.run();
+        readers.push(spawn(&shared.context.store, "delayq-sqlite-r", run)?);
     }
+    Ok(Writer {
+        connection: opened.writer,
+        bytes: Cell::new(opened.files.check()?),
+        files: opened.files,
+        reserve: opened.reserve,
+        shared,
+        has_mended: Cell::new(false),
+        readers,
+    })
 }
 
 fn spawn(store: &str, name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
@@ -274,28 +217,15 @@ fn spawn(store: &str, name: &str, run: impl FnOnce() + Send + 'static) -> Result
 }
 
 /// Puts back what was claimed for a caller that is gone: it must not cost the tasks an attempt.
-fn give_back(
-    writes: &Queue<Box<dyn Command>>,
-    task_type: TaskType,
-    claimed: Claimed,
-    time: Duration,
-) {
+fn give_back(writes: &Queue<Command>, task_type: TaskType, claimed: Claimed, time: Duration) {
     if claimed.tasks.is_empty() {
         return;
     }
-    let operation: Operation<()> = Box::new(move |tx| {
-        let mut tasks = tx.made(&task_type)?;
+    let give_back = move |tx: &mut Tx<'_>| {
+        let mut tasks = tx.known(&task_type)?;
         let mut claimed = claimed.tasks.iter();
         claimed.try_for_each(|task| claim::give_back(&mut tasks, task))
-    });
+    };
     // A closed queue is that of a store that ends; its locks expire.
-    let _ = writes.push_now(Box::new(Call {
-        caller: Caller::nobody(time),
-        lane: Lane::Operations,
-        size: Size::ONE,
-        operation,
-        peek: None,
-        prepared: None,
-        if_lost: None,
-    }));
+    let _ = writes.push_now(Command::of_nobody(time, give_back));
 }

@@ -16,6 +16,16 @@ pub(crate) enum Lane {
     Submits,
 }
 
+impl Lane {
+    /// That of both lanes' things which is this one's.
+    fn of<T>(self, [operations, submits]: [T; 2]) -> T {
+        match self {
+            Self::Operations => operations,
+            Self::Submits => submits,
+        }
+    }
+}
+
 /// Most memory of the waiting commands of one lane, in KiB: callers wait beyond it. 64 MiB is a
 /// second of work for the writer, and more concurrent callers than an application has.
 const LANE_KIB: u32 = 64 << 10;
@@ -56,16 +66,6 @@ struct Item<C> {
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// Answer to a thread that asks for commands.
-pub(crate) enum Taken<C> {
-    /// Commands to run together; never none.
-    Group(Vec<C>),
-    /// Nothing came in time.
-    Nothing,
-    /// The queue is closed and empty.
-    Closed,
-}
-
 /// Forecast: how many commands are likely to come soon, and how long they are worth waiting for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Expected {
@@ -103,6 +103,15 @@ impl Size {
     }
 }
 
+/// Closes a queue with its thread, even by a panic, so that nobody waits for a thread that is gone.
+pub(crate) struct CloseOnExit<C>(pub(crate) Arc<Queue<C>>);
+
+impl<C> Drop for CloseOnExit<C> {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
 /// The queue takes no more commands.
 #[derive(Debug)]
 pub(crate) struct QueueClosed;
@@ -125,21 +134,15 @@ impl<C> Queue<C> {
 
     /// Puts a command in line, once there is room.
     pub(crate) async fn push(&self, lane: Lane, size: Size, command: C) -> Result<(), QueueClosed> {
-        let [operations, submits] = &self.room;
-        let room = match lane {
-            Lane::Operations => operations,
-            Lane::Submits => submits,
-        };
-        let room = Arc::clone(room).acquire_many_owned(size.kib()).await;
+        let room = Arc::clone(lane.of(self.room.each_ref()));
+        let room = room.acquire_many_owned(size.kib()).await;
         let room = room.map_err(|_| QueueClosed)?;
-        self.put(
-            lane,
-            Item {
-                command,
-                size,
-                _room: Some(room),
-            },
-        )
+        let item = Item {
+            command,
+            size,
+            _room: Some(room),
+        };
+        self.put(lane, item)
     }
 
     /// Puts a command in line even if there is no room: for the store's own clean-up.
@@ -157,11 +160,7 @@ impl<C> Queue<C> {
         if state.is_closed {
             return Err(QueueClosed);
         }
-        let [operations, submits] = &mut state.lanes;
-        match lane {
-            Lane::Operations => operations.push_back(item),
-            Lane::Submits => submits.push_back(item),
-        }
+        lane.of(state.lanes.each_mut()).push_back(item);
         let is_ready = !state.is_short();
         drop(state);
         if is_ready {
@@ -170,9 +169,10 @@ impl<C> Queue<C> {
         Ok(())
     }
 
-    /// The commands that wait, up to a group; waits up to `patience` for the first one, and then up
-    /// to `expected.linger` for as many as are expected.
-    pub(crate) fn take(&self, patience: Duration, expected: Expected) -> Taken<C> {
+    /// The commands that wait, up to a group: none if nothing came in time, `None` once the queue
+    /// is closed and empty. Waits up to `patience` for the first one, and then up to
+    /// `expected.linger` for as many as are expected.
+    pub(crate) fn take(&self, patience: Duration, expected: Expected) -> Option<Vec<C>> {
         let mut state = self.wait(self.lock(), 1, patience);
         state.wanted = expected.commands;
         if state.is_short() && !state.lanes.iter().all(VecDeque::is_empty) {
@@ -190,11 +190,8 @@ impl<C> Queue<C> {
                 group.push(item.command);
             }
         }
-        match group.is_empty() {
-            false => Taken::Group(group),
-            true if state.is_closed => Taken::Closed,
-            true => Taken::Nothing,
-        }
+        let is_over = group.is_empty() && state.is_closed;
+        (!is_over).then_some(group)
     }
 
     /// Waits until so many commands are in line.
@@ -221,8 +218,7 @@ impl<C> Queue<C> {
     /// Closes it, and drops the commands in line: their callers get an error at once.
     pub(crate) fn abandon(&self) {
         self.close();
-        let lanes = std::mem::take(&mut self.lock().lanes);
-        drop(lanes);
+        drop(std::mem::take(&mut self.lock().lanes));
     }
 
     /// A panic cannot leave the lanes half changed.
@@ -243,11 +239,8 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_millis(20);
 
-    fn group(taken: Taken<u32>) -> Vec<u32> {
-        match taken {
-            Taken::Group(group) => group,
-            Taken::Nothing | Taken::Closed => Vec::new(),
-        }
+    fn group(taken: Option<Vec<u32>>) -> Vec<u32> {
+        taken.unwrap_or_default()
     }
 
     async fn push(queue: &Queue<u32>, lane: Lane, command: u32, bytes: usize) -> bool {
@@ -301,7 +294,7 @@ mod tests {
         assert!(!push(&queue, Lane::Operations, 2, 0).await);
         assert_eq!(group(queue.take(PATIENCE, Expected::default())), [1]);
         let end = queue.take(PATIENCE, Expected::default());
-        assert!(matches!(end, Taken::Closed));
+        assert_eq!(end, None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,17 @@ use delayq_core::error::{Error, Result};
 use delayq_core::name::TaskType;
 use delayq_core::store::Wakeup;
 use rusqlite::Connection;
-use tokio::sync::broadcast;
 
-use crate::commit::command::Command;
+use crate::commit::Shared;
+use crate::commit::call::Command;
 use crate::commit::maintenance::{CHECK_EVERY, Maintenance};
-use crate::commit::queue::{Expected, Queue, Taken};
+use crate::commit::queue::{CloseOnExit, Expected};
 use crate::connection::busy;
 use crate::connection::file::OpenFiles;
 use crate::connection::reserve::{Reserve, needed};
 use crate::error::{Fault, Outcome};
 use crate::operations::audit::{RECOUNT, REINDEX};
-use crate::rows::{Context, Tx};
+use crate::rows::Tx;
 use crate::schema;
 
 /// Most tasks of one lane in one transaction: about 10 ms of work, which is how long a claim may
@@ -40,7 +40,7 @@ const RESTART_WAIT: Duration = Duration::from_millis(100);
 /// Free room within the file beyond what new tasks can take up, when there is no reserve.
 const FREE_MARGIN: u64 = 256 << 10;
 
-type Group = Vec<Box<dyn Command>>;
+type Group = Vec<Command>;
 
 /// What the writer's thread owns.
 pub(crate) struct Writer {
@@ -49,11 +49,7 @@ pub(crate) struct Writer {
     pub(crate) reserve: Reserve,
     /// What the files took up when they were checked last.
     pub(crate) bytes: Cell<u64>,
-    pub(crate) context: Context,
-    pub(crate) queue: Arc<Queue<Box<dyn Command>>>,
-    pub(crate) wakeups: broadcast::Sender<Wakeup>,
-    /// Transactions committed.
-    pub(crate) commits: Arc<AtomicU64>,
+    pub(crate) shared: Shared,
     /// Whether it has tried to mend the indexes.
     pub(crate) has_mended: Cell<bool>,
     /// The threads of the readers.
@@ -63,14 +59,12 @@ pub(crate) struct Writer {
 impl Writer {
     /// Serves the queue until it is closed, then leaves the file tidy.
     pub(crate) fn run(mut self) {
-        let _closing = CloseOnExit(Arc::clone(&self.queue));
+        let _closing = CloseOnExit(Arc::clone(&self.shared.writes));
         let mut maintenance = Maintenance::new(&self.connection);
         let mut expected = Expected::default();
-        loop {
-            match self.queue.take(CHECK_EVERY, expected) {
-                Taken::Group(group) => expected = self.serve(group),
-                Taken::Nothing => {}
-                Taken::Closed => break,
+        while let Some(group) = self.shared.writes.take(CHECK_EVERY, expected) {
+            if !group.is_empty() {
+                expected = self.serve(group);
             }
             maintenance.run(&self);
         }
@@ -89,19 +83,19 @@ impl Writer {
             .connection
             .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
         {
-            tracing::debug!(store = self.context.store, %error, "the log stays");
+            tracing::debug!(store = self.shared.context.store, %error, "the log stays");
         }
-        tracing::debug!(store = self.context.store, "closed");
+        tracing::debug!(store = self.shared.context.store, "closed");
     }
 
     /// Runs a group of commands, and answers each of them. Their callers are likely to come again.
-    fn serve(&self, mut group: Group) -> Expected {
+    pub(crate) fn serve(&self, mut group: Group) -> Expected {
         let (commands, start) = (group.len(), Instant::now());
-        group.retain(|command| command.accept());
-        if !group.is_empty() && group.iter().all(|command| command.can_peek()) {
+        group.retain(Command::accept);
+        if !group.is_empty() && group.iter().all(|command| command.can_peek) {
             group = self.serve_by_peeking(group);
         }
-        self.serve_by_writing(self.refuse_submits(group));
+        self.serve_by_writing(self.refuse_submits(group), 0);
         Expected {
             commands,
             linger: (start.elapsed() / LINGER_PART).min(MAX_LINGER),
@@ -113,34 +107,33 @@ impl Writer {
     fn serve_by_peeking(&self, mut group: Group) -> Group {
         busy::wait_until(earliest(&group));
         // A claim that fails is answered by itself, in a transaction of its own.
-        if !matches!(self.peek(&mut group), Ok(true)) {
+        if self.peek(&mut group).is_err() {
             return group;
         }
         answer(group, &Ok(()));
         Group::new()
     }
 
-    fn peek(&self, group: &mut Group) -> Outcome<bool> {
+    fn peek(&self, group: &mut Group) -> Outcome<()> {
         self.files.check()?;
         let snapshot = self.connection.unchecked_transaction()?;
-        let mut tx = Tx::new(&snapshot, &self.context);
-        for command in group {
-            if !command.peek(&mut tx)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let mut tx = Tx::new(&snapshot, &self.shared.context);
+        tx.is_snapshot = true;
+        group
+            .iter_mut()
+            .try_for_each(|command| command.run(&mut tx))
     }
 
     /// Answers submits while there is no room for them; returns the rest of the group.
     fn refuse_submits(&self, mut group: Group) -> Group {
         let submits = group.iter().filter(|command| command.is_submit());
-        let wanted: u64 = submits.map(|submit| submit.size().stored_bytes()).sum();
+        let wanted: u64 = submits.map(|submit| submit.size.stored_bytes()).sum();
         if wanted == 0 || self.has_room(wanted) {
             return group;
         }
-        let is_submit = |command: &mut Box<dyn Command>| command.is_submit();
-        let refused: Group = group.extract_if(.., is_submit).collect();
+        let refused: Group = group
+            .extract_if(.., |command| command.is_submit())
+            .collect();
         answer(refused, &Err(self.no_room()));
         group
     }
@@ -164,7 +157,7 @@ impl Writer {
     fn no_room(&self) -> Error {
         let mib = needed(self.bytes.get()).div_ceil(1 << 20);
         Error::full(
-            self.context.store.as_str(),
+            self.shared.context.store.as_str(),
             format!(
                 "there is no room for the reserve that a full store drains with: free {mib} MiB on \
                  its disk, or purge what is not needed; only new tasks are refused until then"
@@ -173,56 +166,46 @@ impl Writer {
     }
 
     /// Runs a group in one transaction. When a command spoils it, each one is run again by itself.
-    fn serve_by_writing(&self, group: Group) {
-        self.try_to_write(group, 0);
-    }
-
-    /// The same, after so many attempts that failed.
-    fn try_to_write(&self, group: Group, attempts: u32) {
+    /// `attempts` of it have failed before.
+    fn serve_by_writing(&self, group: Group, attempts: u32) {
         let Some(mut group) = self.begin(group) else {
             return;
         };
-        let store = &self.context.store;
-        let woken = match self.run_all(&mut group) {
-            Ok(woken) => woken,
-            Err(fault) => {
-                self.roll_back();
-                let error = fault.error(store);
-                return self.serve_again(group, &fault, error, attempts);
-            }
-        };
-        match self.commit() {
-            Ok(()) => self.finish(group, woken),
-            Err(fault) => {
-                self.roll_back();
-                let error = fault.commit_error(store);
-                if fault.is_full() {
-                    return self.serve_again(group, &fault, error, attempts);
+        let fault = match self.run_all(&mut group) {
+            Ok(woken) => match self.execute("COMMIT") {
+                Ok(()) => return self.finish(group, woken),
+                Err(fault) if fault.is_full() => fault,
+                Err(fault) => {
+                    self.roll_back();
+                    let error = fault.commit_error(&self.shared.context.store);
+                    return answer(group, &Err(error));
                 }
-                answer(group, &Err(error));
-            }
-        }
+            },
+            Err(fault) => fault,
+        };
+        self.roll_back();
+        self.serve_again(group, &fault, attempts);
     }
 
-    /// Runs each command of a group that failed by itself. A single one fails with `error`, unless
-    /// the cause could be mended meanwhile.
-    fn serve_again(&self, group: Group, fault: &Fault, error: Error, attempts: u32) {
+    /// Runs each command of a group that failed by itself. A single one fails, unless the cause
+    /// could be mended meanwhile.
+    fn serve_again(&self, group: Group, fault: &Fault, attempts: u32) {
         if group.len() > 1 {
             for command in group {
-                self.try_to_write(vec![command], 0);
+                self.serve_by_writing(vec![command], 0);
             }
             return;
         }
-        let is_submit = group.iter().any(|command| command.is_submit());
+        let is_submit = group.iter().any(Command::is_submit);
         let is_mended = if fault.is_full() {
             !is_submit && self.make_room(attempts)
         } else {
             fault.is_damage() && self.mend_indexes()
         };
         if is_mended {
-            return self.try_to_write(group, attempts + 1);
+            return self.serve_by_writing(group, attempts + 1);
         }
-        answer(group, &Err(error));
+        answer(group, &Err(fault.error(&self.shared.context.store)));
     }
 
     /// Makes room on a full disk, after so many attempts; whether another one is worth it. First
@@ -239,7 +222,7 @@ impl Writer {
             .connection
             .execute_batch("PRAGMA wal_checkpoint(RESTART)");
         if let Err(error) = restarted {
-            tracing::debug!(store = self.context.store, %error, "the log cannot start over");
+            tracing::debug!(store = self.shared.context.store, %error, "the log cannot start over");
         }
         true
     }
@@ -254,7 +237,7 @@ impl Writer {
         let mend = format!("BEGIN IMMEDIATE; {REINDEX}; {RECOUNT}; COMMIT;");
         let mended = self.connection.execute_batch(&mend);
         self.roll_back();
-        let store = &self.context.store;
+        let store = &self.shared.context.store;
         match &mended {
             Ok(()) => tracing::error!(store, "an index was damaged: made again from the tasks"),
             Err(error) => tracing::error!(store, %error, "the file is damaged"),
@@ -266,25 +249,21 @@ impl Writer {
     fn begin(&self, mut group: Group) -> Option<Group> {
         while !group.is_empty() {
             busy::wait_until(earliest(&group));
-            let fault = match self.connection.prepare_cached("BEGIN IMMEDIATE") {
-                Ok(mut begin) => match begin.execute([]) {
-                    Ok(_) => return Some(group),
-                    Err(error) => Fault::from(error),
-                },
-                Err(error) => Fault::from(error),
+            let Err(fault) = self.execute("BEGIN IMMEDIATE") else {
+                return Some(group);
             };
             let now = Instant::now();
             let is_busy = fault.is_busy();
-            let gives_up = |command: &mut Box<dyn Command>| !is_busy || command.deadline() <= now;
+            let gives_up = |command: &mut Command| !is_busy || command.deadline <= now;
             let late: Group = group.extract_if(.., gives_up).collect();
-            answer(late, &Err(fault.error(&self.context.store)));
+            answer(late, &Err(fault.error(&self.shared.context.store)));
         }
         None
     }
 
     fn run_all(&self, group: &mut Group) -> Outcome<Vec<TaskType>> {
-        schema::check_version(&self.connection, &self.context.store)?;
-        let mut tx = Tx::new(&self.connection, &self.context);
+        schema::check_version(&self.connection, &self.shared.context.store)?;
+        let mut tx = Tx::new(&self.connection, &self.shared.context);
         for command in group {
             command.run(&mut tx)?;
         }
@@ -294,51 +273,42 @@ impl Writer {
     }
 
     fn finish(&self, group: Group, woken: Vec<TaskType>) {
-        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.shared.commits.fetch_add(1, Ordering::Relaxed);
         answer(group, &Ok(()));
         for task_type in woken {
             self.wake(Wakeup::Type(task_type));
         }
     }
 
-    fn commit(&self) -> Outcome<()> {
-        self.connection.prepare_cached("COMMIT")?.execute([])?;
+    fn execute(&self, sql: &str) -> Outcome<()> {
+        self.connection.prepare_cached(sql)?.execute([])?;
         Ok(())
     }
 
-    pub(crate) fn roll_back(&self) {
+    fn roll_back(&self) {
         // After some failures SQLite has rolled back by itself.
         if self.connection.is_autocommit() {
             return;
         }
         if let Err(error) = self.connection.execute_batch("ROLLBACK") {
-            tracing::error!(store = self.context.store, %error, "rollback failed");
+            tracing::error!(store = self.shared.context.store, %error, "rollback failed");
         }
     }
 
     pub(crate) fn wake(&self, wakeup: Wakeup) {
         // Without a listener there is nobody to wake.
-        let _ = self.wakeups.send(wakeup);
+        let _ = self.shared.wakeups.send(wakeup);
     }
 }
 
 /// When the first of them has waited too long.
 fn earliest(group: &Group) -> Instant {
-    let deadlines = group.iter().map(|command| command.deadline());
+    let deadlines = group.iter().map(|command| command.deadline);
     deadlines.min().unwrap_or_else(Instant::now)
 }
 
 fn answer(group: Group, result: &Result<()>) {
     for command in group {
         command.answer(result.clone());
-    }
-}
-
-/// Closes a queue with its thread, even by a panic, so that nobody waits for a thread that is gone.
-pub(crate) struct CloseOnExit<C>(pub(crate) Arc<Queue<C>>);
-
-impl<C> Drop for CloseOnExit<C> {
-    fn drop(&mut self) {
-        self.0.abandon();
     }
 }

@@ -45,8 +45,6 @@ pub(crate) struct Opened {
     pub(crate) writer: Connection,
     pub(crate) readers: Vec<Connection>,
     pub(crate) files: OpenFiles,
-    /// Bytes that the files take up.
-    pub(crate) bytes: u64,
     pub(crate) reserve: Reserve,
 }
 
@@ -68,12 +66,10 @@ pub(crate) fn open(store: &str, path: &Path, sync: SqliteSync) -> Result<Opened>
     for _ in 0..READERS {
         readers.push(open_reader(&path).map_err(|fault| refusal(store, &path, &fault))?);
     }
-    let bytes = files.check()?;
     Ok(Opened {
         writer,
         readers,
         files,
-        bytes,
         reserve,
     })
 }

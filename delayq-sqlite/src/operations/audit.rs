@@ -6,10 +6,9 @@ use std::collections::HashSet;
 use delayq_core::machine::{Bookkeeping, Ended, MAX_FENCE, next_fence};
 use delayq_core::operate::{AuditReport, Problem};
 use delayq_core::state::TaskState;
-use rusqlite::OptionalExtension;
 
 use crate::error::Outcome;
-use crate::rows::{Status, TaskRecord, TypeTasks, code, is_time, select_records, sql_count};
+use crate::rows::{Status, TaskRecord, TypeTasks, code, is_time, select_records, signed};
 
 /// Most rows read in one step: some milliseconds of work.
 const STEP_ROWS: usize = 256;
@@ -60,11 +59,9 @@ pub(crate) struct Audit {
 
 #[derive(Clone, Debug, Default)]
 enum Stage {
-    /// The row of the type.
+    /// The row of the type, and, if they are bad, the indexes, to be made again.
     #[default]
     Type,
-    /// The indexes, to be made again.
-    Indexes,
     /// Rows after this id.
     Rows { after: String },
     /// Entries of the index of places after this one.
@@ -118,18 +115,9 @@ pub(crate) fn audit(tasks: &mut TypeTasks<'_>, mut audit: Audit) -> Outcome<Audi
     match std::mem::take(&mut audit.stage) {
         Stage::Type => {
             audit_type(tasks, &mut audit)?;
-            let rows = Stage::Rows {
-                after: String::new(),
-            };
-            let remakes_indexes = audit.repairs && audit.has_bad_index;
-            audit.stage = if remakes_indexes {
-                Stage::Indexes
-            } else {
-                rows
-            };
-        }
-        Stage::Indexes => {
-            tasks.execute(REINDEX, [])?;
+            if audit.repairs && audit.has_bad_index {
+                tasks.execute(REINDEX, [])?;
+            }
             audit.stage = Stage::Rows {
                 after: String::new(),
             };
@@ -163,7 +151,7 @@ fn audit_type(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
 }
 
 fn audit_rows(tasks: &mut TypeTasks<'_>, after: &str, audit: &mut Audit) -> Outcome<()> {
-    let key = (tasks.row.id, after, sql_count(STEP_ROWS));
+    let key = (tasks.row.id, after, signed(STEP_ROWS));
     let records = tasks.records(SELECT_RECORDS, key, STEP_ROWS)?;
     audit.stage = match records.last() {
         Some(last) => Stage::Rows {
@@ -276,28 +264,21 @@ fn reset(tasks: &mut TypeTasks<'_>, record: &TaskRecord, has_time: bool) -> Outc
             tasks.change(row, &mended)?;
         }
     }
-    tasks.row.forget_head();
     tasks.row.is_woken = true;
     Ok(())
 }
 
 fn audit_places(tasks: &mut TypeTasks<'_>, after: &Place, audit: &mut Audit) -> Outcome<()> {
     let Place { state, at, id } = after;
-    let key = (tasks.row.id, *state, *at, id.as_str(), sql_count(STEP_ROWS));
-    let places: Vec<(Place, i64)> = {
-        let mut select = tasks.sql(SELECT_PLACES)?;
-        let places = select.query_map(key, |row| {
-            let (state, at, id) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            Ok((Place { state, at, id }, row.get(3)?))
-        })?;
-        places.collect::<rusqlite::Result<_>>()?
-    };
+    let key = (tasks.row.id, *state, *at, id.as_str(), signed(STEP_ROWS));
+    let places = tasks.query(SELECT_PLACES, key, |row| {
+        let (state, at, id) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok((Place { state, at, id }, row.get::<_, i64>(3)?))
+    })?;
     audit.stage = Stage::Counts;
     for (place, seq) in places {
         let key = (seq, tasks.row.id, place.state, place.at, place.id.as_str());
-        let mut select = tasks.sql(SELECT_TASK)?;
-        let task = select.query_row(key, |_| Ok(())).optional()?;
-        if task.is_none() {
+        if !tasks.sql(SELECT_TASK)?.exists(key)? {
             audit.has_bad_index = true;
             audit.add(&place.id, "stands in the index without a task");
         }
@@ -334,11 +315,8 @@ fn audit_counts(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
 
 /// Large messages without a task, of whatever type they were.
 fn audit_bodies(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
-    let orphans: Vec<i64> = {
-        let mut select = tasks.sql(SELECT_ORPHANS)?;
-        let orphans = select.query_map([sql_count(STEP_ROWS)], |row| row.get(0))?;
-        orphans.collect::<rusqlite::Result<_>>()?
-    };
+    let step = [signed(STEP_ROWS)];
+    let orphans: Vec<i64> = tasks.query(SELECT_ORPHANS, step, |row| row.get(0))?;
     for seq in orphans {
         if audit.repairs {
             tasks.execute(DELETE_BODY, [seq])?;

@@ -50,13 +50,12 @@ pub(crate) fn update(
     id: &TaskId,
     message: &[u8],
 ) -> Outcome<ChangeOutcome> {
-    let row = tasks.row(id)?;
-    let due_at = row.as_ref().and_then(|row| row.live()).map(|task| task.at);
-    let state = sound_state(id, row.as_ref())?;
-    let outcome = machine::change(state, due_at.unwrap_or_default());
-    if let ChangeOutcome::Changed { .. } = outcome
-        && let Some(record) = tasks.record(id)?
-    {
+    let record = tasks.record(id)?;
+    let record = record.filter(|record| !tasks.is_over(&record.row));
+    let row = record.as_ref().map(|record| &record.row);
+    let due_at = row.map_or(Timestamp::ZERO, TaskRow::at);
+    let outcome = machine::change(sound_state(id, row)?, due_at);
+    if let (ChangeOutcome::Changed { .. }, Some(record)) = (outcome, record) {
         tasks.replace_message(&record, message)?;
     }
     Ok(outcome)
@@ -72,9 +71,7 @@ pub(crate) fn pause(tasks: &mut TypeTasks<'_>, until: Timestamp) {
 
 /// Changes the settings of the type.
 pub(crate) fn configure(tasks: &mut TypeTasks<'_>, settings: &TypeSettings) {
-    settings
-        .max_pending
-        .apply(&mut tasks.row.limits.max_pending);
+    settings.max_pending.apply(&mut tasks.row.max_pending);
     tasks.row.touch();
 }
 

@@ -1,5 +1,6 @@
 //! Dead letters and purges: many tasks, a bounded number in each step.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use delayq_core::name::TaskId;
@@ -8,16 +9,20 @@ use delayq_core::state::TaskState;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
-use crate::rows::{TaskRow, TypeTasks, code, select_rows, sql_count};
+use crate::rows::{TaskRecord, TypeTasks, code, select_records, signed};
 
 /// Most tasks read in one step: some milliseconds of work, so that claims need not wait longer.
 pub(crate) const STEP_TASKS: usize = 500;
 
-const SELECT_DEAD: &str = "SELECT seq, at, id, last_error FROM tasks INDEXED BY tasks_place \
-     WHERE type = ?1 AND state = 2 AND at < ?2 AND (at, id) > (?3, ?4) ORDER BY at, id LIMIT ?5";
-const SELECT_SEQ: &str = select_rows!("WHERE seq = ?1");
-const SELECT_STATE: &str =
-    select_rows!("INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 ORDER BY at, id LIMIT ?3");
+const SELECT_ID: &str = select_records!("WHERE type = ?1 AND id = ?2");
+const SELECT_DEAD: &str = select_records!(
+    "INDEXED BY tasks_place WHERE type = ?1 AND state = 2 AND at < ?2 AND (at, id) > (?3, ?4) \
+     ORDER BY at, id LIMIT ?5"
+);
+const PURGE_BODIES: &str = "DELETE FROM bodies WHERE seq IN (SELECT seq FROM tasks \
+     INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 ORDER BY at, id LIMIT ?3)";
+const PURGE: &str = "DELETE FROM tasks WHERE seq IN (SELECT seq FROM tasks \
+     INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 ORDER BY at, id LIMIT ?3) RETURNING at";
 
 /// What is done to dead tasks.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +34,10 @@ pub(crate) enum DeadOperation {
 }
 
 /// Progress of a scan over dead tasks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Scan {
     /// The time of the first step: what dies later is left alone.
     started: Option<Timestamp>,
-    /// When the next requeued task is due.
-    due_at: Timestamp,
     /// The last task read: its time of death.
     after_at: Timestamp,
     /// The last task read: its id.
@@ -46,28 +49,6 @@ pub(crate) struct Scan {
     pub(crate) changed: Vec<TaskId>,
 }
 
-impl Default for Scan {
-    fn default() -> Self {
-        Self {
-            started: None,
-            due_at: Timestamp::ZERO,
-            after_at: Timestamp::ZERO,
-            after_id: String::new(),
-            ids: 0,
-            is_over: false,
-            changed: Vec::new(),
-        }
-    }
-}
-
-/// A dead task that a step reads.
-struct Dead {
-    seq: i64,
-    at: Timestamp,
-    id: String,
-    error: Option<String>,
-}
-
 /// One step of a scan.
 pub(crate) fn scan(
     tasks: &mut TypeTasks<'_>,
@@ -75,146 +56,87 @@ pub(crate) fn scan(
     operation: DeadOperation,
     mut scan: Scan,
 ) -> Outcome<Scan> {
-    if scan.started.is_none() {
-        scan.started = Some(tasks.now);
-        scan.due_at = tasks.now;
-    }
-    match filter {
-        DeadFilter::Ids(ids) => scan_ids(tasks, ids, operation, &mut scan)?,
-        DeadFilter::Matching { limit, .. } if scan.changed.len() >= *limit => scan.is_over = true,
-        DeadFilter::Matching { .. } => scan_matching(tasks, filter, operation, &mut scan)?,
+    let started = *scan.started.get_or_insert(tasks.now);
+    let (found, text, limit) = match filter {
+        DeadFilter::Ids(ids) => (read_ids(tasks, ids, &mut scan)?, None, usize::MAX),
+        DeadFilter::Matching {
+            died_before,
+            error_contains,
+            limit,
+        } => {
+            let died = died_before.map_or(i64::MAX, Timestamp::as_millis);
+            let before = died.min(started.as_millis().saturating_add(1));
+            let found = read_dead(tasks, before, &mut scan)?;
+            (found, error_contains.as_deref(), *limit)
+        }
+    };
+    for record in found {
+        if scan.changed.len() >= limit {
+            scan.is_over = true;
+            break;
+        }
+        let has = |text| {
+            record
+                .last_error
+                .as_ref()
+                .is_some_and(|error| error.contains(text))
+        };
+        let task = record.row.live();
+        let task = task.filter(|task| task.state == TaskState::Dead && text.is_none_or(has));
+        // A damaged id cannot be returned to the caller; an audit with repair gives it a new one.
+        let (Some(task), Ok(id)) = (task, TaskId::new(&record.id)) else {
+            continue;
+        };
+        match operation {
+            DeadOperation::Discard => tasks.remove(&record.row)?,
+            DeadOperation::Requeue(interval) => {
+                let before = u32::try_from(scan.changed.len()).unwrap_or(u32::MAX);
+                let due_at = started.plus(interval.saturating_mul(before));
+                tasks.change(&record.row, &task.requeued(due_at))?;
+            }
+        }
+        scan.changed.push(id);
     }
     Ok(scan)
 }
 
-fn scan_ids(
-    tasks: &mut TypeTasks<'_>,
-    ids: &[TaskId],
-    operation: DeadOperation,
-    scan: &mut Scan,
-) -> Outcome<()> {
-    let step = ids.iter().skip(scan.ids).take(STEP_TASKS);
-    for id in step {
-        scan.ids += 1;
-        if let Some(row) = tasks.row(id)? {
-            change_dead(tasks, &row, id, operation, scan)?;
+/// The next ones of the tasks with these ids, each once; their large messages are not read.
+fn read_ids(tasks: &TypeTasks<'_>, ids: &[TaskId], scan: &mut Scan) -> Outcome<Vec<TaskRecord>> {
+    let mut once = HashSet::new();
+    let mut found = Vec::new();
+    for id in ids.iter().skip(scan.ids).take(STEP_TASKS) {
+        if once.insert(id) {
+            let key = (tasks.row.id, id.as_str());
+            found.append(&mut tasks.query(SELECT_ID, key, TaskRecord::read)?);
         }
     }
+    scan.ids += STEP_TASKS;
     scan.is_over = scan.ids >= ids.len();
-    Ok(())
+    Ok(found)
 }
 
-fn scan_matching(
-    tasks: &mut TypeTasks<'_>,
-    filter: &DeadFilter,
-    operation: DeadOperation,
-    scan: &mut Scan,
-) -> Outcome<()> {
-    let DeadFilter::Matching {
-        died_before,
-        error_contains,
-        limit,
-    } = filter
-    else {
-        return Ok(());
-    };
-    let dead = dead_after(tasks, scan, *died_before)?;
-    scan.is_over = dead.len() < STEP_TASKS;
-    for task in dead {
-        let error = task.error.as_deref();
-        let contains = |text: &str| error.is_some_and(|error| error.contains(text));
-        let matches = error_contains.as_deref().is_none_or(contains);
-        scan.after_at = task.at;
-        scan.after_id = task.id;
-        if !matches {
-            continue;
-        }
-        let row = tasks
-            .sql(SELECT_SEQ)?
-            .query_row([task.seq], TaskRow::read)?;
-        // A damaged id cannot be returned to the caller; an audit with repair gives it a new one.
-        if let Ok(id) = TaskId::new(&scan.after_id) {
-            change_dead(tasks, &row, &id, operation, scan)?;
-        }
-        if scan.changed.len() >= *limit {
-            scan.is_over = true;
-            break;
-        }
+/// The next dead tasks; their large messages are not read.
+fn read_dead(tasks: &TypeTasks<'_>, before: i64, scan: &mut Scan) -> Outcome<Vec<TaskRecord>> {
+    let (after, id) = (scan.after_at.as_millis(), scan.after_id.as_str());
+    let key = (tasks.row.id, before, after, id, signed(STEP_TASKS));
+    let found = tasks.query(SELECT_DEAD, key, TaskRecord::read)?;
+    scan.is_over = found.len() < STEP_TASKS;
+    if let Some(last) = found.last() {
+        scan.after_at = last.row.at();
+        scan.after_id.clone_from(&last.id);
     }
-    Ok(())
+    Ok(found)
 }
 
-fn dead_after(
-    tasks: &TypeTasks<'_>,
-    scan: &Scan,
-    died_before: Option<Timestamp>,
-) -> Outcome<Vec<Dead>> {
-    let started = scan.started.unwrap_or(tasks.now).as_millis();
-    let before = died_before.map_or(i64::MAX, Timestamp::as_millis);
-    let key = (
-        tasks.row.id,
-        before.min(started.saturating_add(1)),
-        scan.after_at.as_millis(),
-        scan.after_id.as_str(),
-        sql_count(STEP_TASKS),
-    );
-    let mut select = tasks.sql(SELECT_DEAD)?;
-    let dead = select.query_map(key, |row| {
-        Ok(Dead {
-            seq: row.get(0)?,
-            at: Timestamp::from_millis(row.get(1)?),
-            id: row.get(2)?,
-            error: row.get(3)?,
-        })
-    })?;
-    Ok(dead.collect::<rusqlite::Result<_>>()?)
-}
-
-/// Changes a task, if it is dead.
-fn change_dead(
-    tasks: &mut TypeTasks<'_>,
-    row: &TaskRow,
-    id: &TaskId,
-    operation: DeadOperation,
-    scan: &mut Scan,
-) -> Outcome<()> {
-    let Some(task) = row.live().filter(|task| task.state == TaskState::Dead) else {
-        return Ok(());
-    };
-    match operation {
-        DeadOperation::Discard => tasks.remove(row)?,
-        DeadOperation::Requeue(interval) => {
-            tasks.change(row, &task.requeued(scan.due_at))?;
-            scan.due_at = scan.due_at.plus(interval);
-        }
-    }
-    scan.changed.push(id.clone());
-    Ok(())
-}
-
-/// One step of a purge.
-pub(crate) struct Purged {
-    /// How many tasks were removed, without those whose retention was over.
-    pub(crate) tasks: u64,
-    /// Whether all are gone.
-    pub(crate) is_over: bool,
-}
-
-/// Removes some tasks in `state`.
-pub(crate) fn purge(tasks: &mut TypeTasks<'_>, state: TaskState) -> Outcome<Purged> {
-    let rows: Vec<TaskRow> = {
-        let key = (tasks.row.id, code(state), sql_count(STEP_TASKS));
-        let mut select = tasks.sql(SELECT_STATE)?;
-        let rows = select.query_map(key, TaskRow::read)?;
-        rows.collect::<rusqlite::Result<_>>()?
-    };
-    let mut purged = 0;
-    for row in &rows {
-        tasks.remove(row)?;
-        purged += u64::from(!tasks.is_over(row));
-    }
-    Ok(Purged {
-        tasks: purged,
-        is_over: rows.len() < STEP_TASKS,
-    })
+/// Removes some tasks in `state`. How many those are, but for those whose retention was over;
+/// `None` when all are gone.
+pub(crate) fn purge(tasks: &mut TypeTasks<'_>, state: TaskState) -> Outcome<Option<u64>> {
+    let key = (tasks.row.id, code(state), signed(STEP_TASKS));
+    tasks.execute(PURGE_BODIES, key)?;
+    let times: Vec<i64> = tasks.query(PURGE, key, |row| row.get(0))?;
+    tasks.row.add(state, -signed(times.len()));
+    let is_over =
+        |at: i64| state.is_ended() && Timestamp::from_millis(at).plus(tasks.retention) <= tasks.now;
+    let purged = times.iter().filter(|at| !is_over(**at)).count();
+    Ok((!times.is_empty()).then_some(purged as u64))
 }

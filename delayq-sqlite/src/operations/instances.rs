@@ -6,7 +6,7 @@ use delayq_core::presence::{InstanceId, InstanceInfo, MAX_INSTANCES, decode, enc
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
-use crate::rows::{Tx, sql_count};
+use crate::rows::{Tx, signed};
 
 const PUT: &str = "INSERT OR REPLACE INTO instances (namespace, id, seen, expires, info) \
      VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -33,13 +33,16 @@ pub(crate) fn withdraw(tx: &Tx<'_>, id: &InstanceId) -> Outcome<()> {
 
 pub(crate) fn instances(tx: &Tx<'_>) -> Outcome<Vec<InstanceInfo>> {
     let now = tx.now().as_millis();
-    let key = (tx.context.namespace.as_str(), now, sql_count(MAX_INSTANCES));
+    let key = (tx.context.namespace.as_str(), now, signed(MAX_INSTANCES));
     let mut select = tx.connection.prepare_cached(SELECT)?;
-    let mut rows = select.query(key)?;
-    let mut instances = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (id, seen, info): (String, i64, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        instances.extend(decode(id, Timestamp::from_millis(seen), info.as_bytes()));
-    }
-    Ok(instances)
+    let rows = select.query_map(key, |row| {
+        let (seen, info): (i64, String) = (row.get(1)?, row.get(2)?);
+        Ok(decode(
+            row.get(0)?,
+            Timestamp::from_millis(seen),
+            info.as_bytes(),
+        ))
+    })?;
+    let instances: Vec<_> = rows.collect::<rusqlite::Result<_>>()?;
+    Ok(instances.into_iter().flatten().collect())
 }

@@ -1,5 +1,7 @@
 //! Queries: find, lists and counts.
 
+use std::collections::HashMap;
+
 use delayq_core::log_limit::LogLimit;
 use delayq_core::name::{TaskId, TaskType};
 use delayq_core::operate::{Cursor, Page, TypeStats};
@@ -9,7 +11,7 @@ use delayq_core::task::TaskInfo;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
-use crate::rows::{ROWS_BYTES, TaskRecord, Tx, TypeTasks, code, select_records, sql_count};
+use crate::rows::{ROWS_BYTES, TaskRecord, Tx, TypeTasks, code, select_records, signed};
 
 /// Lines about damaged tasks and types: a page of a listing can have a hundred.
 static DAMAGED: LogLimit = LogLimit::new();
@@ -28,12 +30,8 @@ const SELECT_TYPES: &str =
 
 /// The listed types, sorted.
 pub(crate) fn types(tx: &Tx<'_>) -> Outcome<Vec<TaskType>> {
-    let mut select = tx.connection.prepare_cached(SELECT_TYPES)?;
-    let namespace = tx.context.namespace.as_str();
-    let names = select.query_map([namespace], |row| row.get::<_, String>(0))?;
     let mut types = Vec::new();
-    for name in names {
-        let name = name?;
+    for name in tx.names(SELECT_TYPES)? {
         match TaskType::new(&name) {
             Ok(task_type) => types.push(task_type),
             // The other types are served all the same.
@@ -47,14 +45,10 @@ pub(crate) fn types(tx: &Tx<'_>) -> Outcome<Vec<TaskType>> {
     Ok(types)
 }
 
-pub(crate) fn stats(tx: &mut Tx<'_>, task_type: &TaskType) -> Outcome<TypeStats> {
-    let mut stats = TypeStats::default();
-    stats.now = tx.now();
-    let Some(tasks) = tx.known(task_type)? else {
-        return Ok(stats);
-    };
+pub(crate) fn stats(tasks: &TypeTasks<'_>) -> Outcome<TypeStats> {
     let key = (tasks.row.id, tasks.now.as_millis());
     let due: i64 = tasks.sql(COUNT_DUE)?.query_row(key, |row| row.get(0))?;
+    let mut stats = TypeStats::default();
     stats.now = tasks.now;
     stats.scheduled = tasks.row.count(TaskState::Scheduled);
     stats.due = u64::try_from(due).unwrap_or(0);
@@ -62,8 +56,8 @@ pub(crate) fn stats(tx: &mut Tx<'_>, task_type: &TaskType) -> Outcome<TypeStats>
     stats.dead = tasks.row.count(TaskState::Dead);
     stats.next_due = tasks.first(TaskState::Scheduled)?;
     stats.paused_until = tasks.row.pause_at(tasks.now);
-    stats.max_pending = tasks.row.limits.max_pending;
-    stats.refused = tasks.row.limits.refused;
+    stats.max_pending = tasks.row.max_pending;
+    stats.refused = tasks.row.refused;
     Ok(stats)
 }
 
@@ -83,7 +77,7 @@ pub(crate) fn list(
     let limit = limit.clamp(1, MAX_BATCH);
     // One more than asked for: then there is a next page.
     let most = limit.saturating_add(1);
-    let key = (tasks.row.id, code(state), at, id, sql_count(most));
+    let key = (tasks.row.id, code(state), at, id, signed(most));
     let mut records = tasks.records(SELECT_PAGE, key, most)?;
     let bytes: usize = records.iter().map(|record| record.message.len()).sum();
     let has_more = records.len() > limit || bytes >= ROWS_BYTES;
@@ -101,19 +95,12 @@ pub(crate) fn due_histogram(
     to: Timestamp,
     steps: usize,
 ) -> Outcome<Vec<u64>> {
-    let mut counts = vec![0; steps];
     let (from, to) = (from.as_millis(), to.as_millis());
-    let key = (tasks.row.id, from, to, sql_count(steps));
-    let mut select = tasks.sql(COUNT_PARTS)?;
-    let mut rows = select.query(key)?;
-    while let Some(row) = rows.next()? {
-        let (part, tasks): (i64, i64) = (row.get(0)?, row.get(1)?);
-        let part = usize::try_from(part).ok();
-        if let Some(count) = part.and_then(|part| counts.get_mut(part)) {
-            *count = u64::try_from(tasks).unwrap_or(0);
-        }
-    }
-    Ok(counts)
+    let key = (tasks.row.id, from, to, signed(steps));
+    let parts = tasks.query(COUNT_PARTS, key, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let parts: HashMap<i64, i64> = parts.into_iter().collect();
+    let count = |part| parts.get(&part).map_or(0, |tasks| tasks.unsigned_abs());
+    Ok((0..signed(steps)).map(count).collect())
 }
 
 /// A task for a listing. One whose id is damaged has no form to be shown in.

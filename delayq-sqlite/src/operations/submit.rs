@@ -39,7 +39,7 @@ fn submit_beside(tasks: &mut TypeTasks<'_>, new: &NewTask) -> Outcome<Result<Sub
         Submission::Answered(outcome) => return Ok(Ok(outcome)),
         Submission::Accepted { replaced } => replaced,
         Submission::Full { limit } => {
-            tasks.row.limits.refused = tasks.row.limits.refused.saturating_add(1);
+            tasks.row.refused = tasks.row.refused.saturating_add(1);
             tasks.row.touch();
             return Ok(Err(Error::QueueFull {
                 task_type: new.task_type.to_string(),

@@ -1,11 +1,12 @@
 //! Retention of ended tasks: remembered for a while, then forgotten in small steps.
 
+use delayq_core::name::TaskType;
 use delayq_core::state::TaskState;
 use delayq_core::store::MAX_RETAINED;
-use delayq_core::time::Timestamp;
+use delayq_core::time::{Timestamp, duration_ms};
 
-use super::number::{code, sql_count};
-use super::task_row::{Status, TaskRow, select_rows};
+use super::number::signed;
+use super::tx::{Tx, refuse_snapshot};
 use super::type_tasks::TypeTasks;
 use crate::error::Outcome;
 
@@ -15,9 +16,16 @@ const ENDED: [TaskState; 3] = [TaskState::Done, TaskState::Cancelled, TaskState:
 /// Ended tasks forgotten in a transaction beyond those that ended in it, so that a backlog shrinks.
 const EXTRA: usize = 64;
 
-const SELECT_OLDEST: &str = select_rows!(
-    "INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 AND at <= ?3 ORDER BY at, id LIMIT ?4"
-);
+/// Forgets the oldest ended tasks of a type. They have no message any more.
+const FORGET: &str = "DELETE FROM tasks WHERE seq IN (SELECT seq FROM ( \
+     SELECT * FROM (SELECT seq, at, id FROM tasks INDEXED BY tasks_place \
+     WHERE type = ?1 AND state = 3 AND at <= ?2 ORDER BY at, id LIMIT ?3) UNION ALL \
+     SELECT * FROM (SELECT seq, at, id FROM tasks INDEXED BY tasks_place \
+     WHERE type = ?1 AND state = 4 AND at <= ?2 ORDER BY at, id LIMIT ?3) UNION ALL \
+     SELECT * FROM (SELECT seq, at, id FROM tasks INDEXED BY tasks_place \
+     WHERE type = ?1 AND state = 5 AND at <= ?2 ORDER BY at, id LIMIT ?3) \
+     ORDER BY at, id LIMIT ?3))";
+const SELECT_RETAINING: &str = "SELECT name FROM types WHERE namespace = ?1 AND ended > 0";
 
 /// Forgets twice as many old tasks as have ended in this transaction.
 pub(super) fn forget_some(tasks: &mut TypeTasks<'_>) -> Outcome<()> {
@@ -27,33 +35,44 @@ pub(super) fn forget_some(tasks: &mut TypeTasks<'_>) -> Outcome<()> {
     }
 }
 
-/// Forgets up to `limit` ended tasks: those whose retention is over, and the oldest ones above
-/// [`MAX_RETAINED`].
-pub(crate) fn forget(tasks: &mut TypeTasks<'_>, limit: usize) -> Outcome<()> {
+/// Forgets up to `limit` ended tasks: the oldest ones above [`MAX_RETAINED`], then those whose
+/// retention is over.
+fn forget(tasks: &mut TypeTasks<'_>, limit: usize) -> Outcome<()> {
     let ended = usize::try_from(tasks.row.count(TaskState::Done)).unwrap_or(usize::MAX);
     let surplus = ended.saturating_sub(MAX_RETAINED).min(limit);
-    let until = if surplus > 0 {
-        Timestamp::MAX
-    } else {
-        tasks.now.minus(tasks.retention)
-    };
-    let mut oldest = Vec::new();
-    for state in ENDED {
-        oldest.append(&mut oldest_in(tasks, state, until, limit)?);
+    let any = Timestamp::MAX.as_millis();
+    let over = tasks
+        .now
+        .as_millis()
+        .saturating_sub(duration_ms(tasks.retention));
+    for (until, most) in [(any, surplus), (over, limit - surplus)] {
+        if most > 0 {
+            let forgotten = tasks.execute(FORGET, (tasks.row.id, until, signed(most)))?;
+            tasks.row.add(TaskState::Done, -signed(forgotten));
+        }
     }
-    oldest.sort_unstable_by_key(ended_at);
-    let mut forgotten = 0;
-    for row in oldest.iter().take(limit) {
-        if forgotten < surplus || tasks.is_over(row) {
-            tasks.remove(row)?;
-            forgotten += 1;
+    Ok(())
+}
+
+/// Forgets ended tasks of types in which nothing ends any more, up to `limit` of each. The types
+/// are only read while there is nothing to forget.
+pub(crate) fn forget_overdue(tx: &mut Tx<'_>, limit: usize) -> Outcome<()> {
+    let is_snapshot = tx.is_snapshot;
+    for name in tx.names(SELECT_RETAINING)? {
+        // A damaged type is left alone, and does not keep the others from being forgotten.
+        if let Ok(task_type) = TaskType::new(&name)
+            && let Ok(mut tasks) = tx.known(&task_type)
+            && has_to_forget(&tasks)?
+        {
+            refuse_snapshot(is_snapshot)?;
+            forget(&mut tasks, limit)?;
         }
     }
     Ok(())
 }
 
 /// Whether [`forget`] would find something.
-pub(crate) fn has_to_forget(tasks: &TypeTasks<'_>) -> Outcome<bool> {
+fn has_to_forget(tasks: &TypeTasks<'_>) -> Outcome<bool> {
     if tasks.row.count(TaskState::Done) > MAX_RETAINED as u64 {
         return Ok(true);
     }
@@ -64,24 +83,4 @@ pub(crate) fn has_to_forget(tasks: &TypeTasks<'_>) -> Outcome<bool> {
         }
     }
     Ok(false)
-}
-
-fn oldest_in(
-    tasks: &TypeTasks<'_>,
-    state: TaskState,
-    until: Timestamp,
-    limit: usize,
-) -> Outcome<Vec<TaskRow>> {
-    let (until, limit) = (until.as_millis(), sql_count(limit));
-    let key = (tasks.row.id, code(state), until, limit);
-    let mut select = tasks.sql(SELECT_OLDEST)?;
-    let rows = select.query_map(key, TaskRow::read)?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
-}
-
-fn ended_at(row: &TaskRow) -> Timestamp {
-    match row.status {
-        Status::Ended(ended) => ended.at,
-        Status::Live(_) | Status::Unknown => Timestamp::ZERO,
-    }
 }

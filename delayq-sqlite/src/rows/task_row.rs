@@ -8,7 +8,7 @@ use delayq_core::time::Timestamp;
 use rusqlite::Row;
 
 use super::number::state;
-use crate::error::{Fault, Outcome};
+use crate::error::Outcome;
 
 /// A query for [`TaskRow`]s, whose columns are in its order.
 macro_rules! select_rows {
@@ -21,7 +21,7 @@ macro_rules! select_rows {
     };
 }
 
-pub(crate) use select_rows;
+pub(super) use select_rows;
 
 /// The row of a task without its message and headers.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +66,15 @@ impl TaskRow {
         }
     }
 
+    /// The time that orders it among those in its state.
+    pub(crate) fn at(&self) -> Timestamp {
+        match self.status {
+            Status::Live(task) => task.at,
+            Status::Ended(task) => task.at,
+            Status::Unknown => Timestamp::ZERO,
+        }
+    }
+
     /// The bookkeeping, unless it has ended or is damaged.
     pub(crate) fn live(&self) -> Option<&Bookkeeping> {
         match &self.status {
@@ -76,7 +85,9 @@ impl TaskRow {
 
     /// The state that a sound task `id` has.
     pub(crate) fn sound_state(&self, id: &TaskId) -> Outcome<TaskState> {
-        self.state().ok_or_else(|| unknown_state(id))
+        let advice = "its stored state is unknown: run an audit with repair";
+        let unknown = || Error::corrupt(format!("task {id}"), advice);
+        Ok(self.state().ok_or_else(unknown)?)
     }
 }
 
@@ -109,14 +120,6 @@ impl Status {
             requeues: count(row, 11)?,
         }))
     }
-}
-
-/// The refusal of an operation on a task whose state is damaged.
-pub(crate) fn unknown_state(id: &TaskId) -> Fault {
-    Fault::Own(Error::corrupt(
-        format!("task {id}"),
-        "its stored state is unknown: run an audit with repair",
-    ))
 }
 
 /// A stored fence; a negative one becomes larger than any that was given, so it holds nothing.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use delayq_core::error::Error;
 use delayq_core::name::TaskType;
 use delayq_core::time::{Reading, Timestamp};
 use rusqlite::{Connection, OptionalExtension};
@@ -22,6 +23,8 @@ const INSERT_TYPE: &str = "INSERT INTO types (namespace, name) VALUES (?1, ?2)";
 pub(crate) struct Tx<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) context: &'a Context,
+    /// Whether it can only read: nobody is kept from writing meanwhile.
+    pub(crate) is_snapshot: bool,
     rows: HashMap<TaskType, TypeRow>,
 }
 
@@ -30,6 +33,7 @@ impl<'a> Tx<'a> {
         Self {
             connection,
             context,
+            is_snapshot: false,
             rows: HashMap::new(),
         }
     }
@@ -46,63 +50,51 @@ impl<'a> Tx<'a> {
 
     /// The type, made if it is new.
     pub(crate) fn made(&mut self, task_type: &TaskType) -> Outcome<TypeTasks<'_>> {
-        if self.known(task_type)?.is_none() {
-            let key = (self.context.namespace.as_str(), task_type.as_str());
-            self.connection.prepare_cached(INSERT_TYPE)?.execute(key)?;
-            let row = TypeRow::new(self.connection.last_insert_rowid());
-            self.rows.insert(task_type.clone(), row);
-        }
+        let context = self.context;
         let tasks = self.known(task_type)?;
-        Ok(tasks.expect("the row was found or made just before"))
-    }
-
-    /// The type, if it has a row. A damaged row is refused.
-    pub(crate) fn known(&mut self, task_type: &TaskType) -> Outcome<Option<TypeTasks<'_>>> {
-        let tasks = self.known_or_damaged(task_type)?;
-        if let Some(tasks) = &tasks {
-            tasks.row.check(task_type)?;
+        if tasks.row.id.is_none() {
+            tasks.execute(
+                INSERT_TYPE,
+                (context.namespace.as_str(), task_type.as_str()),
+            )?;
+            tasks.row.id = Some(tasks.connection.last_insert_rowid());
         }
         Ok(tasks)
     }
 
-    /// The type, if it has a row, damaged or not: for the audit.
-    pub(crate) fn known_or_damaged(
-        &mut self,
-        task_type: &TaskType,
-    ) -> Outcome<Option<TypeTasks<'_>>> {
-        let reading = self.reading();
+    /// The type; one without a row reads as empty. A damaged row is refused.
+    pub(crate) fn known(&mut self, task_type: &TaskType) -> Outcome<TypeTasks<'_>> {
+        let tasks = self.known_or_damaged(task_type)?;
+        tasks.row.check(task_type)?;
+        Ok(tasks)
+    }
+
+    /// The type, its row damaged or not: for the audit.
+    pub(crate) fn known_or_damaged(&mut self, task_type: &TaskType) -> Outcome<TypeTasks<'_>> {
         let row = match self.rows.entry(task_type.clone()) {
             Entry::Occupied(row) => row.into_mut(),
             Entry::Vacant(vacant) => {
                 let key = (self.context.namespace.as_str(), task_type.as_str());
                 let mut select = self.connection.prepare_cached(SELECT_TYPE)?;
-                let Some(row) = select.query_row(key, TypeRow::read).optional()? else {
-                    return Ok(None);
-                };
-                vacant.insert(row)
+                let row = select.query_row(key, TypeRow::read).optional()?;
+                vacant.insert(row.unwrap_or_default())
             }
         };
-        Ok(Some(TypeTasks {
-            connection: self.connection,
-            row,
-            now: reading.now,
-            reading,
-            retention: self.context.retention,
-        }))
+        Ok(TypeTasks::new(self.connection, self.context, row))
+    }
+
+    /// The names that `sql` selects of the namespace.
+    pub(crate) fn names(&self, sql: &str) -> Outcome<Vec<String>> {
+        let mut select = self.connection.prepare_cached(sql)?;
+        let names = select.query_map([self.context.namespace.as_str()], |row| row.get(0))?;
+        Ok(names.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Writes the types back; returns those whose handlers have to be woken after the commit.
     pub(crate) fn finish(mut self) -> Outcome<Vec<TaskType>> {
         let mut woken = Vec::new();
-        let reading = self.reading();
         for (task_type, row) in &mut self.rows {
-            let mut tasks = TypeTasks {
-                connection: self.connection,
-                now: reading.now,
-                reading,
-                retention: self.context.retention,
-                row,
-            };
+            let mut tasks = TypeTasks::new(self.connection, self.context, row);
             forget_some(&mut tasks)?;
             tasks.row.write(self.connection)?;
             if tasks.row.is_woken {
@@ -111,4 +103,12 @@ impl<'a> Tx<'a> {
         }
         Ok(woken)
     }
+}
+
+/// Ends an operation that has to write, if it has only a snapshot: it is repeated with the lock.
+pub(crate) fn refuse_snapshot(is_snapshot: bool) -> Outcome<()> {
+    if is_snapshot {
+        return Err(Error::Unsupported("a change of a snapshot").into());
+    }
+    Ok(())
 }

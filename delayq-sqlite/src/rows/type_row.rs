@@ -16,27 +16,17 @@ const UPDATE_TYPE: &str = "UPDATE types SET listed = ?2, paused_until = ?3, fenc
 
 /// The row of a type, written back once at the end of the transaction.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "two are columns of the row, two are notes on it"
+)]
 pub(crate) struct TypeRow {
-    pub(crate) id: i64,
+    /// `None`, which SQL finds nothing by, for a type without a row: it reads as empty.
+    pub(crate) id: Option<i64>,
     pub(crate) listed: bool,
     pub(crate) paused_until: Timestamp,
     /// The largest fence given so far.
     pub(crate) fence: u64,
-    pub(crate) limits: TypeLimits,
-    /// Whether handlers have to claim earlier than they planned.
-    pub(crate) is_woken: bool,
-    /// How many tasks ended in this transaction: as many older ones may have to be forgotten.
-    pub(crate) ended: usize,
-    /// Tasks that are scheduled, running, dead, ended. Damage may have made a count negative.
-    counts: [i64; 4],
-    head: Head,
-    is_changed: bool,
-    damage: Option<Damage>,
-}
-
-/// What limits the submits and starts of a type.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TypeLimits {
     /// See [`RateLimiter`](delayq_core::machine::RateLimiter); microseconds.
     pub(crate) tat: i64,
     /// A claim left due tasks behind because no slot was free: freeing one wakes the handlers.
@@ -45,15 +35,17 @@ pub(crate) struct TypeLimits {
     pub(crate) max_pending: Option<u64>,
     /// Tasks refused by it.
     pub(crate) refused: u64,
-}
-
-/// The first due time of a type, as far as this transaction has read it.
-#[derive(Clone, Copy, Debug, Default)]
-enum Head {
-    /// Not read yet, or a scheduled task has left since.
-    #[default]
-    Unread,
-    Read(Option<Timestamp>),
+    /// Whether handlers have to claim earlier than they planned.
+    pub(crate) is_woken: bool,
+    /// How many tasks ended in this transaction: as many older ones may have to be forgotten.
+    pub(crate) ended: usize,
+    /// Tasks that are scheduled, running, dead, ended. Damage may have made a count negative.
+    counts: [i64; 4],
+    /// A due time that is not before the first one, once that has been read: what comes later is
+    /// not the first. `None` again when a scheduled task has left, which may have been the first.
+    pub(super) head: Option<Timestamp>,
+    is_changed: bool,
+    damage: Option<Damage>,
 }
 
 /// A column with a value that no operation writes.
@@ -64,14 +56,6 @@ struct Damage {
 }
 
 impl TypeRow {
-    /// A row that was made just now.
-    pub(super) fn new(id: i64) -> Self {
-        Self {
-            id,
-            ..Self::default()
-        }
-    }
-
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let max_pending: Option<i64> = row.get(10)?;
         let count = i64::cast_unsigned;
@@ -81,12 +65,10 @@ impl TypeRow {
             paused_until: Timestamp::from_millis(row.get(2)?),
             fence: count(row.get(3)?),
             counts: [row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?],
-            limits: TypeLimits {
-                tat: row.get(8)?,
-                held_back: row.get(9)?,
-                max_pending: max_pending.map(count),
-                refused: count(row.get(11)?),
-            },
+            tat: row.get(8)?,
+            held_back: row.get(9)?,
+            max_pending: max_pending.map(count),
+            refused: count(row.get(11)?),
             damage: Self::damage(row)?,
             ..Self::default()
         })
@@ -123,7 +105,8 @@ impl TypeRow {
         Err(Error::corrupt(
             format!(
                 "types, row {} ({task_type}), column {}",
-                self.id, damage.column
+                self.id.unwrap_or_default(),
+                damage.column
             ),
             format!(
                 "{} is no value of it: run an audit with repair, or restore a backup",
@@ -148,12 +131,9 @@ impl TypeRow {
             self.fence = fence;
         }
         self.counts = self.counts.map(|count| count.max(0));
-        self.limits.tat = self.limits.tat.max(0);
-        self.limits.max_pending = self
-            .limits
-            .max_pending
-            .filter(|most| i64::try_from(*most).is_ok());
-        self.limits.refused = i64::try_from(self.limits.refused).map_or(0, i64::cast_unsigned);
+        self.tat = self.tat.max(0);
+        self.max_pending = self.max_pending.filter(|most| i64::try_from(*most).is_ok());
+        self.refused = i64::try_from(self.refused).map_or(0, i64::cast_unsigned);
     }
 
     pub(super) fn write(&self, connection: &Connection) -> Outcome<()> {
@@ -170,10 +150,10 @@ impl TypeRow {
             running,
             dead,
             ended,
-            self.limits.tat,
-            self.limits.held_back,
-            self.limits.max_pending.map(signed),
-            signed(self.limits.refused),
+            self.tat,
+            self.held_back,
+            self.max_pending.map(signed),
+            signed(self.refused),
         ))?;
         Ok(())
     }
@@ -201,62 +181,36 @@ impl TypeRow {
 
     /// The counter as stored.
     pub(crate) fn stored_count(&self, state: TaskState) -> i64 {
-        let [scheduled, running, dead, ended] = self.counts;
-        match state {
-            TaskState::Scheduled => scheduled,
-            TaskState::Running => running,
-            TaskState::Dead => dead,
-            _ => ended,
-        }
+        self.counts.get(counter(state)).copied().unwrap_or(0)
     }
 
     /// Counts tasks that came into a state, or left it.
     pub(crate) fn add(&mut self, state: TaskState, tasks: i64) {
         self.is_changed = true;
-        let [scheduled, running, dead, ended] = &mut self.counts;
-        let count = match state {
-            TaskState::Scheduled => scheduled,
-            TaskState::Running => running,
-            TaskState::Dead => dead,
-            _ => ended,
-        };
-        *count = count.saturating_add(tasks);
+        if let Some(count) = self.counts.get_mut(counter(state)) {
+            *count = count.saturating_add(tasks);
+        }
         if state == TaskState::Scheduled && tasks < 0 {
-            self.head = Head::Unread;
+            self.head = None;
         }
-        if state == TaskState::Running && tasks < 0 && self.limits.held_back {
-            self.limits.held_back = false;
+        if state == TaskState::Running && tasks < 0 && self.held_back {
+            self.held_back = false;
             self.is_woken = true;
         }
-    }
-
-    /// Whether the first due time has to be read before a task is scheduled.
-    pub(super) fn needs_head(&self) -> bool {
-        matches!(self.head, Head::Unread)
-    }
-
-    /// Notes the first due time.
-    pub(super) fn set_head(&mut self, first: Option<Timestamp>) {
-        self.head = Head::Read(first);
-    }
-
-    /// Notes that a task was scheduled after the head was read: handlers are woken if it is the
-    /// first.
-    pub(super) fn lower_head(&mut self, due_at: Timestamp) {
-        let is_later = matches!(self.head, Head::Read(Some(head)) if head <= due_at);
-        if !is_later {
-            self.is_woken = true;
-            self.head = Head::Read(Some(due_at));
-        }
-    }
-
-    /// Notes that the first task may have moved to a later time.
-    pub(crate) fn forget_head(&mut self) {
-        self.head = Head::Unread;
     }
 
     /// The end of the pause, while paused.
     pub(crate) fn pause_at(&self, now: Timestamp) -> Option<Timestamp> {
         (self.paused_until > now).then_some(self.paused_until)
+    }
+}
+
+/// The counter of a state; all ended states share one.
+fn counter(state: TaskState) -> usize {
+    match state {
+        TaskState::Scheduled => 0,
+        TaskState::Running => 1,
+        TaskState::Dead => 2,
+        _ => 3,
     }
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use delayq_core::error::Error;
 use delayq_core::job::NewTask;
-use delayq_core::machine::{Bookkeeping, Bound, Ended, MAX_FENCE, next_fence};
+use delayq_core::machine::{Bookkeeping, Bound, Ended};
 use delayq_core::name::TaskId;
 use delayq_core::state::TaskState;
 use delayq_core::time::{Reading, Timestamp};
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
+use super::context::Context;
 use super::number::{code, signed};
 use super::record::{StoredExpiry, checksum, headers_text};
 use super::task_record::{TaskRecord, names_text, select_records};
@@ -63,6 +63,17 @@ pub(crate) struct TypeTasks<'a> {
 }
 
 impl<'a> TypeTasks<'a> {
+    pub(super) fn new(connection: &'a Connection, context: &Context, row: &'a mut TypeRow) -> Self {
+        let reading = context.clock.read();
+        Self {
+            connection,
+            row,
+            now: reading.now,
+            reading,
+            retention: context.retention,
+        }
+    }
+
     /// A statement, prepared once per connection.
     pub(crate) fn sql(&self, sql: &str) -> Outcome<CachedStatement<'a>> {
         Ok(self.connection.prepare_cached(sql)?)
@@ -71,6 +82,18 @@ impl<'a> TypeTasks<'a> {
     /// Runs a changing statement; returns how many rows it changed.
     pub(crate) fn execute(&self, sql: &str, params: impl Params) -> Outcome<usize> {
         Ok(self.sql(sql)?.execute(params)?)
+    }
+
+    /// Runs a query; returns all of its rows.
+    pub(crate) fn query<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Outcome<Vec<T>> {
+        let mut select = self.sql(sql)?;
+        let rows = select.query_map(params, read)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// The time of the first one in `state`.
@@ -131,22 +154,8 @@ impl<'a> TypeTasks<'a> {
     pub(crate) fn bound(&self) -> Bound {
         Bound {
             pending: self.row.count(TaskState::Scheduled),
-            limit: self.row.limits.max_pending,
+            limit: self.row.max_pending,
         }
-    }
-
-    /// The next fence, noted as given.
-    pub(crate) fn next_fence(&mut self) -> Outcome<u64> {
-        let next = next_fence(self.row.fence, self.now);
-        let fence = next.ok_or_else(|| {
-            Error::corrupt(
-                format!("types, row {}, column fence", self.row.id),
-                format!("no fence above {MAX_FENCE} is left: restore a backup"),
-            )
-        })?;
-        self.row.fence = fence;
-        self.row.touch();
-        Ok(fence)
     }
 
     /// Stores a task under a free id; `None` when the id is taken.
@@ -155,7 +164,6 @@ impl<'a> TypeTasks<'a> {
         let expiry = StoredExpiry::new(new.expiry);
         let headers = headers_text(&new.headers);
         let (inline, body) = split(&new.message);
-        self.read_head()?;
         let inserted = self.execute(
             INSERT,
             params![
@@ -179,7 +187,7 @@ impl<'a> TypeTasks<'a> {
             self.execute(INSERT_BODY, params![seq, body])?;
         }
         self.row.add(TaskState::Scheduled, 1);
-        self.row.lower_head(task.at);
+        self.wake_if_first(task.at)?;
         Ok(Some(task.at))
     }
 
@@ -202,8 +210,7 @@ impl<'a> TypeTasks<'a> {
     pub(crate) fn lock(&mut self, row: &TaskRow, task: &Bookkeeping) -> Outcome<()> {
         let (until, fence) = (task.at.as_millis(), signed(task.fence));
         self.execute(LOCK, (row.seq, until, fence, task.lock_expiries))?;
-        self.note_change(row, task);
-        Ok(())
+        self.note_change(row, task)
     }
 
     /// Changes the bookkeeping of a task.
@@ -219,9 +226,6 @@ impl<'a> TypeTasks<'a> {
         error: Option<&str>,
         succeeded: Option<&[String]>,
     ) -> Outcome<()> {
-        if task.state == TaskState::Scheduled {
-            self.read_head()?;
-        }
         let (due, delay) = (task.asked_due.as_millis(), task.delay_ms);
         let (fence, settled) = (signed(task.fence), signed(task.settled));
         self.execute(
@@ -244,8 +248,7 @@ impl<'a> TypeTasks<'a> {
                 succeeded.and_then(names_text),
             ],
         )?;
-        self.note_change(row, task);
-        Ok(())
+        self.note_change(row, task)
     }
 
     /// Parks what cannot run, whatever its row says. A damaged id becomes a new one, so that people
@@ -261,26 +264,27 @@ impl<'a> TypeTasks<'a> {
     }
 
     /// Counts a change that was made.
-    fn note_change(&mut self, row: &TaskRow, task: &Bookkeeping) {
-        let (before, after) = (row.state(), task.state);
-        let stays = before == Some(after);
-        if !stays {
+    fn note_change(&mut self, row: &TaskRow, task: &Bookkeeping) -> Outcome<()> {
+        let old = row.live().filter(|old| old.state == task.state);
+        if old.is_none() {
             self.leave(row);
-            self.row.add(after, 1);
+            self.row.add(task.state, 1);
+        } else if task.state == TaskState::Scheduled {
+            self.row.head = None;
         }
-        if after == TaskState::Scheduled {
-            self.row.lower_head(task.at);
-            if stays {
-                self.row.forget_head();
-            }
+        let is_earlier = old.is_none_or(|old| task.at < old.at);
+        if task.state == TaskState::Scheduled && is_earlier {
+            self.wake_if_first(task.at)?;
         }
+        Ok(())
     }
 
-    /// Reads the first due time before a task is scheduled, so that an earlier one is recognised.
-    fn read_head(&mut self) -> Outcome<()> {
-        if self.row.needs_head() {
-            let first = self.first(TaskState::Scheduled)?;
-            self.row.set_head(first);
+    /// Has the handlers woken if a task that was scheduled for `due_at` just now is the first.
+    fn wake_if_first(&mut self, due_at: Timestamp) -> Outcome<()> {
+        let is_known = self.row.head.is_some_and(|head| head <= due_at);
+        if !self.row.is_woken && !is_known {
+            self.row.head = self.first(TaskState::Scheduled)?;
+            self.row.is_woken = self.row.head >= Some(due_at);
         }
         Ok(())
     }
@@ -324,10 +328,7 @@ impl<'a> TypeTasks<'a> {
 
     /// Whether the retention of an ended task is over: no query may return it.
     pub(crate) fn is_over(&self, row: &TaskRow) -> bool {
-        match row.status {
-            Status::Ended(ended) => ended.at.plus(self.retention) <= self.now,
-            Status::Live(_) | Status::Unknown => false,
-        }
+        matches!(row.status, Status::Ended(ended) if ended.at.plus(self.retention) <= self.now)
     }
 }
 

@@ -368,7 +368,7 @@ async fn many_damaged_tasks_leave_a_readable_log() {
     };
     tracing::subscriber::with_default(lines.clone(), || {
         let mut tx = Tx::new(&connection, &context);
-        let tasks = tx.known(&usual_type()).unwrap().unwrap();
+        let tasks = tx.known(&usual_type()).unwrap();
         for _ in 0..10 {
             let page = crate::operations::query::list(&tasks, TaskState::Scheduled, None, 100);
             assert_eq!(page.unwrap().tasks, []);

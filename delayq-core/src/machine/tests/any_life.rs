@@ -71,14 +71,15 @@ proptest! {
                     prop_assert_eq!(settling, Settling::NotHeld(SettleOutcome::LockLost));
                 }
                 (Step::ExpireLock, TaskState::Running) => match lock_expired(&task, 3, at(60)) {
-                    ExpiredLock::Due(next) | ExpiredLock::Poison(next, _) => {
+                    Ok(next) | Err(Claiming::Dead(next, EndCause::Poison, _)) => {
                         prop_assert!(!task.cancel_requested);
                         prop_assert_eq!(next.state == TaskState::Dead, next.lock_expiries >= 3);
                         prop_assert_eq!(next.lock_expiries, task.lock_expiries + 1);
                         task = next;
                     }
-                    ExpiredLock::Cancelled(_) => {
-                        prop_assert!(task.cancel_requested);
+                    Err(end) => {
+                        let is_cancelled = matches!(end, Claiming::Ended(_, EndCause::Cancelled));
+                        prop_assert!(task.cancel_requested && is_cancelled);
                         return Ok(());
                     }
                 },

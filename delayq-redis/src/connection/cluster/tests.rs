@@ -2,15 +2,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::fake::{array, bulk, gone, serve, verbatim};
+use tokio::runtime::Handle;
+
+use super::super::fake::{array, bulk, gone, serve, setup, verbatim};
+use super::super::panel::DISBELIEF;
 use super::*;
 use crate::config::RedisConfig;
 
 fn cluster(seeds: &[Address]) -> Cluster {
     let config = RedisConfig::parse("redis-cluster://h").unwrap();
     Cluster {
-        runtime: Handle::current(),
-        settings: Settings::new(&config, Duration::from_secs(5), &[], None).unwrap(),
+        settings: Settings::new(&config, &Handle::current(), &setup()).unwrap(),
         seeds: seeds.to_vec(),
         map: watch::Sender::new(Arc::default()),
         failure: Mutex::default(),
@@ -41,10 +43,9 @@ fn node_of(epoch: u64) -> Address {
 }
 
 /// Looks so often; the epoch that is believed then.
-async fn looks(cluster: &Cluster, count: usize, disbelieved: &mut u32) -> u64 {
-    let mut connections = HashMap::new();
+async fn looks(cluster: &Cluster, count: usize, panel: &mut Panel) -> u64 {
     for _ in 0..count {
-        cluster.ask_some(&mut connections, disbelieved).await;
+        cluster.ask_some(panel).await;
     }
     cluster.map().epoch
 }
@@ -53,27 +54,28 @@ async fn looks(cluster: &Cluster, count: usize, disbelieved: &mut u32) -> u64 {
 async fn an_older_map_is_believed_once_nothing_else_is_told_for_long() {
     let epoch = Arc::new(AtomicU64::new(7));
     let cluster = cluster(&[node(&epoch)]);
-    let mut disbelieved = 0;
+    let mut panel = cluster.panel();
     let most = usize::try_from(DISBELIEF).unwrap() - 1;
-    assert_eq!(looks(&cluster, 1, &mut disbelieved).await, 7);
+    assert_eq!(looks(&cluster, 1, &mut panel).await, 7);
     for _ in 0..2 {
         epoch.store(3, Ordering::Relaxed);
-        assert_eq!(looks(&cluster, most, &mut disbelieved).await, 7);
+        assert_eq!(looks(&cluster, most, &mut panel).await, 7);
         epoch.store(7, Ordering::Relaxed);
-        assert_eq!(looks(&cluster, 1, &mut disbelieved).await, 7);
+        assert_eq!(looks(&cluster, 1, &mut panel).await, 7);
     }
     epoch.store(3, Ordering::Relaxed);
-    assert_eq!(looks(&cluster, most, &mut disbelieved).await, 7);
-    assert_eq!(looks(&cluster, 1, &mut disbelieved).await, 3);
+    assert_eq!(looks(&cluster, most, &mut panel).await, 7);
+    assert_eq!(looks(&cluster, 1, &mut panel).await, 3);
     epoch.store(8, Ordering::Relaxed);
-    assert_eq!(looks(&cluster, 1, &mut disbelieved).await, 8);
+    assert_eq!(looks(&cluster, 1, &mut panel).await, 8);
 }
 
 #[tokio::test]
 async fn the_node_that_knows_of_the_latest_election_is_right() {
     let (old, new) = (node_of(5), node_of(9));
     for seeds in [[old.clone(), new.clone()], [new, old]] {
-        assert_eq!(looks(&cluster(&seeds), 1, &mut 0).await, 9);
+        let cluster = cluster(&seeds);
+        assert_eq!(looks(&cluster, 1, &mut cluster.panel()).await, 9);
     }
 }
 
@@ -81,12 +83,13 @@ async fn the_node_that_knows_of_the_latest_election_is_right() {
 async fn one_node_that_answers_is_enough_and_why_none_does_is_told() {
     let (there, away) = (node_of(5), gone());
     for seeds in [[there.clone(), away.clone()], [away.clone(), there]] {
-        assert_eq!(looks(&cluster(&seeds), 1, &mut 0).await, 5);
+        let cluster = cluster(&seeds);
+        assert_eq!(looks(&cluster, 1, &mut cluster.panel()).await, 5);
     }
     let cluster = cluster(std::slice::from_ref(&away));
     let none = cluster.why_not_sent(0).to_string();
     assert!(none.contains("none of its nodes has answered"), "{none}");
-    assert_eq!(looks(&cluster, 1, &mut 0).await, 0);
+    assert_eq!(looks(&cluster, 1, &mut cluster.panel()).await, 0);
     let refused = cluster.why_not_sent(0).to_string();
     assert!(refused.contains(&away.to_string()), "{refused}");
     let first = cluster.wait_for_first(Instant::now()).await.unwrap_err();

@@ -3,14 +3,17 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::fake::{array, bulk, gone, map, serve};
+use tokio::runtime::Handle;
+
+use super::super::fake::{array, bulk, gone, map, serve, setup};
+use super::super::panel::DISBELIEF;
 use super::*;
 use crate::config::RedisConfig;
 
 fn sentinels(addresses: &[Address]) -> Sentinels {
     let config = RedisConfig::parse("redis-sentinel://h/orders").unwrap();
     Sentinels {
-        settings: Settings::new(&config, Duration::from_secs(5), &[], None).unwrap(),
+        settings: Settings::new(&config, &Handle::current(), &setup()).unwrap(),
         addresses: addresses.to_vec(),
         name: "orders".to_owned(),
         seen: watch::Sender::new(Observed::Nothing),
@@ -46,10 +49,9 @@ fn refusing(answer: &'static str) -> Address {
 }
 
 /// Looks so often; the port of the master that is seen then.
-async fn looks(sentinels: &Sentinels, count: u32, disbelieved: &mut u32) -> Option<u16> {
-    let mut connections = HashMap::new();
+async fn looks(sentinels: &Sentinels, count: u32, panel: &mut Panel) -> Option<u16> {
     for _ in 0..count {
-        sentinels.ask_all(&mut connections, disbelieved).await;
+        sentinels.ask_all(panel).await;
     }
     let seen = sentinels.seen.borrow();
     seen.address().map(|master| master.port)
@@ -60,7 +62,8 @@ async fn the_sentinel_that_knows_of_the_latest_election_is_right() {
     let old = sentinel(1_000, &number(50));
     let new = sentinel(2_000, &number(90));
     for addresses in [[old.clone(), new.clone()], [new, old]] {
-        let found = looks(&sentinels(&addresses), 1, &mut 0).await;
+        let sentinels = sentinels(&addresses);
+        let found = looks(&sentinels, 1, &mut sentinels.panel()).await;
         assert_eq!(found, Some(2_090));
     }
 }
@@ -70,23 +73,23 @@ async fn an_older_master_is_believed_once_all_have_told_of_it_for_long() {
     let epoch = number(70);
     let there = sentinel(1_000, &epoch);
     let sentinels = sentinels(&[there]);
-    let mut disbelieved = 0;
-    assert_eq!(looks(&sentinels, 1, &mut disbelieved).await, Some(1_070));
+    let mut panel = sentinels.panel();
+    assert_eq!(looks(&sentinels, 1, &mut panel).await, Some(1_070));
     for _ in 0..2 {
         epoch.store(30, Ordering::Relaxed);
-        let found = looks(&sentinels, DISBELIEF - 1, &mut disbelieved).await;
+        let found = looks(&sentinels, DISBELIEF - 1, &mut panel).await;
         assert_eq!(found, Some(1_070));
         epoch.store(70, Ordering::Relaxed);
-        assert_eq!(looks(&sentinels, 1, &mut disbelieved).await, Some(1_070));
+        assert_eq!(looks(&sentinels, 1, &mut panel).await, Some(1_070));
     }
     epoch.store(30, Ordering::Relaxed);
-    let found = looks(&sentinels, DISBELIEF - 1, &mut disbelieved).await;
+    let found = looks(&sentinels, DISBELIEF - 1, &mut panel).await;
     assert_eq!(found, Some(1_070));
-    assert_eq!(looks(&sentinels, 1, &mut disbelieved).await, Some(1_030));
+    assert_eq!(looks(&sentinels, 1, &mut panel).await, Some(1_030));
     // Of the same election, and of a later one.
     for later in [31, 80] {
         epoch.store(later, Ordering::Relaxed);
-        let found = looks(&sentinels, 1, &mut disbelieved).await;
+        let found = looks(&sentinels, 1, &mut panel).await;
         assert_eq!(found.map(u64::from), Some(1_000 + later));
     }
 }
@@ -96,10 +99,10 @@ async fn an_older_master_is_not_believed_while_one_sentinel_is_silent() {
     let epoch = number(70);
     let there = sentinel(1_000, &epoch);
     let sentinels = sentinels(&[there, gone()]);
-    let mut disbelieved = 0;
-    assert_eq!(looks(&sentinels, 1, &mut disbelieved).await, Some(1_070));
+    let mut panel = sentinels.panel();
+    assert_eq!(looks(&sentinels, 1, &mut panel).await, Some(1_070));
     epoch.store(30, Ordering::Relaxed);
-    let found = looks(&sentinels, 2 * DISBELIEF, &mut disbelieved).await;
+    let found = looks(&sentinels, 2 * DISBELIEF, &mut panel).await;
     assert_eq!(found, Some(1_070));
 }
 
@@ -112,7 +115,7 @@ async fn why_none_of_them_names_a_master_is_told() {
     ] {
         let addresses = [refusing(answer), gone()];
         let sentinels = sentinels(&addresses);
-        assert_eq!(looks(&sentinels, 1, &mut 0).await, None);
+        assert_eq!(looks(&sentinels, 1, &mut sentinels.panel()).await, None);
         let refusal = sentinels.master().await.unwrap_err();
         let said = refusal.error.to_string();
         assert!(said.contains(what), "{said}");
@@ -124,7 +127,7 @@ async fn why_none_of_them_names_a_master_is_told() {
 async fn who_uses_a_master_is_told_when_another_one_is_named() {
     let epoch = number(10);
     let sentinels = sentinels(&[sentinel(1_000, &epoch)]);
-    looks(&sentinels, 1, &mut 0).await;
+    looks(&sentinels, 1, &mut sentinels.panel()).await;
     let master = sentinels.master().await.ok().unwrap();
     assert_eq!(master, Address::new("10.0.0.1", 1_010));
     let mut left = std::pin::pin!(sentinels.left(&master));
@@ -132,7 +135,7 @@ async fn who_uses_a_master_is_told_when_another_one_is_named() {
         if is_other {
             epoch.store(20, Ordering::Relaxed);
         }
-        looks(&sentinels, 1, &mut 0).await;
+        looks(&sentinels, 1, &mut sentinels.panel()).await;
         let has_left = tokio::select! {
             biased;
             () = &mut left => true,
@@ -152,13 +155,12 @@ async fn a_replica_need_not_confirm_once_most_sentinels_take_it_for_gone() {
             known: servers(&[2, 3]),
             eligible: servers(eligible),
         };
-        (
-            server(master),
-            View {
-                replicas,
-                sentinels,
-            },
-        )
+        Named {
+            address: server(master),
+            epoch: 0,
+            replicas,
+            sentinels,
+        }
     };
     let url = "redis-sentinel://h/orders";
     for (views, needed) in [
@@ -207,7 +209,7 @@ fn a_replica_that_has_lost_a_master_for_long_is_chosen_only_where_the_master_is_
         let master = map(&[("flags", flags), ("num-other-sentinels", "2")]);
         let address = Value::Array(vec![text("10.0.0.1"), text("1")]);
         let replicas = Value::Array(vec![replica.clone()]);
-        let Ok(Said::Master(_, _, view)) = read(&address, Ok(master), Ok(replicas)) else {
+        let Ok(Some(view)) = read(vec![Ok(address), Ok(master), Ok(replicas)]) else {
             panic!("{flags}: no master is named");
         };
         assert_eq!(view.sentinels, 3);

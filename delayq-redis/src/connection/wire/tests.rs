@@ -3,8 +3,10 @@
 use std::sync::Mutex;
 use std::sync::mpsc;
 
-use super::super::fake::{array, bulk, serve};
-use super::super::settings::Settings;
+use tokio::runtime::Handle;
+
+use super::super::fake::{array, bulk, serve, setup};
+use super::super::settings::{Kind, Settings};
 use super::*;
 use crate::config::RedisConfig;
 use crate::connection::LuaScript;
@@ -31,8 +33,7 @@ fn noting(log: &Log, answer: impl Fn(&str) -> String + Send + Sync + 'static) ->
 
 async fn wire_to(address: &Address, replication: Option<Replication>) -> Wire {
     let config = RedisConfig::parse(&format!("redis://{address}")).unwrap();
-    let replication = replication.map(Arc::new);
-    let settings = Settings::new(&config, Duration::from_secs(5), &[], replication).unwrap();
+    let settings = Settings::new(&config, &Handle::current(), &setup()).unwrap();
     let Ok(connection) = settings.open(address, |_| {}).await else {
         panic!("no connection to {address}");
     };
@@ -41,8 +42,8 @@ async fn wire_to(address: &Address, replication: Option<Replication>) -> Wire {
         ended: Arc::default(),
         left: CancellationToken::new(),
         address: address.clone(),
-        place: settings.place_of(address),
-        replication: settings.replication.clone(),
+        place: settings.place_of(Kind::Data, address),
+        replication: replication.map(Arc::new),
     }
 }
 

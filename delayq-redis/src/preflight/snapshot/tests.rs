@@ -1,7 +1,7 @@
 //! What follows from what a server shows, for each way in which it may hide something.
 
-use super::super::Kind;
 use super::*;
+use crate::config::RedisConfig;
 
 /// What a server shows: fields of HELLO, lines of INFO, pairs of CONFIG GET.
 fn snapshot(hello: &str, info: Option<&str>, config: Option<&str>) -> Snapshot {
@@ -17,11 +17,12 @@ fn snapshot(hello: &str, info: Option<&str>, config: Option<&str>) -> Snapshot {
 fn terms(wanted: Durability, assumed: Option<Durability>) -> Terms {
     Terms {
         wanted,
-        assumed,
-        replicas: 2,
-        counts_replicas: false,
-        watermark: 0.9,
-        servers: Kind::One,
+        config: RedisConfig {
+            assumed_durability: assumed,
+            replicas: Some(2),
+            memory_watermark: Some(0.9),
+            ..RedisConfig::parse("redis://h").unwrap()
+        },
     }
 }
 

@@ -29,7 +29,7 @@ fn waiter(name: &str, tasks: &[(&str, usize)]) -> Waiter {
             message: String::new(),
         }),
         deadline: Instant::now(),
-        reply: oneshot::channel().0,
+        reply: Some(oneshot::channel().0),
     }
 }
 
@@ -60,7 +60,7 @@ fn answered(ids: &[&str]) -> (Waiter, Landings) {
     let tasks: Vec<(&str, usize)> = ids.iter().map(|id| (*id, 40)).collect();
     let (reply, landings) = oneshot::channel();
     let waiter = Waiter {
-        reply,
+        reply: Some(reply),
         ..waiter("a", &tasks)
     };
     (waiter, landings)

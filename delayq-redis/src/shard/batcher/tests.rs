@@ -9,12 +9,12 @@ use delayq_core::{Namespace, TaskType, Timestamp};
 use super::*;
 use crate::config::RedisConfig;
 use crate::connection::Setup;
-use crate::connection::fake::{array, bulk, serve};
+use crate::connection::fake::{array, bulk, serve, setup};
 use crate::scripts::{Keyspace, Script, ShardId};
 
 /// A batcher of a server that takes every task, and tells how many there are in each call.
 struct Rig {
-    batcher: Batcher,
+    batcher: Arc<Batcher>,
     calls: Mutex<std::sync::mpsc::Receiver<usize>>,
 }
 
@@ -34,10 +34,8 @@ impl Rig {
         let config = RedisConfig::parse(&format!("redis://{address}")).unwrap();
         let setup = Setup {
             timeout,
-            is_replicated: false,
             scripts: Script::all(),
-            channel: "wake".to_owned(),
-            listener: Arc::new(|_| {}),
+            ..setup()
         };
         let connections = Connections::open(&config, setup).await.unwrap();
         let hub = Arc::new(WakeupHub::new(false));
@@ -47,18 +45,14 @@ impl Rig {
         }
     }
 
-    fn inner(&self) -> &Arc<Inner> {
-        &self.batcher.0
-    }
-
     /// The only server.
     fn server(&self) -> usize {
-        self.inner().server_of(&waiter(0, soon()).0)
+        self.batcher.server_of(&waiter(0, soon()).0)
     }
 
     fn driver(&self) -> Driver {
         Driver {
-            inner: Arc::clone(self.inner()),
+            batcher: Arc::clone(&self.batcher),
             server: self.server(),
             has_ended: false,
         }
@@ -66,12 +60,12 @@ impl Rig {
 
     /// As while so many batches are under way.
     fn occupy(&self, under_way: usize) {
-        let mut queues = self.inner().queues();
+        let mut queues = lock(&self.batcher.queues);
         queues.entry(self.server()).or_default().under_way = under_way;
     }
 
     fn under_way(&self) -> Option<usize> {
-        let queues = self.inner().queues();
+        let queues = lock(&self.batcher.queues);
         queues.get(&self.server()).map(|queue| queue.under_way)
     }
 
@@ -114,7 +108,7 @@ fn waiter(count: usize, deadline: Instant) -> (Waiter, Landings) {
         wake: wake(),
         tasks: tasks(count),
         deadline,
-        reply,
+        reply: Some(reply),
     };
     (waiter, landings)
 }
@@ -149,7 +143,7 @@ async fn what_gathers_while_enough_batches_are_under_way_goes_with_the_next_one(
     let (mut waiters, mut landings) = (Vec::new(), Vec::new());
     for tasks in [1, MAX_TASKS - 2, 1, 2, 3] {
         let (waiter, landing) = waiter(tasks, soon());
-        Inner::enqueue(rig.inner(), waiter);
+        rig.batcher.enqueue(waiter);
         landings.push(landing);
     }
     assert_eq!(
@@ -182,7 +176,7 @@ async fn a_driver_that_panics_gives_its_place_back_and_the_next_submit_takes_all
     let rig = Rig::start(Duration::from_secs(30)).await;
     rig.occupy(MAX_BATCHES);
     let (left_behind, landings) = waiter(2, soon());
-    Inner::enqueue(rig.inner(), left_behind);
+    rig.batcher.enqueue(left_behind);
     // Every one of them.
     for _ in 0..MAX_BATCHES {
         drop(rig.driver());

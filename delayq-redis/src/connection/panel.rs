@@ -1,0 +1,106 @@
+//! Panel: servers of which each is asked the same, at the same time and again and again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, RedisResult, Value};
+use tokio::time::timeout;
+
+use super::fault;
+use super::reconnecting::Refusal;
+use super::settings::{Kind, Settings};
+use super::wire::extract;
+use crate::config::Address;
+
+/// Answers after which one is believed that is of an earlier election than one before: somebody has
+/// made the servers anew.
+pub(super) const DISBELIEF: u32 = 10;
+
+/// The answers of one of them, one a command.
+pub(super) type Answers = Vec<RedisResult<Value>>;
+
+/// The connections to those that are asked.
+pub(super) struct Panel {
+    settings: Arc<Settings>,
+    kind: Kind,
+    /// How long one of them may take; the others are asked at the same time.
+    patience: Duration,
+    connections: HashMap<Address, MultiplexedConnection>,
+    /// How often in a row an earlier election was told of.
+    disbelieved: u32,
+}
+
+impl Panel {
+    pub(super) fn new(settings: &Arc<Settings>, kind: Kind, patience: Duration) -> Self {
+        Self {
+            settings: Arc::clone(settings),
+            kind,
+            patience,
+            connections: HashMap::new(),
+            disbelieved: 0,
+        }
+    }
+
+    /// Asks all of them; what each answers, or why it does not. One that is only slow is busy.
+    pub(super) async fn ask(
+        &mut self,
+        addresses: &[Address],
+        question: &Pipeline,
+    ) -> Vec<Result<Answers, Refusal>> {
+        let ask = |address| timeout(self.patience, self.ask_one(address, question));
+        let asked = join_all(addresses.iter().map(ask)).await;
+        let mut all = Vec::with_capacity(asked.len());
+        for (address, asked) in addresses.iter().zip(asked) {
+            self.connections.remove(address);
+            let asked = asked.unwrap_or_else(|_| Err(self.no_answer(address)));
+            all.push(asked.map(|(answers, connection)| {
+                if answers.iter().all(Result::is_ok) {
+                    self.connections.insert(address.clone(), connection);
+                }
+                answers
+            }));
+        }
+        all
+    }
+
+    async fn ask_one(
+        &self,
+        address: &Address,
+        question: &Pipeline,
+    ) -> Result<(Answers, MultiplexedConnection), Refusal> {
+        let mut connection = match self.connections.get(address) {
+            Some(connection) => connection.clone(),
+            None => self.settings.open_quiet(self.kind, address).await?,
+        };
+        let answers = connection.send_packed_commands(question, 0, question.len());
+        match answers.await {
+            Ok(answers) => Ok((answers.into_iter().map(extract).collect(), connection)),
+            Err(error) => Err(Refusal::of(&self.place_of(address), &error)),
+        }
+    }
+
+    /// Where one of them is, as a URL without secrets.
+    pub(super) fn place_of(&self, address: &Address) -> Arc<str> {
+        self.settings.place_of(self.kind, address)
+    }
+
+    fn no_answer(&self, address: &Address) -> Refusal {
+        let (within, place) = (self.patience, self.place_of(address));
+        let hint = fault::hint(&place);
+        Refusal::busy(&place, format!("no answer within {within:?}; {hint}"))
+    }
+
+    /// Whether to believe what was told: always, unless it `is_older` than what was told before.
+    /// Then once it has been told for long, each time by everybody who speaks for all.
+    pub(super) fn believes(&mut self, is_older: bool, is_told_by_all: bool) -> bool {
+        self.disbelieved = if is_older && is_told_by_all {
+            self.disbelieved + 1
+        } else {
+            0
+        };
+        !is_older || self.disbelieved >= DISBELIEF
+    }
+}
