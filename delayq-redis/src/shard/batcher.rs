@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use delayq_core::store::MAX_BATCH;
 use delayq_core::{Error, Result};
+use futures_util::FutureExt;
 use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
@@ -239,7 +240,7 @@ impl Driver {
         for group in groups {
             let own: Vec<Sent> = answers.by_ref().take(group.calls()).collect();
             let (hub, routing) = (Arc::clone(&self.batcher.hub), routing.clone());
-            self.batcher.connections.spawn(async move {
+            let mut answering = Box::pin(async move {
                 let deadline = group.next_deadline().unwrap_or_else(Instant::now);
                 let mut all = Vec::with_capacity(own.len());
                 for sent in own {
@@ -252,6 +253,10 @@ impl Driver {
                 }
                 group.answer(all, &hub);
             });
+            // Usually everything is answered already, and no submitter waits for another task.
+            if answering.as_mut().now_or_never().is_none() {
+                self.batcher.connections.spawn(answering);
+            }
         }
     }
 }
