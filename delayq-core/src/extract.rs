@@ -134,8 +134,8 @@ impl<T: ?Sized> fmt::Debug for Component<T> {
 }
 
 /// What a worker function may return: [`TaskResult`], `()`, or `Result<(), E>` with an error that
-/// converts to a [`TaskError`], as those that `?` takes: every `std::error::Error`, `anyhow::Error`,
-/// text.
+/// converts to a [`TaskError`], as those that `?` takes: every `std::error::Error`,
+/// `anyhow::Error`, text.
 #[diagnostic::on_unimplemented(
     message = "a worker function cannot return `{Self}`",
     label = "return `TaskResult`, `()`, or `Result<(), E>` where `E` is an error",

@@ -256,8 +256,8 @@ impl DelayQueueJob {
     /// times.
     ///
     /// # Errors
-    /// [`Error::InvalidName`], [`Error::InvalidInput`] or [`Error::LimitExceeded`], naming the field
-    /// and the limit.
+    /// [`Error::InvalidName`], [`Error::InvalidInput`] or [`Error::LimitExceeded`], naming the
+    /// field and the limit.
     pub fn into_task(self, limits: &Limits, now: Timestamp) -> Result<NewTask> {
         let (when, expiry) = (self.when?, self.expiry?);
         check_message(&self.message, limits)?;

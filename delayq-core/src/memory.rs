@@ -135,7 +135,6 @@ impl MemoryStore {
     }
 
     fn wake(&self, task_type: TaskType) {
-        // Without a listener there is nobody to wake.
         let _ = self.wakeups.send(Wakeup::Type(task_type));
     }
 }

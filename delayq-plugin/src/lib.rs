@@ -10,6 +10,7 @@ mod attempt;
 mod backoff;
 mod call;
 mod clock_skew;
+mod ending;
 mod error;
 mod events;
 mod handler;

@@ -43,8 +43,8 @@ impl DelayQueuePlugin {
     }
 
     /// The events of this process from now on: what its handlers do with tasks, and what its submit
-    /// service sends and cancels. For a dashboard or an alarm; see [`TaskEvent`](crate::TaskEvent) for what they are
-    /// not.
+    /// service sends and cancels. For a dashboard or an alarm; see
+    /// [`TaskEvent`](crate::TaskEvent) for what they are not.
     #[must_use]
     pub fn events(&self) -> TaskEvents {
         self.service.events()

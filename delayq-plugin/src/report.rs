@@ -7,8 +7,8 @@ use delayq_core::store::{AttemptEnd, ClaimEnd, EndCause};
 use delayq_core::{ClaimedTask, TaskId, TaskType};
 use tracing::{debug, info, trace, warn};
 
+use crate::ending::Ending;
 use crate::events::{EventHub, FailureCause, TaskEventKind};
-use crate::handler::Ending;
 
 /// An attempt that failed.
 #[derive(Clone, Copy, Debug)]

@@ -9,8 +9,8 @@ use delayq_core::{Clock, Result, Store, TaskType, seconds};
 use tokio::runtime::Handle;
 use tracing::{debug, warn};
 
-/// How long after the first task of a type the instances are asked for. A worker for a pattern finds
-/// a new type within some polls, and announces it.
+/// How long after the first task of a type the instances are asked for. A worker for a pattern
+/// finds a new type within some polls, and announces it.
 const ASK_AFTER: std::time::Duration = seconds(30);
 
 /// Types remembered. An application that makes up types as it goes has more, and is not warned of

@@ -19,8 +19,8 @@ const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
 /// - `memory:` for tests: lost with the process, so it asks for `?durability=memory` or the option.
 /// - `sqlite:PATH` (feature `sqlite`, on by default): the embedded store in one file, made if it is
 ///   not there; [`TaskSubmitService::connect`](crate::TaskSubmitService::connect) makes it with
-///   `?create=true` only. `?sync=normal` trades the last commits before a power loss for speed (class
-///   `process` instead of `disk`).
+///   `?create=true` only. `?sync=normal` trades the last commits before a power loss for speed
+///   (class `process` instead of `disk`).
 /// - `redis://[USER:PASSWORD@]HOST[:PORT][/DB]` (feature `redis`), `redis-sentinel://` (feature
 ///   `sentinel`), `redis-cluster://` (feature `cluster`), and `rediss` instead of `redis` for TLS
 ///   (feature `tls`). `store::RedisConfig` has the options of such a URL.

@@ -13,8 +13,8 @@ use super::{TaskEvent, TaskEventKind, TaskEvents};
 ///
 /// Called on the application's runtime, one event after the other, and never on a scheduler thread:
 /// a slow listener delays no task, and misses events when it is behind by more than 4,096. Methods
-/// must not block; for slow work take [`events`](crate::DelayQueuePlugin::events) instead. A listener
-/// that holds the plugin's submit service keeps the store open and itself alive.
+/// must not block; for slow work take [`events`](crate::DelayQueuePlugin::events) instead. A
+/// listener that holds the plugin's submit service keeps the store open and itself alive.
 ///
 /// ```
 /// use delayq_plugin::{DelayQueuePlugin, TaskEvent, TaskListener};

@@ -11,10 +11,11 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{Id, JoinError, JoinSet};
 use tracing::{debug, info};
 
-use super::Ending;
+use super::conclusion::{Conclusion, describe};
 use crate::attempt::{
     AttemptFacts, Invocation, Lease, LeaseDeadline, LeaseState, LeaseStep, Verdict, WorkerResult,
 };
+use crate::ending::Ending;
 use crate::events::FailureCause;
 use crate::report::Failure;
 use crate::status::Status;
@@ -218,8 +219,7 @@ impl Attempts {
             self.next_timer = self.next_timer.min(lease.timer());
         }
         for lease in timed_out.iter().filter_map(|seq| self.leases.get(seq)) {
-            let end = self.timed_out(lease);
-            due.settle.extend(self.conclude(lease, end, now));
+            due.settle.extend(self.conclusion(now).of_timed_out(lease));
         }
         due
     }
@@ -236,33 +236,21 @@ impl Attempts {
 
     /// Stops the workers that can be stopped, and gives their tasks back.
     pub(super) fn give_back_all(&mut self, now: Duration) -> Vec<Ending> {
-        let (bucket, workers) = (&self.bucket, &self.context.workers);
         let mut settle = Vec::new();
+        let conclusion = Conclusion {
+            context: &self.context,
+            status: &self.status,
+            now,
+        };
         for lease in self.leases.values_mut() {
             if lease.state == LeaseState::Concluded {
                 continue;
             }
             lease.conclude();
-            let id = &lease.lock.id;
-            if self.context.is_at_most_once() {
-                self.context.report.failed_for_good(&Failure {
-                    id,
-                    attempt: lease.attempt,
-                    cause: FailureCause::Stopped,
-                    error: "cut off by the shutdown",
-                    run_time: now.saturating_sub(lease.started_at),
-                    retry_in: None,
-                });
-                self.status.update(|health| health.failed += 1);
-                continue;
+            if let Some(back) = conclusion.of_cut_off(lease) {
+                info!(bucket = %self.bucket, id = %lease.lock.id, "given back by the shutdown");
+                settle.push(back);
             }
-            info!(%bucket, %id, "given back by the shutdown");
-            let history = lease.history_so_far(workers);
-            settle.push(Ending::give_back(
-                lease.lock.clone(),
-                &history,
-                Duration::ZERO,
-            ));
         }
         settle
     }
@@ -300,87 +288,21 @@ impl Attempts {
         if lease.results.len() < lease.workers.len() {
             return None;
         }
-        let mut lease = self.leases.remove(&seq)?;
+        let lease = self.leases.remove(&seq)?;
         let running = self.leases.len();
         self.status.update(|health| health.running = running);
         if lease.state == LeaseState::Concluded {
             return None;
         }
-        let end = self.end_of(&mut lease);
-        self.conclude(&lease, end, now)
+        self.conclusion(now).of_results(lease)
     }
 
-    /// Reports how an attempt ended. Returns its settlement, unless it is at most once: settled
-    /// before it started, whatever came of it.
-    fn conclude(&self, lease: &Lease, end: AttemptEnd, now: Duration) -> Option<Ending> {
-        let (id, attempt) = (&lease.lock.id, lease.attempt);
-        let run_time = now.saturating_sub(lease.started_at);
-        let at_most_once = self.context.is_at_most_once();
-        let error = match &end {
-            AttemptEnd::Retry { error, .. } | AttemptEnd::Dead { error, .. } => Some(&**error),
-            AttemptEnd::Release { .. } if at_most_once => Some("given back, which it cannot be"),
-            _ => None,
-        };
-        let is_again = !at_most_once && !lease.is_cancel_requested;
-        if let Some(error) = error {
-            let retry_in = end.due_again_in().filter(|_| is_again);
-            let failure = Failure {
-                id,
-                attempt,
-                cause: lease.cause,
-                error,
-                run_time,
-                retry_in,
-            };
-            self.status.update(|health| health.failed += 1);
-            if at_most_once {
-                self.context.report.failed_for_good(&failure);
-            } else {
-                self.context.report.failed(&failure);
-            }
-        } else if at_most_once && end == AttemptEnd::Done {
-            self.context.report.succeeded(id, attempt, run_time);
+    fn conclusion(&self, now: Duration) -> Conclusion<'_> {
+        Conclusion {
+            context: &self.context,
+            status: &self.status,
+            now,
         }
-        (!at_most_once).then(|| Ending {
-            settlement: Settlement::new(lease.lock.clone(), end),
-            attempt,
-            run_time,
-            is_cancel_requested: lease.is_cancel_requested,
-        })
-    }
-
-    fn end_of(&self, lease: &mut Lease) -> AttemptEnd {
-        // Workers that succeeded while they were being stopped have done their work.
-        let has_succeeded = lease.results.iter().all(|one| one.result.is_ok());
-        if matches!(lease.state, LeaseState::Stopping(_)) && !has_succeeded {
-            return self.timed_out(lease);
-        }
-        if lease.is_cut_off {
-            // The application's runtime is going down. Another instance gets the task, after a
-            // wait, or this one would claim it again and again.
-            let why = "the runtime that the plugin was started on has ended";
-            self.status.update(|health| health.stopped = Some(why));
-            return AttemptEnd::Release {
-                after: self.context.poll,
-                succeeded: lease.history_so_far(&self.context.workers).succeeded,
-            };
-        }
-        let facts = AttemptFacts {
-            workers: &self.context.workers,
-            attempt: lease.attempt,
-            history: &lease.history,
-        };
-        Verdict::of_results(facts, std::mem::take(&mut lease.results))
-    }
-
-    fn timed_out(&self, lease: &Lease) -> AttemptEnd {
-        let limit = self.context.options.timeout;
-        let facts = AttemptFacts {
-            workers: &self.context.workers,
-            attempt: lease.attempt,
-            history: &lease.history_so_far(&self.context.workers),
-        };
-        Verdict::of_failure(facts, &format!("timed out after {limit:?}"))
     }
 
     /// The attempt has been settled, well or not. Returns whether its lock was known to be lost.
@@ -425,17 +347,5 @@ impl Attempts {
             lease.extend_again_at(retry_at);
             self.next_timer = self.next_timer.min(lease.timer());
         }
-    }
-}
-
-/// The end of a worker that did not return, in words.
-fn describe(error: JoinError) -> String {
-    match error.try_into_panic() {
-        Ok(panic) => {
-            let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            format!("panicked: {}", text.as_deref().unwrap_or("(no message)"))
-        }
-        Err(_) => "the runtime was shut down".to_owned(),
     }
 }

@@ -6,8 +6,8 @@ use delayq_core::ClaimedTask;
 use delayq_core::store::{BucketState, ClaimEnd};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Ending;
 use crate::clock_skew::ClockSkew;
+use crate::ending::Ending;
 
 /// What one claim brought.
 #[derive(Debug)]

@@ -8,8 +8,9 @@ use delayq_core::{ClaimedTask, OnLate, Result, Timestamp};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::early_settlement::EarlySettlement;
-use super::{Batch, Ending, Wiring};
+use super::{Batch, Wiring};
 use crate::clock_skew::{CallWindow, ClockSkew};
+use crate::ending::Ending;
 use crate::type_context::TypeContext;
 
 /// A claim from one bucket, with the slots reserved for it.

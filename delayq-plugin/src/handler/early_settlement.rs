@@ -4,8 +4,9 @@ use delayq_core::store::{AttemptEnd, Bucket, SettleOutcome, Settlement};
 use delayq_core::{ClaimedTask, Error, Result};
 use tracing::warn;
 
-use super::{Batch, Ending};
+use super::Batch;
 use crate::backoff::Backoff;
+use crate::ending::Ending;
 use crate::type_context::TypeContext;
 
 /// The settlement of one claim.

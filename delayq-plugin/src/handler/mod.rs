@@ -11,14 +11,13 @@ mod attempts;
 mod batch;
 mod claim;
 mod claimer;
+mod conclusion;
 mod early_settlement;
-mod ending;
 mod extender;
 mod fruitless_wakes;
 mod settler;
 mod wiring;
 
-pub(crate) use ending::Ending;
 pub(crate) use wiring::{Notice, Phase, Wiring};
 
 use self::attempts::{Attempts, Finished, NewAttempt};
@@ -27,6 +26,7 @@ use self::claimer::{ClaimEvent, Claimer};
 use self::extender::{Extended, Extender};
 use self::settler::{Settled, Settler};
 use crate::call::Call;
+use crate::ending::Ending;
 use crate::type_context::TypeContext;
 
 /// The calls, as the log names them.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use delayq_core::store::{Bucket, MAX_BATCH, SettleOutcome};
 use delayq_core::{Error, Result};
 
-use super::Ending;
 use crate::backoff::Backoff;
 use crate::call::Call;
+use crate::ending::Ending;
 use crate::type_context::TypeContext;
 
 /// A handler stops claiming while so many settlements wait for the store.

@@ -146,8 +146,8 @@ impl DelayQueuePluginBuilder {
     }
 
     /// Adds a value that workers are built from, see
-    /// [`FromComponents`](delayq_core::FromComponents). One of each type: `start` fails for a second
-    /// one. [`TaskSubmitService`] is one that every plugin has, for workers that send.
+    /// [`FromComponents`](delayq_core::FromComponents). One of each type: `start` fails for a
+    /// second one. [`TaskSubmitService`] is one that every plugin has, for workers that send.
     pub fn component<T: Send + Sync + 'static>(mut self, component: T) -> Self {
         self.refuse_second::<T>();
         self.components.insert(component);
@@ -241,8 +241,8 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// Shares `n` scheduler threads among all types; `start` fails for 0. Default: each of the first 32
-    /// types has a thread of its own, and further types share those.
+    /// Shares `n` scheduler threads among all types; `start` fails for 0. Default: each of the
+    /// first 32 types has a thread of its own, and further types share those.
     pub fn threads(mut self, n: usize) -> Self {
         if n == 0 {
             self.mistaken("threads", "at least 1");

@@ -1,0 +1,144 @@
+//! Conclusion of an attempt: its end, from what its workers returned, and the report of it.
+
+use std::time::Duration;
+
+use delayq_core::store::{AttemptEnd, Settlement};
+use tokio::task::JoinError;
+
+use crate::attempt::{AttemptFacts, Lease, LeaseState, Verdict};
+use crate::ending::Ending;
+use crate::events::FailureCause;
+use crate::report::Failure;
+use crate::status::Status;
+use crate::type_context::TypeContext;
+
+/// What concludes attempts at one moment.
+pub(super) struct Conclusion<'a> {
+    pub(super) context: &'a TypeContext,
+    pub(super) status: &'a Status,
+    /// `Clock::elapsed`.
+    pub(super) now: Duration,
+}
+
+impl Conclusion<'_> {
+    /// The settlement of an attempt whose workers have all come back; see [`Self::conclude`].
+    pub(super) fn of_results(&self, mut lease: Lease) -> Option<Ending> {
+        let end = self.end_of(&mut lease);
+        self.conclude(&lease, end)
+    }
+
+    /// The settlement of an attempt that is over its time limit; see [`Self::conclude`].
+    pub(super) fn of_timed_out(&self, lease: &Lease) -> Option<Ending> {
+        self.conclude(lease, self.timed_out(lease))
+    }
+
+    /// The settlement of an attempt that a shutdown cuts off: it is given back. An at-most-once
+    /// task has failed.
+    pub(super) fn of_cut_off(&self, lease: &Lease) -> Option<Ending> {
+        if self.context.is_at_most_once() {
+            self.failed(
+                lease,
+                FailureCause::Stopped,
+                "cut off by the shutdown",
+                None,
+            );
+            return None;
+        }
+        let history = lease.history_so_far(&self.context.workers);
+        let lock = lease.lock.clone();
+        Some(Ending::give_back(lock, &history, Duration::ZERO))
+    }
+
+    /// Reports how an attempt ended. Returns its settlement, unless it is at most once: settled
+    /// before it started, whatever came of it.
+    fn conclude(&self, lease: &Lease, end: AttemptEnd) -> Option<Ending> {
+        let at_most_once = self.context.is_at_most_once();
+        let error = match &end {
+            AttemptEnd::Retry { error, .. } | AttemptEnd::Dead { error, .. } => Some(&**error),
+            AttemptEnd::Release { .. } if at_most_once => Some("given back, which it cannot be"),
+            _ => None,
+        };
+        let run_time = self.run_time(lease);
+        if let Some(error) = error {
+            let is_again = !at_most_once && !lease.is_cancel_requested;
+            let retry_in = end.due_again_in().filter(|_| is_again);
+            self.failed(lease, lease.cause, error, retry_in);
+        } else if at_most_once && end == AttemptEnd::Done {
+            let report = &self.context.report;
+            report.succeeded(&lease.lock.id, lease.attempt, run_time);
+        }
+        (!at_most_once).then(|| Ending {
+            settlement: Settlement::new(lease.lock.clone(), end),
+            attempt: lease.attempt,
+            run_time,
+            is_cancel_requested: lease.is_cancel_requested,
+        })
+    }
+
+    fn failed(&self, lease: &Lease, cause: FailureCause, error: &str, retry_in: Option<Duration>) {
+        let failure = Failure {
+            id: &lease.lock.id,
+            attempt: lease.attempt,
+            cause,
+            error,
+            run_time: self.run_time(lease),
+            retry_in,
+        };
+        self.status.update(|health| health.failed += 1);
+        if self.context.is_at_most_once() {
+            self.context.report.failed_for_good(&failure);
+        } else {
+            self.context.report.failed(&failure);
+        }
+    }
+
+    fn run_time(&self, lease: &Lease) -> Duration {
+        self.now.saturating_sub(lease.started_at)
+    }
+
+    fn end_of(&self, lease: &mut Lease) -> AttemptEnd {
+        // Workers that succeeded while they were being stopped have done their work.
+        let has_succeeded = lease.results.iter().all(|one| one.result.is_ok());
+        if matches!(lease.state, LeaseState::Stopping(_)) && !has_succeeded {
+            return self.timed_out(lease);
+        }
+        if lease.is_cut_off {
+            // The application's runtime is going down. Another instance gets the task, after a
+            // wait, or this one would claim it again and again.
+            let why = "the runtime that the plugin was started on has ended";
+            self.status.update(|health| health.stopped = Some(why));
+            return AttemptEnd::Release {
+                after: self.context.poll,
+                succeeded: lease.history_so_far(&self.context.workers).succeeded,
+            };
+        }
+        let facts = AttemptFacts {
+            workers: &self.context.workers,
+            attempt: lease.attempt,
+            history: &lease.history,
+        };
+        Verdict::of_results(facts, std::mem::take(&mut lease.results))
+    }
+
+    fn timed_out(&self, lease: &Lease) -> AttemptEnd {
+        let limit = self.context.options.timeout;
+        let facts = AttemptFacts {
+            workers: &self.context.workers,
+            attempt: lease.attempt,
+            history: &lease.history_so_far(&self.context.workers),
+        };
+        Verdict::of_failure(facts, &format!("timed out after {limit:?}"))
+    }
+}
+
+/// The end of a worker that did not return, in words.
+pub(super) fn describe(error: JoinError) -> String {
+    match error.try_into_panic() {
+        Ok(panic) => {
+            let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            format!("panicked: {}", text.as_deref().unwrap_or("(no message)"))
+        }
+        Err(_) => "the runtime was shut down".to_owned(),
+    }
+}
