@@ -1,23 +1,35 @@
 //! Pages of the guide, so that every Rust snippet in them is compiled as a doc test. The README is
 //! the page of the crate.
 
+#[doc = include_str!("../../docs/guide/axum.md")]
+mod axum {}
+
 #[doc = include_str!("../../docs/guide/change.md")]
 mod change {}
 
 #[doc = include_str!("../../docs/guide/cluster.md")]
 mod cluster {}
 
+#[doc = include_str!("../../docs/guide/containers.md")]
+mod containers {}
+
+#[doc = include_str!("../../docs/guide/database.md")]
+mod database {}
+
 #[doc = include_str!("../../docs/guide/fleet.md")]
 mod fleet {}
+
+#[doc = include_str!("../../docs/guide/ids.md")]
+mod ids {}
 
 #[doc = include_str!("../../docs/guide/instances.md")]
 mod instances {}
 
+#[doc = include_str!("../../docs/guide/late.md")]
+mod late {}
+
 #[doc = include_str!("../../docs/guide/operate.md")]
 mod operate {}
-
-#[doc = include_str!("../../docs/guide/shards.md")]
-mod shards {}
 
 #[doc = include_str!("../../docs/guide/redis.md")]
 mod redis {}
@@ -28,11 +40,17 @@ mod retries {}
 #[doc = include_str!("../../docs/guide/sentinel.md")]
 mod sentinel {}
 
+#[doc = include_str!("../../docs/guide/shards.md")]
+mod shards {}
+
 #[doc = include_str!("../../docs/guide/sqlite.md")]
 mod sqlite {}
 
 #[doc = include_str!("../../docs/guide/submit.md")]
 mod submit {}
+
+#[doc = include_str!("../../docs/guide/tenants.md")]
+mod tenants {}
 
 #[doc = include_str!("../../docs/guide/testing.md")]
 mod testing {}

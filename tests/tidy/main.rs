@@ -100,3 +100,8 @@ fn the_files_that_every_reader_looks_for_are_there() {
 fn every_link_in_the_documents_leads_somewhere() {
     assert_tidy(markdown::links(&Tree::of_the_workspace()));
 }
+
+#[test]
+fn every_page_of_the_guide_is_in_its_summary() {
+    assert_tidy(markdown::summary(&Tree::of_the_workspace()));
+}

@@ -1,4 +1,4 @@
-//! Links in Markdown files lead to files and headings that exist.
+//! Links in Markdown files lead to files and headings that exist, and the guide lists its pages.
 
 use crate::tree::{File, Tree};
 
@@ -13,6 +13,26 @@ pub(crate) fn links(tree: &Tree) -> Vec<String> {
         }
     }
     found
+}
+
+/// The table of contents of the guide.
+const SUMMARY: &str = "docs/guide/SUMMARY.md";
+
+/// Pages of the guide that its table of contents does not list.
+pub(crate) fn summary(tree: &Tree) -> Vec<String> {
+    let Some(summary) = tree.get(SUMMARY) else {
+        return vec![format!("{SUMMARY} is missing: write it")];
+    };
+    let targets = targets(&summary.text).into_iter();
+    let listed: Vec<_> = targets
+        .filter_map(|(_, target)| resolved(SUMMARY, target))
+        .collect();
+    let is_left_out = |file: &&File| {
+        let is_page = file.path.starts_with("docs/guide/") && file.has_extension("md");
+        is_page && file.path != SUMMARY && !listed.contains(&file.path)
+    };
+    let what = |file: &File| format!("{}: not in {SUMMARY}: list it where it is read", file.path);
+    tree.files().filter(is_left_out).map(what).collect()
 }
 
 /// The targets of `[text](target)` and `[text]: target` outside code, with their lines.
@@ -134,4 +154,21 @@ fn links_to_the_web_to_folders_to_headings_and_in_code_are_fine() {
 fn a_link_whose_text_is_code_is_looked_at() {
     let tree = Tree::of(&[("README.md", "see [`a`](a.md)\n")]);
     assert_eq!(links(&tree).len(), 1);
+}
+
+#[test]
+fn a_page_that_the_summary_of_the_guide_leaves_out_is_found() {
+    let contents = "# Summary\n\n[Guide](README.md)\n\n- [A](a.md)\n- `[B](b.md)`\n";
+    let tree = Tree::of(&[
+        (SUMMARY, contents),
+        ("docs/guide/README.md", ""),
+        ("docs/guide/a.md", ""),
+        ("docs/guide/b.md", ""),
+        ("docs/guide/b.svg", ""),
+        ("docs/scale.md", ""),
+    ]);
+    let left_out = "docs/guide/b.md: not in docs/guide/SUMMARY.md: list it where it is read";
+    assert_eq!(summary(&tree), [left_out]);
+    let missing = summary(&Tree::of(&[("docs/guide/a.md", "")]));
+    assert_eq!(missing, ["docs/guide/SUMMARY.md is missing: write it"]);
 }
