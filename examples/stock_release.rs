@@ -64,8 +64,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
             ),
             5 => {
                 let later = When::After(days(5));
-                tasks.reschedule(release::TASK_TYPE, "ada", later).await?;
-                "ada gets five more days".to_owned()
+                let moved = tasks.reschedule(release::TASK_TYPE, "ada", later).await?;
+                format!("ada gets five more days: {moved:?}")
             }
             7 | 10 => released.recv().await.ok_or("the worker is gone")?,
             _ => format!(

@@ -39,7 +39,6 @@ pub fn due_at(when: When, reading: Reading) -> Timestamp {
 
 /// The answer to a cancel. On `Cancelled` the task ends as cancelled; on `Running` its bookkeeping
 /// gets a cancel request; else nothing changes.
-#[must_use]
 pub fn cancel(state: Option<TaskState>) -> CancelOutcome {
     match state {
         None => CancelOutcome::NotFound,
@@ -51,7 +50,6 @@ pub fn cancel(state: Option<TaskState>) -> CancelOutcome {
 
 /// The answer to a reschedule or an update that makes or leaves the task due at `due_at`. Only on
 /// `Changed` anything changes.
-#[must_use]
 pub fn change(state: Option<TaskState>, due_at: Timestamp) -> ChangeOutcome {
     match state {
         None => ChangeOutcome::NotFound,

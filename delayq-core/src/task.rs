@@ -161,6 +161,7 @@ pub struct TaskInfo {
     pub cancel_requested: bool,
 }
 
+#[allow(clippy::ref_option, reason = "serde passes the field")]
 fn message<S: Serializer>(message: &Option<Vec<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
     match message
         .as_deref()

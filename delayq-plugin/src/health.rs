@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 
 use crate::clock_skew::ClockSkew;
 
+#[allow(clippy::ref_option, reason = "serde passes the field")]
 fn millis<S: Serializer>(span: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     span.map(duration_ms).serialize(serializer)
 }

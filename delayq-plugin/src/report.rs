@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use delayq_core::log_limit::LogLimit;
 use delayq_core::store::{AttemptEnd, ClaimEnd, EndCause};
-use delayq_core::{ClaimedTask, TaskId, TaskType};
+use delayq_core::worker::Attempt;
+use delayq_core::{TaskId, TaskType};
 use tracing::{debug, info, trace, warn};
 
 use crate::ending::Ending;
@@ -51,10 +52,13 @@ impl Report {
     }
 
     /// The attempt is handed to the workers.
-    pub(crate) fn started(&self, task: &ClaimedTask, lateness: Duration) {
-        let (id, attempt) = (&task.lock.id, task.attempt);
+    pub(crate) fn started(&self, facts: &Attempt) {
+        let (id, attempt) = (&facts.id, facts.attempt);
         trace!(task_type = %self.task_type, %id, attempt, "start");
-        self.emit(id, || TaskEventKind::Started { attempt, lateness });
+        self.emit(id, || TaskEventKind::Started {
+            attempt,
+            lateness: facts.claimed_at.since(facts.due_at),
+        });
     }
 
     /// The attempt failed, and may be repeated.
@@ -64,11 +68,10 @@ impl Report {
             id, attempt, error, ..
         } = *failure;
         let (cause, retry_in) = (failure.cause.as_str(), failure.retry_in);
-        match self.failed.admit() {
-            Some(left_out) => {
-                info!(%task_type, %id, attempt, cause, error, ?retry_in, left_out, "attempt failed");
-            }
-            None => debug!(%task_type, %id, attempt, cause, error, ?retry_in, "attempt failed"),
+        if let Some(left_out) = self.failed.admit() {
+            info!(%task_type, %id, attempt, cause, error, ?retry_in, left_out, "attempt failed");
+        } else {
+            debug!(%task_type, %id, attempt, cause, error, ?retry_in, "attempt failed");
         }
         self.emit_failure(failure);
     }
@@ -79,12 +82,11 @@ impl Report {
         let task_type = &self.task_type;
         let Failure { id, error, .. } = *failure;
         let cause = failure.cause.as_str();
-        match self.dead.admit() {
-            Some(left_out) => {
-                warn!(%task_type, %id, cause, error, left_out,
+        if let Some(left_out) = self.dead.admit() {
+            warn!(%task_type, %id, cause, error, left_out,
                     "failed, and never runs again: its type is at most once");
-            }
-            None => debug!(%task_type, %id, cause, error, "failed, and never runs again"),
+        } else {
+            debug!(%task_type, %id, cause, error, "failed, and never runs again");
         }
         self.emit_failure(failure);
     }
@@ -124,12 +126,11 @@ impl Report {
 
     fn died(&self, id: &TaskId, attempt: Option<u32>, error: &str) {
         let task_type = &self.task_type;
-        match self.dead.admit() {
-            Some(left_out) => {
-                warn!(%task_type, %id, attempt, error, left_out,
+        if let Some(left_out) = self.dead.admit() {
+            warn!(%task_type, %id, attempt, error, left_out,
                     "the task is dead: it waits until somebody requeues or discards it");
-            }
-            None => debug!(%task_type, %id, attempt, error, "the task is dead"),
+        } else {
+            debug!(%task_type, %id, attempt, error, "the task is dead");
         }
         self.emit(id, || TaskEventKind::Dead {
             attempt,
@@ -139,9 +140,10 @@ impl Report {
 
     fn expired(&self, id: &TaskId) {
         let task_type = &self.task_type;
-        match self.unstarted.admit() {
-            Some(left_out) => info!(%task_type, %id, left_out, "expired unstarted"),
-            None => debug!(%task_type, %id, "expired unstarted"),
+        if let Some(left_out) = self.unstarted.admit() {
+            info!(%task_type, %id, left_out, "expired unstarted");
+        } else {
+            debug!(%task_type, %id, "expired unstarted");
         }
         self.emit(id, || TaskEventKind::Expired);
     }
@@ -169,9 +171,10 @@ impl Report {
     /// The attempt has lost its lock.
     pub(crate) fn lock_lost(&self, id: &TaskId, attempt: u32, how: &str) {
         let task_type = &self.task_type;
-        match self.lost.admit() {
-            Some(left_out) => warn!(%task_type, %id, attempt, left_out, "{how}"),
-            None => debug!(%task_type, %id, attempt, "{how}"),
+        if let Some(left_out) = self.lost.admit() {
+            warn!(%task_type, %id, attempt, left_out, "{how}");
+        } else {
+            debug!(%task_type, %id, attempt, "{how}");
         }
         self.emit(id, || TaskEventKind::LockLost { attempt });
     }

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use delayq_core::{Clock, SystemClock};
 
+use crate::telemetry::Telemetry;
+
 /// A task whose lock has expired this often is poison.
 const MAX_LOCK_EXPIRIES: u32 = 3;
 
-/// What the builder says about handlers.
+/// What the builder says about handlers, and what they report with.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) clock: Arc<dyn Clock>,
@@ -18,6 +20,7 @@ pub(crate) struct Settings {
     /// Handlers run on the application's runtime, beside the workers.
     pub(crate) on_app_runtime: bool,
     pub(crate) max_lock_expiries: u32,
+    pub(crate) telemetry: Telemetry,
 }
 
 impl Default for Settings {
@@ -28,6 +31,7 @@ impl Default for Settings {
             threads: None,
             on_app_runtime: false,
             max_lock_expiries: MAX_LOCK_EXPIRIES,
+            telemetry: Telemetry::new(&(Arc::new(SystemClock) as Arc<dyn Clock>)),
         }
     }
 }

@@ -50,7 +50,7 @@ impl TaskSubmitService {
             store,
             clock: Arc::new(SystemClock),
             limits: Limits::default(),
-            telemetry: Telemetry::new(Arc::new(SystemClock)),
+            telemetry: Telemetry::new(&(Arc::new(SystemClock) as Arc<dyn Clock>)),
         }
     }
 

@@ -21,10 +21,10 @@ pub(crate) struct Telemetry {
 }
 
 impl Telemetry {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(clock: &Arc<dyn Clock>) -> Self {
         Self {
-            hub: EventHub::new(Arc::clone(&clock)),
-            outages: OutageLog::new(Arc::clone(&clock)),
+            hub: EventHub::new(Arc::clone(clock)),
+            outages: OutageLog::new(Arc::clone(clock)),
             skew: Arc::default(),
             unserved: None,
         }

@@ -9,7 +9,6 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::attempt::RunningTasks;
-use crate::events::EventHub;
 use crate::report::Report;
 use crate::settings::Settings;
 use crate::workers::TypeWorkers;
@@ -41,10 +40,9 @@ impl TypeContext {
         store: Arc<dyn Store>,
         settings: &Settings,
         app: Handle,
-        hub: EventHub,
     ) -> Self {
         let options = workers.combined();
-        let report = Report::new(task_type.clone(), hub);
+        let report = Report::new(task_type.clone(), settings.telemetry.hub.clone());
         let slots = options.concurrency.min(Semaphore::MAX_PERMITS);
         Self {
             task_type,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, Bucket, ExtendOutcome, Settlement};
+use delayq_core::store::{Bucket, ExtendOutcome};
 use delayq_core::worker::{Attempt, StopSignal};
 use delayq_core::{ClaimedTask, Lock, TaskContext, TaskError, TaskResult};
 use tokio::sync::OwnedSemaphorePermit;
@@ -12,12 +12,9 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tracing::{debug, info};
 
 use super::conclusion::{Conclusion, describe};
-use crate::attempt::{
-    AttemptFacts, Invocation, Lease, LeaseDeadline, LeaseState, LeaseStep, Verdict, WorkerResult,
-};
+use crate::attempt::{Invocation, Lease, LeaseDeadline, LeaseState, LeaseStep, WorkerResult};
 use crate::ending::Ending;
 use crate::events::FailureCause;
-use crate::report::Failure;
 use crate::status::Status;
 use crate::type_context::TypeContext;
 
@@ -101,7 +98,7 @@ impl Attempts {
     /// Starts the workers of a task; or its release, when its lock is too short by now, or a worker
     /// of an earlier attempt still runs here.
     pub(super) fn start(&mut self, new: NewAttempt, now: Duration) -> Result<(), Ending> {
-        let (task, context) = (new.task, Arc::clone(&self.context));
+        let (mut task, context) = (new.task, Arc::clone(&self.context));
         let running_task = context.running.enter(&task.lock.id);
         // An at-most-once task is settled as done already: it can only run now or never.
         let at_most_once = context.is_at_most_once();
@@ -117,18 +114,8 @@ impl Attempts {
         if self.is_told_to_stop {
             stop.stop();
         }
-        let claimed_at = task.lock_until.minus(context.options.lock);
-        context.report.started(&task, claimed_at.since(task.due_at));
-        let facts = Attempt {
-            task_type: context.task_type.clone(),
-            id: task.lock.id.clone(),
-            attempt: task.attempt,
-            due_at: task.due_at,
-            claimed_at,
-            submitted_at: task.submitted_at,
-            fence: task.lock.fence,
-            headers: task.headers,
-        };
+        let facts = facts(&context, &mut task);
+        context.report.started(&facts);
         // Settled before it starts, an at-most-once task has no lock to extend.
         let lock_for = if at_most_once {
             Duration::MAX
@@ -347,5 +334,19 @@ impl Attempts {
             lease.extend_again_at(retry_at);
             self.next_timer = self.next_timer.min(lease.timer());
         }
+    }
+}
+
+/// What the workers are told of their attempt.
+fn facts(context: &TypeContext, task: &mut ClaimedTask) -> Attempt {
+    Attempt {
+        task_type: context.task_type.clone(),
+        id: task.lock.id.clone(),
+        attempt: task.attempt,
+        due_at: task.due_at,
+        claimed_at: task.lock_until.minus(context.options.lock),
+        submitted_at: task.submitted_at,
+        fence: task.lock.fence,
+        headers: std::mem::take(&mut task.headers),
     }
 }

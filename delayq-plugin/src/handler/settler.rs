@@ -123,11 +123,10 @@ mod tests {
 
     use delayq_core::memory::MemoryStore;
     use delayq_core::store::AttemptEnd;
-    use delayq_core::{Lock, SystemClock, TaskId, TaskType};
+    use delayq_core::{Lock, TaskId, TaskType};
     use tokio::runtime::Handle;
 
     use super::*;
-    use crate::events::EventHub;
     use crate::settings::Settings;
     use crate::workers::TypeWorkers;
 
@@ -139,7 +138,6 @@ mod tests {
             Arc::new(MemoryStore::default()),
             &Settings::default(),
             Handle::current(),
-            EventHub::new(Arc::new(SystemClock)),
         );
         let mut settler = Settler::new(Bucket::whole(task_type), Arc::new(context));
         settler.extend((0..8).map(settlement));

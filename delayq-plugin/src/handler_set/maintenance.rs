@@ -45,7 +45,8 @@ pub(super) struct Maintenance {
 
 impl Maintenance {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let watched = |who: &'static str| Watched::new(shared.telemetry.outages.caller(who), who);
+        let watched =
+            |who: &'static str| Watched::new(shared.settings.telemetry.outages.caller(who), who);
         let mut this = Self {
             announcing: watched("announcement of this instance"),
             refreshing: watched("settings and buckets of a type"),
@@ -184,7 +185,7 @@ impl Maintenance {
 
     /// Reports types whose tasks wait for nobody: a deploy without their workers.
     async fn report_unserved(&self) {
-        let Some(log) = &self.shared.telemetry.unserved else {
+        let Some(log) = &self.shared.settings.telemetry.unserved else {
             return;
         };
         let own = &self.shared.instance.id;

@@ -25,7 +25,6 @@ use self::shared::Shared;
 use crate::error::StartError;
 use crate::health::HandlerHealth;
 use crate::settings::Settings;
-use crate::telemetry::Telemetry;
 use crate::workers::WorkerRegistry;
 
 /// The dispatcher's thread.
@@ -43,12 +42,9 @@ impl HandlerSet {
         registry: WorkerRegistry,
         settings: Settings,
         app: Handle,
-        telemetry: Telemetry,
     ) -> Result<Self, StartError> {
         let (notices, received) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared::new(
-            store, registry, settings, app, telemetry, notices,
-        ));
+        let shared = Arc::new(Shared::new(store, registry, settings, app, notices));
         // Before the first handler, so that an error stops those that run already.
         let set = Self { shared };
         let shared = &set.shared;

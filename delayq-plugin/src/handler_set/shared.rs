@@ -21,7 +21,6 @@ use crate::health::HandlerHealth;
 use crate::host;
 use crate::settings::Settings;
 use crate::status::Status;
-use crate::telemetry::Telemetry;
 use crate::type_context::TypeContext;
 use crate::workers::{WorkerRegistry, check_shards, shards_of};
 
@@ -32,7 +31,6 @@ pub(super) struct Shared {
     pub(super) registry: WorkerRegistry,
     pub(super) settings: Settings,
     app: Handle,
-    pub(super) telemetry: Telemetry,
     /// This instance; maintenance adds the types that it serves.
     pub(super) instance: InstanceInfo,
     pub(super) phase: watch::Sender<Phase>,
@@ -59,7 +57,6 @@ impl Shared {
         registry: WorkerRegistry,
         settings: Settings,
         app: Handle,
-        telemetry: Telemetry,
         notices: mpsc::UnboundedSender<Notice>,
     ) -> Self {
         let started_at = settings.clock.now();
@@ -74,7 +71,6 @@ impl Shared {
             registry,
             settings,
             app,
-            telemetry,
             instance: InstanceInfo::new(id, host::name(), pid, started_at),
             phase: watch::Sender::new(Phase::Running),
             notices,
@@ -169,11 +165,10 @@ impl Shared {
             Arc::clone(&self.store),
             &self.settings,
             self.app.clone(),
-            self.telemetry.hub.clone(),
         );
         let options = &context.options;
         check_shards(task_type.as_str(), options, shards_of(options))?;
-        if let Some(unserved) = &self.telemetry.unserved {
+        if let Some(unserved) = &self.settings.telemetry.unserved {
             unserved.is_served(task_type);
         }
         let thread = state.threads.assign(task_type)?;
@@ -301,11 +296,11 @@ impl Shared {
 
     fn wiring(&self, bucket: &Bucket) -> Wiring {
         Wiring {
-            status: Status::new(bucket.clone(), &self.telemetry.outages),
+            status: Status::new(bucket.clone(), &self.settings.telemetry.outages),
             wake: Arc::new(Notify::new()),
             phase: self.phase.subscribe(),
             notices: self.notices.clone(),
-            skew_log: Arc::clone(&self.telemetry.skew),
+            skew_log: Arc::clone(&self.settings.telemetry.skew),
         }
     }
 

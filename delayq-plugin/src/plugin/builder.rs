@@ -306,7 +306,8 @@ impl DelayQueuePluginBuilder {
             None => open_store(&self.url.0, self.options.clone()).await?,
         };
         let clock = Arc::clone(&self.settings.clock);
-        let telemetry = Telemetry::new(Arc::clone(&clock)).with_unserved(Arc::clone(&clock));
+        let telemetry = Telemetry::new(&clock).with_unserved(Arc::clone(&clock));
+        self.settings.telemetry = telemetry.clone();
         let service = TaskSubmitService::new(Arc::clone(&opened));
         let service = service.with_limits(self.limits).with_clock(clock);
         let service = service.with_telemetry(telemetry.clone());
@@ -327,7 +328,7 @@ impl DelayQueuePluginBuilder {
         for listener in self.listeners.0 {
             app.spawn(run_listener(listener, telemetry.hub.listen()));
         }
-        let handlers = HandlerSet::start(opened, registry, self.settings, app, telemetry).await?;
+        let handlers = HandlerSet::start(opened, registry, self.settings, app).await?;
         let store = service.store();
         let durability = store.durability().as_str();
         let namespace = store.namespace().map(Namespace::as_str);
