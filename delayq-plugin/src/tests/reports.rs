@@ -10,7 +10,9 @@ use delayq_core::{
 };
 
 use super::{builder, memory};
-use crate::{DelayQueueJob, FailureCause, TaskEvent, TaskEventKind, TaskListener};
+use crate::{
+    DelayQueueJob, DelayQueuePlugin, FailureCause, TaskEvent, TaskEventKind, TaskListener,
+};
 
 /// Fails as its message says.
 struct Failing;
@@ -89,26 +91,8 @@ fn options(delivery: Delivery) -> WorkerOptions {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_failure_is_a_line_and_an_event_whatever_its_cause() {
-    let lines = Lines::default();
-    let writer = lines.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    // The runtime has this thread alone.
-    let _guard = tracing::subscriber::set_default(subscriber);
-    let clock = VirtualClock::default();
-    let heard = Arc::default();
-    let plugin = builder(&memory(&clock), &clock)
-        .on_application_runtime()
-        .listener(Heard(Arc::clone(&heard)))
-        .worker("job", options(Delivery::AtLeastOnce), Failing)
-        .worker("once", options(Delivery::AtMostOnce), Failing)
-        .start()
-        .await
-        .unwrap();
+/// Sends a task for each way to fail, and collects what is told of them until all have ended.
+async fn run_all(plugin: &DelayQueuePlugin, clock: &VirtualClock) -> Vec<(String, TaskEventKind)> {
     let mut events = plugin.events();
     let service = plugin.submit_service();
     for (task_type, message) in [
@@ -140,19 +124,46 @@ async fn a_failure_is_a_line_and_an_event_whatever_its_cause() {
         ended += usize::from(is_end);
         kinds.push((event.id.to_string(), event.kind));
     }
-    let failed = |id: &str| -> Vec<(u32, FailureCause, bool)> {
-        let of_task = kinds.iter().filter(|(other, _)| other == id);
-        let failed = of_task.filter_map(|(_, kind)| match kind {
-            TaskEventKind::Failed {
-                attempt,
-                cause,
-                retry_in,
-                ..
-            } => Some((*attempt, *cause, retry_in.is_some())),
-            _ => None,
-        });
-        failed.collect()
-    };
+    kinds
+}
+
+/// The failed attempts of a task: their number, how they failed, and whether they are repeated.
+fn failed(kinds: &[(String, TaskEventKind)], id: &str) -> Vec<(u32, FailureCause, bool)> {
+    let of_task = kinds.iter().filter(|(other, _)| other == id);
+    let failed = of_task.filter_map(|(_, kind)| match kind {
+        TaskEventKind::Failed {
+            attempt,
+            cause,
+            retry_in,
+            ..
+        } => Some((*attempt, *cause, retry_in.is_some())),
+        _ => None,
+    });
+    failed.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_a_line_and_an_event_whatever_its_cause() {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    // The runtime has this thread alone.
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let clock = VirtualClock::default();
+    let heard = Arc::default();
+    let plugin = builder(&memory(&clock), &clock)
+        .on_application_runtime()
+        .listener(Heard(Arc::clone(&heard)))
+        .worker("job", options(Delivery::AtLeastOnce), Failing)
+        .worker("once", options(Delivery::AtMostOnce), Failing)
+        .start()
+        .await
+        .unwrap();
+    let kinds = run_all(&plugin, &clock).await;
+    let failed = |id: &str| failed(&kinds, id);
     let twice = |cause| vec![(1, cause, true), (2, cause, false)];
     assert_eq!(failed("error"), twice(FailureCause::Error));
     assert_eq!(failed("panic"), twice(FailureCause::Panic));
@@ -189,7 +200,7 @@ async fn a_failure_is_a_line_and_an_event_whatever_its_cause() {
         [(7, 3), (1, 0)],
         "last fails once, the others twice"
     );
-    drop((plugin, service, events));
+    drop(plugin);
     let heard = heard.lock().unwrap();
     let dead = heard.iter().filter(|line| line.starts_with("dead"));
     assert_eq!((heard.len(), dead.count()), (11, 3), "{heard:#?}");
