@@ -58,9 +58,9 @@ impl fmt::Display for Span {
     }
 }
 
-/// What [`DelayQueueJob::after`] takes: a [`Duration`], or text such as `"30m"`, `"1h 30m"`,
-/// `"7 days"` or `"PT30M"`. A day has 24 hours; months and years are refused, as they have no
-/// length of their own.
+/// What [`DelayQueueJob::after`](super::DelayQueueJob::after) takes: a [`Duration`], or text such
+/// as `"30m"`, `"1h 30m"`, `"7 days"` or `"PT30M"`. A day has 24 hours; months and years are
+/// refused, as they have no length of their own.
 pub trait IntoDelay {
     /// The delay.
     ///
