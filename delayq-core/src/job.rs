@@ -43,7 +43,8 @@ pub enum Expiry {
 
 /// What to do when the type already has a task with this id that has not ended.
 ///
-/// The same request sent again (same message, headers, times) is always answered `AlreadyExists`.
+/// The same request sent again (same message, headers, times) is answered `AlreadyExists`, but for
+/// `Replace` with a delay, which counts anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnConflict {
     /// Answer `Conflict` and change nothing.
@@ -222,7 +223,8 @@ impl DelayQueueJob {
         self
     }
 
-    /// Replaces a scheduled or dead task with the same id.
+    /// Replaces a scheduled or dead task with the same id. With a delay it always does: sent again,
+    /// the same job counts its delay anew.
     pub fn replace(mut self) -> Self {
         self.on_conflict = OnConflict::Replace;
         self

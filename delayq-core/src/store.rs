@@ -70,7 +70,8 @@ pub trait Store: Operate + Presence + Send + Sync + Debug + 'static {
     /// dead, cancelled and expired. It is as durable as [`durability`](Self::durability) says, and
     /// its type is in [`types`](Operate::types). A relative delay counts from the store's clock.
     ///
-    /// The same request (message, headers, expiry, delay or time) is answered `AlreadyExists`.
+    /// The same request (message, headers, expiry, delay or time) is answered `AlreadyExists`, but
+    /// for a `Replace` with a delay of a scheduled or dead task.
     /// Another request with a taken id is decided by its `on_conflict`. An ended id is taken for
     /// the same request alone, within the retention, and not with `Replace`.
     ///

@@ -8,7 +8,7 @@ use delayq_core::store::{
     AttemptEnd, CancelOutcome, ChangeOutcome, ClaimEnd, Claimed, ExtendOutcome, SettleOutcome,
     SubmitOutcome,
 };
-use delayq_core::{TaskId, TaskInfo, TaskState, Timestamp, millis};
+use delayq_core::{TaskId, TaskInfo, TaskState, Timestamp, When, millis};
 
 use crate::op::{Claim, Op};
 use crate::task::{Task, due_at};
@@ -135,7 +135,9 @@ impl Model {
             let known = if state.is_ended() {
                 same && !replace
             } else {
-                same || new.on_conflict == OnConflict::Keep
+                let moves =
+                    replace && state != TaskState::Running && matches!(new.when, When::After(_));
+                same && !moves || new.on_conflict == OnConflict::Keep
             };
             if known {
                 return SubmitOutcome::AlreadyExists { state };

@@ -1,6 +1,6 @@
 //! Submit: whether a task is accepted, and what stands against it.
 
-use crate::job::{OnConflict, When};
+use crate::job::{NewTask, OnConflict, When};
 use crate::state::TaskState;
 use crate::store::SubmitOutcome;
 use crate::time::{Timestamp, duration_ms};
@@ -52,10 +52,10 @@ pub enum Submission {
     },
 }
 
-/// What follows from a submit whose id is free or taken by `existing`.
+/// What follows from the submit of `new`, whose id is free or taken by `existing`.
 #[must_use]
-pub fn submit(existing: Option<Existing>, on_conflict: OnConflict, bound: Bound) -> Submission {
-    let answer = existing.and_then(|existing| answer(existing, on_conflict));
+pub fn submit(existing: Option<Existing>, new: &NewTask, bound: Bound) -> Submission {
+    let answer = existing.and_then(|existing| answer(existing, new));
     if let Some(answer) = answer {
         return Submission::Answered(answer);
     }
@@ -67,17 +67,21 @@ pub fn submit(existing: Option<Existing>, on_conflict: OnConflict, bound: Bound)
 }
 
 /// The answer that an existing task stands for; `None` when it gives way.
-fn answer(existing: Existing, on_conflict: OnConflict) -> Option<SubmitOutcome> {
+fn answer(existing: Existing, new: &NewTask) -> Option<SubmitOutcome> {
     let Existing {
         state,
         is_same_request,
     } = existing;
-    let exists = SubmitOutcome::AlreadyExists { state };
+    let (exists, on_conflict) = (SubmitOutcome::AlreadyExists { state }, new.on_conflict);
+    // A delay counts from now: asked for again, it is another time.
+    let moves = on_conflict == OnConflict::Replace
+        && state != TaskState::Running
+        && matches!(new.when, When::After(_));
     if state.is_ended() {
         return (is_same_request && on_conflict != OnConflict::Replace).then_some(exists);
     }
     match on_conflict {
-        _ if is_same_request => Some(exists),
+        _ if is_same_request && !moves => Some(exists),
         OnConflict::Keep => Some(exists),
         OnConflict::Replace if state != TaskState::Running => None,
         OnConflict::Replace | OnConflict::Reject => Some(SubmitOutcome::Conflict { state }),

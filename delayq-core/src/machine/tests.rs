@@ -5,7 +5,8 @@ mod any_life;
 use std::time::Duration;
 
 use super::*;
-use crate::job::OnConflict;
+use crate::job::{NewTask, OnConflict};
+use crate::name::{TaskId, TaskType};
 use crate::store::{AttemptEnd, EndCause, ExtendOutcome, SettleOutcome, SubmitOutcome};
 
 const STATES: [TaskState; 6] = [
@@ -75,7 +76,8 @@ fn a_free_id_is_accepted_unless_the_type_is_full() {
     let bound = |pending, limit| Bound { pending, limit };
     let accepted = Submission::Accepted { replaced: false };
     for on_conflict in [OnConflict::Reject, OnConflict::Keep, OnConflict::Replace] {
-        let submitted = |bound| submit(None, on_conflict, bound);
+        let new = new(on_conflict, When::At(at(15)));
+        let submitted = |bound| submit(None, &new, bound);
         assert_eq!(submitted(bound(9, None)), accepted);
         assert_eq!(submitted(bound(8, Some(9))), accepted);
         assert_eq!(submitted(bound(9, Some(9))), Submission::Full { limit: 9 });
@@ -123,11 +125,44 @@ fn a_taken_id_is_decided_by_the_request_and_the_state() {
                     state,
                     is_same_request,
                 };
-                submit(Some(existing), on_conflict, free)
+                submit(Some(existing), &new(on_conflict, When::At(at(15))), free)
             };
             assert_eq!(submitted(true), same, "{state} {on_conflict:?}");
             assert_eq!(submitted(false), other, "{state} {on_conflict:?}");
         }
+    }
+}
+
+fn new(on_conflict: OnConflict, when: When) -> NewTask {
+    let task_type = TaskType::new("a").unwrap();
+    let mut new = NewTask::new(task_type, TaskId::new("1").unwrap(), Vec::new());
+    (new.on_conflict, new.when) = (on_conflict, when);
+    new
+}
+
+#[test]
+fn a_delay_asked_for_again_with_replace_counts_anew_unless_the_task_runs() {
+    let again = |state| {
+        let existing = Existing {
+            state,
+            is_same_request: true,
+        };
+        let after = When::After(Duration::from_millis(5));
+        let new = new(OnConflict::Replace, after);
+        submit(
+            Some(existing),
+            &new,
+            Bound {
+                pending: 0,
+                limit: None,
+            },
+        )
+    };
+    let state = TaskState::Running;
+    let exists = Submission::Answered(SubmitOutcome::AlreadyExists { state });
+    assert_eq!(again(state), exists);
+    for state in [TaskState::Scheduled, TaskState::Dead] {
+        assert_eq!(again(state), Submission::Accepted { replaced: true });
     }
 }
 
@@ -145,7 +180,8 @@ fn a_replaced_task_needs_no_room_and_an_overwritten_one_does() {
             state,
             is_same_request: false,
         };
-        let submitted = submit(Some(existing), OnConflict::Replace, full);
+        let new = new(OnConflict::Replace, When::At(at(15)));
+        let submitted = submit(Some(existing), &new, full);
         assert_eq!(submitted, expected);
     }
 }

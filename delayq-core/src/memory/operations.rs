@@ -22,7 +22,7 @@ pub(super) fn submit(tasks: &mut TypeTasks, new: NewTask) -> Result<SubmitOutcom
         pending: tasks.count(TaskState::Scheduled) as u64,
         limit: tasks.max_pending,
     };
-    let replaced = match machine::submit(existing, new.on_conflict, bound) {
+    let replaced = match machine::submit(existing, &new, bound) {
         Submission::Answered(outcome) => return Ok(outcome),
         Submission::Accepted { replaced } => replaced,
         Submission::Full { limit } => {

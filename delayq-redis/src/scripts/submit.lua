@@ -53,7 +53,9 @@ local function outcome_of(i, id, body)
   local old, policy = stored[i], sub(policies, i, i)
   if old then
     local place = place_of(id)
-    if policy == 'k' or is_same(old, body) then
+    -- A delay counts from now: asked for again, it is another time.
+    local moves = policy == 'p' and place ~= 'r' and sub(body, 2, 2) == 'a'
+    if policy == 'k' or not moves and is_same(old, body) then
       return 'x' .. place
     elseif policy == 'p' and place ~= 'r' then
       replaced[#replaced + 1] = id

@@ -35,7 +35,7 @@ fn submit_beside(tasks: &mut TypeTasks<'_>, new: &NewTask) -> Outcome<Result<Sub
         None => None,
     };
     let bound = tasks.bound();
-    let replaced = match machine::submit(existing, new.on_conflict, bound) {
+    let replaced = match machine::submit(existing, new, bound) {
         Submission::Answered(outcome) => return Ok(Ok(outcome)),
         Submission::Accepted { replaced } => replaced,
         Submission::Full { limit } => {

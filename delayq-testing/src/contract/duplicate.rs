@@ -40,10 +40,31 @@ pub async fn the_same_request_is_known_in_every_state(rig: &Rig) {
 }
 
 pub async fn the_same_request_is_known_even_if_it_would_replace(rig: &Rig) {
-    for state in LIVE {
+    let state = TaskState::Running;
+    bring(rig, state).await;
+    let outcome = rig.submit(same_request(state).replace()).await;
+    assert_eq!(outcome, SubmitOutcome::AlreadyExists { state });
+    let state = TaskState::Scheduled;
+    let time = rig.now().await.plus(LONG);
+    let at = || job("at a time").at(time).replace();
+    rig.accept(at()).await;
+    let outcome = rig.submit(at()).await;
+    assert_eq!(outcome, SubmitOutcome::AlreadyExists { state });
+}
+
+pub async fn replace_with_the_same_delay_moves_the_task(rig: &Rig) {
+    for state in [TaskState::Scheduled, TaskState::Dead] {
         bring(rig, state).await;
+        let before = rig.info(state.as_str()).await;
+        rig.pass(SHORT).await;
         let outcome = rig.submit(same_request(state).replace()).await;
-        assert_eq!(outcome, SubmitOutcome::AlreadyExists { state });
+        let info = rig.info(state.as_str()).await;
+        let accepted = SubmitOutcome::Accepted {
+            due_at: info.at,
+            replaced: true,
+        };
+        assert_eq!((outcome, info.state), (accepted, TaskState::Scheduled));
+        assert!(info.at >= before.at.plus(SHORT), "{state}");
     }
 }
 

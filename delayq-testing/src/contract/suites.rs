@@ -48,6 +48,7 @@ sentences! {
     duplicate: [
         the_same_request_is_known_in_every_state,
         the_same_request_is_known_even_if_it_would_replace,
+        replace_with_the_same_delay_moves_the_task,
         another_request_conflicts_and_changes_nothing,
         a_request_differs_by_message_header_expiry_delay_or_kind_of_time,
         a_message_and_a_header_cannot_be_taken_for_each_other,
