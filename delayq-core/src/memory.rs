@@ -87,10 +87,9 @@ impl MemoryStore {
     }
 
     fn refuse_closed(&self) -> Result<()> {
-        if self.is_closed.load(Ordering::Relaxed) {
-            return Err(Error::Closed("the store"));
-        }
-        Ok(())
+        let is_closed = self.is_closed.load(Ordering::Relaxed);
+        let closed = is_closed.then_some(Error::Closed("the store"));
+        closed.map_or(Ok(()), Err)
     }
 
     /// The instances listed now.
