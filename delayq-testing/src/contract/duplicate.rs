@@ -46,7 +46,7 @@ pub async fn the_same_request_is_known_even_if_it_would_replace(rig: &Rig) {
     assert_eq!(outcome, SubmitOutcome::AlreadyExists { state });
     let state = TaskState::Scheduled;
     let time = rig.now().await.plus(LONG);
-    let at = || job("at a time").at(time).replace();
+    let at = || job("at-a-time").at(time).replace();
     rig.accept(at()).await;
     let outcome = rig.submit(at()).await;
     assert_eq!(outcome, SubmitOutcome::AlreadyExists { state });
