@@ -177,7 +177,9 @@ impl Site {
             namespace: Namespace::new(self.namespace)?,
             ..StoreOptions::default()
         };
-        Ok(TaskSubmitService::new(open_store(&self.url, options).await?))
+        Ok(TaskSubmitService::new(
+            open_store(&self.url, options).await?,
+        ))
     }
 }
 

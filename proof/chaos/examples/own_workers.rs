@@ -79,7 +79,7 @@ impl Application for Shop {
     /// Orders are put off now and then. Nobody cancels one.
     async fn change(&self, tasks: &TaskSubmitService, sent: Sent<'_>, number: u64) -> Result<()> {
         let when = When::After(millis(number % 1_000));
-        tasks.reschedule(sent.task_type, sent.id, when).await?;
+        let _ = tasks.reschedule(sent.task_type, sent.id, when).await?;
         Ok(())
     }
 

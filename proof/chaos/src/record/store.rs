@@ -11,8 +11,8 @@ use delayq_core::store::{
     SettleOutcome, Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Error, Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo, TaskState, TaskType,
-    Timestamp, When,
+    Error, Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo, TaskState,
+    TaskType, Timestamp, When,
 };
 
 use super::{Recorder, digest};

@@ -71,10 +71,10 @@ pub trait Application: Send + Sync + 'static {
     ) -> impl Future<Output = Result<()>> + Send {
         async move {
             if number.is_multiple_of(2) {
-                tasks.cancel(sent.task_type, sent.id).await?;
+                let _ = tasks.cancel(sent.task_type, sent.id).await?;
             } else {
                 let when = When::After(millis(number % MAX_MOVE_MS));
-                tasks.reschedule(sent.task_type, sent.id, when).await?;
+                let _ = tasks.reschedule(sent.task_type, sent.id, when).await?;
             }
             Ok(())
         }

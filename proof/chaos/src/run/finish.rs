@@ -181,7 +181,7 @@ async fn remaining(service: &TaskSubmitService) -> Result<u64> {
             .filter(|task| task.at > stats.now.plus(FAR))
         {
             let now = When::After(Duration::ZERO);
-            service.reschedule(task_type, task.id.as_str(), now).await?;
+            let _ = service.reschedule(task_type, task.id.as_str(), now).await?;
         }
     }
     Ok(left)

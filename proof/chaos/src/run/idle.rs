@@ -61,7 +61,7 @@ async fn keep_waking(tasks: TaskSubmitService, task_type: String) -> Result<()> 
             }
         }
     }
-    tasks.cancel(&task_type, "later").await?;
+    let _ = tasks.cancel(&task_type, "later").await?;
     cancel_running(&tasks, &task_type).await
 }
 
@@ -71,7 +71,7 @@ async fn cancel_running(tasks: &TaskSubmitService, task_type: &str) -> Result<()
     send(tasks, job(task_type, TaskBody::Work(WORK_MS))?.id(id)).await?;
     let has_started = |state| state != TaskState::Scheduled;
     if comes_to(tasks, task_type, (id, has_started)).await? {
-        tasks.cancel(task_type, id).await?;
+        let _ = tasks.cancel(task_type, id).await?;
         comes_to(tasks, task_type, (id, TaskState::is_ended)).await?;
     }
     Ok(())

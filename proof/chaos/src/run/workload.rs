@@ -121,17 +121,17 @@ impl Application for Workload {
         let mut dice = fastrand::Rng::with_seed(number);
         match dice.u32(0..10) {
             0..5 => {
-                tasks.cancel(sent.task_type, sent.id).await?;
+                let _ = tasks.cancel(sent.task_type, sent.id).await?;
             }
             5..8 => {
                 let when = When::After(millis(dice.u64(0..self.max_delay_ms)));
-                tasks.reschedule(sent.task_type, sent.id, when).await?;
+                let _ = tasks.reschedule(sent.task_type, sent.id, when).await?;
             }
             _ => {
                 let body = TaskBody::Work(dice.u64(0..20));
                 let padding = "changed".to_owned();
                 let message = Message { body, padding };
-                tasks.update(sent.task_type, sent.id, &message).await?;
+                let _ = tasks.update(sent.task_type, sent.id, &message).await?;
             }
         }
         Ok(())
