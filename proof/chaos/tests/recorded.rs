@@ -219,8 +219,8 @@ async fn every_operation_of_a_sound_store_is_recorded_and_holds() {
         .await;
     let c = TaskId::new("c").unwrap();
     let now = When::After(Duration::ZERO);
-    session.store.reschedule(mail, &c, now).await.unwrap();
-    session
+    let _ = session.store.reschedule(mail, &c, now).await.unwrap();
+    let _ = session
         .store
         .update(mail, &c, b"new".to_vec())
         .await
@@ -334,7 +334,7 @@ async fn a_purge_explains_no_more_than_it_removed() {
     session.submit("a", |job| job.after(hour)).await;
     session.submit("b", |job| job.after(hour)).await;
     let (mail, scheduled) = (&session.task_type, TaskState::Scheduled);
-    session
+    let _ = session
         .inner
         .cancel(mail, &TaskId::new("a").unwrap())
         .await
