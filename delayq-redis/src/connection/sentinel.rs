@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{Pipeline, RedisResult, Value};
 use tokio::sync::{Notify, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use delayq_core::Error;
 
@@ -14,7 +14,7 @@ use super::fault;
 use super::panel::{Answers, Panel};
 use super::reconnecting::Refusal;
 use super::replication::Replication;
-use super::sentinel_replicas::{SentinelReplicas, field, is_gone};
+use super::sentinel_replicas::{ReplicaHistory, SentinelReplicas, field, is_gone};
 use super::settings::{Kind, Settings};
 use crate::config::Address;
 use crate::lock::lock;
@@ -32,8 +32,7 @@ pub(super) struct Sentinels {
     addresses: Vec<Address>,
     name: String,
     seen: watch::Sender<Observed>,
-    /// What those that name the master saw of its replicas last.
-    replicas: Mutex<SentinelReplicas>,
+    replicas: Mutex<ReplicaHistory>,
     again: Notify,
 }
 
@@ -181,7 +180,7 @@ impl Sentinels {
         if let Some(replication) = &self.settings.replication
             && let Some(master) = now.as_ref().unwrap_or(&self.seen.borrow()).address()
         {
-            self.count(replication, master, &named);
+            self.count(replication, master, &named, Instant::now());
         }
         if let Some(now) = now {
             self.note(now);
@@ -191,24 +190,18 @@ impl Sentinels {
     /// Which replicas have to confirm writes to `master`. One that has gone has to no more, if most
     /// sentinels say so: a few may be cut off with the master, and the others make that one the
     /// master.
-    fn count(&self, replication: &Replication, master: &Address, named: &[Named]) {
+    fn count(&self, replication: &Replication, master: &Address, named: &[Named], now: Instant) {
         if !replication.follows {
             return;
         }
         let of_it = named.iter().filter(|named| named.address == *master);
         let seen = of_it.clone().map(|named| named.replicas.clone());
-        let mut last = lock(&self.replicas);
+        let seen = seen.reduce(SentinelReplicas::and).unwrap_or_default();
         let sentinels = of_it.clone().map(|named| named.sentinels).max();
         let sentinels = sentinels.unwrap_or(0).max(self.addresses.len());
         let is_most = of_it.count() > sentinels / 2;
-        let seen = seen.reduce(SentinelReplicas::and).unwrap_or_default();
-        *last = if is_most {
-            seen
-        } else {
-            seen.and_known(&last, master)
-        };
-        let eligible = if is_most { &last.eligible } else { &last.known };
-        replication.may_choose(master, eligible.clone(), &self.settings.place());
+        let replicas = lock(&self.replicas).look(seen, master, is_most, now);
+        replication.may_choose(master, replicas, &self.settings.place());
     }
 
     fn note(&self, now: Observed) {

@@ -1,11 +1,53 @@
 //! Replicas of a master, by the word of a sentinel.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use redis::Value;
+use tokio::time::Instant;
 
 use super::confirm::text;
 use crate::config::Address;
+
+/// How long a replica that might be chosen has to confirm after no sentinel lists it so any more.
+///
+/// The sentinel that promotes a replica closes all connections to it. For up to a second, until
+/// they have connected again, the others call it disconnected and still name the old master. They
+/// learn of the new one within 2 s (`SENTINEL_PING_PERIOD` and `SENTINEL_PUBLISH_PERIOD` of Redis).
+const DROP_AFTER: Duration = Duration::from_secs(3);
+
+/// What the sentinels told of the replicas, one look after another.
+#[derive(Debug, Default)]
+pub(super) struct ReplicaHistory {
+    known: HashSet<Address>,
+    /// Those that might be chosen, and when a sentinel said so last.
+    eligible: HashMap<Address, Instant>,
+}
+
+impl ReplicaHistory {
+    /// Takes in what those sentinels see that name `master`, which may be most of all sentinels.
+    /// The replicas that have to confirm a write to it.
+    pub(super) fn look(
+        &mut self,
+        seen: SentinelReplicas,
+        master: &Address,
+        is_most: bool,
+        now: Instant,
+    ) -> HashSet<Address> {
+        let told = seen.eligible.into_iter().map(|replica| (replica, now));
+        self.eligible.extend(told);
+        self.eligible
+            .retain(|replica, told| replica != master && now.duration_since(*told) < DROP_AFTER);
+        if is_most {
+            self.known = seen.known;
+            return self.eligible.keys().cloned().collect();
+        }
+        self.known.extend(seen.known);
+        self.known.remove(master);
+        let eligible = self.eligible.keys();
+        self.known.iter().chain(eligible).cloned().collect()
+    }
+}
 
 /// The replicas of a master, by the word of sentinels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,13 +83,6 @@ impl SentinelReplicas {
             replicas.known.insert(address);
         }
         replicas
-    }
-
-    /// What was known before is known still, but for the master itself.
-    pub(super) fn and_known(mut self, before: &Self, master: &Address) -> Self {
-        let others = before.known.iter().filter(|replica| *replica != master);
-        self.known.extend(others.cloned());
-        self
     }
 
     /// What two sentinels see. One that either may choose may be chosen.

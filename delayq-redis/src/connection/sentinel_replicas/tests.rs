@@ -74,11 +74,23 @@ fn one_that_has_lost_its_master_for_long_is_not_chosen_unless_the_master_is_dead
 }
 
 #[test]
-fn what_was_known_is_known_still() {
-    let before = read(&[replica(2, &[]), replica(3, &[])]);
-    let now = SentinelReplicas::default().and_known(&before, &server(2));
-    assert_eq!(now.known, servers(&[3]));
-    assert_eq!(now.eligible, servers(&[]));
+fn one_that_was_eligible_a_moment_ago_or_is_known_to_a_few_has_to_confirm() {
+    let start = Instant::now();
+    let mut history = ReplicaHistory::default();
+    let mut look = |replicas: &[Value], master: u16, is_most, milliseconds| {
+        let now = start + Duration::from_millis(milliseconds);
+        history.look(read(replicas), &server(master), is_most, now)
+    };
+    let down = replica(3, &[("flags", "slave,disconnected")]);
+    let both = [replica(2, &[]), replica(3, &[])];
+    assert_eq!(look(&both, MASTER, true, 0), servers(&[2, 3]));
+    let one_gone = [replica(2, &[]), down];
+    assert_eq!(look(&one_gone, MASTER, true, 2_999), servers(&[2, 3]));
+    assert_eq!(look(&one_gone, MASTER, true, 3_000), servers(&[2]));
+    assert_eq!(look(&one_gone, MASTER, false, 3_000), servers(&[2, 3]));
+    assert_eq!(look(&[], MASTER, false, 9_000), servers(&[2, 3]));
+    assert_eq!(look(&[], 2, false, 9_000), servers(&[3]));
+    assert_eq!(look(&[], 2, true, 9_000), servers(&[]));
 }
 
 #[test]
