@@ -4,4 +4,5 @@ pub(crate) mod busy;
 pub(crate) mod file;
 pub(crate) mod open;
 pub(crate) mod reserve;
+pub(crate) mod signal;
 pub(crate) mod sync;

@@ -20,6 +20,7 @@ use crate::commit::reader::Reader;
 use crate::commit::writer::{GROUP_TASKS, Writer};
 use crate::connection::busy;
 use crate::connection::open::{Opened, open};
+use crate::connection::signal;
 use crate::connection::sync::SqliteSync;
 use crate::error::Outcome;
 use crate::operations::claim;
@@ -27,6 +28,11 @@ use crate::rows::{Context, Tx};
 
 /// Wake-ups that a slow listener may be behind before it is told to claim from every type.
 const WAKEUP_BUFFER: usize = 1_024;
+
+/// Shortest time between two looks at what other processes have signalled: what these cost is a few
+/// per cent of a busy writer's time, and a task from another process starts at most so much later.
+#[cfg(target_os = "linux")]
+const SIGNAL_GAP: Duration = Duration::from_millis(2);
 
 /// The running threads of one store. Dropping it lets them finish what is in line, and end.
 pub(crate) struct Engine {
@@ -200,6 +206,12 @@ fn build(shared: Shared, opened: Opened) -> Result<Writer> {
         let run = move || reader.run();
         readers.push(spawn(&shared.context.store, "delayq-sqlite-r", run)?);
     }
+    #[cfg(target_os = "linux")]
+    if let Some(signals) = signal::Receiver::new(opened.files.path()) {
+        let writes = Arc::clone(&shared.writes);
+        let run = move || hear(&signals, &writes);
+        spawn(&shared.context.store, "delayq-sqlite-w", run)?;
+    }
     Ok(Writer {
         connection: opened.writer,
         bytes: Cell::new(opened.files.check()?),
@@ -209,6 +221,15 @@ fn build(shared: Shared, opened: Opened) -> Result<Writer> {
         has_mended: Cell::new(false),
         readers,
     })
+}
+
+/// Lets the writer look around whenever a process signals, until its queue is closed.
+#[cfg(target_os = "linux")]
+fn hear(signals: &signal::Receiver, writes: &Queue<Command>) {
+    while signals.wait().is_some() && writes.signal().is_ok() {
+        // Those that come meanwhile are one.
+        thread::park_timeout(SIGNAL_GAP);
+    }
 }
 
 fn spawn(store: &str, name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {

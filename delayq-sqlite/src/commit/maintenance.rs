@@ -1,7 +1,9 @@
 //! Maintenance between two groups of the writer: other processes, ended tasks, the reserve.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use delayq_core::name::TaskType;
 use delayq_core::store::Wakeup;
 use rusqlite::Connection;
 
@@ -11,8 +13,9 @@ use crate::connection::busy;
 use crate::error::Outcome;
 use crate::rows::{Tx, forget_overdue};
 
-/// How often the writer checks whether other processes have committed. A sooner task that they
-/// submitted starts here at most so much too late. A check costs microseconds and reads no file.
+/// How often the writer checks whether other processes have committed, signal or not: a sooner task
+/// that they submitted starts here at most so much too late. A check costs microseconds and reads
+/// no file.
 pub(crate) const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// How often the writer forgets ended tasks of types in which nothing ends any more.
@@ -24,12 +27,21 @@ const TIDY_TASKS: usize = 1_000;
 /// Longest wait of the maintenance for the write lock; the next run tries again.
 const LOCK_WAIT: Duration = Duration::from_millis(50);
 
+/// The first task of each type.
+const HEADS: &str = "SELECT name, (SELECT at || ' ' || id FROM tasks \
+     WHERE type = types.id AND state = 0 ORDER BY at, id LIMIT 1) AS head \
+     FROM types WHERE namespace = ?1 AND scheduled > 0 AND head IS NOT NULL";
+
 /// Schedule of the maintenance, and what it observed last.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     checked: Instant,
     tidied: Instant,
     data_version: Option<i64>,
+    /// Whether others have committed since all handlers were woken.
+    has_news: bool,
+    /// The first tasks as of the last signal.
+    heads: HashMap<String, String>,
 }
 
 impl Maintenance {
@@ -39,21 +51,28 @@ impl Maintenance {
             checked: now,
             tidied: now,
             data_version: data_version(connection).ok(),
+            has_news: false,
+            heads: HashMap::new(),
         }
     }
 
     /// Runs what is due. A failure is logged only: the next call, or the next run, meets it again.
     pub(crate) fn run(&mut self, writer: &Writer) {
         let now = Instant::now();
-        if now.duration_since(self.checked) < CHECK_EVERY {
+        let is_signalled = writer.shared.writes.was_signalled();
+        let is_time = now.duration_since(self.checked) >= CHECK_EVERY;
+        if !is_signalled && !is_time {
             return;
         }
-        self.checked = now;
         busy::wait_until(now + LOCK_WAIT);
-        if let Err(fault) = self.notice_commits(writer) {
+        if let Err(fault) = self.notice_commits(writer, is_time) {
             let store = &writer.shared.context.store;
             tracing::debug!(store, ?fault, "cannot check for other processes");
         }
+        if !is_time {
+            return;
+        }
+        self.checked = now;
         if now.duration_since(self.tidied) < TIDY_UP {
             return;
         }
@@ -67,11 +86,33 @@ impl Maintenance {
     }
 
     /// Wakes all handlers when another process has committed: SQLite does not say what it changed.
-    fn notice_commits(&mut self, writer: &Writer) -> Outcome<()> {
+    /// Between two checks those whose first task is another one.
+    fn notice_commits(&mut self, writer: &Writer, is_time: bool) -> Outcome<()> {
         let seen = self.data_version.replace(data_version(&writer.connection)?);
-        if seen != self.data_version {
+        let is_changed = seen != self.data_version;
+        self.has_news |= is_changed;
+        if is_time && std::mem::take(&mut self.has_news) {
             writer.wake(Wakeup::All);
+        } else if is_changed {
+            self.notice_heads(writer)?;
         }
+        Ok(())
+    }
+
+    /// Costs microseconds a type.
+    fn notice_heads(&mut self, writer: &Writer) -> Outcome<()> {
+        let mut select = writer.connection.prepare_cached(HEADS)?;
+        let namespace = writer.shared.context.namespace.as_str();
+        let heads = select.query_map([namespace], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let heads: HashMap<String, String> = heads.collect::<rusqlite::Result<_>>()?;
+        for (name, head) in &heads {
+            if self.heads.get(name) != Some(head)
+                && let Ok(task_type) = TaskType::new(name)
+            {
+                writer.wake(Wakeup::Type(task_type));
+            }
+        }
+        self.heads = heads;
         Ok(())
     }
 }

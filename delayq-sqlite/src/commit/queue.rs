@@ -50,13 +50,16 @@ struct State<C> {
     lanes: [VecDeque<Item<C>>; 2],
     /// How many commands the thread waits for: it is woken once, not with each of them.
     wanted: usize,
+    /// Whether the thread has to look around, though nothing may be in line.
+    is_signalled: bool,
     is_closed: bool,
 }
 
 impl<C> State<C> {
     fn is_short(&mut self) -> bool {
         let waiting: usize = self.lanes.iter().map(VecDeque::len).sum();
-        !self.is_closed && waiting < self.wanted
+        let is_signalled = self.is_signalled && waiting == 0;
+        !self.is_closed && !is_signalled && waiting < self.wanted
     }
 }
 
@@ -124,6 +127,7 @@ impl<C> Queue<C> {
             state: Mutex::new(State {
                 lanes: [VecDeque::new(), VecDeque::new()],
                 wanted: 1,
+                is_signalled: false,
                 is_closed: false,
             }),
             ready: Condvar::new(),
@@ -169,7 +173,7 @@ impl<C> Queue<C> {
         Ok(())
     }
 
-    /// The commands that wait, up to a group: none if nothing came in time, `None` once the queue
+    /// The commands that wait, up to a group: none if nothing came in time, or a signal. `None` once the queue
     /// is closed and empty. Waits up to `patience` for the first one, and then up to
     /// `expected.linger` for as many as are expected.
     pub(crate) fn take(&self, patience: Duration, expected: Expected) -> Option<Vec<C>> {
@@ -206,6 +210,23 @@ impl<C> Queue<C> {
         let (mut state, _) = end.unwrap_or_else(PoisonError::into_inner);
         state.wanted = 1;
         state
+    }
+
+    /// Lets the thread look around at once if it has nothing to do, else after the next commands.
+    pub(crate) fn signal(&self) -> Result<(), QueueClosed> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(QueueClosed);
+        }
+        state.is_signalled = true;
+        drop(state);
+        self.ready.notify_one();
+        Ok(())
+    }
+
+    /// Whether there was a signal since the last time.
+    pub(crate) fn was_signalled(&self) -> bool {
+        std::mem::take(&mut self.lock().is_signalled)
     }
 
     /// Takes no more commands; those in line are still run.

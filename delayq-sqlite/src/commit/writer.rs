@@ -18,6 +18,7 @@ use crate::commit::queue::{CloseOnExit, Expected};
 use crate::connection::busy;
 use crate::connection::file::OpenFiles;
 use crate::connection::reserve::{Reserve, needed};
+use crate::connection::signal;
 use crate::error::{Fault, Outcome};
 use crate::operations::audit::{RECOUNT, REINDEX};
 use crate::rows::Tx;
@@ -85,6 +86,8 @@ impl Writer {
         {
             tracing::debug!(store = self.shared.context.store, %error, "the log stays");
         }
+        // Its own thread that hears signals finds the queue closed.
+        signal::send(self.files.path());
         tracing::debug!(store = self.shared.context.store, "closed");
     }
 
@@ -275,6 +278,9 @@ impl Writer {
     fn finish(&self, group: Group, woken: Vec<TaskType>) {
         self.shared.commits.fetch_add(1, Ordering::Relaxed);
         answer(group, &Ok(()));
+        if !woken.is_empty() {
+            signal::send(self.files.path());
+        }
         for task_type in woken {
             self.wake(Wakeup::Type(task_type));
         }

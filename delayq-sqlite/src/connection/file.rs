@@ -45,6 +45,11 @@ impl OpenFiles {
         })
     }
 
+    /// The path of the database itself.
+    pub(crate) fn path(&self) -> &Path {
+        self.files.first().map_or(Path::new(""), |(path, _)| path)
+    }
+
     /// Checks that the same files still stand there. Returns how many bytes they have.
     pub(crate) fn check(&self) -> Result<u64> {
         let mut bytes = 0;
@@ -126,6 +131,18 @@ pub(crate) fn make_way(store: &str, path: &Path) -> Result<PathBuf> {
         return Err(refused(
             "the path is a directory".to_owned(),
             "give the path of a file in it",
+        ));
+    }
+    if path.exists() && !path.is_file() {
+        return Err(refused(
+            "the path is a device, a pipe or a socket".to_owned(),
+            "give the path of a file",
+        ));
+    }
+    if path.is_symlink() && !path.exists() {
+        return Err(refused(
+            "the path is a link to a file that is not there".to_owned(),
+            "give the path of the file itself, or make the link right",
         ));
     }
     if let Some(folder) = path.parent() {

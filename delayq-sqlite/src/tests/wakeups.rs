@@ -4,7 +4,7 @@
 use delayq_core::job::When;
 use delayq_core::store::{ChangeOutcome, SettleOutcome, Wakeup, Wakeups};
 use delayq_core::task::Lock;
-use delayq_core::time::{hours, minutes};
+use delayq_core::time::{hours, minutes, seconds};
 
 use super::*;
 use crate::operations::{change, claim as claiming, settle, submit as submission};
@@ -151,4 +151,30 @@ async fn a_slot_is_announced_by_the_call_that_frees_it_and_by_no_other() {
             "what was due is gone after the second"
         );
     }
+}
+
+/// Without a signal they would be heard of with the next check, and then all handlers be woken.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_sooner_task_of_another_process_is_signalled() {
+    let place = Place::new();
+    let (here, there) = (place.open().await, place.open().await);
+    let mut wakeups = listen(&here).await;
+    let hears = async {
+        for sooner in 1.. {
+            let task = task_due_after(
+                &sooner.to_string(),
+                hours(24).saturating_sub(seconds(sooner)),
+            );
+            submit(&there, task).await.unwrap();
+            match wakeups.next().await.unwrap() {
+                Wakeup::Type(woken) => return woken,
+                // The check came first.
+                other => assert_eq!(other, Wakeup::All),
+            }
+        }
+        unreachable!("a loop without an end")
+    };
+    let woken = tokio::time::timeout(seconds(30), hears).await;
+    assert_eq!(woken, Ok(usual_type()));
 }
