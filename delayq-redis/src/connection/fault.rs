@@ -169,16 +169,25 @@ fn wrong_password(place: &str, said: &str) -> Error {
 
 fn not_permitted(place: &str, said: &str) -> Error {
     let setting = format!("its user may not do what delayq needs ({said})");
-    Error::misconfigured(place, setting, GRANT)
+    Error::misconfigured(place, setting, grant_to(said))
+}
+
+/// What to write for the user that the server names, if it names one: it has a password already.
+fn grant_to(said: &str) -> String {
+    let (_, behind) = said.split_once("User ").unwrap_or_default();
+    match behind.split_once(" has no permissions") {
+        Some((user, _)) if !user.contains(' ') => GRANT.replace(NEW_USER, user),
+        _ => GRANT.to_owned(),
+    }
 }
 
 /// The same of a sentinel, which has users of its own.
 pub(super) fn of_sentinel(mut error: Error) -> Error {
     if let Error::Misconfigured { fix, .. } = &mut error {
-        match fix.as_str() {
-            LOGIN => SENTINEL_LOGIN.clone_into(fix),
-            GRANT => SENTINEL_GRANT.clone_into(fix),
-            _ => {}
+        if fix == LOGIN {
+            SENTINEL_LOGIN.clone_into(fix);
+        } else if fix.contains(SERVER_RIGHTS) {
+            SENTINEL_GRANT.clone_into(fix);
         }
     }
     error
@@ -193,6 +202,12 @@ pub(crate) const GRANT: &str = "let it do so with \
     +cluster|slots +config|get +evalsha +hdel +hexists +hget +hlen +hmget +hscan +hset +hsetnx +info +pexpire +publish +rename +role \
     +sadd +script|load +select +sismember +spublish +sscan +ssubscribe +subscribe +time +type +unlink +wait \
     +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zscan +zscore";
+
+/// The user in [`GRANT`].
+const NEW_USER: &str = "delayq on >PASSWORD";
+
+/// What the rights on a server that holds data have, and those on a sentinel do not.
+const SERVER_RIGHTS: &str = " ~delayq:* ";
 
 /// Makes the user that the store needs on a sentinel.
 const SENTINEL_GRANT: &str = "let it do so with \

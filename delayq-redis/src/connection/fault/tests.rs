@@ -78,6 +78,27 @@ fn a_refusal_by_the_server_is_never_indeterminate() {
 }
 
 #[test]
+fn the_user_that_the_server_names_is_the_one_to_change() {
+    for (answer, user) in [
+        (
+            "NOPERM User app has no permissions to run the 'hset' command",
+            "app ~delayq:*",
+        ),
+        (
+            "NOPERM User a b has no permissions to run it",
+            "delayq on >PASSWORD ~delayq:*",
+        ),
+        (
+            "ERR The user executing the script can't publish",
+            "delayq on >PASSWORD ~delayq:*",
+        ),
+    ] {
+        let told = failure(answer, false).to_string();
+        assert!(told.contains(&format!("ACL SETUSER {user}")), "{told}");
+    }
+}
+
+#[test]
 fn a_key_that_holds_something_else_is_said_to_be_somebody_elses() {
     let said = failure("WRONGTYPE Operation against a key", false).to_string();
     assert!(said.contains("who else writes to `delayq:*`?"), "{said}");
