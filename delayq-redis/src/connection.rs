@@ -53,7 +53,9 @@ use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use self::command::{Command, LuaScript};
+#[cfg(test)]
 pub(crate) use self::fault::GRANT;
+pub(crate) use self::fault::grant;
 pub(crate) use self::reply::{Fields, Reply, info};
 pub(crate) use self::routing::Routing;
 pub(crate) use self::server::{Sent, Server};

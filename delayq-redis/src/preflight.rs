@@ -193,7 +193,7 @@ async fn check_one(
     let shown = Snapshot::new(&place, [hello, info, config])?;
     shown.check_kind(terms.config.is_cluster())?;
     let denied = connections.ask(server, rights::question(keys, terms));
-    rights::check(&place, denied.await?)?;
+    rights::check(&place, terms.config.user.as_deref(), denied.await?)?;
     let durability = shown.durability(terms)?;
     shown.check_disk()?;
     Ok(Found {

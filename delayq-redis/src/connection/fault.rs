@@ -175,10 +175,16 @@ fn not_permitted(place: &str, said: &str) -> Error {
 /// What to write for the user that the server names, if it names one: it has a password already.
 fn grant_to(said: &str) -> String {
     let (_, behind) = said.split_once("User ").unwrap_or_default();
-    match behind.split_once(" has no permissions") {
-        Some((user, _)) if !user.contains(' ') => GRANT.replace(NEW_USER, user),
-        _ => GRANT.to_owned(),
-    }
+    let user = behind.split_once(" has no permissions");
+    grant(
+        user.map(|(user, _)| user)
+            .filter(|user| !user.contains(' ')),
+    )
+}
+
+/// What to write so that this user may do what the store needs, or a new one.
+pub(crate) fn grant(user: Option<&str>) -> String {
+    user.map_or_else(|| GRANT.to_owned(), |user| GRANT.replace(NEW_USER, user))
 }
 
 /// The same of a sentinel, which has users of its own.

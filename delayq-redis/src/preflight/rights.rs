@@ -5,7 +5,7 @@ use delayq_core::store::Durability;
 use delayq_core::{Error, Result};
 
 use crate::config::RedisServers;
-use crate::connection::{Command, GRANT, Reply};
+use crate::connection::{Command, Reply, grant};
 use crate::scripts::{Keyspace, Script};
 
 /// Asks for what the user may not do.
@@ -47,8 +47,8 @@ fn further(terms: &Terms) -> Vec<&'static str> {
 }
 
 /// # Errors
-/// `Misconfigured` when there is something that the user may not do.
-pub(super) fn check(place: &str, denied: Reply) -> Result<()> {
+/// `Misconfigured` when there is something that `user` may not do; without a name, `default`.
+pub(super) fn check(place: &str, user: Option<&str>, denied: Reply) -> Result<()> {
     let (mut names, mut fields) = (Vec::new(), denied.fields());
     while !fields.is_empty() {
         names.push(fields.text()?);
@@ -62,13 +62,14 @@ pub(super) fn check(place: &str, denied: Reply) -> Result<()> {
             "its user may not run {} on delayq's keys and channels (or the server has renamed that)",
             names.join(", ")
         ),
-        GRANT,
+        grant(user),
     ))
 }
 
 #[cfg(test)]
 mod tests {
     use crate::config::RedisConfig;
+    use crate::connection::GRANT;
     use crate::scripts::FILES;
     use std::collections::BTreeSet;
 
