@@ -135,8 +135,8 @@ async fn a_user_who_may_not_do_what_an_edge_does_is_refused_before_anything_is_h
         let rights = redis_user::rights().replacen(missing, "", 1);
         let url = redis_user::add(&server, "app", &rights);
         let message = refusal(&url).await;
-        let line = format!("ACL SETUSER delayq on >PASSWORD {}", redis_user::rights());
-        assert!(message.contains(&line), "{missing}: {message}");
+        let line = redis_user::rights();
+        assert!(message.contains(line), "{missing}: {message}");
         let named = match missing {
             "~delayq:*" => "hset",
             "&delayq:*" => "channel",
@@ -157,9 +157,11 @@ async fn a_right_that_is_taken_away_while_a_store_is_used_is_asked_back() {
     for right in ["hset", "zadd", "evalsha"] {
         run::<()>(&mut redis, &format!("ACL SETUSER app -{right}")).await;
         let refused = submit(&store, job(right)).await.unwrap_err();
-        let line = format!("ACL SETUSER delayq on >PASSWORD {}", redis_user::rights());
         assert!(matches!(refused, Error::Misconfigured { .. }), "{refused}");
-        assert!(refused.to_string().contains(&line), "{refused}");
+        assert!(
+            refused.to_string().contains(redis_user::rights()),
+            "{refused}"
+        );
         run::<()>(&mut redis, &format!("ACL SETUSER app +{right}")).await;
         accept(&store, job(&format!("{right}-again"))).await;
     }
@@ -172,7 +174,7 @@ async fn a_user_who_may_not_choose_a_database_is_told_what_to_grant() {
     let url = redis_user::add(&server, "app", &rights);
     let message = refusal(&format!("{url}/2")).await;
     assert!(
-        message.contains("select") && message.contains("ACL SETUSER delayq on"),
+        message.contains("select") && message.contains("ACL SETUSER "),
         "{message}"
     );
 }
@@ -255,7 +257,7 @@ async fn the_rights_of_the_guide_are_enough_on_a_cluster() {
             let _ = redis_user::add(node, "app", &rights);
         }
         let message = refusal(&url).await;
-        assert!(message.contains("ACL SETUSER delayq on"), "{message}");
+        assert!(message.contains("ACL SETUSER "), "{message}");
         assert!(message.contains(named), "{missing}: {message}");
     }
 }
@@ -296,7 +298,7 @@ async fn the_rights_of_the_guide_are_enough_behind_sentinels() {
         let _ = redis_user::add(&set.servers[0], "app", &rights);
         let refused = RedisStore::connect(&login, replicated()).await;
         let message = refused.unwrap_err().to_string();
-        assert!(message.contains("ACL SETUSER delayq on"), "{message}");
+        assert!(message.contains("ACL SETUSER "), "{message}");
         assert!(message.contains(named), "{missing}: {message}");
     }
 }

@@ -138,7 +138,7 @@ pub(super) fn cannot_wait(place: &str, error: &RedisError) -> Error {
         text(error)
     );
     let fix = match error.code() {
-        Some("NOPERM") => "let its user do so with ACL SETUSER delayq +waitaof",
+        Some("NOPERM") => "let its user do so with ACL SETUSER USER +waitaof",
         _ => "use Redis 7.2 or newer with `appendonly yes`, or write confirm=received",
     };
     Error::misconfigured(place, setting, fix)
@@ -182,9 +182,10 @@ fn grant_to(said: &str) -> String {
     )
 }
 
-/// What to write so that this user may do what the store needs, or a new one.
+/// What to write so that the user may do what the store needs.
 pub(crate) fn grant(user: Option<&str>) -> String {
-    user.map_or_else(|| GRANT.to_owned(), |user| GRANT.replace(NEW_USER, user))
+    let named = |user| GRANT.replace(NO_NAME, &format!("{user} ~"));
+    user.map_or_else(|| GRANT.to_owned(), named)
 }
 
 /// The same of a sentinel, which has users of its own.
@@ -199,18 +200,18 @@ pub(super) fn of_sentinel(mut error: Error) -> Error {
     error
 }
 
-/// Makes the user that the store needs on a server that holds data: its keys, its channels, and
+/// Gives a user the rights that the store needs on a server that holds data: its keys, its channels, and
 /// each command that it sends or that a script calls, in the order of the alphabet. Some are needed
 /// with sentinels, with a cluster or with replicas only; `info` and `config|get` can be left out
 /// where the class of an acknowledgement is asserted and no replicas are waited for.
 pub(crate) const GRANT: &str = "let it do so with \
-    ACL SETUSER delayq on >PASSWORD ~delayq:* &delayq:* +asking +cluster|info +cluster|myid +cluster|replicas \
+    ACL SETUSER USER ~delayq:* &delayq:* +asking +cluster|info +cluster|myid +cluster|replicas \
     +cluster|slots +config|get +evalsha +hdel +hexists +hget +hlen +hmget +hscan +hset +hsetnx +info +pexpire +publish +rename +role \
     +sadd +script|load +select +sismember +spublish +sscan +ssubscribe +subscribe +time +type +unlink +wait \
     +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zscan +zscore";
 
-/// The user in [`GRANT`].
-const NEW_USER: &str = "delayq on >PASSWORD";
+/// Where [`GRANT`] leaves room for the user.
+const NO_NAME: &str = "USER ~";
 
 /// What the rights on a server that holds data have, and those on a sentinel do not.
 const SERVER_RIGHTS: &str = " ~delayq:* ";

@@ -86,11 +86,11 @@ fn the_user_that_the_server_names_is_the_one_to_change() {
         ),
         (
             "NOPERM User a b has no permissions to run it",
-            "delayq on >PASSWORD ~delayq:*",
+            "USER ~delayq:*",
         ),
         (
             "ERR The user executing the script can't publish",
-            "delayq on >PASSWORD ~delayq:*",
+            "USER ~delayq:*",
         ),
     ] {
         let told = failure(answer, false).to_string();
