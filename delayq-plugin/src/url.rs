@@ -12,7 +12,7 @@ const WHAT: &str = "store URL";
 
 /// The forms that a store URL may have, for error messages.
 const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
-    redis-sentinel://HOST:PORT,HOST:PORT/MASTER or redis-cluster://HOST:PORT,HOST:PORT; rediss for TLS";
+    redis+unix:///PATH, redis-sentinel://HOST:PORT,HOST:PORT/MASTER or redis-cluster://HOST:PORT,HOST:PORT; rediss for TLS";
 
 /// Opens the store that `url` names and checks that it can keep what `options` ask for.
 ///
@@ -21,9 +21,10 @@ const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
 ///   not there; [`TaskSubmitService::connect`](crate::TaskSubmitService::connect) makes it with
 ///   `?create=true` only. `?sync=normal` trades the last commits before a power loss for speed
 ///   (class `process` instead of `disk`).
-/// - `redis://[USER:PASSWORD@]HOST[:PORT][/DB]` (feature `redis`), `redis-sentinel://` (feature
-///   `sentinel`), `redis-cluster://` (feature `cluster`), and `rediss` instead of `redis` for TLS
-///   (feature `tls`). `store::RedisConfig` has the options of such a URL.
+/// - `redis://[USER:PASSWORD@]HOST[:PORT][/DB]` (feature `redis`), `redis+unix:///PATH` for a Unix
+///   socket, `redis-sentinel://` (feature `sentinel`), `redis-cluster://` (feature `cluster`), and
+///   `rediss` instead of `redis` for TLS (feature `tls`). `store::RedisConfig` has the options of
+///   such a URL.
 ///
 /// `?durability=memory|process|disk` overrides the option: the weakest class that will do.
 ///

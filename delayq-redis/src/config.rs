@@ -2,16 +2,17 @@
 //! another way to write it.
 
 use std::fmt;
-use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use delayq_core::store::Durability;
 use delayq_core::{Error, Result};
 
+mod address;
 mod secret;
 mod url;
 
+pub use self::address::Address;
 pub use self::secret::Secret;
 
 /// How many replicas confirm a write of class [`Durability::Replicated`] in any case.
@@ -19,15 +20,13 @@ const LEAST_REPLICAS: u32 = 1;
 /// The share of `maxmemory` that submits may fill unless told otherwise: what is left is for the
 /// claims and settlements that drain the server, which also need memory for a while.
 const DEFAULT_WATERMARK: f64 = 0.95;
-/// The longest name of a host in the domain name system.
-const MAX_HOST: usize = 253;
-
 /// Where a Redis store is, and how its connections are made.
 ///
 /// Written field by field, or as a URL:
 ///
 /// ```text
 /// redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]
+/// redis+unix://[USER:PASSWORD@]/PATH[?db=DATABASE]
 /// redis-sentinel://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]/MASTER[/DATABASE]
 /// redis-cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]
 /// ```
@@ -128,15 +127,6 @@ pub enum ReplicaConfirm {
     Synced,
 }
 
-/// A host and a port.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Address {
-    /// A name, an IPv4 address, or an IPv6 address without brackets.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-}
-
 /// How connections are encrypted and who is trusted. The default trusts the system's certificates
 /// (or those in the file that the environment variable `SSL_CERT_FILE` names) and shows none of its
 /// own.
@@ -187,10 +177,10 @@ impl RedisConfig {
 
     /// The scheme of a server's URL.
     pub(crate) fn scheme(&self) -> &'static str {
-        if self.tls.is_some() {
-            "rediss"
-        } else {
-            "redis"
+        match (&self.tls, &self.servers) {
+            (Some(_), _) => "rediss",
+            (None, RedisServers::One(address)) if address.path().is_some() => "redis+unix",
+            (None, _) => "redis",
         }
     }
 
@@ -244,6 +234,13 @@ impl RedisConfig {
             let fault = "the watermark is no share of maxmemory: give a number above 0 and up to 1";
             return Some(fault);
         }
+        let is_socket = |address: &Address| address.path().is_some();
+        let is_one = matches!(self.servers, RedisServers::One(_));
+        if self.servers.addresses().iter().any(is_socket) && !(is_one && self.tls.is_none()) {
+            return Some(
+                "a Unix socket leads to one server, without TLS: let its URL begin with redis+unix",
+            );
+        }
         if let Some(fault) = self.left_out() {
             return Some(fault);
         }
@@ -292,30 +289,6 @@ impl RedisServers {
             return Some("no host is given");
         }
         addresses.iter().find_map(Address::fault)
-    }
-}
-
-impl Address {
-    /// `host` and `port`; an IPv6 address has no brackets here.
-    #[must_use]
-    pub fn new(host: impl Into<String>, port: u16) -> Self {
-        let host = host.into();
-        Self { host, port }
-    }
-
-    fn fault(&self) -> Option<&'static str> {
-        if ["0.0.0.0", "::"].contains(&self.host.as_str()) {
-            return Some("a server listens on 0.0.0.0 or ::, but cannot be reached at it");
-        }
-        if self.port == 0 {
-            return Some("a port is 0: give 1 to 65535");
-        }
-        let is_letter = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
-        let is_name = (1..=MAX_HOST).contains(&self.host.len()) && self.host.chars().all(is_letter);
-        if is_name || self.host.parse::<Ipv6Addr>().is_ok() {
-            return None;
-        }
-        Some("a host is missing or not one: a name in ASCII, or an address, an IPv6 one as [::1]")
     }
 }
 
@@ -369,16 +342,6 @@ impl fmt::Display for RedisConfig {
 fn listed(addresses: &[Address]) -> String {
     let addresses: Vec<_> = addresses.iter().map(Address::to_string).collect();
     addresses.join(",")
-}
-
-/// `HOST:PORT` as it stands in a URL: an IPv6 address has brackets there.
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            return write!(f, "[{}]:{}", self.host, self.port);
-        }
-        write!(f, "{}:{}", self.host, self.port)
-    }
 }
 
 #[cfg(test)]

@@ -354,3 +354,28 @@ async fn sentinels_that_refuse_the_password_are_no_lack_of_sentinels() {
     assert!(message.contains("sentinel_password="), "{message}");
     RedisStore::connect(&right, options()).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_server_is_used_through_its_unix_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("redis.sock");
+    let path = path.to_str().unwrap();
+    let server = RedisServer::start(Persistence::None, &["--unixsocket", path]);
+    let url = format!("redis+unix://{path}?db=3");
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    accept(&store, job("1")).await;
+    let same = RedisStore::connect(&format!("{}/3", server.url()), options()).await;
+    let found = same.unwrap().find(&task_type(), &id("1")).await.unwrap();
+    assert!(found.is_some(), "it is in database 3 of the same server");
+    for wrong in [
+        "redis+unix://host/run/redis.sock",
+        "redis+unix://",
+        "rediss+unix:///run/redis.sock",
+        "redis://h?db=3",
+    ] {
+        let refused = RedisStore::connect(wrong, options()).await.unwrap_err();
+        let told = refused.to_string();
+        assert!(matches!(refused, Error::InvalidInput { .. }), "{told}");
+        assert!(told.contains("redis+unix://"), "{told}");
+    }
+}

@@ -17,6 +17,7 @@ const SENTINEL_PORT: u16 = 26_379;
 
 /// The forms of a URL, for refusals.
 const FORMS: &str = "its form is redis://[user:password@]host[:port][/db], \
+    redis+unix://[user:password@]/path[?db=number], \
     redis-sentinel://[user:password@]host[:port],host[:port]/master[/db] or \
     redis-cluster://[user:password@]host[:port],host[:port]; rediss for TLS";
 
@@ -47,6 +48,7 @@ fn read(url: &str) -> Result<RedisConfig, Fault> {
     };
     let (servers, number) = match kind {
         "" => (RedisServers::One(address(parts.hosts, PORT)?), parts.path),
+        "+unix" => (RedisServers::One(socket(&parts)?), ""),
         "-sentinel" => {
             let (master, number) = parts.path.split_once('/').unwrap_or((parts.path, ""));
             let servers = RedisServers::Sentinel {
@@ -111,6 +113,13 @@ impl<'a> Parts<'a> {
             fragment,
         })
     }
+}
+
+fn socket(parts: &Parts<'_>) -> Result<Address, Fault> {
+    if !parts.hosts.is_empty() || parts.path.is_empty() {
+        return Err("a socket has a path and no host: write redis+unix:///PATH".into());
+    }
+    Ok(Address::socket(decoded(&format!("/{}", parts.path))?))
 }
 
 fn addresses(hosts: &str, port: u16) -> Result<Vec<Address>, Fault> {
@@ -192,6 +201,7 @@ fn set_option(config: &mut RedisConfig, name: &str, value: String) -> Result<boo
         "ca" => tls_of(config)?.ca = Some(value.into()),
         "cert" => tls_of(config)?.certificate = Some(value.into()),
         "key" => tls_of(config)?.key = Some(value.into()),
+        "db" if config.scheme() == "redis+unix" => config.database = database(&value)?,
         "insecure" => {
             let fault = "insecure is neither true nor false";
             tls_of(config)?.trust_any = read_as(&value, fault)?;

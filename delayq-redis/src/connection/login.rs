@@ -42,9 +42,10 @@ fn open(
     settings: RedisConnectionInfo,
 ) -> Result<redis::Client> {
     let (host, port) = (address.host.clone(), address.port);
-    let addr = match &config.tls {
-        None => ConnectionAddr::Tcp(host, port),
-        Some(tls) => ConnectionAddr::TcpTls {
+    let addr = match (&config.tls, address.path()) {
+        (None, Some(path)) => ConnectionAddr::Unix(path.into()),
+        (None, None) => ConnectionAddr::Tcp(host, port),
+        (Some(tls), _) => ConnectionAddr::TcpTls {
             host,
             port,
             insecure: tls.trust_any,
