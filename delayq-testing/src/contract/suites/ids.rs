@@ -13,6 +13,7 @@ sentences! {
         debounced_requests_share_their_longest_wait,
         a_cancel_drops_the_request_and_a_later_one_counts,
         a_claim_that_ends_a_task_runs_it_again,
+        a_task_that_expires_between_two_attempts_runs_again,
         a_task_that_is_replaced_or_purged_takes_its_request_with_it,
         requests_of_a_batch_are_kept_apart,
     ]
