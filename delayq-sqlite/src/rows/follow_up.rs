@@ -117,12 +117,16 @@ impl FollowUp {
         Ok(())
     }
 
-    /// Schedules the request with this id, whose task neither waits nor runs.
+    /// Schedules the request with this id, whose task neither waits nor runs: a process of an
+    /// earlier release has ended it. A cancelled task takes its request with it.
     pub(crate) fn adopt(tasks: &mut TypeTasks<'_>, id: &TaskId) -> Outcome<()> {
         let Some(waiting) = Self::of(tasks, id)? else {
             return Ok(());
         };
         if let Some(old) = tasks.record(id)? {
+            if old.row.state() == Some(TaskState::Cancelled) {
+                return waiting.remove(tasks);
+            }
             tasks.remove(&old.row)?;
         }
         waiting.promote(tasks, 0)
