@@ -4,6 +4,7 @@ mod on_sqlite {
     use delayq_tests::stores::Sqlite;
 
     delayq_testing::contract_suite!(Sqlite::default());
+    delayq_testing::id_suite!(Sqlite::default());
     delayq_testing::limit_suite!(Sqlite::default());
     delayq_testing::shared_suite!(Sqlite::default());
     delayq_testing::damage_suite!(Sqlite::default());
@@ -14,6 +15,7 @@ mod on_redis {
     use delayq_tests::stores::Redis;
 
     delayq_testing::contract_suite!(Redis);
+    delayq_testing::id_suite!(Redis);
     delayq_testing::limit_suite!(Redis);
     delayq_testing::sharded_suite!(Redis);
     delayq_testing::shared_suite!(Redis);
@@ -24,6 +26,7 @@ mod on_sharded_redis {
     use delayq_tests::stores::{Redis, Sharded};
 
     delayq_testing::contract_suite!(Sharded(Redis));
+    delayq_testing::id_suite!(Sharded(Redis));
     delayq_testing::damage_suite!(Sharded(Redis));
 }
 
@@ -39,12 +42,14 @@ mod on_a_sharded_cluster {
     use delayq_tests::stores::{RedisCluster, Sharded};
 
     delayq_testing::contract_suite!(Sharded(RedisCluster));
+    delayq_testing::id_suite!(Sharded(RedisCluster));
 }
 
 mod on_replicated_redis {
     use delayq_tests::stores::ReplicatedRedis;
 
     delayq_testing::contract_suite!(ReplicatedRedis);
+    delayq_testing::id_suite!(ReplicatedRedis);
     delayq_testing::limit_suite!(ReplicatedRedis);
     delayq_testing::shared_suite!(ReplicatedRedis);
 }
@@ -54,6 +59,7 @@ mod on_restricted_redis {
     use delayq_tests::stores::RestrictedRedis;
 
     delayq_testing::contract_suite!(RestrictedRedis);
+    delayq_testing::id_suite!(RestrictedRedis);
     delayq_testing::limit_suite!(RestrictedRedis);
     delayq_testing::sharded_suite!(RestrictedRedis);
     delayq_testing::shared_suite!(RestrictedRedis);

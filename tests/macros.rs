@@ -3,6 +3,8 @@
 //! Refused uses are in `ui/`, one file each; here are the uses that must work.
 
 // Both call their workers with the same tools.
+#[path = "macros/again.rs"]
+mod again;
 #[path = "macros/arguments.rs"]
 mod arguments;
 #[path = "macros/forms.rs"]

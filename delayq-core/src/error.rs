@@ -181,7 +181,9 @@ impl Serialize for Error {
 fn way_out(state: TaskState) -> &'static str {
     match state {
         TaskState::Scheduled | TaskState::Dead => "use another id, or replace() or keep()",
-        TaskState::Running => "use another id, or keep(); only replace() it once it has ended",
+        TaskState::Running => {
+            "add again_if_running() to run once more after it, or use another id, or keep()"
+        }
         _ => "use another id",
     }
 }

@@ -6,10 +6,16 @@ use std::time::Duration;
 use serde::Serialize;
 
 mod delay;
+mod new_task;
+mod on_conflict;
+mod throttle;
 
 pub use delay::{IntoDelay, check_delay};
+pub use new_task::NewTask;
+pub use on_conflict::OnConflict;
 
 use self::delay::check_unit;
+use self::throttle::Throttle;
 use crate::error::{Error, Result};
 use crate::name::{TaskId, TaskType};
 use crate::redacted::{RedactedHeaders, RedactedMessage};
@@ -39,72 +45,6 @@ pub enum Expiry {
     At(Timestamp),
     /// This long after the due time that the last submit, reschedule or requeue gave.
     AfterDue(Duration),
-}
-
-/// What to do when the type already has a task with this id that has not ended.
-///
-/// The same request sent again (same message, headers, times) is answered `AlreadyExists`, but for
-/// `Replace` with a delay, which counts anew.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnConflict {
-    /// Answer `Conflict` and change nothing.
-    #[default]
-    Reject,
-    /// Answer `AlreadyExists` and keep the old task.
-    Keep,
-    /// Put the new task in the place of a scheduled or dead one; `Conflict` while it runs.
-    Replace,
-}
-
-/// A task ready for a store: every field validated.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NewTask {
-    /// Its type.
-    pub task_type: TaskType,
-    /// Its id, unique within the type.
-    pub id: TaskId,
-    /// When it is due.
-    pub when: When,
-    /// When it expires.
-    pub expiry: Option<Expiry>,
-    /// What to do if the id is taken.
-    pub on_conflict: OnConflict,
-    /// The message.
-    pub message: Vec<u8>,
-    /// The headers.
-    pub headers: Headers,
-}
-
-impl fmt::Debug for NewTask {
-    /// The length of the message and the names of the headers only.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewTask")
-            .field("task_type", &self.task_type)
-            .field("id", &self.id)
-            .field("when", &self.when)
-            .field("expiry", &self.expiry)
-            .field("on_conflict", &self.on_conflict)
-            .field("message", &RedactedMessage(&self.message))
-            .field("headers", &RedactedHeaders(&self.headers))
-            .finish()
-    }
-}
-
-impl NewTask {
-    /// A task due now, with no options.
-    #[must_use]
-    pub fn new(task_type: TaskType, id: TaskId, message: Vec<u8>) -> Self {
-        Self {
-            task_type,
-            id,
-            when: When::After(Duration::ZERO),
-            expiry: None,
-            on_conflict: OnConflict::default(),
-            message,
-            headers: Headers::new(),
-        }
-    }
 }
 
 /// The limits that a submitted job is checked against.
@@ -145,10 +85,14 @@ impl Default for Limits {
 pub struct DelayQueueJob {
     task_type: String,
     id: String,
+    /// Whether nobody has named it.
+    has_generated_id: bool,
     /// Or why the delay could not be read.
     when: Result<When>,
     expiry: Result<Option<Expiry>>,
-    on_conflict: OnConflict,
+    on_conflict: Result<OnConflict>,
+    again_if_running: bool,
+    throttle: Result<Option<Throttle>>,
     message: Vec<u8>,
     headers: Headers,
 }
@@ -162,6 +106,8 @@ impl fmt::Debug for DelayQueueJob {
             .field("when", &self.when)
             .field("expiry", &self.expiry)
             .field("on_conflict", &self.on_conflict)
+            .field("again_if_running", &self.again_if_running)
+            .field("throttle", &self.throttle)
             .field("message", &RedactedMessage(&self.message))
             .field("headers", &RedactedHeaders(&self.headers))
             .finish()
@@ -184,9 +130,12 @@ impl DelayQueueJob {
         Self {
             task_type: task_type.into(),
             id: TaskId::generate().to_string(),
+            has_generated_id: true,
             when: Ok(When::After(Duration::ZERO)),
             expiry: Ok(None),
-            on_conflict: OnConflict::default(),
+            on_conflict: Ok(OnConflict::default()),
+            again_if_running: false,
+            throttle: Ok(None),
             message: message.into(),
             headers: Headers::new(),
         }
@@ -195,6 +144,7 @@ impl DelayQueueJob {
     /// Uses `id`, a business key, instead of the generated one. Unique within the task type.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
+        self.has_generated_id = false;
         self
     }
 
@@ -226,13 +176,50 @@ impl DelayQueueJob {
     /// Replaces a scheduled or dead task with the same id. With a delay it always does: sent again,
     /// the same job counts its delay anew.
     pub fn replace(mut self) -> Self {
-        self.on_conflict = OnConflict::Replace;
+        self.on_conflict = Ok(OnConflict::Replace);
         self
     }
 
     /// Keeps an existing task with the same id, whatever its message.
     pub fn keep(mut self) -> Self {
-        self.on_conflict = OnConflict::Keep;
+        self.on_conflict = Ok(OnConflict::Keep);
+        self
+    }
+
+    /// Due once `delay` has passed without another send under the id, and at the latest `max_wait`
+    /// after the first one. Each send puts its message, headers and expiry in. It needs an id of
+    /// yours, and `max_wait` is not shorter than `delay`.
+    ///
+    /// A wait ends with the first attempt: a send while the task waits for a retry, or once it is
+    /// dead, begins a new one. While it runs, see [`again_if_running`](Self::again_if_running).
+    pub fn debounce(mut self, delay: impl IntoDelay, max_wait: impl IntoDelay) -> Self {
+        self.when = delay.into_delay().map(When::After);
+        let max_wait = max_wait.into_delay();
+        self.on_conflict = max_wait.map(|max_wait| OnConflict::Debounce { max_wait });
+        self
+    }
+
+    /// If the task with the id runs when this is sent, it runs again after that: once the task is
+    /// done, dead or expired, with the message, headers and expiry of this job and not before its
+    /// due time, as a new task. The answer is `RunsAgain`. Without it a running task is answered
+    /// `Conflict` or `AlreadyExists`, and nothing more happens.
+    ///
+    /// Retries and releases of the task come first. Of several such sends the last one counts; with
+    /// `keep()` the first one. `cancel` drops it. A task that has ended is no reason not to run,
+    /// even for the same request.
+    pub fn again_if_running(mut self) -> Self {
+        self.again_if_running = true;
+        self
+    }
+
+    /// One task per id and `window`, due at the end of the window in which it is sent, by the
+    /// sender's clock. Windows begin with the epoch: one of an hour ends on the hour (UTC). The
+    /// first message of a window is kept, later ones are answered `AlreadyExists`.
+    ///
+    /// The task's id is `ID@END`, such as `doc-7@2026-11-23T17:00:00.000Z`. It is in the receipt,
+    /// and is what `cancel` and `find` take. It needs an id of yours, of at most 103 bytes.
+    pub fn throttle(mut self, window: impl IntoDelay) -> Self {
+        self.throttle = window.into_delay().map(Throttle).map(Some);
         self
     }
 
@@ -248,7 +235,7 @@ impl DelayQueueJob {
         &self.task_type
     }
 
-    /// The task id that this job will have.
+    /// The task id that this job will have; of a throttled one, the part before the window.
     #[must_use]
     pub fn task_id(&self) -> &str {
         &self.id
@@ -261,7 +248,19 @@ impl DelayQueueJob {
     /// [`Error::InvalidName`], [`Error::InvalidInput`] or [`Error::LimitExceeded`], naming the
     /// field and the limit.
     pub fn into_task(self, limits: &Limits, now: Timestamp) -> Result<NewTask> {
-        let (when, expiry) = (self.when?, self.expiry?);
+        let (mut when, expiry, mut on_conflict) = (self.when?, self.expiry?, self.on_conflict?);
+        let (mut id, throttle) = (self.id, self.throttle?);
+        if let Some(throttle) = throttle {
+            refuse_generated_id("throttle", self.has_generated_id)?;
+            throttle.check(when, on_conflict)?;
+            let end = throttle.end(now);
+            (id, when) = (Throttle::task_id(&id, end)?, When::At(end));
+            on_conflict = OnConflict::Keep;
+        }
+        if let OnConflict::Debounce { max_wait } = on_conflict {
+            refuse_generated_id("debounce", self.has_generated_id)?;
+            check_max_wait(max_wait, when, limits)?;
+        }
         check_message(&self.message, limits)?;
         check_headers(&self.headers)?;
         check_delay("delay", when, limits, now)?;
@@ -274,13 +273,38 @@ impl DelayQueueJob {
         }
         Ok(NewTask {
             task_type: TaskType::new(&self.task_type)?,
-            id: TaskId::new(&self.id)?,
+            id: TaskId::new(&id)?,
             when,
             expiry,
-            on_conflict: self.on_conflict,
+            on_conflict,
+            again_if_running: self.again_if_running,
             message: self.message,
             headers: self.headers,
         })
+    }
+}
+
+/// Refuses an option that goes by the id where every job has another one.
+fn refuse_generated_id(option: &'static str, is_generated: bool) -> Result<()> {
+    let reason = "it goes by the id, and this one is generated: write .id(..)";
+    (!is_generated)
+        .then_some(())
+        .ok_or_else(|| Error::invalid(option, reason))
+}
+
+fn check_max_wait(max_wait: Duration, when: When, limits: &Limits) -> Result<()> {
+    let max = When::After(max_wait);
+    check_delay("max_wait of debounce", max, limits, Timestamp::ZERO)?;
+    match when {
+        When::After(delay) if delay <= max_wait => Ok(()),
+        When::After(delay) => {
+            let reason = format!("max_wait is {max_wait:?}, shorter than the delay of {delay:?}");
+            Err(Error::invalid("debounce", reason))
+        }
+        When::At(_) => {
+            let reason = "it counts a delay from each send: leave out .at(..)";
+            Err(Error::invalid("debounce", reason))
+        }
     }
 }
 
@@ -330,61 +354,4 @@ fn check_headers(headers: &Headers) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::time::days;
-
-    const NOW: Timestamp = Timestamp::ZERO;
-
-    fn check(job: DelayQueueJob) -> Result<NewTask> {
-        job.into_task(&Limits::default(), NOW)
-    }
-
-    fn job() -> DelayQueueJob {
-        DelayQueueJob::new("a", &1).unwrap()
-    }
-
-    #[test]
-    fn a_job_keeps_its_id_when_cloned_so_that_sending_it_again_is_safe() {
-        let job = job();
-        assert_eq!(job.clone().task_id(), job.task_id());
-        assert_ne!(self::job().task_id(), job.task_id());
-    }
-
-    #[test]
-    fn limits_hold_exactly() {
-        let limits = Limits::default();
-        assert!(check(DelayQueueJob::raw("a", vec![0; limits.max_message_bytes])).is_ok());
-        let error = check(DelayQueueJob::raw(
-            "a",
-            vec![0; limits.max_message_bytes + 1],
-        ))
-        .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "message size in bytes is 262145, the limit is 262144"
-        );
-        assert!(check(job().after(MAX_DELAY)).is_ok());
-        assert!(check(job().after(MAX_DELAY + Duration::from_nanos(1))).is_err());
-        assert!(check(job().at(NOW.plus(days(3650)))).is_ok());
-        assert!(check(job().at(NOW.plus(days(3651)))).is_err());
-        assert!(check(job().expires_after(days(3651))).is_err());
-    }
-
-    #[test]
-    fn headers_are_bounded_and_named_well() {
-        assert!(check(job().header("trace-id", "ä b")).is_ok());
-        assert!(check(job().header("", "x")).is_err());
-        assert!(check(job().header("a b", "x")).is_err());
-        assert!(check(job().header("a", "x".repeat(MAX_HEADER_BYTES))).is_err());
-    }
-
-    #[test]
-    fn a_message_without_a_json_form_is_refused() {
-        let map = std::collections::HashMap::from([((1, 2), 3)]);
-        assert!(matches!(
-            DelayQueueJob::new("a", &map),
-            Err(Error::Serialize { .. })
-        ));
-    }
-}
+mod tests;

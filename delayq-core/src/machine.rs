@@ -19,7 +19,7 @@ pub use fence::{MAX_FENCE, next_fence};
 pub use outlook::Outlook;
 pub use rate_limiter::RateLimiter;
 pub use settle::{Settling, extend, settle, settle_ended};
-pub use submit::{Asked, Bound, Existing, Submission, submit};
+pub use submit::{Accepted, Asked, Bound, Existing, Submission, accepted, submit};
 
 use crate::job::When;
 use crate::state::TaskState;

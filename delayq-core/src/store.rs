@@ -71,9 +71,15 @@ pub trait Store: Operate + Presence + Send + Sync + Debug + 'static {
     /// its type is in [`types`](Operate::types). A relative delay counts from the store's clock.
     ///
     /// The same request (message, headers, expiry, delay or time) is answered `AlreadyExists`, but
-    /// for a `Replace` with a delay of a scheduled or dead task.
+    /// for a `Replace` with a delay, or a `Debounce`, of a scheduled or dead task.
     /// Another request with a taken id is decided by its `on_conflict`. An ended id is taken for
-    /// the same request alone, within the retention, and not with `Replace`.
+    /// the same request alone, within the retention, and not with `Replace`, `Debounce` or
+    /// `again_if_running`.
+    ///
+    /// With `again_if_running` a running task is answered `RunsAgain`: the request waits beside it,
+    /// in the place of an earlier one (`Keep`: the earlier one stays). Once the task is done, dead
+    /// or expired it becomes the task in the same step, as a new one, due not before that. A cancel
+    /// or purge of the task drops it, and so does a task that takes its place.
     ///
     /// A new task beyond its type's `max_pending` is refused with `QueueFull`. A replaced one is
     /// not.

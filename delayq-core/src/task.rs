@@ -159,6 +159,8 @@ pub struct TaskInfo {
     pub history: AttemptHistory,
     /// Whether a cancel was requested while it runs.
     pub cancel_requested: bool,
+    /// When the request is due that runs the task again after its end, if one waits.
+    pub again_at: Option<Timestamp>,
 }
 
 #[allow(clippy::ref_option, reason = "serde passes the field")]
@@ -187,6 +189,7 @@ impl fmt::Debug for TaskInfo {
             .field("headers", &RedactedHeaders(&self.headers))
             .field("history", &self.history)
             .field("cancel_requested", &self.cancel_requested)
+            .field("again_at", &self.again_at)
             .finish()
     }
 }
@@ -206,6 +209,7 @@ impl TaskInfo {
             headers: Headers::new(),
             history: AttemptHistory::default(),
             cancel_requested: false,
+            again_at: None,
         }
     }
 

@@ -97,6 +97,7 @@ use proc_macro::TokenStream;
 ///   the item)
 /// - `retry(..)`: see below (5 attempts)
 /// - `retry = never`: one attempt
+/// - `max_releases = 100`: releases of a task after which the next one sends it to dead (1000)
 /// - `timeout = "30s"`: time limit of one attempt (30 minutes)
 /// - `lock = "30s"`: how long a crashed process delays its tasks; at least `1s` (30 seconds)
 /// - `concurrency = 8`: most tasks of the type at the same time in this process (256)

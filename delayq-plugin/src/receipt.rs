@@ -12,7 +12,7 @@ use crate::clock_skew::ClockSkew;
 pub struct Receipt {
     /// The task's id.
     pub id: TaskId,
-    /// Accepted (with its due time), or known already.
+    /// Accepted (with its due time), to run again after the present run, or known already.
     #[serde(flatten)]
     pub outcome: SubmitOutcome,
     /// What the acknowledgement survives.
@@ -27,7 +27,9 @@ impl Receipt {
     #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
         match self.outcome {
-            SubmitOutcome::Accepted { due_at, .. } => Some(due_at),
+            SubmitOutcome::Accepted { due_at, .. } | SubmitOutcome::RunsAgain { due_at } => {
+                Some(due_at)
+            }
             _ => None,
         }
     }

@@ -161,14 +161,23 @@ impl TaskSubmitService {
         results
     }
 
-    /// A relative delay shows the store's clock: the due time less the delay.
+    /// A relative delay shows the store's clock: the due time less the delay. A task that takes the
+    /// place of another one may be due earlier, see
+    /// [`debounce`](delayq_core::DelayQueueJob::debounce).
     fn clock_skew(
         &self,
         when: When,
         outcome: SubmitOutcome,
         window: CallWindow,
     ) -> Option<ClockSkew> {
-        let (When::After(delay), SubmitOutcome::Accepted { due_at, .. }) = (when, outcome) else {
+        let (
+            When::After(delay),
+            SubmitOutcome::Accepted {
+                due_at,
+                replaced: false,
+            },
+        ) = (when, outcome)
+        else {
             return None;
         };
         let skew = ClockSkew::measure(due_at.minus(delay), window);
@@ -184,7 +193,9 @@ impl TaskSubmitService {
     ) -> Result<Receipt> {
         let Sent { task_type, id, .. } = sent;
         trace!(%task_type, %id, ?outcome, "submitted");
-        if let SubmitOutcome::Accepted { due_at, .. } = outcome {
+        if let SubmitOutcome::Accepted { due_at, .. } | SubmitOutcome::RunsAgain { due_at } =
+            outcome
+        {
             let submitted = || TaskEventKind::Submitted { due_at };
             self.telemetry.hub.emit(&task_type, &id, submitted);
             if let Some(unserved) = &self.telemetry.unserved {

@@ -54,6 +54,7 @@ pub(crate) enum Script {
 }
 
 const MODEL: &str = include_str!("scripts/model.lua");
+const AGAIN: &str = include_str!("scripts/again.lua");
 const LIMIT: &str = include_str!("scripts/limit.lua");
 const ORDER: &str = include_str!("scripts/order.lua");
 const DEAD: &str = include_str!("scripts/dead.lua");
@@ -111,8 +112,14 @@ impl Script {
     /// The parts that stand between the first line and the operation.
     fn parts(self) -> &'static [&'static str] {
         match self {
-            Self::Claim => &[MODEL, LIMIT],
-            Self::List => &[MODEL, ORDER],
+            Self::Claim => &[MODEL, AGAIN, LIMIT],
+            Self::List => &[MODEL, AGAIN, ORDER],
+            Self::Submit
+            | Self::Settle
+            | Self::Cancel
+            | Self::Find
+            | Self::Purge
+            | Self::AuditIndex => &[MODEL, AGAIN],
             Self::Requeue | Self::Discard => &[MODEL, ORDER, DEAD],
             Self::Layout => &[],
             _ => &[MODEL],

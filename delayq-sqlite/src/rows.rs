@@ -5,6 +5,7 @@
 //! task's row goes through here, and is counted.
 
 mod context;
+mod follow_up;
 mod number;
 mod record;
 mod retain;
@@ -15,6 +16,7 @@ mod type_row;
 mod type_tasks;
 
 pub(crate) use context::Context;
+pub(crate) use follow_up::FollowUp;
 pub(crate) use number::{code, is_time, signed};
 pub(crate) use retain::forget_overdue;
 pub(crate) use task_record::{TaskRecord, select_records};

@@ -233,5 +233,6 @@ mod tests {
     }
 
     delayq_testing::contract_suite!(Place::default());
+    delayq_testing::id_suite!(Place::default());
     delayq_testing::limit_suite!(Place::default());
 }

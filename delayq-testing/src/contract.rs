@@ -5,6 +5,7 @@
 //! | suite | for |
 //! |---|---|
 //! | [`contract_suite!`](crate::contract_suite) | every store |
+//! | [`id_suite!`](crate::id_suite) | every store |
 //! | [`limit_suite!`](crate::limit_suite) | bounds and fleet limits of types with one bucket |
 //! | [`sharded_suite!`](crate::sharded_suite) | stores that shard types |
 //! | [`shared_suite!`](crate::shared_suite) | stores whose data other processes can open |
@@ -25,6 +26,7 @@
     reason = "tests: their names are the sentences, a panic is a failure"
 )]
 
+mod again;
 mod bound;
 mod cancel;
 mod change;
@@ -33,6 +35,7 @@ mod clock;
 mod damage;
 mod data;
 mod dead;
+mod debounce;
 mod defects;
 mod duplicate;
 mod expiry;

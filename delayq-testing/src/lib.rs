@@ -38,6 +38,7 @@
 //! }
 //!
 //! delayq_testing::contract_suite!(Mine::default());
+//! delayq_testing::id_suite!(Mine::default());
 //! delayq_testing::limit_suite!(Mine::default());
 //! # fn main() {}
 //! ```

@@ -34,5 +34,6 @@ impl SettableClock for Memory {
 }
 
 delayq_testing::contract_suite!(Memory::default());
+delayq_testing::id_suite!(Memory::default());
 delayq_testing::limit_suite!(Memory::default());
 delayq_testing::clock_suite!(Memory::default());

@@ -127,13 +127,17 @@ impl Model {
     }
 
     fn submit(&mut self, new: &NewTask, now: Timestamp) -> SubmitOutcome {
-        let mut replaced = false;
+        let (mut replaced, mut since) = (false, None);
         if let Some(old) = self.task(&new.id) {
             let state = old.info.state;
             let same = old.is_asked_for_by(new);
-            let replace = new.on_conflict == OnConflict::Replace;
+            if state == TaskState::Running && new.again_if_running {
+                let due_at = old.run_again(new, now);
+                return SubmitOutcome::RunsAgain { due_at };
+            }
+            let replace = new.on_conflict.replaces();
             let known = if state.is_ended() {
-                same && !replace
+                same && !replace && !new.again_if_running
             } else {
                 let moves =
                     replace && state != TaskState::Running && matches!(new.when, When::After(_));
@@ -145,10 +149,10 @@ impl Model {
             if !state.is_ended() && (!replace || state == TaskState::Running) {
                 return SubmitOutcome::Conflict { state };
             }
-            replaced = !state.is_ended();
+            (replaced, since) = (!state.is_ended(), old.waiting_since());
         }
         self.tasks.retain(|task| task.info.id != new.id);
-        let task = Task::new(new, now);
+        let task = Task::new(new, since, now);
         let due_at = task.due_at;
         self.tasks.push(task);
         SubmitOutcome::Accepted { due_at, replaced }
@@ -176,7 +180,10 @@ impl Model {
                     self.locks.push(info.id);
                     claimed.tasks.push(task);
                 }
-                Err(cause) => claimed.ended.push(ClaimEnd::new(info.id, cause)),
+                Err(cause) => {
+                    task.follow(store_now);
+                    claimed.ended.push(ClaimEnd::new(info.id, cause));
+                }
             }
         }
         let waiting = [TaskState::Scheduled, TaskState::Running].map(|state| self.list(state));
@@ -200,6 +207,7 @@ impl Model {
         }
         task.settle(end, now);
         task.settled = Some(lock);
+        task.follow(now);
         SettleOutcome::Settled
     }
 
@@ -224,10 +232,12 @@ impl Model {
         };
         match task.info.state {
             TaskState::Scheduled => {
+                task.forget_follow_up();
                 task.end(TaskState::Cancelled, now);
                 CancelOutcome::Cancelled
             }
             TaskState::Running => {
+                task.forget_follow_up();
                 task.info.cancel_requested = true;
                 CancelOutcome::Running
             }

@@ -128,17 +128,19 @@ fn on_conflict() -> impl Strategy<Value = OnConflict> {
     prop_oneof![
         Just(OnConflict::Reject),
         Just(OnConflict::Keep),
-        Just(OnConflict::Replace)
+        Just(OnConflict::Replace),
+        span().prop_map(|max_wait| OnConflict::Debounce { max_wait }),
     ]
 }
 
 fn submit() -> impl Strategy<Value = Op> {
-    let parts = (id(), when(), expiry(), on_conflict(), message(), headers());
-    parts.prop_map(|(id, when, expiry, on_conflict, message, headers)| {
+    let rule = (on_conflict(), proptest::bool::weighted(0.3));
+    let parts = (id(), when(), expiry(), rule, message(), headers());
+    parts.prop_map(|(id, when, expiry, rule, message, headers)| {
         let mut task = NewTask::new(task_type(), id, message);
         task.when = when;
         task.expiry = expiry;
-        task.on_conflict = on_conflict;
+        (task.on_conflict, task.again_if_running) = rule;
         task.headers = headers;
         Op::Submit(task)
     })

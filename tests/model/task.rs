@@ -1,6 +1,6 @@
 //! One task of the model.
 
-use delayq_core::job::{Expiry, NewTask, When};
+use delayq_core::job::{Expiry, NewTask, OnConflict, When};
 use delayq_core::store::{AttemptEnd, EndCause};
 use delayq_core::{ClaimedTask, Lock, TaskInfo, TaskState, Timestamp};
 
@@ -19,10 +19,13 @@ pub(crate) struct Task {
     pub(crate) lock: Option<usize>,
     /// The number of the lock settled last.
     pub(crate) settled: Option<usize>,
+    /// What it becomes at its end.
+    follow_up: Option<Box<Task>>,
 }
 
 impl Task {
-    pub(crate) fn new(new: &NewTask, now: Timestamp) -> Self {
+    /// `since`: when the task was submitted that it takes the place of, if that was never tried.
+    pub(crate) fn new(new: &NewTask, since: Option<Timestamp>, now: Timestamp) -> Self {
         let mut info = TaskInfo::new(new.id.clone(), TaskState::Scheduled, now);
         info.submitted_at = Some(now);
         info.message = Some(new.message.clone());
@@ -34,10 +37,54 @@ impl Task {
             submitted_at: now,
             lock: None,
             settled: None,
+            follow_up: None,
         };
-        task.move_to(due_at(new.when, now));
+        let mut due = due_at(new.when, now);
         task.request.when = new.when;
+        if let (OnConflict::Debounce { max_wait }, Some(first)) = (new.on_conflict, since) {
+            due = due.min(first.plus(max_wait)).max(now).max(first);
+            task.submitted_at = first;
+            task.info.submitted_at = Some(first);
+            task.request.when = When::After(due.since(first));
+        }
+        let when = task.request.when;
+        task.move_to(due);
+        task.request.when = when;
         task
+    }
+
+    /// When it was submitted, if it waits and was never tried.
+    pub(crate) fn waiting_since(&self) -> Option<Timestamp> {
+        let history = &self.info.history;
+        let tries = [history.failures, history.lock_expiries, history.releases];
+        let waits = self.info.state == TaskState::Scheduled && tries == [0; 3];
+        waits.then_some(self.submitted_at)
+    }
+
+    /// Has `new` follow it; when what follows is due.
+    pub(crate) fn run_again(&mut self, new: &NewTask, now: Timestamp) -> Timestamp {
+        let since = self.follow_up.as_ref().map(|task| task.submitted_at);
+        if since.is_none() || new.on_conflict != OnConflict::Keep {
+            self.follow_up = Some(Box::new(Self::new(new, since, now)));
+        }
+        self.info.again_at = self.follow_up.as_ref().map(|task| task.due_at);
+        self.info.again_at.unwrap()
+    }
+
+    pub(crate) fn forget_follow_up(&mut self) {
+        self.follow_up = None;
+        self.info.again_at = None;
+    }
+
+    /// What follows it takes its place, if it has come to its end.
+    pub(crate) fn follow(&mut self, now: Timestamp) {
+        let is_over = self.info.state == TaskState::Dead || self.info.state.is_ended();
+        if let Some(next) = self.follow_up.take_if(|_| is_over) {
+            let settled = self.settled;
+            *self = *next;
+            self.settled = settled;
+            self.info.at = self.info.at.max(now);
+        }
     }
 
     pub(crate) fn is_asked_for_by(&self, new: &NewTask) -> bool {

@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod again;
 mod bounds;
 mod certificates;
 mod clock;

@@ -1,5 +1,7 @@
 //! Bookkeeping of a task: what its operations decide by and change.
 
+use std::time::Duration;
+
 use crate::job::When;
 use crate::state::TaskState;
 use crate::task::AttemptHistory;
@@ -72,6 +74,37 @@ impl Bookkeeping {
             releases: 0,
             requeues: 0,
         }
+    }
+
+    /// The same, not later than `max_wait` after `first`, when the first of the tasks was submitted
+    /// that it takes the place of.
+    #[must_use]
+    pub fn debounced(self, first: Timestamp, max_wait: Duration, now: Timestamp) -> Self {
+        let due_at = self.at.min(first.plus(max_wait)).max(now).max(first);
+        Self {
+            at: due_at,
+            asked_due: due_at,
+            delay_ms: Some(duration_ms(due_at.since(first))),
+            ..self
+        }
+    }
+
+    /// Due now if it was due before, as the task that it follows has come to its end: by the lock
+    /// with the fence `settled`.
+    #[must_use]
+    pub fn following(self, settled: u64, now: Timestamp) -> Self {
+        Self {
+            at: self.at.max(now),
+            settled,
+            ..self
+        }
+    }
+
+    /// Whether it waits for its first attempt since the submit or the last requeue.
+    #[must_use]
+    pub fn is_untried(&self) -> bool {
+        let tries = [self.failures, self.lock_expiries, self.releases];
+        self.state == TaskState::Scheduled && tries == [0; 3]
     }
 
     /// The current attempt while it runs, else the number of attempts made.

@@ -3,7 +3,7 @@
 use crate::job::{NewTask, OnConflict, When};
 use crate::state::TaskState;
 use crate::store::SubmitOutcome;
-use crate::time::{Timestamp, duration_ms};
+use crate::time::{Reading, Timestamp, duration_ms};
 
 use super::Bookkeeping;
 
@@ -45,6 +45,9 @@ pub enum Submission {
     },
     /// This is the answer, and nothing changes.
     Answered(SubmitOutcome),
+    /// The task runs now, and this one follows it: instead of one that waits to do so, but for
+    /// `OnConflict::Keep`.
+    RunsAgain,
     /// The type is full; it has this limit.
     Full {
         /// The most scheduled tasks that it may have.
@@ -55,6 +58,10 @@ pub enum Submission {
 /// What follows from the submit of `new`, whose id is free or taken by `existing`.
 #[must_use]
 pub fn submit(existing: Option<Existing>, new: &NewTask, bound: Bound) -> Submission {
+    let is_running = existing.is_some_and(|existing| existing.state == TaskState::Running);
+    if is_running && new.again_if_running {
+        return Submission::RunsAgain;
+    }
     let answer = existing.and_then(|existing| answer(existing, new));
     if let Some(answer) = answer {
         return Submission::Answered(answer);
@@ -74,17 +81,43 @@ fn answer(existing: Existing, new: &NewTask) -> Option<SubmitOutcome> {
     } = existing;
     let (exists, on_conflict) = (SubmitOutcome::AlreadyExists { state }, new.on_conflict);
     // A delay counts from now: asked for again, it is another time.
-    let moves = on_conflict == OnConflict::Replace
-        && state != TaskState::Running
-        && matches!(new.when, When::After(_));
+    let moves =
+        on_conflict.replaces() && state != TaskState::Running && matches!(new.when, When::After(_));
     if state.is_ended() {
-        return (is_same_request && on_conflict != OnConflict::Replace).then_some(exists);
+        let runs_again = on_conflict.replaces() || new.again_if_running;
+        return (is_same_request && !runs_again).then_some(exists);
     }
     match on_conflict {
         _ if is_same_request && !moves => Some(exists),
         OnConflict::Keep => Some(exists),
-        OnConflict::Replace if state != TaskState::Running => None,
-        OnConflict::Replace | OnConflict::Reject => Some(SubmitOutcome::Conflict { state }),
+        _ if on_conflict.replaces() && state != TaskState::Running => None,
+        _ => Some(SubmitOutcome::Conflict { state }),
+    }
+}
+
+/// A task that was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its bookkeeping.
+    pub book: Bookkeeping,
+    /// When it counts as submitted.
+    pub submitted_at: Timestamp,
+}
+
+/// The beginning of `new`. `waiting_since`: when the task was submitted that it takes the place of,
+/// if that has not been tried yet.
+#[must_use]
+pub fn accepted(new: &NewTask, waiting_since: Option<Timestamp>, reading: Reading) -> Accepted {
+    let book = Bookkeeping::accepted(new.when, reading);
+    match (new.on_conflict, waiting_since) {
+        (OnConflict::Debounce { max_wait }, Some(first)) => Accepted {
+            book: book.debounced(first, max_wait, reading.now),
+            submitted_at: first,
+        },
+        _ => Accepted {
+            book,
+            submitted_at: reading.now,
+        },
     }
 }
 

@@ -76,10 +76,12 @@ fn take(
             cause
         }
         Claiming::Dead(book, cause, error) => {
-            tasks.change(&id, |task| {
-                task.book = book;
-                task.last_error = Some(error);
-            });
+            if !tasks.follow(&id, book.settled) {
+                tasks.change(&id, |task| {
+                    task.book = book;
+                    task.last_error = Some(error);
+                });
+            }
             cause
         }
     };

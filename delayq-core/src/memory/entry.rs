@@ -2,8 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::job::{Expiry, NewTask};
-use crate::machine::{Asked, Bookkeeping, Ended, Existing};
+use crate::job::{Expiry, NewTask, OnConflict};
+use crate::machine::{Accepted, Asked, Bookkeeping, Ended, Existing, accepted};
 use crate::name::TaskId;
 use crate::state::TaskState;
 use crate::task::{Headers, TaskInfo};
@@ -28,6 +28,8 @@ pub(super) struct Task {
     pub(super) headers: Headers,
     pub(super) last_error: Option<String>,
     pub(super) succeeded: Vec<String>,
+    /// The task that it becomes at its end.
+    pub(super) follow_up: Option<Box<Task>>,
 }
 
 /// What remains of an ended task.
@@ -66,6 +68,14 @@ impl Entry {
         }
     }
 
+    /// When it was submitted, if it has not been tried yet.
+    pub(super) fn waiting_since(&self) -> Option<Timestamp> {
+        match self {
+            Self::Live(task) if task.book.is_untried() => Some(task.submitted_at),
+            _ => None,
+        }
+    }
+
     pub(super) fn info(&self, id: &TaskId) -> TaskInfo {
         match self {
             Self::Live(task) => task.info(id),
@@ -83,16 +93,31 @@ impl Entry {
 }
 
 impl Task {
-    pub(super) fn new(new: NewTask, reading: Reading) -> Self {
+    /// `waiting_since`: see [`accepted`].
+    pub(super) fn new(new: NewTask, waiting_since: Option<Timestamp>, reading: Reading) -> Self {
+        let Accepted { book, submitted_at } = accepted(&new, waiting_since, reading);
         Self {
-            book: Bookkeeping::accepted(new.when, reading),
+            book,
             expiry: new.expiry,
-            submitted_at: reading.now,
+            submitted_at,
             message: new.message,
             headers: new.headers,
             last_error: None,
             succeeded: Vec::new(),
+            follow_up: None,
         }
+    }
+
+    /// Has `new` follow this task; returns when what follows it now is due.
+    pub(super) fn run_again(&mut self, new: NewTask, reading: Reading) -> Timestamp {
+        let next = match self.follow_up.take() {
+            Some(waiting) if new.on_conflict == OnConflict::Keep => waiting,
+            waiting => {
+                let waiting_since = waiting.map(|task| task.submitted_at);
+                Box::new(Self::new(new, waiting_since, reading))
+            }
+        };
+        self.follow_up.insert(next).book.at
     }
 
     pub(super) fn expires_at(&self) -> Option<Timestamp> {
@@ -127,6 +152,7 @@ impl Task {
             headers: self.headers.clone(),
             history: book.history(self.last_error.clone(), self.succeeded.clone()),
             cancel_requested: book.cancel_requested,
+            again_at: self.follow_up.as_ref().map(|task| task.book.at),
             ..TaskInfo::new(id.clone(), book.state, book.at)
         }
     }

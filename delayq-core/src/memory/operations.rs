@@ -25,6 +25,11 @@ pub(super) fn submit(tasks: &mut TypeTasks, new: NewTask) -> Result<SubmitOutcom
     let replaced = match machine::submit(existing, &new, bound) {
         Submission::Answered(outcome) => return Ok(outcome),
         Submission::Accepted { replaced } => replaced,
+        Submission::RunsAgain => {
+            let (id, mut due_at, reading) = (new.id.clone(), Timestamp::ZERO, tasks.reading);
+            tasks.change(&id, |task| due_at = task.run_again(new, reading));
+            return Ok(SubmitOutcome::RunsAgain { due_at });
+        }
         Submission::Full { limit } => {
             tasks.refused = tasks.refused.saturating_add(1);
             return Err(Error::QueueFull {
@@ -34,9 +39,10 @@ pub(super) fn submit(tasks: &mut TypeTasks, new: NewTask) -> Result<SubmitOutcom
             });
         }
     };
-    tasks.take(&new.id);
+    let old = tasks.take(&new.id);
+    let waiting_since = old.as_ref().and_then(Entry::waiting_since);
     let id = new.id.clone();
-    let task = Task::new(new, tasks.reading);
+    let task = Task::new(new, waiting_since, tasks.reading);
     let due_at = task.book.at;
     tasks.put(id, Entry::Live(task));
     Ok(SubmitOutcome::Accepted { due_at, replaced })
@@ -52,6 +58,8 @@ pub(super) fn settle(tasks: &mut TypeTasks, settlement: &Settlement) -> SettleOu
     match machine::settle(task, *fence, &settlement.end, tasks.reading) {
         Settling::NotHeld(outcome) => return outcome,
         Settling::Ended(ended) => tasks.end(id, ended),
+        Settling::Changed { task: book, .. }
+            if book.state == TaskState::Dead && tasks.follow(id, book.settled) => {}
         Settling::Changed {
             task: book,
             error,
@@ -83,10 +91,14 @@ pub(super) fn cancel(tasks: &mut TypeTasks, id: &TaskId, now: Timestamp) -> Canc
     match (outcome, tasks.task(id)) {
         (CancelOutcome::Cancelled, Some(task)) => {
             let ended = task.book.ended(TaskState::Cancelled, now);
+            tasks.change(id, |task| task.follow_up = None);
             tasks.end(id, ended);
         }
         (CancelOutcome::Running, _) => {
-            tasks.change(id, |task| task.book = task.book.with_cancel_request());
+            tasks.change(id, |task| {
+                task.book = task.book.with_cancel_request();
+                task.follow_up = None;
+            });
         }
         _ => {}
     }

@@ -121,8 +121,27 @@ impl TypeTasks {
         }
     }
 
-    /// Ends a task: frees its message, and remembers the rest for the retention.
+    /// Puts the task that follows `id` in its place, if there is one. The lock with the fence
+    /// `settled` was the last one.
+    pub(super) fn follow(&mut self, id: &TaskId, settled: u64) -> bool {
+        let now = self.reading.now;
+        let mut is_followed = false;
+        self.change(id, |task| {
+            if let Some(mut next) = task.follow_up.take() {
+                next.book = next.book.following(settled, now);
+                *task = *next;
+                is_followed = true;
+            }
+        });
+        is_followed
+    }
+
+    /// Ends a task: frees its message, and remembers the rest for the retention. One that follows
+    /// it takes its place instead.
     pub(super) fn end(&mut self, id: &TaskId, ended: Ended) {
+        if self.follow(id, ended.settled) {
+            return;
+        }
         let Some(Entry::Live(task)) = self.take(id) else {
             return;
         };

@@ -20,8 +20,15 @@ pub enum SubmitOutcome {
     Accepted {
         /// When it is due, on the store's clock.
         due_at: Timestamp,
-        /// Whether it took the place of a scheduled or dead task (`OnConflict::Replace`).
+        /// Whether it took the place of a scheduled or dead task (`OnConflict::Replace`,
+        /// `Debounce`).
         replaced: bool,
+    },
+    /// The task runs now, and this request is stored: it becomes the task once that one is done,
+    /// dead or expired ([`again_if_running`](crate::job::NewTask::again_if_running)).
+    RunsAgain {
+        /// When it is due, on the store's clock; not before the present run has come to its end.
+        due_at: Timestamp,
     },
     /// The same request was accepted before, or an existing task was kept (`OnConflict::Keep`).
     AlreadyExists {
@@ -128,7 +135,8 @@ pub enum ExtendOutcome {
 pub enum CancelOutcome {
     /// It will never start (again); its memory is freed.
     Cancelled,
-    /// It runs. Its worker is asked to stop, and no further attempt will start.
+    /// It runs. Its worker is asked to stop, and no further attempt will start. A request to run
+    /// again that came before is dropped.
     Running,
     /// It had ended or is dead.
     Finished(TaskState),

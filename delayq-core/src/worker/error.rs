@@ -39,7 +39,9 @@ impl TaskError {
         Self::Dead(error.to_string())
     }
 
-    /// Gives the task back without burning an attempt; it is due again after `wait`.
+    /// Gives the task back without burning an attempt; it is due again after `wait`. For waiting on
+    /// something that is not wrong: a call that fails is a retry. After
+    /// [`max_releases`](crate::WorkerOptions::max_releases) the task is dead.
     #[must_use]
     pub fn release(wait: Duration) -> Self {
         Self::Release(wait)

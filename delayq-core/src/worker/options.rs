@@ -41,11 +41,14 @@ pub struct LatePolicy {
 ///
 /// When several workers serve one type (fan-out), the type uses the longest lock and time limit,
 /// the smallest concurrency, fleet limits and bound and the first worker's late policy, and
-/// at-most-once only if all say so; retry policies stay each worker's own.
+/// at-most-once only if all say so; retry policies and `max_releases` stay each worker's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerOptions {
     /// When a failed attempt is repeated. Default [`RetryPolicy::DEFAULT`].
     pub retry: RetryPolicy,
+    /// Releases of a task after which the next one sends it to dead; default 1000, at least 1: a
+    /// task that is looked at every 30 s for 8 hours stays below.
+    pub max_releases: u32,
     /// Time limit of one attempt; default 30 minutes. It then counts as failed, and the worker's
     /// future is dropped (a blocking worker cannot be stopped: it keeps its place until it
     /// returns).
@@ -78,6 +81,7 @@ impl WorkerOptions {
     /// The defaults, usable in constants.
     pub const DEFAULT: Self = Self {
         retry: RetryPolicy::DEFAULT,
+        max_releases: 1_000,
         timeout: Duration::from_mins(30),
         lock: Duration::from_secs(30),
         concurrency: 256,

@@ -207,6 +207,7 @@ fn options(private: &TokenStream, args: &Args) -> TokenStream {
     let retry = args.retry.as_ref();
     let fields = [
         ("retry", retry.map(|retry| retry_policy(private, retry))),
+        ("max_releases", number(args.max_releases.as_ref())),
         ("timeout", time(&args.timeout)),
         ("lock", time(&args.lock)),
         ("concurrency", number(args.concurrency.as_ref())),

@@ -24,6 +24,7 @@ const OPTIONS: &[&str] = &[
     "type",
     "name",
     "retry",
+    "max_releases",
     "timeout",
     "lock",
     "concurrency",
@@ -49,6 +50,8 @@ pub(crate) struct Args {
     pub(crate) name: Option<SpannedValue<String>>,
     #[darling(default)]
     pub(crate) retry: Option<SpannedValue<Retry>>,
+    #[darling(default, with = value::count)]
+    pub(crate) max_releases: Option<SpannedValue<u32>>,
     #[darling(default, with = value::timeout)]
     pub(crate) timeout: Option<SpannedValue<Duration>>,
     #[darling(default, with = value::lock)]

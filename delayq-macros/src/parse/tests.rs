@@ -168,6 +168,7 @@ const WORDS: [&str; 69] = [
     "\"5/h\"",
     "\"0/s\"",
     "max_pending = ",
+    "max_releases = ",
     "shards = ",
     "late",
     "=",
@@ -186,7 +187,7 @@ const WORDS: [&str; 69] = [
 ];
 
 /// One valid option each, so that most attributes are nearly right.
-const OPTIONS: [&str; 22] = [
+const OPTIONS: [&str; 23] = [
     "quote_message",
     "name = \"cancel\"",
     "retry = never",
@@ -208,6 +209,7 @@ const OPTIONS: [&str; 22] = [
     "fleet_rate = \"100/s\"",
     "fleet_rate = \"10 / min\"",
     "max_pending = 1_000",
+    "max_releases = 8",
     "shards = 8",
 ];
 
@@ -245,6 +247,7 @@ fn written(args: &Args) -> String {
     let counts = [
         ("fleet_concurrency", &args.fleet_concurrency),
         ("max_pending", &args.max_pending),
+        ("max_releases", &args.max_releases),
         ("shards", &args.shards),
     ];
     for (name, count) in counts {

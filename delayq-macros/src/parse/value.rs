@@ -259,6 +259,9 @@ fn zero_count(name: &str) -> &'static str {
             "`max` counts every attempt, the first one too: it is 1 or more (for no retry write \
              `retry = never`)"
         }
+        "max_releases" => {
+            "`max_releases` is 1 or more: a worker that never releases needs no limit"
+        }
         "concurrency" => "`concurrency` is 1 or more: with 0 no task would ever run",
         "fleet_concurrency" => "`fleet_concurrency` is 1 or more: with 0 no task would ever run",
         "shards" => "`shards` is 1 or more: 1 is a type that is not sharded",

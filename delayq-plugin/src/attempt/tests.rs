@@ -64,6 +64,34 @@ fn end(max_attempts: &[u32], attempt: u32, results: Vec<TaskResult>) -> AttemptE
     Verdict::of_results(facts, results.collect())
 }
 
+#[test]
+fn a_task_is_released_as_often_as_its_worker_allows_and_then_dead() {
+    let options = WorkerOptions {
+        max_releases: 3,
+        ..WorkerOptions::DEFAULT
+    };
+    let workers = TypeWorkers::new(vec![worker(0, options, &Arc::default())]);
+    let released = |releases| {
+        let mut history = AttemptHistory::default();
+        history.releases = releases;
+        let result = Err(TaskError::release(seconds(5)));
+        let facts = AttemptFacts {
+            workers: &workers,
+            attempt: 1,
+            history: &history,
+        };
+        Verdict::of_results(facts, vec![WorkerResult { index: 0, result }])
+    };
+    let again = AttemptEnd::Release {
+        after: seconds(5),
+        succeeded: Vec::new(),
+    };
+    assert_eq!(released(2), again);
+    let error = "it was released 3 times, and max_releases is 3: return \
+                 TaskError::retry_after(..) to wait for what fails, or raise max_releases";
+    assert_eq!(released(3), dead(error, &[]));
+}
+
 fn retry(after: u64, error: &str, succeeded: &[&str]) -> AttemptEnd {
     AttemptEnd::Retry {
         after: seconds(after),

@@ -25,7 +25,7 @@ pub(crate) struct AttemptFacts<'a> {
 
 /// The votes of the workers.
 ///
-/// All succeeded: done. One says dead, or has no attempt left: dead. Else retried after the longest
+/// All succeeded: done. One says dead, or has no attempt or release left: dead. Else retried after the longest
 /// wait that a failed worker asks for; given back when none failed and one asked for it.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
@@ -49,6 +49,16 @@ impl Verdict {
                 Ok(()) => {
                     succeeded.push(worker.name.to_string());
                     continue;
+                }
+                Err(TaskError::Release(_))
+                    if facts.history.releases >= worker.options.max_releases =>
+                {
+                    let most = worker.options.max_releases;
+                    let error = format!(
+                        "it was released {most} times, and max_releases is {most}: return \
+                         TaskError::retry_after(..) to wait for what fails, or raise max_releases"
+                    );
+                    (None, error)
                 }
                 Err(TaskError::Release(wait)) => {
                     verdict.release = verdict.release.max(Some(wait));

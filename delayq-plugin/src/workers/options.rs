@@ -18,6 +18,9 @@ pub(super) fn broken_rule(options: &WorkerOptions) -> Option<&'static str> {
     if options.retry.max_attempts == 0 {
         return Some("max_attempts must be at least 1, which is one attempt and no retry");
     }
+    if options.max_releases == 0 {
+        return Some("max_releases must be at least 1");
+    }
     if options.retry.jitter_percent > 100 {
         return Some("jitter_percent must be at most 100");
     }

@@ -22,12 +22,13 @@ impl Index {
     }
 }
 
-pub(crate) const INDEXES: [Index; 7] = [
+pub(crate) const INDEXES: [Index; 8] = [
     Index::new(1, "is scheduled without a record"),
     Index::new(2, "runs without a record"),
     Index::new(3, "has a lock without a record"),
     Index::new(4, "is dead without a record"),
     Index::new(6, "has a trail without a record"),
+    Index::new(7, "has a request to run again and does not run"),
     Index::new(8, "its remembered end is damaged"),
     Index::new(9, "its remembered end is damaged"),
 ];

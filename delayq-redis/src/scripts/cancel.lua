@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Cancels a scheduled task, or marks a running one.
+-- Cancels a scheduled task, or marks a running one; a request to run it again is dropped.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 id · 2 retention, ms · 3 ends that one generation holds
 -- Returns: "ok" cancelled, "r" running and marked, the letter of its state (k dead, d done, c
@@ -8,6 +8,7 @@ local id, retention, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local now = clock()
 check_all()
+local requests = numbers_of_meta('again')[1]
 local record = call('HGET', TASKS, id)
 if not record then
   local ended = remembered({ id }, retention, now)[id]
@@ -26,12 +27,14 @@ if place == 'r' then
   if lock then
     call('HSET', LOCKS, id, sub(lock, -1) == '!' and lock or lock .. '!')
   end
+  drop_requests({ id }, requests)
   return 'r'
 end
 local trail = parse_trail(call('HGET', TRAIL, id))
 call('ZREM', DUE, id)
 call('HDEL', TASKS, id)
 call('HDEL', TRAIL, id)
+drop_requests({ id }, requests)
 local value = format('c%.0f %s %.0f %s', now, trail.settled, trail.failures + trail.expiries, crc_of(record))
 remember({ id, value }, retention, most, now)
 return 'ok'

@@ -36,7 +36,7 @@ local byte, VERSION_1 = string.byte, 49 -- '1'
 
 local now, _, past = clock()
 local guarded = math.min(now, caller_now)
-local meta = numbers_of_meta('pause', 'fence', 'tat', 'gone')
+local meta = numbers_of_meta('pause', 'fence', 'tat', 'gone', 'again')
 local pause, high_water, tat = meta[1] or 0, meta[2] or 0, meta[3] or 0
 local words = call('HMGET', META, 'split', 'limited')
 local split, is_limited = words[1] or '', words[2] == '1'
@@ -131,7 +131,18 @@ local function next_call()
   return next_time
 end
 
+local requests = meta[5]
 if #ids == 0 then
+  if requests and requests > 0 then
+    check_all()
+    local found = call('HSCAN', META, 0, 'COUNT', SLICE)[2]
+    for i = 1, #found, 2 do
+      local id = left_alone(found[i])
+      if id then
+        adopt(id, found[i + 1], now)
+      end
+    end
+  end
   return { now, past, guarded, next_call(), 0, {}, {}, {}, {}, {}, high_water, split_told() }
 end
 
@@ -157,28 +168,46 @@ local taken, taken_ids, taken_records, reply_trails, ended, newer, moved = 0, {}
 local run, held = { until_text, LONG }, { LONG, '' }
 local put_off_due, put_off_run = {}, {}
 local freed, stopped, ends, deaths, histories = {}, {}, {}, {}, {}
+local request_of, followed, requested = requests_of(ids, requests), {}, {}
 
--- Takes a task out of its index. Of one that ends the state is remembered, with the fence settled
--- last: the present holder has lost its lock.
+local function keep_history(id, history)
+  histories[#histories + 1] = id
+  histories[#histories + 1] = history
+  return history
+end
+
+-- The request to run again becomes the task.
+local function follow(id, settled)
+  local due, history = started(request_of[id], settled, now)
+  followed[#followed + 1] = id
+  requested[#requested + 1] = id
+  requested[#requested + 1] = request_of[id]
+  put_off_due[#put_off_due + 1] = text(due)
+  put_off_due[#put_off_due + 1] = id
+  keep_history(id, history)
+end
+
+-- Takes a task out of its index: it is dead (p), or ends. Of one that ends the state is remembered,
+-- with the fence settled last: the present holder has lost its lock.
 local function finish(id, letter, trail, record, state)
   stopped[#stopped + 1] = id
-  if letter ~= 'p' then
-    freed[#freed + 1] = id
+  ended[#ended + 1] = id
+  ended[#ended + 1] = letter
+  if request_of[id] then
+    return follow(id, trail and trail.settled or '0')
   end
+  if letter == 'p' then
+    keep_history(id, trail_text(trail))
+    deaths[#deaths + 1] = now_text
+    deaths[#deaths + 1] = id
+    return
+  end
+  freed[#freed + 1] = id
   if state then
     local attempts = trail.failures + trail.expiries
     ends[#ends + 1] = id
     ends[#ends + 1] = format('%s%.0f %s %.0f %s', state, now, trail.settled, attempts, crc_of(record))
   end
-  ended[#ended + 1] = id
-  ended[#ended + 1] = letter
-end
-
-local function keep_history(id, trail)
-  local history = trail_text(trail)
-  histories[#histories + 1] = id
-  histories[#histories + 1] = history
-  return history
 end
 
 -- Printing a number is slow: the last three digits of the fences are put together.
@@ -237,14 +266,11 @@ local function look(i, id, record)
     finish(id, 'c', trail, record, 'c')
   elseif is_lost and trail.expiries >= max_expiries then
     trail.error = format('+poison: its lock expired %.0f times; its process may have crashed', trail.expiries)
-    keep_history(id, trail)
-    deaths[#deaths + 1] = now_text
-    deaths[#deaths + 1] = id
-    finish(id, 'p')
+    finish(id, 'p', trail)
   elseif expiry and expiry <= guarded then
     finish(id, 'e', trail, record, 'e')
   else
-    local history = is_lost and keep_history(id, trail) or trails[i] or nil
+    local history = is_lost and keep_history(id, trail_text(trail)) or trails[i] or nil
     take(id, record, ' ' .. text(trail.failures + trail.expiries + 1) .. ' ', crc_of(record))
     if history then
       tell_history(i, id, history)
@@ -313,6 +339,10 @@ if #deaths > 0 then
 end
 if #histories > 0 then
   call('HSET', TRAIL, unpack(histories))
+end
+if #followed > 0 then
+  drop_requests(followed, requests)
+  call('HSET', TASKS, unpack(requested))
 end
 if #put_off_due > 0 then
   call('ZADD', DUE, unpack(put_off_due))

@@ -10,7 +10,8 @@
 --   7 meta      hash  v (format), fence (the largest given), pause (its end, ms), gone
 --                           (generation's begin, ms), tat, held_back and limited (see limit.lua),
 --                           max_pending (scheduled tasks), refused (by that), split (see split_of),
---                           next (the shard map that sealed it), sealed_at (the fence then)
+--                           next (the shard map that sealed it), sealed_at (the fence then),
+--                           again (see again.lua)
 --   8 gone, 9 gone_old  hash  id -> "<d|c|e><ended, ms> <fence> <attempt> <crc>" (done, cancelled,
 -- expired)
 -- Record: 1{"s":<submitted ms>,"a":<delay ms> | "d":<due

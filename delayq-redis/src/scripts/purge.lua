@@ -8,12 +8,14 @@ local AT_ONCE = 128
 
 check_all()
 local zset = state == 's' and DUE or DEAD
+local requests = numbers_of_meta('again')[1]
 local before = call('ZCARD', zset)
 local ids = call('ZRANGE', zset, 0, AT_ONCE - 1)
 if #ids > 0 then
   call('ZREM', zset, unpack(ids))
   call('HDEL', TASKS, unpack(ids))
   call('HDEL', TRAIL, unpack(ids))
+  drop_requests(ids, requests)
 else
   touch()
 end

@@ -18,6 +18,7 @@ struct Stored {
     record: Vec<u8>,
     trail: Vec<u8>,
     lock: Vec<u8>,
+    again_at: Option<Timestamp>,
 }
 
 /// What is known of a stored task. A damaged one shows what is left of it.
@@ -35,6 +36,7 @@ impl Stored {
             record: fields.bytes()?,
             trail: fields.bytes()?,
             lock: fields.bytes()?,
+            again_at: fields.optional_time()?,
         })
     }
 
@@ -69,6 +71,7 @@ impl Stored {
         let lock = record::decode_lock(&self.lock).filter(|_| self.state == TaskState::Running);
         let made = info.history.next_attempt() - 1;
         info.attempt = lock.as_ref().map_or(made, |lock| lock.attempt);
+        info.again_at = self.again_at;
         info.cancel_requested = lock.is_some_and(|lock| lock.cancel_requested);
         Shown { info, damage }
     }

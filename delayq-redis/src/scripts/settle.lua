@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Ends up to 128 attempts of one type, in one step; their ids differ. Only the present lock's fence
--- counts.
+-- counts. A request to run again takes the place of a task that has come to its end.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 retention, ms · 2 ends that one generation holds · 3 wake channel · 4 wake message · then
 --   for each: id, fence, end: D done, E expired, K succeeded<LF>error dead, C<LF>error dead as its
@@ -18,8 +18,9 @@ for i = 1, count do
   ids[i] = ARGV[FIRST_END + 3 * i - 3]
 end
 local locks = call('HMGET', LOCKS, unpack(ids))
-local meta = numbers_of_meta('gone', 'held_back')
-local began, is_held_back = meta[1], meta[2]
+local meta = numbers_of_meta('gone', 'held_back', 'again')
+local began, is_held_back, requests = meta[1], meta[2], meta[3]
+local request_of = requests_of(ids, requests)
 check_zset(RUNNING)
 check_hash(TASKS)
 local has_trails = check_hash(TRAIL) > 0
@@ -35,8 +36,23 @@ local function was_settled(id, fence)
 end
 
 local reply, settled, freed, ends, deaths, dues, histories = { 0 }, {}, {}, {}, {}, {}, {}
+local records, followed = {}, {}
 local stopped, finished = 0, 0
 local earliest
+
+-- The request to run again becomes the task.
+local function follow(id, fence)
+  local record = request_of[id]
+  local due, history = started(record, fence, now)
+  earliest = math.min(earliest or due, due)
+  followed[#followed + 1] = id
+  local at = 2 * #followed
+  records[at - 1], records[at] = id, record
+  dues[#dues + 1] = text(due)
+  dues[#dues + 1] = id
+  histories[#histories + 1] = id
+  histories[#histories + 1] = history
+end
 
 local function finish(id, letter, lock)
   finished = finished + 1
@@ -80,11 +96,14 @@ for i = 1, count do
     lock = is_cancelled and sub(lock, 1, -2) or lock
     stopped = stopped + 1
     settled[stopped] = id
-    if kind == 'D' then
+    local is_last = kind ~= 'R' and kind ~= 'L' or is_cancelled
+    if is_last and request_of[id] then
+      follow(id, fence)
+    elseif kind == 'D' then
       finish(id, 'd', lock)
     elseif kind == 'E' then
       finish(id, 'e', lock)
-    elseif is_cancelled and (kind == 'R' or kind == 'L') then
+    elseif is_last and (kind == 'R' or kind == 'L') then
       finish(id, 'c', lock)
     else
       keep(id, fence, kind, ending)
@@ -122,6 +141,10 @@ if finished > 0 then
   if has_trails then
     call('HDEL', TRAIL, unpack(freed))
   end
+end
+if #followed > 0 then
+  drop_requests(followed, requests)
+  call('HSET', TASKS, unpack(records))
 end
 if #histories > 0 then
   call('HSET', TRAIL, unpack(histories))

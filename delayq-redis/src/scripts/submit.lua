@@ -1,13 +1,14 @@
 #!lua
 -- Accepts up to 128 tasks of one shard, in one step; their ids differ. Refused when Redis is full.
 -- KEYS: the nine of model.lua.
--- ARGV: 1 one letter a task for a taken id (r reject, k keep, p replace) · 2 retention, ms · 3 wake
---   channel · 4 wake message · 5 split while the shard takes ids that it does not know, see
+-- ARGV: 1 one letter a task for a taken id (r reject, k keep, p replace, b debounce; a capital:
+--   again after a running one), and behind them for each debounced one " <its number, from
+--   1>:<longest wait, ms>" · 2 retention, ms · 3 wake channel · 4 wake message · 5 split while the shard takes ids that it does not know, see
 --   split_of() · 6 a fence that those of new tasks must exceed, or 0 · then for each task: its id,
 --   and its record behind the submit time, `"a":60000,..}\n..`
 -- Returns: whether the type was unknown · whether its first due time became earlier · then for each
---   run of tasks of which the same is told: the outcome (a accepted, p replaced, or x exists, y
---   conflict and the state's letter, or f full, <scheduled>/<most>, or m to be sent to another
+--   run of tasks of which the same is told: the outcome (a accepted, p replaced, g runs again after
+--   the present run, or x exists, y conflict and the state's letter, or f full, <scheduled>/<most>, or m to be sent to another
 --   shard, as this one is sealed) · how many they are · their due, ms, or 0; with m the largest
 --   fence given here.
 local policies, retention, channel, message = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
@@ -22,7 +23,7 @@ end
 local stored = call('HMGET', TASKS, unpack(ids))
 local ends = remembered(ids, retention, now)
 local head = first(DUE)
-local meta = numbers_of_meta('max_pending', 'refused', 'fence')
+local meta = numbers_of_meta('max_pending', 'refused', 'fence', 'again')
 local words = call('HMGET', META, 'v', 'split')
 local is_closed, fence = (words[2] or '') ~= open, meta[3] or 0
 -- How many more may be scheduled, if that is bounded.
@@ -42,22 +43,61 @@ local function is_same(record, body)
 end
 
 local replaced, forgotten = {}, {}
+-- When the tasks were submitted whose places debounced ones take.
+local waiting_since = {}
+-- Requests to run again: those kept, when they are due; and those to write, how many more that are.
+local kept_due, requests, more_requests = {}, {}, 0
 
 local function full()
   refused = refused + 1
   return format('f%.0f/%.0f', most - free, most)
 end
 
+local function is_untried(id)
+  local trail = parse_trail(call('HGET', TRAIL, id))
+  return trail.failures + trail.expiries + trail.releases == 0
+end
+
+-- The record of the debounced task number `i`, which would be due at `due` and whose body begins
+-- with `time`; and when it is due, counted from the first submit.
+local function debounced(i, first_submit, body, time, due)
+  local longest = tonumber(match(policies, ' ' .. i .. ':(%d+)'))
+  due = math.max(math.min(due, first_submit + longest, LAST_MS), now, first_submit)
+  return format('1{"s":%.0f,"a":%.0f', first_submit, due - first_submit) .. sub(body, #time), due
+end
+
+-- A request to run again, after the task that runs now.
+local function run_again(id, policy)
+  local waiting = requests_of({ id }, meta[4])[id]
+  if not waiting then
+    more_requests = more_requests + 1
+  elseif policy == 'K' then
+    kept_due[id] = due_of_request(waiting)
+  elseif policy == 'B' then
+    waiting_since[id] = parse_record(waiting)
+  end
+  return 'g'
+end
+
 -- What becomes of a task whose id is taken, or was.
 local function outcome_of(i, id, body)
   local old, policy = stored[i], sub(policies, i, i)
+  local runs_again = find(policy, '%u') ~= nil
   if old then
     local place = place_of(id)
+    if runs_again and place == 'r' then
+      return run_again(id, policy)
+    end
+    policy = string.lower(policy)
+    local replaces = policy == 'p' or policy == 'b'
     -- A delay counts from now: asked for again, it is another time.
-    local moves = policy == 'p' and place ~= 'r' and sub(body, 2, 2) == 'a'
+    local moves = replaces and place ~= 'r' and sub(body, 2, 2) == 'a'
     if policy == 'k' or not moves and is_same(old, body) then
       return 'x' .. place
-    elseif policy == 'p' and place ~= 'r' then
+    elseif replaces and place ~= 'r' then
+      if policy == 'b' and place == 's' and is_untried(id) then
+        waiting_since[id] = parse_record(old)
+      end
       replaced[#replaced + 1] = id
       if free and place == 'k' then
         free = free - 1
@@ -67,7 +107,7 @@ local function outcome_of(i, id, body)
     return 'y' .. place
   end
   local ended, crc = match(ends[id], '^(%a).* (%x+)$')
-  if policy ~= 'p' and crc == crc_of(body) then
+  if (policy == 'r' or policy == 'k') and crc == crc_of(body) then
     return 'x' .. ended
   end
   if free and free <= 0 then
@@ -87,13 +127,14 @@ for i = 1, count do
   local outcome, of = 'a', 0
   if stored[i] or ends[id] then
     outcome = outcome_of(i, id, body)
-    is_known = is_known or sub(outcome, 1, 1) == 'x'
+    is_known = is_known or kept_due[id] or sub(outcome, 1, 1) == 'x'
+    of = kept_due[id] or 0
   elseif is_closed then
     outcome, of = 'm', fence
   elseif free and free <= 0 then
     outcome = full()
   end
-  if outcome == 'a' or outcome == 'p' then
+  if outcome == 'a' or outcome == 'p' or outcome == 'g' and of == 0 then
     if free and outcome == 'a' then
       free = free - 1
     end
@@ -108,10 +149,26 @@ for i = 1, count do
       end
     end
     local at = 2 * accepted
-    records[at + 1], records[at + 2] = id, prefix .. body
-    dues[at + 1], dues[at + 2] = due_text, id
-    accepted = accepted + 1
-    of = due
+    if outcome == 'a' then
+      records[at + 1], records[at + 2] = id, prefix .. body
+      dues[at + 1], dues[at + 2] = due_text, id
+      of, accepted = due, accepted + 1
+    else
+      local record
+      record, of = prefix .. body, due
+      if waiting_since[id] then
+        record, of = debounced(i, waiting_since[id], body, time, due)
+        earliest = math.min(earliest, of)
+      end
+      if outcome == 'p' then
+        records[at + 1], records[at + 2] = id, record
+        dues[at + 1], dues[at + 2] = text(of), id
+        accepted = accepted + 1
+      else
+        requests[#requests + 1] = AGAIN .. id
+        requests[#requests + 1] = record
+      end
+    end
   end
   if outcome ~= told or of ~= told_of then
     told, told_of, run = outcome, of, #reply + 2
@@ -126,8 +183,15 @@ local function count_refused()
   end
 end
 
+local function keep_requests()
+  if #requests > 0 then
+    call('HSET', META, 'again', text((meta[4] or 0) + more_requests), unpack(requests))
+  end
+end
+
 if accepted == 0 then
   count_refused()
+  keep_requests()
   if is_known then
     touch()
   end
@@ -138,6 +202,14 @@ if #replaced > 0 then
 end
 reply[2] = wake_if_earlier(earliest, head, channel, message)
 count_refused()
+keep_requests()
+if meta[4] and meta[4] > 0 then
+  local taken = {}
+  for at = 1, 2 * accepted, 2 do
+    taken[#taken + 1] = records[at]
+  end
+  drop_requests(taken, meta[4] + more_requests)
+end
 if not words[1] then
   reply[1] = call('HSETNX', META, 'v', 1)
 end

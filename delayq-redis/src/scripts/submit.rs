@@ -12,6 +12,8 @@ use crate::connection::{Command, Reply};
 pub(crate) struct Prepared {
     pub(crate) id: TaskId,
     policy: u8,
+    /// Of a debounced task, ms.
+    max_wait: Option<i64>,
     record: Vec<u8>,
     /// The largest fence that an earlier task with this id may have had in another shard.
     pub(crate) least_fence: u64,
@@ -21,10 +23,10 @@ impl Prepared {
     pub(crate) fn new(task: &NewTask) -> Self {
         Self {
             id: task.id.clone(),
-            policy: match task.on_conflict {
-                OnConflict::Reject => b'r',
-                OnConflict::Keep => b'k',
-                OnConflict::Replace => b'p',
+            policy: policy(task),
+            max_wait: match task.on_conflict {
+                OnConflict::Debounce { max_wait } => Some(record::span_ms(max_wait)),
+                _ => None,
             },
             record: record::encode(task),
             least_fence: 0,
@@ -34,6 +36,21 @@ impl Prepared {
     /// The length of its record.
     pub(crate) fn bytes(&self) -> usize {
         self.record.len()
+    }
+}
+
+/// The letter for a taken id.
+fn policy(task: &NewTask) -> u8 {
+    let letter = match task.on_conflict {
+        OnConflict::Reject => b'r',
+        OnConflict::Keep => b'k',
+        OnConflict::Replace => b'p',
+        OnConflict::Debounce { .. } => b'b',
+    };
+    if task.again_if_running {
+        letter.to_ascii_uppercase()
+    } else {
+        letter
     }
 }
 
@@ -51,7 +68,12 @@ pub(crate) fn command(
     retention_ms: i64,
     tasks: &[&Prepared],
 ) -> Command {
-    let policies: Vec<u8> = tasks.iter().map(|task| task.policy).collect();
+    let mut policies: Vec<u8> = tasks.iter().map(|task| task.policy).collect();
+    for (nth, task) in (1..).zip(tasks) {
+        if let Some(max_wait) = task.max_wait {
+            policies.extend_from_slice(format!(" {nth}:{max_wait}").as_bytes());
+        }
+    }
     let fence = tasks.iter().map(|task| task.least_fence).max();
     // An id is at most 128 bytes long.
     let bytes = tasks.iter().map(|task| task.bytes() + 64).sum();
@@ -119,6 +141,9 @@ fn read_one(word: &str, due_ms: i64) -> Result<Landed> {
     Ok(match kind {
         "a" => Landed::Here(accepted(false)),
         "p" => Landed::Here(accepted(true)),
+        "g" => Landed::Here(SubmitOutcome::RunsAgain {
+            due_at: Timestamp::from_millis(due_ms),
+        }),
         "x" => Landed::Here(SubmitOutcome::AlreadyExists {
             state: state_of(rest)?,
         }),

@@ -4,11 +4,12 @@
 use std::collections::HashSet;
 
 use delayq_core::machine::{Bookkeeping, Ended, MAX_FENCE, next_fence};
+use delayq_core::name::TaskId;
 use delayq_core::operate::{AuditReport, Problem};
 use delayq_core::state::TaskState;
 
 use crate::error::Outcome;
-use crate::rows::{Status, TaskRecord, TypeTasks, code, is_time, select_records, signed};
+use crate::rows::{FollowUp, Status, TaskRecord, TypeTasks, code, is_time, select_records, signed};
 
 /// Most rows read in one step: some milliseconds of work.
 const STEP_ROWS: usize = 256;
@@ -127,6 +128,7 @@ pub(crate) fn audit(tasks: &mut TypeTasks<'_>, mut audit: Audit) -> Outcome<Audi
         Stage::Counts => {
             audit_counts(tasks, &mut audit)?;
             audit_bodies(tasks, &mut audit)?;
+            audit_follow_ups(tasks, &mut audit)?;
             audit.is_over = true;
         }
     }
@@ -309,6 +311,19 @@ fn audit_counts(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
             let what = format!("{noted} {first} tasks are noted, {counted} are there");
             audit.add("", what);
         }
+    }
+    Ok(())
+}
+
+/// Requests to run again whose tasks neither wait nor run: an earlier release has ended them.
+fn audit_follow_ups(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
+    for id in FollowUp::left(tasks, STEP_ROWS)? {
+        if audit.repairs
+            && let Ok(id) = TaskId::new(&id)
+        {
+            FollowUp::adopt(tasks, &id)?;
+        }
+        audit.add(&id, "has a request to run again and does not run");
     }
     Ok(())
 }

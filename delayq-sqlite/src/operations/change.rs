@@ -9,7 +9,7 @@ use delayq_core::store::{CancelOutcome, ChangeOutcome};
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
-use crate::rows::{TaskRow, TypeTasks};
+use crate::rows::{FollowUp, TaskRow, TypeTasks};
 
 pub(crate) fn cancel(tasks: &mut TypeTasks<'_>, id: &TaskId) -> Outcome<CancelOutcome> {
     let row = tasks.row(id)?;
@@ -19,10 +19,14 @@ pub(crate) fn cancel(tasks: &mut TypeTasks<'_>, id: &TaskId) -> Outcome<CancelOu
     };
     match outcome {
         CancelOutcome::Cancelled => {
+            FollowUp::forget(tasks, id)?;
             tasks.end(row, task.ended(TaskState::Cancelled, tasks.now))?;
         }
-        CancelOutcome::Running if !task.cancel_requested => {
-            tasks.change(row, &task.with_cancel_request())?;
+        CancelOutcome::Running => {
+            FollowUp::forget(tasks, id)?;
+            if !task.cancel_requested {
+                tasks.change(row, &task.with_cancel_request())?;
+            }
         }
         _ => {}
     }

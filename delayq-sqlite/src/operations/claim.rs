@@ -9,7 +9,9 @@ use delayq_core::task::ClaimedTask;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
-use crate::rows::{TaskRecord, Tx, TypeTasks, code, refuse_snapshot, select_records, signed};
+use crate::rows::{
+    FollowUp, TaskRecord, Tx, TypeTasks, code, refuse_snapshot, select_records, signed,
+};
 
 const SELECT_REACHED: &str = select_records!(
     "INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 AND at <= ?3 ORDER BY at, id LIMIT ?4"
@@ -125,7 +127,9 @@ fn take(
             cause
         }
         Claiming::Dead(task, cause, error) => {
-            tasks.change_texts(&record.row, &task, Some(&error), None)?;
+            if !FollowUp::start(tasks, &record.row, task.settled)? {
+                tasks.change_texts(&record.row, &task, Some(&error), None)?;
+            }
             cause
         }
     };

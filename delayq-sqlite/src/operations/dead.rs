@@ -9,7 +9,7 @@ use delayq_core::state::TaskState;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
-use crate::rows::{TaskRecord, TypeTasks, code, select_records, signed};
+use crate::rows::{FollowUp, TaskRecord, TypeTasks, code, select_records, signed};
 
 /// Most tasks read in one step: some milliseconds of work, so that claims need not wait longer.
 pub(crate) const STEP_TASKS: usize = 500;
@@ -137,6 +137,9 @@ pub(crate) fn purge(tasks: &mut TypeTasks<'_>, state: TaskState) -> Outcome<Opti
     tasks.row.add(state, -signed(times.len()));
     let is_over =
         |at: i64| state.is_ended() && Timestamp::from_millis(at).plus(tasks.retention) <= tasks.now;
+    if times.is_empty() && state == TaskState::Scheduled {
+        FollowUp::forget_left(tasks)?;
+    }
     let purged = times.iter().filter(|at| !is_over(**at)).count();
     Ok((!times.is_empty()).then_some(purged as u64))
 }

@@ -11,7 +11,7 @@ use delayq_core::task::TaskInfo;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
-use crate::rows::{ROWS_BYTES, TaskRecord, Tx, TypeTasks, code, select_records, signed};
+use crate::rows::{FollowUp, ROWS_BYTES, TaskRecord, Tx, TypeTasks, code, select_records, signed};
 
 /// Lines about damaged tasks and types: a page of a listing can have a hundred.
 static DAMAGED: LogLimit = LogLimit::new();
@@ -64,7 +64,20 @@ pub(crate) fn stats(tasks: &TypeTasks<'_>) -> Outcome<TypeStats> {
 pub(crate) fn find(tasks: &TypeTasks<'_>, id: &TaskId) -> Outcome<Option<TaskInfo>> {
     let record = tasks.record(id)?;
     let record = record.filter(|record| !tasks.is_over(&record.row));
-    Ok(record.and_then(TaskRecord::into_info))
+    let mut info = record.and_then(TaskRecord::into_info);
+    if let Some(info) = &mut info {
+        info.again_at = again_at(tasks, info)?;
+    }
+    Ok(info)
+}
+
+/// When the request is due that waits for the end of this task.
+fn again_at(tasks: &TypeTasks<'_>, info: &TaskInfo) -> Outcome<Option<Timestamp>> {
+    if !matches!(info.state, TaskState::Scheduled | TaskState::Running) {
+        return Ok(None);
+    }
+    let waiting = FollowUp::of(tasks, &info.id)?;
+    Ok(waiting.map(|waiting| waiting.due_at))
 }
 
 pub(crate) fn list(
@@ -84,6 +97,9 @@ pub(crate) fn list(
     records.truncate(limit);
     let mut page = Page::default();
     page.tasks = records.into_iter().filter_map(shown).collect();
+    for info in &mut page.tasks {
+        info.again_at = again_at(tasks, info)?;
+    }
     let last = page.tasks.last().filter(|_| has_more);
     page.next = last.map(|task| Cursor::new(task.at, task.id.clone()));
     Ok(page)

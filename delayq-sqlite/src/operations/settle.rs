@@ -1,12 +1,13 @@
 //! Settle and extend: the rights of a lock.
 
 use delayq_core::machine::{self, Settling};
+use delayq_core::state::TaskState;
 use delayq_core::store::{ExtendOutcome, SettleOutcome, Settlement};
 use delayq_core::task::Lock;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
-use crate::rows::{Status, TypeTasks};
+use crate::rows::{FollowUp, Status, TypeTasks};
 
 pub(crate) fn settle(tasks: &mut TypeTasks<'_>, settlement: &Settlement) -> Outcome<SettleOutcome> {
     let Lock { id, fence } = &settlement.lock;
@@ -21,6 +22,8 @@ pub(crate) fn settle(tasks: &mut TypeTasks<'_>, settlement: &Settlement) -> Outc
     match machine::settle(&task, *fence, &settlement.end, tasks.reading) {
         Settling::NotHeld(outcome) => return Ok(outcome),
         Settling::Ended(ended) => tasks.end(&row, ended)?,
+        Settling::Changed { task, .. }
+            if task.state == TaskState::Dead && FollowUp::start(tasks, &row, task.settled)? => {}
         Settling::Changed {
             task,
             error,

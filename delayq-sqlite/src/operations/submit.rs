@@ -7,7 +7,7 @@ use delayq_core::store::SubmitOutcome;
 
 use super::change::list_type;
 use crate::error::Outcome;
-use crate::rows::{Tx, TypeTasks};
+use crate::rows::{FollowUp, TaskRecord, Tx, TypeTasks};
 
 /// Accepts a task, or answers why not. A refusal is no failure of the transaction.
 pub(crate) fn submit(tx: &mut Tx<'_>, new: &NewTask) -> Outcome<Result<SubmitOutcome>> {
@@ -15,7 +15,7 @@ pub(crate) fn submit(tx: &mut Tx<'_>, new: &NewTask) -> Outcome<Result<SubmitOut
     list_type(&mut tasks);
     // Nearly every id is new, so the insert itself asks whether it is taken.
     if tasks.bound().reached().is_none()
-        && let Some(due_at) = tasks.insert(new)?
+        && let Some(due_at) = tasks.insert(new, None)?
     {
         let replaced = false;
         return Ok(Ok(SubmitOutcome::Accepted { due_at, replaced }));
@@ -38,6 +38,10 @@ fn submit_beside(tasks: &mut TypeTasks<'_>, new: &NewTask) -> Outcome<Result<Sub
     let replaced = match machine::submit(existing, new, bound) {
         Submission::Answered(outcome) => return Ok(Ok(outcome)),
         Submission::Accepted { replaced } => replaced,
+        Submission::RunsAgain => {
+            let due_at = FollowUp::put(tasks, new)?;
+            return Ok(Ok(SubmitOutcome::RunsAgain { due_at }));
+        }
         Submission::Full { limit } => {
             tasks.row.refused = tasks.row.refused.saturating_add(1);
             tasks.row.touch();
@@ -48,10 +52,12 @@ fn submit_beside(tasks: &mut TypeTasks<'_>, new: &NewTask) -> Outcome<Result<Sub
             }));
         }
     };
-    if let Some(old) = old {
+    let waiting_since = known.and_then(TaskRecord::waiting_since);
+    FollowUp::forget(tasks, &new.id)?;
+    if let Some(old) = &old {
         tasks.remove(&old.row)?;
     }
-    let due_at = tasks.insert(new)?;
+    let due_at = tasks.insert(new, waiting_since)?;
     let due_at = due_at.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     Ok(Ok(SubmitOutcome::Accepted { due_at, replaced }))
 }

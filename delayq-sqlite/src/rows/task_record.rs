@@ -100,6 +100,12 @@ impl TaskRecord {
         }
     }
 
+    /// When it was submitted, if it has not been tried yet.
+    pub(crate) fn waiting_since(&self) -> Option<Timestamp> {
+        let task = self.row.live()?;
+        task.is_untried().then_some(self.submitted)
+    }
+
     /// The task as its claimer gets it, running as `task` says; it was due at `due_at`.
     pub(crate) fn into_claimed(
         self,

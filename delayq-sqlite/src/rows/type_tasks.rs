@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use delayq_core::job::NewTask;
-use delayq_core::machine::{Bookkeeping, Bound, Ended};
+use delayq_core::machine::{Accepted, Bookkeeping, Bound, Ended, accepted};
 use delayq_core::name::TaskId;
 use delayq_core::state::TaskState;
 use delayq_core::time::{Reading, Timestamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
 use super::context::Context;
+use super::follow_up::FollowUp;
 use super::number::{code, signed};
 use super::record::{StoredExpiry, checksum, headers_text};
 use super::task_record::{TaskRecord, names_text, select_records};
@@ -158,20 +159,42 @@ impl<'a> TypeTasks<'a> {
         }
     }
 
-    /// Stores a task under a free id; `None` when the id is taken.
-    pub(crate) fn insert(&mut self, new: &NewTask) -> Outcome<Option<Timestamp>> {
-        let task = Bookkeeping::accepted(new.when, self.reading);
+    /// Stores a task under a free id; `None` when the id is taken. `waiting_since`: see
+    /// [`accepted`].
+    pub(crate) fn insert(
+        &mut self,
+        new: &NewTask,
+        waiting_since: Option<Timestamp>,
+    ) -> Outcome<Option<Timestamp>> {
+        let accepted = accepted(new, waiting_since, self.reading);
+        if !self.insert_row(self.row.id, new, &accepted)? {
+            return Ok(None);
+        }
+        let due_at = accepted.book.at;
+        self.row.add(TaskState::Scheduled, 1);
+        self.wake_if_first(due_at)?;
+        Ok(Some(due_at))
+    }
+
+    /// Writes a row under the number of a type, unless there is one with the id.
+    pub(super) fn insert_row(
+        &self,
+        number: Option<i64>,
+        new: &NewTask,
+        accepted: &Accepted,
+    ) -> Outcome<bool> {
+        let task = accepted.book;
         let expiry = StoredExpiry::new(new.expiry);
         let headers = headers_text(&new.headers);
         let (inline, body) = split(&new.message);
         let inserted = self.execute(
             INSERT,
             params![
-                self.row.id,
+                number,
                 new.id.as_str(),
                 task.at.as_millis(),
                 task.delay_ms,
-                self.now.as_millis(),
+                accepted.submitted_at.as_millis(),
                 expiry.at,
                 expiry.after,
                 checksum(&new.message, headers.as_deref(), expiry),
@@ -179,16 +202,11 @@ impl<'a> TypeTasks<'a> {
                 inline,
             ],
         )?;
-        if inserted == 0 {
-            return Ok(None);
-        }
-        if let Some(body) = body {
+        if let Some(body) = body.filter(|_| inserted > 0) {
             let seq = self.connection.last_insert_rowid();
             self.execute(INSERT_BODY, params![seq, body])?;
         }
-        self.row.add(TaskState::Scheduled, 1);
-        self.wake_if_first(task.at)?;
-        Ok(Some(task.at))
+        Ok(inserted > 0)
     }
 
     /// Puts another message into a task that has not ended.
@@ -280,7 +298,7 @@ impl<'a> TypeTasks<'a> {
     }
 
     /// Has the handlers woken if a task that was scheduled for `due_at` just now is the first.
-    fn wake_if_first(&mut self, due_at: Timestamp) -> Outcome<()> {
+    pub(super) fn wake_if_first(&mut self, due_at: Timestamp) -> Outcome<()> {
         let is_known = self.row.head.is_some_and(|head| head <= due_at);
         if !self.row.is_woken && !is_known {
             self.row.head = self.first(TaskState::Scheduled)?;
@@ -297,8 +315,12 @@ impl<'a> TypeTasks<'a> {
         Ok(())
     }
 
-    /// Ends a task: frees its message, and remembers the rest for the retention.
+    /// Ends a task: frees its message, and remembers the rest for the retention. A request to run
+    /// again takes its place instead.
     pub(crate) fn end(&mut self, row: &TaskRow, ended: Ended) -> Outcome<()> {
+        if FollowUp::start(self, row, ended.settled)? {
+            return Ok(());
+        }
         if self.retention.is_zero() {
             return self.remove(row);
         }

@@ -109,3 +109,35 @@ async fn a_migration_that_fails_changes_nothing() {
     assert_eq!(schema_of(&place.connect()), before);
     accept(&place.open().await, "1").await;
 }
+
+/// An earlier release knows nothing of requests to run again: it ends their tasks alone.
+#[tokio::test]
+async fn an_audit_runs_again_what_an_earlier_release_has_ended() {
+    let place = Place::new();
+    let store = place.open().await;
+    for id in ["done", "cancelled"] {
+        accept(&store, id).await;
+    }
+    claim(&store).await.unwrap();
+    for id in ["done", "cancelled"] {
+        let mut again = large_task(id, 10_000);
+        again.again_if_running = true;
+        let outcome = submit(&store, again).await;
+        assert!(matches!(outcome, Ok(SubmitOutcome::RunsAgain { .. })));
+    }
+    let ends = "UPDATE tasks SET state = iif(id = 'done', 3, 4), fence = 0, message = NULL
+        WHERE type > 0; UPDATE types SET running = 0, ended = 2;";
+    place.connect().execute_batch(ends).unwrap();
+    for repair in [false, true] {
+        let report = store.audit(&usual_type(), repair).await.unwrap();
+        let found: Vec<_> = report.problems.iter().map(|p| (&*p.id, &*p.what)).collect();
+        let what = "has a request to run again and does not run";
+        assert_eq!(found, [("cancelled", what), ("done", what)]);
+    }
+    is_sound(&store).await;
+    let claimed = claim(&store).await.unwrap();
+    assert_eq!(ids(&claimed), ["done"]);
+    assert_eq!(claimed.tasks[0].message.len(), 10_000);
+    let cancelled = find(&store, "cancelled").await.unwrap();
+    assert_eq!(cancelled.state, TaskState::Cancelled);
+}

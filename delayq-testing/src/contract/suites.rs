@@ -7,7 +7,7 @@ macro_rules! sentences {
         ($d:tt) $(#[$doc:meta])* $suite:ident on $subject:ident
         $($module:ident: [$($name:ident),+ $(,)?])+
     ) => {
-        $(pub use super::$module::{$($name),+};)+
+        $(pub use crate::contract::$module::{$($name),+};)+
 
         $(#[$doc])*
         #[macro_export]
@@ -25,6 +25,10 @@ macro_rules! sentences {
         }
     };
 }
+
+mod ids;
+
+pub use ids::*;
 
 sentences! {
     ($)

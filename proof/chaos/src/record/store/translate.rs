@@ -28,7 +28,7 @@ pub(super) fn submitted(task: &NewTask) -> Submitted {
         on_conflict: match task.on_conflict {
             OnConflict::Reject => ConflictRule::Reject,
             OnConflict::Keep => ConflictRule::Keep,
-            OnConflict::Replace => ConflictRule::Replace,
+            OnConflict::Replace | OnConflict::Debounce { .. } => ConflictRule::Replace,
         },
     }
 }

@@ -1,0 +1,64 @@
+//! Accepted form of a job.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Expiry, OnConflict, When};
+use crate::name::{TaskId, TaskType};
+use crate::redacted::{RedactedHeaders, RedactedMessage};
+use crate::task::Headers;
+
+/// A task ready for a store: every field validated.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NewTask {
+    /// Its type.
+    pub task_type: TaskType,
+    /// Its id, unique within the type.
+    pub id: TaskId,
+    /// When it is due.
+    pub when: When,
+    /// When it expires.
+    pub expiry: Option<Expiry>,
+    /// What to do if the id is taken.
+    pub on_conflict: OnConflict,
+    /// Whether it runs after the task with its id, if that runs at the time of the submit.
+    pub again_if_running: bool,
+    /// The message.
+    pub message: Vec<u8>,
+    /// The headers.
+    pub headers: Headers,
+}
+
+impl fmt::Debug for NewTask {
+    /// The length of the message and the names of the headers only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewTask")
+            .field("task_type", &self.task_type)
+            .field("id", &self.id)
+            .field("when", &self.when)
+            .field("expiry", &self.expiry)
+            .field("on_conflict", &self.on_conflict)
+            .field("again_if_running", &self.again_if_running)
+            .field("message", &RedactedMessage(&self.message))
+            .field("headers", &RedactedHeaders(&self.headers))
+            .finish()
+    }
+}
+
+impl NewTask {
+    /// A task due now, with no options.
+    #[must_use]
+    pub fn new(task_type: TaskType, id: TaskId, message: Vec<u8>) -> Self {
+        Self {
+            task_type,
+            id,
+            when: When::After(Duration::ZERO),
+            expiry: None,
+            on_conflict: OnConflict::default(),
+            again_if_running: false,
+            message,
+            headers: Headers::new(),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+-- Requests to run again, each kept until the task that runs under its id comes to its end.
+
+-- They are in META, of which no script of an earlier release reads but the fields that it knows:
+-- "again <id>" -> a record, and "again" -> how many there are.
+local AGAIN = 'again '
+
+local function fields_of(ids)
+  local fields = {}
+  for i, id in ipairs(ids) do
+    fields[i] = AGAIN .. id
+  end
+  return fields
+end
+
+-- The requests for these ids, by id. `count`: meta.again.
+local function requests_of(ids, count)
+  local found = {}
+  if #ids > 0 and (count or 0) > 0 then
+    for i, record in ipairs(call('HMGET', META, unpack(fields_of(ids)))) do
+      found[ids[i]] = record or nil
+    end
+  end
+  return found
+end
+
+-- Removes the requests for these ids, of which some may have none.
+local function drop_requests(ids, count)
+  if #ids > 0 and (count or 0) > 0 then
+    local dropped = call('HDEL', META, unpack(fields_of(ids)))
+    call('HSET', META, 'again', text(math.max(count - dropped, 0)))
+  end
+end
+
+local function due_of_request(record)
+  local submitted, kind, number = parse_record(record)
+  return submitted and due_of(submitted, kind, number) or 0
+end
+
+-- What a request becomes at the end of its task, whose last settled fence is `settled`: when it is
+-- due, and its trail, by which a repeated settlement is known.
+local function started(record, settled, now)
+  local trail = parse_trail()
+  trail.settled = settled
+  return math.max(due_of_request(record), now), trail_text(trail)
+end
+
+-- The id of a field of META that holds a request for a task that neither runs nor is scheduled: a
+-- process of an earlier release, which knows nothing of it, has ended the task.
+local function left_alone(field)
+  local id = match(field, '^' .. AGAIN .. '(.*)$')
+  local place = id and place_of(id)
+  return id and place ~= 'r' and place ~= 's' and id or nil
+end
+
+-- Schedules such a request, unless its task was cancelled.
+local function adopt(id, record, now)
+  local ended = call('HGET', GONE, id) or call('HGET', GONE_OLD, id) or ''
+  local due, history = started(record, match(ended, '^%a%d+ (%d+) ') or '0', now)
+  drop_requests({ id }, numbers_of_meta('again')[1] or 1)
+  if sub(ended, 1, 1) == 'c' then
+    return
+  end
+  call('ZREM', DEAD, id)
+  call('HDEL', GONE, id)
+  call('HDEL', GONE_OLD, id)
+  call('HSET', TASKS, id, record)
+  call('HSET', TRAIL, id, history)
+  call('ZADD', DUE, text(due), id)
+end
+

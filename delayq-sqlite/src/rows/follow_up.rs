@@ -1,0 +1,134 @@
+//! Requests to run again: each waits for the end of the running task that has its id.
+//!
+//! A row like that of a task, under the type's number with a minus sign. No operation on tasks
+//! reads such a row, nor does one of an earlier release.
+
+use delayq_core::job::{NewTask, OnConflict};
+use delayq_core::machine::accepted;
+use delayq_core::name::TaskId;
+use delayq_core::state::TaskState;
+use delayq_core::time::Timestamp;
+use rusqlite::{OptionalExtension, Row};
+
+use super::number::signed;
+use super::task_row::TaskRow;
+use super::type_tasks::TypeTasks;
+use crate::error::Outcome;
+
+const SELECT: &str =
+    "SELECT seq, at, submitted, message IS NULL FROM tasks WHERE type = -?1 AND id = ?2";
+const SELECT_OF_ROW: &str = "SELECT seq, at, submitted, message IS NULL FROM tasks \
+     WHERE type = -?1 AND id = (SELECT id FROM tasks WHERE seq = ?2)";
+const PROMOTE: &str = "UPDATE tasks SET type = ?2, at = ?3, settled = ?4 WHERE seq = ?1";
+const SELECT_LEFT: &str = "SELECT id FROM tasks AS waiting WHERE type = -?1 AND NOT EXISTS \
+     (SELECT 1 FROM tasks WHERE type = ?1 AND id = waiting.id AND state IN (0, 1)) LIMIT ?2";
+const DELETE_BODY: &str = "DELETE FROM bodies WHERE seq = ?1";
+const DELETE: &str = "DELETE FROM tasks WHERE seq = ?1";
+
+/// What is read of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FollowUp {
+    seq: i64,
+    pub(crate) due_at: Timestamp,
+    submitted_at: Timestamp,
+    has_body: bool,
+}
+
+impl FollowUp {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            seq: row.get(0)?,
+            due_at: Timestamp::from_millis(row.get(1)?),
+            submitted_at: Timestamp::from_millis(row.get(2)?),
+            has_body: row.get(3)?,
+        })
+    }
+
+    /// The request that waits for the task with this id.
+    pub(crate) fn of(tasks: &TypeTasks<'_>, id: &TaskId) -> Outcome<Option<Self>> {
+        let key = (tasks.row.id, id.as_str());
+        Ok(tasks.sql(SELECT)?.query_row(key, Self::read).optional()?)
+    }
+
+    /// Has `new` wait for the task with its id; returns when what waits now is due.
+    pub(crate) fn put(tasks: &TypeTasks<'_>, new: &NewTask) -> Outcome<Timestamp> {
+        let waiting = Self::of(tasks, &new.id)?;
+        if let Some(waiting) = waiting {
+            if new.on_conflict == OnConflict::Keep {
+                return Ok(waiting.due_at);
+            }
+            waiting.remove(tasks)?;
+        }
+        let waiting_since = waiting.map(|waiting| waiting.submitted_at);
+        let accepted = accepted(new, waiting_since, tasks.reading);
+        let number = tasks.row.id.map(|number| -number);
+        tasks.insert_row(number, new, &accepted)?;
+        Ok(accepted.book.at)
+    }
+
+    /// Forgets the request that waits for the task with this id, if any does.
+    pub(crate) fn forget(tasks: &TypeTasks<'_>, id: &TaskId) -> Outcome<()> {
+        let waiting = Self::of(tasks, id)?;
+        waiting.map_or(Ok(()), |waiting| waiting.remove(tasks))
+    }
+
+    /// Puts the request that waits for `row` in its place, if one does. The lock with the fence
+    /// `settled` was the last one of the row.
+    pub(crate) fn start(tasks: &mut TypeTasks<'_>, row: &TaskRow, settled: u64) -> Outcome<bool> {
+        let key = (tasks.row.id, row.seq);
+        let mut select = tasks.sql(SELECT_OF_ROW)?;
+        let Some(waiting) = select.query_row(key, Self::read).optional()? else {
+            return Ok(false);
+        };
+        tasks.remove(row)?;
+        waiting.promote(tasks, settled)?;
+        Ok(true)
+    }
+
+    fn promote(self, tasks: &mut TypeTasks<'_>, settled: u64) -> Outcome<()> {
+        let due_at = self.due_at.max(tasks.now);
+        let to = (self.seq, tasks.row.id, due_at.as_millis(), signed(settled));
+        tasks.execute(PROMOTE, to)?;
+        tasks.row.add(TaskState::Scheduled, 1);
+        tasks.wake_if_first(due_at)
+    }
+
+    fn remove(self, tasks: &TypeTasks<'_>) -> Outcome<()> {
+        if self.has_body {
+            tasks.execute(DELETE_BODY, [self.seq])?;
+        }
+        tasks.execute(DELETE, [self.seq])?;
+        Ok(())
+    }
+
+    /// The ids of some requests whose tasks neither wait nor run.
+    pub(crate) fn left(tasks: &TypeTasks<'_>, limit: usize) -> Outcome<Vec<String>> {
+        let key = (tasks.row.id, signed(limit));
+        tasks.query(SELECT_LEFT, key, |row| row.get(0))
+    }
+
+    /// Forgets the requests whose tasks neither wait nor run.
+    pub(crate) fn forget_left(tasks: &TypeTasks<'_>) -> Outcome<()> {
+        for id in Self::left(tasks, usize::MAX)? {
+            if let Ok(id) = TaskId::new(&id) {
+                Self::forget(tasks, &id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Schedules the request with this id, whose task neither waits nor runs: a process of an
+    /// earlier release has ended it. A cancelled task takes its request with it.
+    pub(crate) fn adopt(tasks: &mut TypeTasks<'_>, id: &TaskId) -> Outcome<()> {
+        let Some(waiting) = Self::of(tasks, id)? else {
+            return Ok(());
+        };
+        if let Some(old) = tasks.record(id)? {
+            if old.row.state() == Some(TaskState::Cancelled) {
+                return waiting.remove(tasks);
+            }
+            tasks.remove(&old.row)?;
+        }
+        waiting.promote(tasks, 0)
+    }
+}
