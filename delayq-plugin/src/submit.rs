@@ -368,6 +368,15 @@ of_a_type! {
     /// `InvalidInput` for running tasks, and as for every call.
     purge[state: TaskState] -> u64;
 
+    /// Removes a type that has no tasks from the list of types, with its settings, its pause and
+    /// what is remembered of ended tasks. A task sent at the same time or later is kept and lists
+    /// it again, and so does an instance with a worker of exactly this type.
+    ///
+    /// # Errors
+    /// `TypeInUse` while it has scheduled, running or dead tasks, `InvalidInput` for one that was
+    /// sharded, and as for every call.
+    drop_type[] -> ();
+
     /// Checks the stored structure of a type, and mends it with `repair`.
     ///
     /// # Errors
