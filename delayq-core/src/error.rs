@@ -58,6 +58,21 @@ pub enum Error {
         /// How many shards it has or would get.
         shards: u32,
     },
+    /// A type that has tasks cannot be dropped. Nothing changed.
+    #[error(
+        "task type {task_type} has {scheduled} scheduled, {running} running and {dead} dead tasks: \
+         purge the scheduled and the dead ones and let the others end, then drop it"
+    )]
+    TypeInUse {
+        /// The type.
+        task_type: String,
+        /// Its scheduled tasks.
+        scheduled: u64,
+        /// Its running tasks.
+        running: u64,
+        /// Its dead tasks.
+        dead: u64,
+    },
     /// Another task has this id. Nothing changed.
     #[error(
         "task {id:?} of type {task_type} exists already and is {state}: {}",

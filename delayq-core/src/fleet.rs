@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 /// Most starts in one span.
 const MAX_STARTS: u32 = 1_000_000;
 /// The shortest span: stores return the time of the next start in whole milliseconds.
@@ -18,7 +20,8 @@ const BURST_SPAN: Duration = Duration::from_millis(100);
 /// The limits of a type over all instances; default: none.
 ///
 /// They are kept in the store, within the claim. Instances that are started with different limits
-/// each keep to their own. A type with a limit has one shard: [`Error::FleetLimitOnShards`].
+/// each keep to their own, unless the type's [settings](crate::operate::TypeSettings) have one,
+/// which all keep to. A type with a limit has one shard: [`Error::FleetLimitOnShards`].
 ///
 /// [`Error::FleetLimitOnShards`]: crate::Error::FleetLimitOnShards
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +39,15 @@ impl FleetLimits {
         concurrency: None,
         rate: None,
     };
+
+    /// These limits, and where one is not set that of `other`.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            concurrency: self.concurrency.or(other.concurrency),
+            rate: self.rate.or(other.rate),
+        }
+    }
 
     /// The tighter ones of two workers' limits.
     #[must_use]
@@ -72,15 +84,22 @@ impl FleetLimits {
 ///
 /// Starts are spread evenly: after a rest, `burst` of them may come at once, and then one each
 /// `per / starts`. So in any time `t` there are at most `burst + t * starts / per`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// As JSON the span is in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Rate {
     /// Starts in a span; 1 to 1,000,000.
     pub starts: u32,
     /// The span; 1 ms to 24 h.
+    #[serde(serialize_with = "millis")]
     pub per: Duration,
     /// Starts that may come at once after a rest; 1 to 100,000. Default: what the rate allows in
     /// 100 ms, at least 1.
     pub burst: u32,
+}
+
+fn millis<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    span.as_millis().serialize(serializer)
 }
 
 impl Rate {

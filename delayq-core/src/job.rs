@@ -29,6 +29,9 @@ pub const MAX_HEADERS: usize = 64;
 /// Largest sum of header names and values of one task, in bytes: headers are read with every claim.
 pub const MAX_HEADER_BYTES: usize = 8 << 10;
 
+/// The header that [`DelayQueueJob::group`] sets.
+pub const GROUP_HEADER: &str = "group";
+
 /// When a task is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
@@ -227,6 +230,11 @@ impl DelayQueueJob {
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.insert(name.into(), value.into());
         self
+    }
+
+    /// Labels the task, in the header `group`: a tenant, an import. Filters select by it.
+    pub fn group(self, label: impl Into<String>) -> Self {
+        self.header(GROUP_HEADER, label)
     }
 
     /// The task type.

@@ -28,7 +28,8 @@ use crate::time::Timestamp;
 /// answers [`Error::Unsupported`].
 #[async_trait]
 pub trait Operate: Send + Sync {
-    /// Every type that was registered or had a task submitted, sorted. A type stays listed.
+    /// Every type that was registered or had a task submitted, sorted. A type stays listed until it
+    /// is [dropped](Self::drop_type).
     async fn types(&self) -> Result<Vec<TaskType>>;
 
     /// Lists a type before its first task.
@@ -116,6 +117,19 @@ pub trait Operate: Send + Sync {
     async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
         let _ = (task_type, state);
         Err(Error::Unsupported("purge"))
+    }
+
+    /// Removes a type that has no tasks: it is listed no more, and its settings, its pause and the
+    /// ends it remembers are gone. Its largest fence stays, so that fences go on growing. A task
+    /// that is submitted at the same time or afterwards is kept and lists the type again, as
+    /// registering does. An unknown type needs no dropping.
+    ///
+    /// # Errors
+    /// `TypeInUse` while it has scheduled, running or dead tasks; `InvalidInput` for a type that
+    /// was sharded, which stays.
+    async fn drop_type(&self, task_type: &TaskType) -> Result<()> {
+        let _ = task_type;
+        Err(Error::Unsupported("drop_type"))
     }
 
     /// Proves the structure of the type: every id in exactly one state, indexes and records one to

@@ -30,6 +30,14 @@ pub enum StartError {
         /// The registered types and patterns.
         registered: String,
     },
+    /// A pattern given to `only` matches no worker.
+    #[error("only({missing}): no worker serves that; registered: {registered}")]
+    OnlyUnserved {
+        /// The patterns without a worker.
+        missing: String,
+        /// The registered types and patterns.
+        registered: String,
+    },
     /// Two workers of one type have the same name, so that retries could not tell them apart.
     #[error(
         "two workers of type {task_type} are named {name:?}: give one another name = \"..\" \

@@ -8,6 +8,7 @@ extern crate self as delayq_plugin;
 
 mod attempt;
 mod backoff;
+mod bulk;
 mod call;
 mod clock_skew;
 mod ending;
@@ -51,6 +52,7 @@ pub use delayq_core::{
     TypePattern, When, WorkerOptions, WorkerRegistration, days, hours, millis, minutes, seconds,
 };
 
+pub use bulk::{BulkChange, BulkError, BulkReport, TaskFilter};
 pub use clock_skew::ClockSkew;
 pub use delayq_macros::task_worker;
 pub use error::StartError;

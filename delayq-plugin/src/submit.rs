@@ -28,8 +28,8 @@ use crate::url::{open_store, refuse_missing_file};
 #[derive(Clone, Debug)]
 pub struct TaskSubmitService {
     store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    limits: Limits,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) limits: Limits,
     telemetry: Telemetry,
 }
 
@@ -225,11 +225,19 @@ impl TaskSubmitService {
     /// As for every call, see [`TaskSubmitService`].
     pub async fn cancel(&self, task_type: &str, id: &str) -> Result<CancelOutcome> {
         let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
-        let outcome = self.store.cancel(&task_type, &id).await?;
+        self.cancel_task(&task_type, &id).await
+    }
+
+    pub(crate) async fn cancel_task(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+    ) -> Result<CancelOutcome> {
+        let outcome = self.store.cancel(task_type, id).await?;
         debug!(%task_type, %id, ?outcome, "cancel");
         if outcome == CancelOutcome::Cancelled {
             let cancelled = || TaskEventKind::Cancelled;
-            self.telemetry.hub.emit(&task_type, &id, cancelled);
+            self.telemetry.hub.emit(task_type, id, cancelled);
         }
         Ok(outcome)
     }
@@ -365,23 +373,20 @@ of_a_type! {
     /// As for every call.
     discard_dead[filter: &DeadFilter] -> Vec<TaskId>;
 
-    /// Starts nothing of the type until `until`, or until [`resume`](Self::resume) when `None`.
-    ///
-    /// # Errors
-    /// As for every call.
-    pause[until: Option<Timestamp>] -> ();
-
-    /// Ends a pause.
-    ///
-    /// # Errors
-    /// As for every call.
-    resume[] -> ();
-
     /// Removes every scheduled or dead task of a type, or forgets its ended ones. Returns how many.
     ///
     /// # Errors
     /// `InvalidInput` for running tasks, and as for every call.
     purge[state: TaskState] -> u64;
+
+    /// Removes a type that has no tasks from the list of types, with its settings, its pause and
+    /// what is remembered of ended tasks. A task sent at the same time or later is kept and lists
+    /// it again, and so does an instance with a worker of exactly this type.
+    ///
+    /// # Errors
+    /// `TypeInUse` while it has scheduled, running or dead tasks, `InvalidInput` for one that was
+    /// sharded, and as for every call.
+    drop_type[] -> ();
 
     /// Checks the stored structure of a type, and mends it with `repair`.
     ///

@@ -18,6 +18,8 @@ pub(crate) fn sum(mut sum: TypeStats, other: &TypeStats) -> TypeStats {
         (one, other) => one.or(other),
     };
     sum.refused += other.refused;
+    sum.fleet_concurrency = sum.fleet_concurrency.or(other.fleet_concurrency);
+    sum.fleet_rate = sum.fleet_rate.or(other.fleet_rate);
     sum
 }
 

@@ -51,6 +51,7 @@ pub(crate) enum Script {
     Seal,
     Open,
     Layout,
+    Drop,
 }
 
 const MODEL: &str = include_str!("scripts/model.lua");
@@ -61,7 +62,7 @@ const DEAD: &str = include_str!("scripts/dead.lua");
 
 /// Every script in the order of the discriminants, and its file: the flags in the first line, then
 /// the operation.
-pub(crate) const FILES: [(Script, &str); 27] = [
+pub(crate) const FILES: [(Script, &str); 28] = [
     (Script::Submit, include_str!("scripts/submit.lua")),
     (Script::Claim, include_str!("scripts/claim.lua")),
     (Script::Settle, include_str!("scripts/settle.lua")),
@@ -89,6 +90,7 @@ pub(crate) const FILES: [(Script, &str); 27] = [
     (Script::Seal, include_str!("scripts/seal.lua")),
     (Script::Open, include_str!("scripts/open.lua")),
     (Script::Layout, include_str!("scripts/layout.lua")),
+    (Script::Drop, include_str!("scripts/drop.lua")),
 ];
 
 /// The text of each script, in the order of [`FILES`].

@@ -33,6 +33,7 @@ impl Operate for SqliteStore {
     }
 
     async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
+        settings.check()?;
         let settings = settings.clone();
         let configure = move |tasks: &mut TypeTasks<'_>| change::configure(tasks, &settings);
         self.edit(task_type, configure).await
@@ -114,6 +115,16 @@ impl Operate for SqliteStore {
             purged += tasks;
         }
         Ok(purged)
+    }
+
+    /// Forgets the ended tasks first, in batches.
+    async fn drop_type(&self, task_type: &TaskType) -> Result<()> {
+        for state in [TaskState::Done, TaskState::Cancelled, TaskState::Expired] {
+            self.purge(task_type, state).await?;
+        }
+        let name = task_type.clone();
+        let drop = move |tasks: &mut TypeTasks<'_>| Ok(change::drop_type(tasks, &name));
+        self.edit_known(task_type, Size::ONE, drop).await?
     }
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {

@@ -15,6 +15,11 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("schema/schema_2.sql"),
 ];
 
+/// Columns of `types` that came later and that every release of this version can do without. They
+/// are no step, which would keep older processes out: the limits of the fleet that all claimers
+/// keep to, the span in microseconds.
+const COLUMNS: [&str; 4] = ["fleet_concurrency", "rate_starts", "rate_per", "rate_burst"];
+
 /// The version that this release writes, and the newest that it reads.
 pub(crate) fn version(steps: &[&str]) -> u32 {
     u32::try_from(steps.len()).unwrap_or(u32::MAX)
@@ -55,7 +60,19 @@ pub(crate) fn migrate(connection: &mut Connection, store: &str, steps: &[&str]) 
             "schema written"
         );
     }
+    for column in COLUMNS {
+        add_column(&tx, column)?;
+    }
     tx.commit()?;
+    Ok(())
+}
+
+fn add_column(connection: &Connection, column: &str) -> Outcome<()> {
+    let sql = "SELECT count(*) FROM pragma_table_info('types') WHERE name = ?1";
+    let found: u32 = connection.query_row(sql, [column], |row| row.get(0))?;
+    if found == 0 {
+        connection.execute_batch(&format!("ALTER TABLE types ADD COLUMN {column} INTEGER"))?;
+    }
     Ok(())
 }
 

@@ -94,6 +94,7 @@ const CRATES: [Crate; 6] = [
             "store",
             "url",
             "submit",
+            "bulk",
             "workers",
             "attempt",
             "ending",

@@ -25,6 +25,7 @@ pub(super) fn claim(
         return Ok(claimed);
     }
     let running = tasks.count(TaskState::Running);
+    let request = &request.clone().under(tasks.fleet);
     let mut quota = Quota::new(request, tasks.tat, tasks.reading, running);
     let expired = tasks.reached(TaskState::Running, store_now, quota.limit);
     let due = tasks.reached(TaskState::Scheduled, now, quota.due(expired.len()));

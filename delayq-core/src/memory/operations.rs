@@ -8,7 +8,7 @@ use super::type_tasks::TypeTasks;
 use crate::error::{Error, Result};
 use crate::job::{NewTask, When};
 use crate::machine::{self, Bound, Settling, Submission, due_at};
-use crate::name::TaskId;
+use crate::name::{TaskId, TaskType};
 use crate::operate::DeadFilter;
 use crate::state::TaskState;
 use crate::store::SubmitOutcome;
@@ -46,6 +46,24 @@ pub(super) fn submit(tasks: &mut TypeTasks, new: NewTask) -> Result<SubmitOutcom
     let due_at = task.book.at;
     tasks.put(id, Entry::Live(task));
     Ok(SubmitOutcome::Accepted { due_at, replaced })
+}
+
+/// Leaves nothing but the largest fence, if there are no tasks.
+pub(super) fn drop_type(tasks: &mut TypeTasks, task_type: &TaskType) -> Result<()> {
+    let count = |state| tasks.count(state) as u64;
+    let in_use = [TaskState::Scheduled, TaskState::Running, TaskState::Dead].map(count);
+    if let [scheduled, running, dead] = in_use
+        && in_use != [0; 3]
+    {
+        return Err(Error::TypeInUse {
+            task_type: task_type.to_string(),
+            scheduled,
+            running,
+            dead,
+        });
+    }
+    tasks.clear();
+    Ok(())
 }
 
 pub(super) fn settle(tasks: &mut TypeTasks, settlement: &Settlement) -> SettleOutcome {

@@ -5,6 +5,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use super::entry::{Entry, Task};
+use crate::fleet::FleetLimits;
 use crate::machine::Ended;
 use crate::name::TaskId;
 use crate::operate::{Cursor, Page, TypeStats};
@@ -35,6 +36,8 @@ pub(super) struct TypeTasks {
     pub(super) held_back: bool,
     /// Most scheduled tasks.
     pub(super) max_pending: Option<u64>,
+    /// Limits that take the place of the claimers' own.
+    pub(super) fleet: FleetLimits,
     /// Tasks refused by it.
     pub(super) refused: u64,
     /// The time of this operation.
@@ -72,10 +75,18 @@ impl TypeTasks {
             tat: 0,
             held_back: false,
             max_pending: None,
+            fleet: FleetLimits::NONE,
             refused: 0,
             reading: Reading::default(),
             retention,
         }
+    }
+
+    /// As a new one, but for the largest fence given.
+    pub(super) fn clear(&mut self) {
+        let high_water = self.high_water;
+        *self = Self::new(self.retention);
+        self.high_water = high_water;
     }
 
     pub(super) fn find(&self, id: &TaskId) -> Option<TaskInfo> {
@@ -222,6 +233,8 @@ impl TypeTasks {
             next_due: self.first(TaskState::Scheduled),
             paused_until: self.pause_at(now),
             max_pending: self.max_pending,
+            fleet_concurrency: self.fleet.concurrency,
+            fleet_rate: self.fleet.rate,
             refused: self.refused,
         }
     }

@@ -1,5 +1,8 @@
 //! Settings of a type that are kept in the store, so that everybody obeys them.
 
+use crate::error::{Error, Result};
+use crate::fleet::{FleetLimits, Rate};
+
 /// Most shards of a type. Each instance polls each of them about once a second.
 pub const MAX_SHARDS: u32 = 256;
 
@@ -49,6 +52,10 @@ pub struct TypeSettings {
     pub max_pending: Setting<u64>,
     /// How many shards the type has at least; see [`shards`](Self::shards).
     pub shards: Option<u32>,
+    /// Most tasks that run in the fleet; see [`fleet_concurrency`](Self::fleet_concurrency).
+    pub fleet_concurrency: Setting<u32>,
+    /// Starts in a span; see [`fleet_rate`](Self::fleet_rate).
+    pub fleet_rate: Setting<Rate>,
 }
 
 impl TypeSettings {
@@ -60,6 +67,53 @@ impl TypeSettings {
             max_pending: most.into(),
             ..self
         }
+    }
+
+    /// Most tasks of the type that run at the same time in the whole fleet, at least 1, for every
+    /// claim from now on. It takes the place of the workers' option, be it stricter or looser;
+    /// `None` leaves them theirs. It counts locks, which an at-most-once type gives up before its
+    /// tasks start. A type with several shards has none.
+    #[must_use]
+    pub fn fleet_concurrency(self, most: Option<u32>) -> Self {
+        Self {
+            fleet_concurrency: most.into(),
+            ..self
+        }
+    }
+
+    /// How many tasks of the type are started in a span in the whole fleet; otherwise as
+    /// [`fleet_concurrency`](Self::fleet_concurrency).
+    #[must_use]
+    pub fn fleet_rate(self, rate: Option<Rate>) -> Self {
+        Self {
+            fleet_rate: rate.into(),
+            ..self
+        }
+    }
+
+    /// Refuses limits that cannot be kept, for stores.
+    ///
+    /// # Errors
+    /// `InvalidInput`.
+    pub fn check(&self) -> Result<()> {
+        let mut fleet = FleetLimits::NONE;
+        self.apply_fleet(&mut fleet);
+        let problem = fleet.problem();
+        problem.map_or(Ok(()), |problem| Err(Error::invalid("setting", problem)))
+    }
+
+    /// Whether it sets a limit of the fleet.
+    #[must_use]
+    pub fn limits_fleet(&self) -> bool {
+        let mut fleet = FleetLimits::NONE;
+        self.apply_fleet(&mut fleet);
+        fleet != FleetLimits::NONE
+    }
+
+    /// Applies the change to the limits of the fleet, for stores.
+    pub fn apply_fleet(&self, fleet: &mut FleetLimits) {
+        self.fleet_concurrency.apply(&mut fleet.concurrency);
+        self.fleet_rate.apply(&mut fleet.rate);
     }
 
     /// Gives the type at least so many shards (1 to [`MAX_SHARDS`]; 1 at first), each of which is a

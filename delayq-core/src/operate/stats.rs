@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::fleet::Rate;
 use crate::time::Timestamp;
 
 /// Numbers of one type. As JSON its times are milliseconds since the epoch.
@@ -28,6 +29,10 @@ pub struct TypeStats {
     pub max_pending: Option<u64>,
     /// How many tasks this bound has refused so far.
     pub refused: u64,
+    /// Most tasks that run in the fleet by the type's settings; `None`: as the workers say.
+    pub fleet_concurrency: Option<u32>,
+    /// How many tasks start in a span by the type's settings; `None`: as the workers say.
+    pub fleet_rate: Option<Rate>,
 }
 
 impl TypeStats {

@@ -32,8 +32,9 @@ pub struct ClaimRequest {
     /// A task whose lock has expired this often is poison and goes to dead; default 3, 0 is read as
     /// 1.
     pub max_lock_expiries: u32,
-    /// Limits over all claimers of the type; default: none. A claim starts at most as many tasks as
-    /// they leave; what they hold back stays due.
+    /// Limits over all claimers of the type; default: none. A limit in the type's settings takes the
+    /// place of the one here. A claim starts at most as many tasks as they leave; what they hold
+    /// back stays due.
     pub fleet: FleetLimits,
 }
 
@@ -55,6 +56,14 @@ impl ClaimRequest {
     pub fn max_lock_expiries(mut self, expiries: u32) -> Self {
         self.max_lock_expiries = expiries;
         self
+    }
+
+    /// The same claim where the store has limits of its own, as every store keeps them: each that is
+    /// set takes the place of the claimer's.
+    #[must_use]
+    pub fn under(self, stored: FleetLimits) -> Self {
+        let fleet = stored.or(self.fleet);
+        Self { fleet, ..self }
     }
 
     /// Limits over all claimers of the type.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use delayq_core::Error;
 use delayq_core::presence::{ANNOUNCE_INTERVAL, INSTANCE_EXPIRY, InstanceInfo};
+use delayq_core::{Error, TaskType};
 use tracing::{debug, error, info, warn};
 
 use super::shared::Shared;
@@ -165,7 +165,7 @@ impl Maintenance {
         self.listing.report(&types);
         let Ok(types) = types else { return };
         for task_type in shared.served() {
-            if types.contains(&task_type) {
+            if types.contains(&task_type) || self.is_dropped(&task_type).await {
                 continue;
             }
             match shared.store.register_type(&task_type).await {
@@ -181,6 +181,17 @@ impl Maintenance {
                 error!(%task_type, %error, "cannot serve a new type");
             }
         }
+    }
+
+    /// Whether a type that is listed no more was dropped, rather than lost from the list: a pattern
+    /// serves it, and it has no tasks. Its handler goes on and finds nothing, until a task lists it
+    /// again.
+    async fn is_dropped(&self, task_type: &TaskType) -> bool {
+        if self.shared.registry.exact_types().contains(task_type) {
+            return false;
+        }
+        let stats = self.shared.store.stats(task_type).await;
+        stats.is_ok_and(|stats| stats.scheduled + stats.running + stats.dead == 0)
     }
 
     /// Reports types whose tasks wait for nobody: a deploy without their workers.

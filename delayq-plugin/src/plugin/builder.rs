@@ -7,9 +7,7 @@ use delayq_core::job::MAX_MESSAGE_BYTES;
 use delayq_core::registry::registered_workers;
 use delayq_core::store::{Durability, StoreOptions};
 use delayq_core::time::MAX_DELAY;
-use delayq_core::{
-    Clock, Components, Limits, Namespace, Store, TaskType, TaskWorker, WorkerOptions,
-};
+use delayq_core::{Clock, Components, Limits, Namespace, Store, TaskWorker, WorkerOptions};
 use tokio::runtime::Handle;
 use tracing::info;
 
@@ -39,6 +37,7 @@ pub struct DelayQueuePluginBuilder {
     maps: Maps,
     use_registered: bool,
     expected: Vec<String>,
+    only: Vec<String>,
     settings: Settings,
     listeners: Listeners,
     /// The options given that are about opening a store.
@@ -79,6 +78,7 @@ impl Default for DelayQueuePluginBuilder {
             maps: Maps::default(),
             use_registered: true,
             expected: Vec::new(),
+            only: Vec::new(),
             settings: Settings::default(),
             listeners: Listeners::default(),
             opening: Vec::new(),
@@ -241,6 +241,21 @@ impl DelayQueuePluginBuilder {
         self
     }
 
+    /// Serves only the types that one of these patterns matches, such as `mail.*` or `order.cancel`,
+    /// of all workers: a process for the mails, from the same program. Sending is not limited.
+    /// `start` fails for a pattern that no worker serves, and for an empty list.
+    pub fn only<T: Into<String>>(mut self, patterns: impl IntoIterator<Item = T>) -> Self {
+        let before = self.only.len();
+        self.only.extend(patterns.into_iter().map(Into::into));
+        if self.only.len() == before {
+            self.mistaken(
+                "only",
+                "at least one type or pattern: with none nothing would run",
+            );
+        }
+        self
+    }
+
     /// Shares `n` scheduler threads among all types; `start` fails for 0. Default: each of the
     /// first 32 types has a thread of its own, and further types share those.
     pub fn threads(mut self, n: usize) -> Self {
@@ -363,24 +378,8 @@ impl DelayQueuePluginBuilder {
         for worker in workers {
             registry.add(self.maps.0.iter().fold(worker, |built, map| map(built)))?;
         }
-        self.check_expected(&registry)?;
+        registry.keep_only(&self.only)?;
+        registry.expect(&self.expected)?;
         Ok(registry)
-    }
-
-    fn check_expected(&self, registry: &WorkerRegistry) -> Result<(), StartError> {
-        let mut missing = Vec::new();
-        for expected in &self.expected {
-            if registry.of_type(&TaskType::new(expected)?).is_none() {
-                missing.push(expected.as_str());
-            }
-        }
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let (missing, registered) = (missing.join(", "), registry.describe());
-        Err(StartError::MissingTypes {
-            missing,
-            registered,
-        })
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::{DelayQueuePlugin, DelayQueuePluginBuilder, Store};
 
+mod bulk;
 mod clocks;
 mod earlier_attempt;
 mod reports;

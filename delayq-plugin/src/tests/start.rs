@@ -37,6 +37,11 @@ async fn an_option_that_cannot_hold_is_refused_by_its_name() {
         refusal(|one| one.threads(0)).await,
         "threads: use at least 1"
     );
+    let nothing = refusal(|one| one.only([""; 0])).await;
+    assert!(
+        nothing.starts_with("only: use at least one type"),
+        "{nothing}"
+    );
     assert_eq!(
         refusal(|one| one.max_lock_expiries(0)).await,
         "max_lock_expiries: use at least 1"

@@ -10,6 +10,8 @@ use crate::error::StartError;
 #[derive(Debug, Default)]
 pub(crate) struct WorkerRegistry {
     workers: Vec<Worker>,
+    /// What is served; empty: everything that there are workers for.
+    only: Vec<TypePattern>,
 }
 
 impl WorkerRegistry {
@@ -43,6 +45,48 @@ impl WorkerRegistry {
         Ok(())
     }
 
+    /// Serves only types that one of these patterns matches. Fails for one that no worker serves.
+    pub(crate) fn keep_only(&mut self, patterns: &[String]) -> Result<(), StartError> {
+        let mut missing = Vec::new();
+        for pattern in patterns {
+            let pattern = TypePattern::new(pattern)?;
+            if !self.workers.iter().any(|worker| worker.may_serve(&pattern)) {
+                missing.push(pattern.to_string());
+            }
+            self.only.push(pattern);
+        }
+        if !missing.is_empty() {
+            let (missing, registered) = (missing.join(", "), self.describe_all());
+            return Err(StartError::OnlyUnserved {
+                missing,
+                registered,
+            });
+        }
+        let only = &self.only;
+        self.workers.retain(|worker| {
+            only.is_empty() || only.iter().any(|pattern| worker.may_serve(pattern))
+        });
+        Ok(())
+    }
+
+    /// Fails unless each of these types is served.
+    pub(crate) fn expect(&self, types: &[String]) -> Result<(), StartError> {
+        let mut missing = Vec::new();
+        for expected in types {
+            if self.of_type(&TaskType::new(expected)?).is_none() {
+                missing.push(expected.as_str());
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let (missing, registered) = (missing.join(", "), self.describe());
+        Err(StartError::MissingTypes {
+            missing,
+            registered,
+        })
+    }
+
     pub(crate) fn has_patterns(&self) -> bool {
         self.workers
             .iter()
@@ -60,6 +104,10 @@ impl WorkerRegistry {
     /// The workers of `task_type`: its own ones, else those of the patterns that match it. `None`
     /// when there are none.
     pub(crate) fn of_type(&self, task_type: &TaskType) -> Option<TypeWorkers> {
+        let mut only = self.only.iter();
+        if !self.only.is_empty() && !only.any(|pattern| pattern.matches(task_type)) {
+            return None;
+        }
         let serving = |exact: bool| -> Vec<Worker> {
             let workers = self.workers.iter();
             let serving = workers.filter(|worker| {
@@ -75,6 +123,14 @@ impl WorkerRegistry {
 
     /// The types and patterns served, for logs and errors.
     pub(crate) fn describe(&self) -> String {
+        if self.only.is_empty() {
+            return self.describe_all();
+        }
+        let only: Vec<_> = self.only.iter().map(TypePattern::to_string).collect();
+        format!("{} (only {})", self.describe_all(), only.join(", "))
+    }
+
+    fn describe_all(&self) -> String {
         let patterns = self.workers.iter().map(|worker| worker.pattern.to_string());
         let mut names: Vec<_> = patterns.collect();
         names.sort();
@@ -134,6 +190,43 @@ mod tests {
         assert_eq!(names("report.day"), "Some([\"day\"])");
         assert_eq!(names("report.week"), "Some([\"any\"])");
         assert_eq!(names("mail"), "None");
+    }
+
+    #[test]
+    fn only_what_matches_is_served_and_a_pattern_without_a_worker_is_refused() {
+        let default = WorkerOptions::DEFAULT;
+        let workers = [
+            ("mail.*", "any", default),
+            ("mail.vip", "vip", default),
+            ("report.day", "day", default),
+        ];
+        let only = |patterns: &[&str]| {
+            let mut registry = registry(&workers);
+            let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
+            registry.keep_only(&patterns).map(|()| registry)
+        };
+        let serves = |registry: &WorkerRegistry, name: &str| {
+            registry.of_type(&TaskType::new(name).unwrap()).is_some()
+        };
+        let mails = only(&["mail.a.*"]).unwrap();
+        assert!(serves(&mails, "mail.a.x") && mails.has_patterns());
+        assert!(!serves(&mails, "mail.b") && !serves(&mails, "report.day"));
+        assert_eq!(mails.describe(), "mail.* (only mail.a.*)");
+        let exact = only(&["mail.vip", "report.*"]).unwrap();
+        let exact_types: Vec<_> = exact
+            .exact_types()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(exact_types, ["mail.vip", "report.day"]);
+        assert!(!serves(&exact, "mail.a"));
+        let refused = only(&["mail.*", "male.*", "day"]).unwrap_err().to_string();
+        assert!(refused.contains("male.*, day"), "{refused}");
+        assert!(
+            refused.contains("mail.*, mail.vip, report.day"),
+            "{refused}"
+        );
+        assert!(serves(&only(&[]).unwrap(), "report.day"));
     }
 
     #[test]

@@ -32,6 +32,15 @@ impl Worker {
             (one, other) => one == other,
         }
     }
+
+    /// Whether a type that `pattern` matches may be served by it.
+    pub(super) fn may_serve(&self, pattern: &TypePattern) -> bool {
+        match (&self.pattern, pattern) {
+            (TypePattern::Exact(task_type), _) => pattern.matches(task_type),
+            (_, TypePattern::Exact(task_type)) => self.pattern.matches(task_type),
+            (TypePattern::Prefix(_), TypePattern::Prefix(_)) => self.overlaps(pattern),
+        }
+    }
 }
 
 impl fmt::Debug for Worker {

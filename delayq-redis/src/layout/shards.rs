@@ -232,11 +232,13 @@ impl Shards {
             return Err(Error::unavailable(store, detail));
         }
         for shard in map.newest() {
-            if shard.upkeep().setting("limited").await?.is_some() {
-                return Err(Error::FleetLimitOnShards {
-                    task_type: task_type.to_string(),
-                    shards,
-                });
+            for field in ["limited", "fleet_concurrency", "fleet_rate"] {
+                if shard.upkeep().setting(field).await?.is_some() {
+                    return Err(Error::FleetLimitOnShards {
+                        task_type: task_type.to_string(),
+                        shards,
+                    });
+                }
             }
         }
         Ok(())

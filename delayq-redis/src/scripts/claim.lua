@@ -36,10 +36,14 @@ local byte, VERSION_1 = string.byte, 49 -- '1'
 
 local now, _, past = clock()
 local guarded = math.min(now, caller_now)
-local meta = numbers_of_meta('pause', 'fence', 'tat', 'gone', 'again')
+local meta = numbers_of_meta('pause', 'fence', 'tat', 'gone', 'again', 'fleet_concurrency')
 local pause, high_water, tat = meta[1] or 0, meta[2] or 0, meta[3] or 0
-local words = call('HMGET', META, 'split', 'limited')
+local words = call('HMGET', META, 'split', 'limited', 'fleet_rate')
 local split, is_limited = words[1] or '', words[2] == '1'
+if split == '' then
+  most_running = meta[6] or most_running
+  rate = words[3] and rate_of(words[3]) or rate
+end
 -- The fences of a batch must stay exact.
 if high_water + 1000 >= MAX_EXACT then
   error({ err = 'DAMAGED ' .. META .. ' fence ' .. text(high_water) })

@@ -72,6 +72,21 @@ fn with_limits(command: Command, fleet: FleetLimits) -> Command {
         .arg(text(rate.map(|rate| rate.burst)))
 }
 
+/// A rate as a setting has it.
+pub(crate) fn rate_text(rate: Rate) -> String {
+    let Rate { starts, per, burst } = rate.clamped();
+    format!("{starts} {} {burst}", per.as_micros())
+}
+
+/// A rate from a setting; `None` for anything else, of which a claim tells.
+pub(crate) fn read_rate(text: &str) -> Option<Rate> {
+    let mut words = text.split(' ');
+    let starts = words.next()?.parse().ok()?;
+    let per = Duration::from_micros(words.next()?.parse().ok()?);
+    let burst = words.next()?.parse().ok()?;
+    Some(Rate { starts, per, burst })
+}
+
 /// The answer of a claim.
 #[derive(Debug)]
 pub(crate) struct Answer {

@@ -8,7 +8,8 @@
 --                           only for tasks with a history; error: "-" for none, else "+" and its
 --   text
 --   7 meta      hash  v (format), fence (the largest given), pause (its end, ms), gone
---                           (generation's begin, ms), tat, held_back and limited (see limit.lua),
+--                           (generation's begin, ms), tat, held_back, limited, fleet_concurrency
+--                           and fleet_rate (see limit.lua),
 --                           max_pending (scheduled tasks), refused (by that), split (see split_of),
 --                           next (the shard map that sealed it), sealed_at (the fence then),
 --                           again (see again.lua)

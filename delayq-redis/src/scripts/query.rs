@@ -6,6 +6,7 @@ use delayq_core::task::{AttemptHistory, TaskInfo};
 use delayq_core::{Error, Result, TaskId, TaskState, Timestamp};
 
 use super::change::{Knowledge, Lookup};
+use super::claim;
 use super::record::{self, Damage};
 use super::{Script, ShardKeys, id_of, state_of};
 use crate::connection::{Command, Fields};
@@ -177,6 +178,9 @@ pub(crate) fn read_stats(mut fields: Fields) -> Result<ShardStats> {
     stats.paused_until = fields.optional_time()?;
     stats.max_pending = fields.optional_count()?;
     stats.refused = fields.count()?;
+    let running = fields.optional_count()?;
+    stats.fleet_concurrency = running.and_then(|most| u32::try_from(most).ok());
+    stats.fleet_rate = claim::read_rate(&fields.text()?);
     let split = fields.text()?;
     Ok(ShardStats { stats, split })
 }

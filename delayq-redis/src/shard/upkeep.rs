@@ -1,7 +1,7 @@
 //! Upkeep of a shard: what operators and a resize do to it. Long work goes chunk by chunk, so that
 //! no step keeps everybody else waiting.
 
-use delayq_core::operate::{AuditReport, Cursor, Page, Setting};
+use delayq_core::operate::{AuditReport, Cursor, Page, Setting, TypeSettings};
 use delayq_core::{Error, Result, TaskId, TaskState, Timestamp};
 
 use super::Shard;
@@ -9,10 +9,19 @@ use crate::connection::{Class, Reply};
 use crate::scripts::audit::{Audit, Audited, INDEXES};
 use crate::scripts::dead::{DeadScan, Purge, RequeuePlan, TOMBSTONES};
 use crate::scripts::query::ShardStats;
-use crate::scripts::{Script, dead, query};
+use crate::scripts::{Script, claim, dead, query};
 
 /// The largest number that Lua keeps exact.
 const MAX_EXACT: u64 = (1 << 53) - 1;
+
+/// A setting as configure.lua takes it.
+fn argument<T>(setting: Setting<T>, text: impl Fn(T) -> String) -> String {
+    match setting {
+        Setting::To(value) => text(value),
+        Setting::Unset => "-".to_owned(),
+        Setting::Keep => String::new(),
+    }
+}
 
 /// Settings of a shard that new shards of its type take over.
 #[derive(Clone, Copy, Debug, Default)]
@@ -123,15 +132,28 @@ impl Upkeep<'_> {
         self.0.run_and_wake(command).await?.text()
     }
 
-    /// Changes the bound of the shard. Returns the field `split`.
-    pub(crate) async fn configure(self, max_pending: Setting<u64>) -> Result<String> {
-        let max_pending = match max_pending {
-            Setting::To(most) => most.min(MAX_EXACT).to_string(),
-            Setting::Unset => "-".to_owned(),
-            Setting::Keep => String::new(),
-        };
-        let command = self.0.keys.script(Script::Configure, 32).arg(max_pending);
+    /// Changes the settings of the shard, whose own bound this is. Returns the field `split`.
+    pub(crate) async fn configure(
+        self,
+        max_pending: Setting<u64>,
+        settings: &TypeSettings,
+    ) -> Result<String> {
+        let exact = |most: u64| most.min(MAX_EXACT).to_string();
+        let concurrency = |most: u32| most.max(1).to_string();
+        let command = self.0.keys.script(Script::Configure, 96);
+        let command = command.arg(argument(max_pending, exact));
+        let command = command.arg(argument(settings.fleet_concurrency, concurrency));
+        let command = command.arg(argument(settings.fleet_rate, claim::rate_text));
         self.0.run(Class::Main, command).await?.text()
+    }
+
+    /// Removes what is kept of a type without tasks. Returns how many it has, of which any hinders
+    /// that, scheduled, running and dead; and the field `split`.
+    pub(crate) async fn drop_type(self) -> Result<([u64; 3], String)> {
+        let command = self.0.keys.script(Script::Drop, 0);
+        let mut fields = self.0.run(Class::Main, command).await?;
+        let in_use = [fields.count()?, fields.count()?, fields.count()?];
+        Ok((in_use, fields.text()?))
     }
 
     /// A field of its settings.

@@ -14,6 +14,7 @@ use futures_util::future::join_all;
 use super::RedisStore;
 use crate::connection::Command;
 use crate::layout::{Shards, TypeMap, share};
+use crate::lock::lock;
 use crate::page;
 use crate::scripts::dead::{DeadScan, Purge, RequeuePlan};
 use crate::scripts::query;
@@ -61,6 +62,8 @@ impl Operate for RedisStore {
     }
 
     async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
+        settings.check()?;
+        refuse_limit(task_type, settings, settings.shards.unwrap_or(1))?;
         if let Setting::To(most) = settings.max_pending {
             let count = self.shards.current(task_type).await?.newest().count();
             let wanted = settings
@@ -76,7 +79,7 @@ impl Operate for RedisStore {
                     "the type has more shards than its worker asks for: their number is never lowered");
             }
         }
-        set_bound(&self.shards, task_type, settings.max_pending).await
+        set_settings(&self.shards, task_type, settings).await
     }
 
     async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
@@ -182,6 +185,37 @@ impl Operate for RedisStore {
         Ok(purged)
     }
 
+    /// The list of types lies on another node than the type: what is sent between the two steps has
+    /// perhaps listed the type before it was taken off.
+    async fn drop_type(&self, task_type: &TaskType) -> Result<()> {
+        let map = self.shards.current(task_type).await?;
+        let shard = match map.all().collect::<Vec<_>>()[..] {
+            [only] if only.keys.open.is_empty() => Arc::clone(only),
+            _ => return Err(refuse_sharded(task_type)),
+        };
+        let (in_use, split) = shard.upkeep().drop_type().await?;
+        if !split.is_empty() {
+            return Err(refuse_sharded(task_type));
+        }
+        if let [scheduled, running, dead] = in_use
+            && in_use != [0; 3]
+        {
+            return Err(Error::TypeInUse {
+                task_type: task_type.to_string(),
+                scheduled,
+                running,
+                dead,
+            });
+        }
+        let unlist = Command::write(&["SREM", &self.cx.keys.types(), task_type.as_str()]);
+        self.call_types(unlist).await?;
+        lock(&self.listed).remove(task_type);
+        if shard.upkeep().setting("v").await?.is_some() {
+            self.list_type(task_type).await?;
+        }
+        Ok(())
+    }
+
     /// Each shard, that each id is where a query looks for it, and that the type is listed.
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
         let map = self.shards.current(task_type).await?;
@@ -248,20 +282,53 @@ async fn ask_all<T, A: Future<Output = Result<(T, String)>>>(
     Err(shards.unsettled(task_type))
 }
 
-/// Divides a bound among the shards that take new tasks.
-async fn set_bound(shards: &Shards, task_type: &TaskType, setting: Setting<u64>) -> Result<()> {
-    let whole = match setting {
+fn refuse_sharded(task_type: &TaskType) -> Error {
+    let reason = format!("task type {task_type} was sharded: it cannot be dropped, only purged");
+    Error::invalid("argument", reason)
+}
+
+/// Refuses a limit of the fleet on several shards.
+fn refuse_limit(task_type: &TaskType, settings: &TypeSettings, shards: u32) -> Result<()> {
+    if shards <= 1 || !settings.limits_fleet() {
+        return Ok(());
+    }
+    let task_type = task_type.to_string();
+    Err(Error::FleetLimitOnShards { task_type, shards })
+}
+
+/// Changes the settings of the shards that take new tasks, among which a bound is divided.
+async fn set_settings(
+    shards: &Shards,
+    task_type: &TaskType,
+    settings: &TypeSettings,
+) -> Result<()> {
+    let bound = settings.max_pending;
+    let is_kept =
+        settings.fleet_concurrency == Setting::Keep && settings.fleet_rate == Setting::Keep;
+    let whole = match bound {
+        Setting::Keep if is_kept => return Ok(()),
         Setting::To(most) => Some(most),
-        Setting::Unset => None,
-        Setting::Keep => return Ok(()),
+        Setting::Unset | Setting::Keep => None,
     };
     for _ in 0..MAX_TRIES {
         let map = shards.current(task_type).await?;
-        let parts = share::bounds(whole, map.newest().count());
+        let count = map.newest().count();
+        refuse_limit(
+            task_type,
+            settings,
+            u32::try_from(count).unwrap_or(u32::MAX),
+        )?;
         let set = map
             .newest()
-            .zip(parts)
-            .map(|(shard, own)| shard.upkeep().configure(own.into()));
+            .zip(share::bounds(whole, count))
+            .map(|(shard, own)| {
+                let own = if bound == Setting::Keep {
+                    bound
+                } else {
+                    own.into()
+                };
+                shard.upkeep().configure(own, settings)
+            });
         let answers = join_all(set).await;
         let mut is_outdated = false;
         for (shard, split) in map.newest().zip(answers) {

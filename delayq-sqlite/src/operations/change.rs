@@ -1,8 +1,9 @@
 //! Cancel, reschedule, update; pause and settings of a type.
 
+use delayq_core::error::{Error, Result};
 use delayq_core::job::When;
 use delayq_core::machine::{self, due_at};
-use delayq_core::name::TaskId;
+use delayq_core::name::{TaskId, TaskType};
 use delayq_core::operate::TypeSettings;
 use delayq_core::state::TaskState;
 use delayq_core::store::{CancelOutcome, ChangeOutcome};
@@ -76,7 +77,27 @@ pub(crate) fn pause(tasks: &mut TypeTasks<'_>, until: Timestamp) {
 /// Changes the settings of the type.
 pub(crate) fn configure(tasks: &mut TypeTasks<'_>, settings: &TypeSettings) {
     settings.max_pending.apply(&mut tasks.row.max_pending);
+    settings.apply_fleet(&mut tasks.row.fleet);
     tasks.row.touch();
+}
+
+/// Takes the type off the list, with its settings and its pause, if it has no tasks. A refusal is
+/// no failure of the transaction.
+pub(crate) fn drop_type(tasks: &mut TypeTasks<'_>, task_type: &TaskType) -> Result<()> {
+    let count = |state| tasks.row.count(state);
+    let in_use = [TaskState::Scheduled, TaskState::Running, TaskState::Dead].map(count);
+    if let [scheduled, running, dead] = in_use
+        && in_use != [0; 3]
+    {
+        return Err(Error::TypeInUse {
+            task_type: task_type.to_string(),
+            scheduled,
+            running,
+            dead,
+        });
+    }
+    tasks.row.clear();
+    Ok(())
 }
 
 /// Shows the type in the list of types.

@@ -36,6 +36,7 @@ pub(crate) fn claim(
         claimed.next_in = has_end.then(|| until.since(store_now));
         return Ok(claimed);
     }
+    let request = &request.clone().under(tasks.row.fleet);
     let mut quota = Quota::new(request, tasks.row.tat, tasks.reading, tasks.row.running());
     let before = outlook(tasks, &quota, now)?;
     if is_idle(tasks, request, &quota, &before) {

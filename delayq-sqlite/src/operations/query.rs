@@ -57,6 +57,8 @@ pub(crate) fn stats(tasks: &TypeTasks<'_>) -> Outcome<TypeStats> {
     stats.next_due = tasks.first(TaskState::Scheduled)?;
     stats.paused_until = tasks.row.pause_at(tasks.now);
     stats.max_pending = tasks.row.max_pending;
+    stats.fleet_concurrency = tasks.row.fleet.concurrency;
+    stats.fleet_rate = tasks.row.fleet.rate;
     stats.refused = tasks.row.refused;
     Ok(stats)
 }

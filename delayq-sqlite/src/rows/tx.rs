@@ -15,7 +15,8 @@ use super::type_tasks::TypeTasks;
 use crate::error::Outcome;
 
 const SELECT_TYPE: &str = "SELECT id, listed, paused_until, fence, scheduled, running, dead, \
-     ended, tat, held_back, max_pending, refused FROM types WHERE namespace = ?1 AND name = ?2";
+     ended, tat, held_back, max_pending, refused, fleet_concurrency, rate_starts, rate_per, \
+     rate_burst FROM types WHERE namespace = ?1 AND name = ?2";
 const INSERT_TYPE: &str = "INSERT INTO types (namespace, name) VALUES (?1, ?2)";
 
 /// One transaction: the operations of a group run in it one after the other.

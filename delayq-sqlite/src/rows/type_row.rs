@@ -1,6 +1,9 @@
 //! Row of a type: its counts, its pause, its limits, its largest fence.
 
+use std::time::Duration;
+
 use delayq_core::error::Error;
+use delayq_core::fleet::{FleetLimits, Rate};
 use delayq_core::machine::MAX_FENCE;
 use delayq_core::name::TaskType;
 use delayq_core::state::TaskState;
@@ -12,7 +15,8 @@ use crate::error::Outcome;
 
 const UPDATE_TYPE: &str = "UPDATE types SET listed = ?2, paused_until = ?3, fence = ?4, \
      scheduled = ?5, running = ?6, dead = ?7, ended = ?8, tat = ?9, held_back = ?10, \
-     max_pending = ?11, refused = ?12 WHERE id = ?1";
+     max_pending = ?11, refused = ?12, fleet_concurrency = ?13, rate_starts = ?14, \
+     rate_per = ?15, rate_burst = ?16 WHERE id = ?1";
 
 /// The row of a type, written back once at the end of the transaction.
 #[derive(Debug, Default)]
@@ -35,6 +39,8 @@ pub(crate) struct TypeRow {
     pub(crate) max_pending: Option<u64>,
     /// Tasks refused by it.
     pub(crate) refused: u64,
+    /// Limits that take the place of the claimers' own.
+    pub(crate) fleet: FleetLimits,
     /// Whether handlers have to claim earlier than they planned.
     pub(crate) is_woken: bool,
     /// How many tasks ended in this transaction: as many older ones may have to be forgotten.
@@ -69,6 +75,7 @@ impl TypeRow {
             held_back: row.get(9)?,
             max_pending: max_pending.map(count),
             refused: count(row.get(11)?),
+            fleet: fleet(row)?,
             damage: Self::damage(row)?,
             ..Self::default()
         })
@@ -88,6 +95,10 @@ impl TypeRow {
             (8, "tat", i64::MAX),
             (10, "max_pending", i64::MAX),
             (11, "refused", i64::MAX),
+            (12, "fleet_concurrency", u32::MAX.into()),
+            (13, "rate_starts", u32::MAX.into()),
+            (14, "rate_per", i64::MAX),
+            (15, "rate_burst", u32::MAX.into()),
         ] {
             let value: Option<i64> = row.get(index)?;
             if let Some(value) = value.filter(|value| !(0..=largest).contains(value)) {
@@ -141,6 +152,8 @@ impl TypeRow {
             return Ok(());
         }
         let [scheduled, running, dead, ended] = self.counts;
+        let rate = self.fleet.rate;
+        let per = rate.map(|rate| i64::try_from(rate.per.as_micros()).unwrap_or(i64::MAX));
         connection.prepare_cached(UPDATE_TYPE)?.execute((
             self.id,
             self.listed,
@@ -154,8 +167,25 @@ impl TypeRow {
             self.held_back,
             self.max_pending.map(signed),
             signed(self.refused),
+            self.fleet.concurrency,
+            rate.map(|rate| rate.starts),
+            per,
+            rate.map(|rate| rate.burst),
         ))?;
         Ok(())
+    }
+
+    /// Leaves nothing but the largest fence, and the counts.
+    pub(crate) fn clear(&mut self) {
+        *self = Self {
+            id: self.id,
+            fence: self.fence,
+            counts: self.counts,
+            ended: self.ended,
+            is_woken: self.is_woken,
+            is_changed: true,
+            ..Self::default()
+        };
     }
 
     /// Has it written at the end of the transaction.
@@ -203,6 +233,25 @@ impl TypeRow {
     pub(crate) fn pause_at(&self, now: Timestamp) -> Option<Timestamp> {
         (self.paused_until > now).then_some(self.paused_until)
     }
+}
+
+/// The limits in the row; a rate is there as a whole or not at all.
+fn fleet(row: &Row<'_>) -> rusqlite::Result<FleetLimits> {
+    let number = |index| -> rusqlite::Result<Option<u32>> {
+        let number: Option<i64> = row.get(index)?;
+        Ok(number.and_then(|number| u32::try_from(number).ok()))
+    };
+    let per: Option<i64> = row.get(14)?;
+    let per = per.and_then(|per| u64::try_from(per).ok());
+    let rate = match (number(13)?, per, number(15)?) {
+        (Some(starts), Some(per), Some(burst)) => {
+            let per = Duration::from_micros(per);
+            Some(Rate { starts, per, burst }.clamped())
+        }
+        _ => None,
+    };
+    let concurrency = number(12)?;
+    Ok(FleetLimits { concurrency, rate })
 }
 
 /// The counter of a state; all ended states share one.

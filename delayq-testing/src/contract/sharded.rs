@@ -166,6 +166,33 @@ pub async fn a_type_with_a_fleet_limit_is_not_sharded(rig: &Rig) {
     assert_eq!(buckets(rig).await.len(), 1);
 }
 
+pub async fn a_limit_in_the_settings_and_shards_exclude_each_other(rig: &Rig) {
+    let refusal = Error::FleetLimitOnShards {
+        task_type: usual_type().to_string(),
+        shards: 3,
+    };
+    let limit = TypeSettings::default().fleet_concurrency(Some(1));
+    let both = limit.clone().shards(3);
+    let configure = async |settings: TypeSettings| {
+        let (store, task_type) = (rig.store(), usual_type());
+        store.configure_type(&task_type, &settings).await
+    };
+    assert_eq!(configure(both).await, Err(refusal.clone()));
+    configure(limit.clone()).await.unwrap();
+    let shards = TypeSettings::default().shards(3);
+    assert_eq!(configure(shards.clone()).await, Err(refusal.clone()));
+    let none = TypeSettings::default().fleet_concurrency(None);
+    configure(none).await.unwrap();
+    configure(shards).await.unwrap();
+    assert_eq!(configure(limit).await, Err(refusal));
+}
+
+pub async fn a_type_that_was_sharded_is_not_dropped(rig: &Rig) {
+    resize(rig, 3).await;
+    let refused = rig.store().drop_type(&usual_type()).await.unwrap_err();
+    assert!(refused.to_string().contains("was sharded"), "{refused}");
+}
+
 pub async fn a_resize_keeps_every_task_and_every_id(rig: &Rig) {
     shard(rig, 2).await;
     rig.bring("dead", Dead).await;

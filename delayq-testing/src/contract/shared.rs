@@ -1,5 +1,6 @@
 //! For stores whose data outlives them: several stores on the same data, in one namespace or two.
 
+use delayq_core::operate::TypeSettings;
 use delayq_core::store::{AttemptEnd, SettleOutcome, SubmitOutcome};
 use delayq_core::{DelayQueueJob, FleetLimits, Rate, TaskState};
 
@@ -115,4 +116,14 @@ pub async fn two_stores_on_the_same_data_see_each_others_instances(rig: &Rig) {
     assert_eq!(hosts(rig).await.len(), 2);
     other.store().withdraw(&one.id).await.unwrap();
     assert_eq!(hosts(rig).await, ["two"]);
+}
+
+pub async fn a_limit_set_by_one_store_is_kept_by_another(rig: &Rig) {
+    let other = rig.open_again().await;
+    rig.accept(job("1")).await;
+    rig.accept(job("2")).await;
+    let most = TypeSettings::default().fleet_concurrency(Some(1));
+    super::settings::configure(rig, most).await;
+    other.claim().await.assert_order(&["1"]);
+    rig.claims_nothing().await;
 }

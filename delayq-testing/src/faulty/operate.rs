@@ -83,6 +83,11 @@ impl Operate for FaultyStore {
         self.call("purge", self.inner.purge(task_type, state)).await
     }
 
+    async fn drop_type(&self, task_type: &TaskType) -> Result<()> {
+        self.call("drop_type", self.inner.drop_type(task_type))
+            .await
+    }
+
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
         self.call("audit", self.inner.audit(task_type, repair))
             .await

@@ -1,0 +1,159 @@
+//! Which tasks of a type are meant.
+
+use std::collections::BTreeMap;
+
+use delayq_core::job::GROUP_HEADER;
+use delayq_core::{Error, Result, TaskInfo, TaskState, Timestamp};
+
+/// A selection of the tasks of a type, for [`count`], [`list_by`], [`cancel_all`] and
+/// [`reschedule_all`]. All conditions have to hold.
+///
+/// ```
+/// use delayq_plugin::{TaskFilter, Timestamp};
+///
+/// let filter = TaskFilter::new().group("tenant-7").id_prefix("order-");
+/// # let _ = filter;
+/// ```
+///
+/// [`count`]: crate::TaskSubmitService::count
+/// [`list_by`]: crate::TaskSubmitService::list_by
+/// [`cancel_all`]: crate::TaskSubmitService::cancel_all
+/// [`reschedule_all`]: crate::TaskSubmitService::reschedule_all
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "a filter does nothing by itself"]
+pub struct TaskFilter {
+    is_all: bool,
+    id_prefix: Option<String>,
+    headers: BTreeMap<String, String>,
+    due_after: Option<Timestamp>,
+    due_before: Option<Timestamp>,
+    state: Option<TaskState>,
+}
+
+impl TaskFilter {
+    /// A filter without conditions. To change all tasks, [`all`](Self::all) has to be written.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Every task, explicitly. Conditions narrow it as usual.
+    pub fn all() -> Self {
+        Self {
+            is_all: true,
+            ..Self::default()
+        }
+    }
+
+    /// Tasks whose id begins with `prefix`, which is not empty.
+    pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.id_prefix = Some(prefix.into());
+        self
+    }
+
+    /// Tasks with a header `name` of exactly this value.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.insert(name.into(), value.into());
+        self
+    }
+
+    /// Tasks sent with [`DelayQueueJob::group`](crate::DelayQueueJob::group) of this label, which
+    /// is not empty.
+    pub fn group(self, label: impl Into<String>) -> Self {
+        self.header(GROUP_HEADER, label)
+    }
+
+    /// Scheduled tasks due before `time`.
+    pub fn due_before(mut self, time: impl Into<Timestamp>) -> Self {
+        self.due_before = Some(time.into());
+        self
+    }
+
+    /// Scheduled tasks due after `time`.
+    pub fn due_after(mut self, time: impl Into<Timestamp>) -> Self {
+        self.due_after = Some(time.into());
+        self
+    }
+
+    /// Tasks in this state: scheduled, running or dead. Without it: the scheduled ones, and for
+    /// `cancel_all` also the running ones.
+    pub fn state(mut self, state: TaskState) -> Self {
+        self.state = Some(state);
+        self
+    }
+
+    pub(super) fn due_after_time(&self) -> Option<Timestamp> {
+        self.due_after
+    }
+
+    /// The state that it names, or scheduled.
+    pub(super) fn only_state(&self) -> TaskState {
+        self.state.unwrap_or(TaskState::Scheduled)
+    }
+
+    /// The states that `cancel_all` goes through, in this order. Due tasks start while it works, so
+    /// it looks at the running ones again in the end; what was running before cannot come back.
+    pub(super) fn states_to_cancel(&self) -> Vec<TaskState> {
+        let (scheduled, running) = (TaskState::Scheduled, TaskState::Running);
+        match self.state {
+            Some(state) => vec![state],
+            None if self.names_due_times() => vec![scheduled],
+            None => vec![running, scheduled, running],
+        }
+    }
+
+    fn names_due_times(&self) -> bool {
+        self.due_after.is_some() || self.due_before.is_some()
+    }
+
+    /// Refuses conditions that cannot be meant.
+    pub(super) fn check(&self) -> Result<()> {
+        let refuse = |reason: String| Err(Error::invalid("filter", reason));
+        if self.id_prefix.as_deref() == Some("") {
+            return refuse("an empty id_prefix matches every id: leave it out".to_owned());
+        }
+        if self.headers.get(GROUP_HEADER).is_some_and(String::is_empty) {
+            return refuse("an empty group: leave it out, or name one".to_owned());
+        }
+        let state = self.only_state();
+        if state.is_ended() {
+            let reason = format!("{state} tasks are found by their id only, with find");
+            return refuse(reason);
+        }
+        if state != TaskState::Scheduled && self.names_due_times() {
+            let reason = format!("{state} tasks have no due time: leave due_before and due_after");
+            return refuse(reason);
+        }
+        Ok(())
+    }
+
+    /// Refuses also what would change every task of a type without having been asked to, and dead
+    /// tasks.
+    pub(super) fn check_change(&self) -> Result<()> {
+        self.check()?;
+        let is_narrowed =
+            self.id_prefix.is_some() || !self.headers.is_empty() || self.names_due_times();
+        if !is_narrowed && !self.is_all {
+            let reason = "it has no condition: write TaskFilter::all() to change every task";
+            return Err(Error::invalid("filter", reason));
+        }
+        if self.state == Some(TaskState::Dead) {
+            let reason = "dead tasks: use requeue_dead or discard_dead";
+            return Err(Error::invalid("filter", reason));
+        }
+        Ok(())
+    }
+
+    /// Whether no task from `at` on, in the order of a listing, can match.
+    pub(super) fn is_over(&self, at: Timestamp) -> bool {
+        self.due_before.is_some_and(|before| at >= before)
+    }
+
+    pub(super) fn matches(&self, task: &TaskInfo) -> bool {
+        let prefix = self.id_prefix.as_deref().unwrap_or_default();
+        let has = |name: &str, value: &str| task.headers.get(name).is_some_and(|one| one == value);
+        task.id.as_str().starts_with(prefix)
+            && self.headers.iter().all(|(name, value)| has(name, value))
+            && !self.is_over(task.at)
+            && self.due_after.is_none_or(|after| task.at > after)
+    }
+}

@@ -1,0 +1,22 @@
+#!lua flags=allow-oom
+-- Removes all that is kept of a type that has no tasks and was never sharded, but for its largest
+-- fence. A submit afterwards finds the type unknown.
+-- KEYS: the nine of model.lua.
+-- ARGV: none.
+-- Returns: scheduled · running · dead tasks; it is removed if there are none · split_of(); it is not
+--   removed if that is not "".
+check_all()
+local fence = numbers_of_meta('fence')[1]
+local running, dead, split = check_zset(RUNNING), check_zset(DEAD), split_of()
+-- One in no index counts as scheduled.
+local scheduled = math.max(check_zset(DUE), check_hash(TASKS) - running - dead)
+if split ~= '' or scheduled + running + dead > 0 then
+  return { scheduled, running, dead, split }
+end
+call('UNLINK', LOCKS, TRAIL, META, GONE, GONE_OLD)
+if fence then
+  call('HSET', META, 'fence', text(fence))
+else
+  touch()
+end
+return { 0, 0, 0, split }
