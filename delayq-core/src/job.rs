@@ -6,8 +6,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 mod delay;
+mod follow_up;
+mod time;
 
 pub use delay::{IntoDelay, check_delay};
+pub use time::IntoTime;
 
 use self::delay::check_unit;
 use crate::error::{Error, Result};
@@ -145,7 +148,8 @@ impl Default for Limits {
 pub struct DelayQueueJob {
     task_type: String,
     id: String,
-    /// Or why the delay could not be read.
+    is_id_generated: bool,
+    /// Or why it could not be read.
     when: Result<When>,
     expiry: Result<Option<Expiry>>,
     on_conflict: OnConflict,
@@ -184,6 +188,7 @@ impl DelayQueueJob {
         Self {
             task_type: task_type.into(),
             id: TaskId::generate().to_string(),
+            is_id_generated: true,
             when: Ok(When::After(Duration::ZERO)),
             expiry: Ok(None),
             on_conflict: OnConflict::default(),
@@ -195,6 +200,7 @@ impl DelayQueueJob {
     /// Uses `id`, a business key, instead of the generated one. Unique within the task type.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
+        self.is_id_generated = false;
         self
     }
 
@@ -206,14 +212,15 @@ impl DelayQueueJob {
     }
 
     /// Due at `time`; a past time means now. One before 2001 is refused: it was given in seconds.
-    pub fn at(mut self, time: impl Into<Timestamp>) -> Self {
-        self.when = Ok(When::At(time.into()));
+    /// [`IntoTime`] has what it takes, such as `"2026-12-24T18:00[Europe/Berlin]"`.
+    pub fn at(mut self, time: impl IntoTime) -> Self {
+        self.when = time.into_time().map(When::At);
         self
     }
 
     /// Not started any more from `time` on: it ends as expired.
-    pub fn expires_at(mut self, time: impl Into<Timestamp>) -> Self {
-        self.expiry = Ok(Some(Expiry::At(time.into())));
+    pub fn expires_at(mut self, time: impl IntoTime) -> Self {
+        self.expiry = time.into_time().map(Expiry::At).map(Some);
         self
     }
 
