@@ -14,6 +14,9 @@ use delayq_core::{
 use serde::Serialize;
 use tracing::{debug, trace};
 
+mod declared;
+
+use self::declared::Declared;
 use crate::clock_skew::{CallWindow, ClockSkew};
 use crate::events::{TaskEventKind, TaskEvents};
 use crate::receipt::Receipt;
@@ -31,6 +34,7 @@ pub struct TaskSubmitService {
     clock: Arc<dyn Clock>,
     limits: Limits,
     telemetry: Telemetry,
+    declared: Declared,
 }
 
 /// A task on its way to the store.
@@ -51,6 +55,7 @@ impl TaskSubmitService {
             clock: Arc::new(SystemClock),
             limits: Limits::default(),
             telemetry: Telemetry::new(&(Arc::new(SystemClock) as Arc<dyn Clock>)),
+            declared: Declared::default(),
         }
     }
 
@@ -94,6 +99,10 @@ impl TaskSubmitService {
     #[must_use]
     pub fn events(&self) -> TaskEvents {
         self.telemetry.hub.listen()
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
     }
 
     /// The store behind it.

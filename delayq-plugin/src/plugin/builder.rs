@@ -17,11 +17,14 @@ use super::DelayQueuePlugin;
 use crate::error::StartError;
 use crate::events::{TaskListener, run_listener};
 use crate::handler_set::HandlerSet;
+use crate::recurring::Recurring;
 use crate::settings::Settings;
 use crate::submit::TaskSubmitService;
 use crate::telemetry::Telemetry;
 use crate::url::{StoreUrl, open_store};
 use crate::workers::{BuiltWorker, WorkerRegistry};
+
+mod recurring;
 
 /// Where tasks are kept unless told otherwise: a file in the working directory.
 const DEFAULT_URL: &str = "sqlite:delayq.sqlite";
@@ -36,6 +39,7 @@ pub struct DelayQueuePluginBuilder {
     limits: Limits,
     components: Components,
     workers: Vec<BuiltWorker>,
+    recurring: Vec<Recurring>,
     maps: Maps,
     use_registered: bool,
     expected: Vec<String>,
@@ -76,6 +80,7 @@ impl Default for DelayQueuePluginBuilder {
             limits: Limits::default(),
             components: Components::default(),
             workers: Vec::new(),
+            recurring: Vec::new(),
             maps: Maps::default(),
             use_registered: true,
             expected: Vec::new(),
@@ -325,10 +330,11 @@ impl DelayQueuePluginBuilder {
             }
         };
         let types = registry.describe();
+        service.declare(registry.recurring().to_vec());
         for listener in self.listeners.0 {
             app.spawn(run_listener(listener, telemetry.hub.listen()));
         }
-        let handlers = HandlerSet::start(opened, registry, self.settings, app).await?;
+        let handlers = HandlerSet::start(service.clone(), registry, self.settings, app).await?;
         let store = service.store();
         let durability = store.durability().as_str();
         let namespace = store.namespace().map(Namespace::as_str);
@@ -363,6 +369,10 @@ impl DelayQueuePluginBuilder {
         for worker in workers {
             registry.add(self.maps.0.iter().fold(worker, |built, map| map(built)))?;
         }
+        for recurring in &self.recurring {
+            registry.declare(recurring.clone())?;
+        }
+        registry.check_recurring()?;
         self.check_expected(&registry)?;
         Ok(registry)
     }
