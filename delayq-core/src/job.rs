@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde::Serialize;
 
 mod delay;
-mod follow_up;
 mod time;
 
 pub use delay::{IntoDelay, check_delay};
@@ -243,6 +242,18 @@ impl DelayQueueJob {
         self
     }
 
+    /// The job as the follow-up of a task: under `id`, unless it was given one; what has its id
+    /// already is kept, unless it says [`replace`](Self::replace).
+    pub fn following_as(mut self, id: &str) -> Self {
+        if self.is_id_generated {
+            id.clone_into(&mut self.id);
+        }
+        if self.on_conflict == OnConflict::Reject {
+            self.on_conflict = OnConflict::Keep;
+        }
+        self
+    }
+
     /// Adds a header, which the worker sees beside the message.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.insert(name.into(), value.into());
@@ -259,6 +270,12 @@ impl DelayQueueJob {
     #[must_use]
     pub fn task_id(&self) -> &str {
         &self.id
+    }
+
+    /// Whether its id was generated, not given.
+    #[must_use]
+    pub fn has_generated_id(&self) -> bool {
+        self.is_id_generated
     }
 
     /// Validates every field; `now` is the caller's clock, used for the delay limit of absolute
@@ -337,61 +354,4 @@ fn check_headers(headers: &Headers) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::time::days;
-
-    const NOW: Timestamp = Timestamp::ZERO;
-
-    fn check(job: DelayQueueJob) -> Result<NewTask> {
-        job.into_task(&Limits::default(), NOW)
-    }
-
-    fn job() -> DelayQueueJob {
-        DelayQueueJob::new("a", &1).unwrap()
-    }
-
-    #[test]
-    fn a_job_keeps_its_id_when_cloned_so_that_sending_it_again_is_safe() {
-        let job = job();
-        assert_eq!(job.clone().task_id(), job.task_id());
-        assert_ne!(self::job().task_id(), job.task_id());
-    }
-
-    #[test]
-    fn limits_hold_exactly() {
-        let limits = Limits::default();
-        assert!(check(DelayQueueJob::raw("a", vec![0; limits.max_message_bytes])).is_ok());
-        let error = check(DelayQueueJob::raw(
-            "a",
-            vec![0; limits.max_message_bytes + 1],
-        ))
-        .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "message size in bytes is 262145, the limit is 262144"
-        );
-        assert!(check(job().after(MAX_DELAY)).is_ok());
-        assert!(check(job().after(MAX_DELAY + Duration::from_nanos(1))).is_err());
-        assert!(check(job().at(NOW.plus(days(3650)))).is_ok());
-        assert!(check(job().at(NOW.plus(days(3651)))).is_err());
-        assert!(check(job().expires_after(days(3651))).is_err());
-    }
-
-    #[test]
-    fn headers_are_bounded_and_named_well() {
-        assert!(check(job().header("trace-id", "ä b")).is_ok());
-        assert!(check(job().header("", "x")).is_err());
-        assert!(check(job().header("a b", "x")).is_err());
-        assert!(check(job().header("a", "x".repeat(MAX_HEADER_BYTES))).is_err());
-    }
-
-    #[test]
-    fn a_message_without_a_json_form_is_refused() {
-        let map = std::collections::HashMap::from([((1, 2), 3)]);
-        assert!(matches!(
-            DelayQueueJob::new("a", &map),
-            Err(Error::Serialize { .. })
-        ));
-    }
-}
+mod tests;

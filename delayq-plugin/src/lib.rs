@@ -21,7 +21,6 @@ mod outage;
 mod plugin;
 mod poll_grid;
 mod receipt;
-mod recurrence;
 mod recurring;
 mod report;
 mod schedule;

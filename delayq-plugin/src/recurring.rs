@@ -136,8 +136,9 @@ impl Recurring {
 #[derive(Clone, Debug)]
 pub(crate) struct Occurrence {
     pub(crate) time: Timestamp,
-    schedule: String,
-    since: Timestamp,
+    schedule: Schedule,
+    /// When the instance started that has this schedule.
+    pub(crate) since: Timestamp,
 }
 
 /// What an occurrence is to an instance whose schedule has the same name.
@@ -145,10 +146,10 @@ pub(crate) struct Occurrence {
 pub(crate) enum Standing {
     /// Of the same schedule.
     Own,
-    /// Of another schedule, which also the present one has.
-    Shared,
     /// Of the schedule of an instance that started later.
     Newer,
+    /// Of the schedule of an instance that started earlier, which the present one has, too.
+    Shared,
     /// Of the schedule of an instance that started earlier: it is not wanted any more.
     Superseded,
 }
@@ -164,7 +165,7 @@ impl Occurrence {
         let time: jiff::Timestamp = time.parse().ok()?;
         Some(Self {
             time: Timestamp::from_millis(time.as_millisecond()),
-            schedule: header(SCHEDULE)?,
+            schedule: Schedule::read(&header(SCHEDULE)?).ok()?,
             since: Timestamp::from_millis(header(SINCE)?.parse().ok()?),
         })
     }
@@ -175,14 +176,23 @@ impl Occurrence {
         })
     }
 
+    /// The recurring task that it is one of, as its own instance declares it, but for the message;
+    /// `present` is what has its name here.
+    pub(crate) fn recurring(&self, present: &Recurring) -> Recurring {
+        Recurring {
+            schedule: self.schedule.clone(),
+            ..present.clone()
+        }
+    }
+
     /// What it is to an instance with `schedule` that started at `since`.
     pub(crate) fn standing(&self, schedule: &Schedule, since: Timestamp) -> Standing {
-        if self.schedule == schedule.to_string() {
+        if self.schedule == *schedule {
             Standing::Own
-        } else if schedule.has(self.time) {
-            Standing::Shared
         } else if self.since >= since {
             Standing::Newer
+        } else if schedule.has(self.time) {
+            Standing::Shared
         } else {
             Standing::Superseded
         }

@@ -96,7 +96,6 @@ const CRATES: [Crate; 6] = [
             "store",
             "url",
             "submit",
-            "recurrence",
             "workers",
             "attempt",
             "ending",

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::StopSignal;
 use super::follow_ups::FollowUps;
-use crate::job::IntoTime;
+use crate::error::{Error, Result};
+use crate::job::{DelayQueueJob, IntoTime};
 use crate::name::{TaskId, TaskType};
 use crate::redacted::RedactedHeaders;
 use crate::retry::RetryPolicy;
@@ -19,18 +20,18 @@ pub const OCCURRENCE_HEADER: &str = "delayq-occurrence";
 /// What a worker gets beside the message: the facts of its attempt, and a signal to stop.
 #[derive(Clone, Debug)]
 pub struct TaskContext {
-    pub(super) shared: Arc<Shared>,
+    shared: Arc<Shared>,
     stop: StopSignal,
     max_attempts: u32,
     /// The index of the worker; `None`: it can have no follow-ups.
-    pub(super) follow_ups_of: Option<usize>,
+    follow_ups_of: Option<usize>,
 }
 
 /// What the contexts of one attempt have in common.
 #[derive(Debug)]
-pub(super) struct Shared {
+struct Shared {
     task: Attempt,
-    pub(super) follow_ups: FollowUps,
+    follow_ups: FollowUps,
 }
 
 /// The facts of one attempt, from which a [`TaskContext`] is made.
@@ -177,6 +178,53 @@ impl TaskContext {
     #[must_use]
     pub fn fence(&self) -> u64 {
         self.shared.task.fence
+    }
+
+    /// Has `job` sent when the worker has returned `Ok`, before its task ends as done: both happen,
+    /// or the attempt is repeated. After an attempt that failed nothing is sent.
+    ///
+    /// Without an id of its own the job gets one that is made of the task, the worker and the
+    /// position among the calls of `then`, so that a repeat of the attempt sends nothing twice: a
+    /// repeat records the same jobs in the same order. A job with an id keeps what has the id
+    /// already, unless it says [`replace`](DelayQueueJob::replace).
+    ///
+    /// The job is checked when it is sent: one that is refused fails the attempt.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] in an at-most-once type, whose tasks end before they start; for the
+    /// type and id of the task itself, which runs; and for more than 1,000 jobs.
+    pub fn then(&self, job: DelayQueueJob) -> Result<()> {
+        let invalid = |reason: &str| Err(Error::invalid("follow-up", reason));
+        let Some(worker) = self.follow_ups_of else {
+            return invalid(
+                "an at-most-once task is done before it starts, so that nothing can be sent \
+                 with its end: send with Component<TaskSubmitService>",
+            );
+        };
+        if job.task_type() == self.task_type().as_str() && job.task_id() == self.id().as_str() {
+            return invalid("it has the type and id of the task itself, which runs: give another");
+        }
+        if self.shared.follow_ups.push(worker, job) {
+            return Ok(());
+        }
+        invalid("at most 1,000 in one attempt")
+    }
+
+    /// Takes what the worker of this context has recorded with [`then`](Self::then). The plugin
+    /// does; tests of a worker may, too.
+    #[must_use]
+    pub fn take_follow_ups(&self) -> Vec<DelayQueueJob> {
+        self.follow_ups_of
+            .map(|worker| self.shared.follow_ups.take(worker))
+            .unwrap_or_default()
+    }
+
+    /// The same context for the worker with this index among those of its type, whose follow-ups
+    /// are its own; `None`: it can have none. Default: the first one.
+    #[must_use]
+    pub fn with_follow_ups_of(mut self, worker: Option<usize>) -> Self {
+        self.follow_ups_of = worker;
+        self
     }
 
     /// Completes when the attempt should stop: its lock is lost, somebody cancelled the task, its

@@ -10,8 +10,7 @@ use tracing::{Instrument, info_span};
 
 use super::LeaseDeadline;
 use super::follow_ups::FollowUps;
-use crate::recurrence::may_start;
-use crate::submit::TaskSubmitService;
+use crate::submit::{TaskSubmitService, may_start};
 use crate::workers::Worker;
 
 /// What the workers of one attempt are called with.
@@ -66,7 +65,7 @@ impl Invocation {
             worker = %worker.name,
         );
         let run = async {
-            if !may_start(&self.tasks, cx).await {
+            if !may_start(&self.tasks, cx, &self.message).await {
                 return Ok(());
             }
             worker.code.invoke_bytes(&self.message, cx).await?;

@@ -12,7 +12,7 @@ use tracing::{debug, error, info, warn};
 use super::shared::Shared;
 use super::watched::Watched;
 use crate::handler::Phase;
-use crate::recurrence::ensure_all;
+use crate::submit::ensure_all;
 use crate::unserved::unserved;
 
 /// How often the list of types is read, in polls, for new ones that a pattern matches: usually a
@@ -80,8 +80,10 @@ impl Maintenance {
         let shared = Arc::clone(&self.shared);
         let mut phase = shared.phase.subscribe();
         tokio::select! {
-            () = async { loop { self.next_round().await; } } => {}
+            // First, so that a set which was stopped before its thread came here does nothing.
+            biased;
             _ = phase.wait_for(|phase| *phase != Phase::Running) => {}
+            () = async { loop { self.next_round().await; } } => {}
         }
         let until = shared.elapsed().saturating_add(WITHDRAW_WITHIN);
         tokio::select! {
@@ -144,7 +146,7 @@ impl Maintenance {
     }
 
     fn plan_recurring(&mut self) {
-        if !self.shared.tasks.own_recurring().is_empty() {
+        if !self.shared.tasks.declared().recurring().is_empty() {
             self.next_recurring = self.shared.elapsed().saturating_add(RECURRING_INTERVAL);
         }
     }

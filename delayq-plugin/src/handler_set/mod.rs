@@ -24,9 +24,8 @@ use self::maintenance::Maintenance;
 use self::shared::Shared;
 use crate::error::StartError;
 use crate::health::HandlerHealth;
-use crate::recurrence::ensure_all;
 use crate::settings::Settings;
-use crate::submit::TaskSubmitService;
+use crate::submit::{TaskSubmitService, ensure_all};
 use crate::workers::WorkerRegistry;
 
 /// The dispatcher's thread.

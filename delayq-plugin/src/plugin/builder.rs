@@ -13,6 +13,11 @@ use delayq_core::{
 use tokio::runtime::Handle;
 use tracing::info;
 
+mod listeners;
+mod maps;
+
+use self::listeners::Listeners;
+use self::maps::Maps;
 use super::DelayQueuePlugin;
 use crate::error::StartError;
 use crate::events::{TaskListener, run_listener};
@@ -23,8 +28,6 @@ use crate::submit::TaskSubmitService;
 use crate::telemetry::Telemetry;
 use crate::url::{StoreUrl, open_store};
 use crate::workers::{BuiltWorker, WorkerRegistry};
-
-mod recurring;
 
 /// Where tasks are kept unless told otherwise: a file in the working directory.
 const DEFAULT_URL: &str = "sqlite:delayq.sqlite";
@@ -49,26 +52,6 @@ pub struct DelayQueuePluginBuilder {
     opening: Vec<&'static str>,
     /// What was given twice or cannot be used; `start` says so.
     mistakes: Vec<StartError>,
-}
-
-/// The application's listeners.
-#[derive(Default)]
-struct Listeners(Vec<Arc<dyn TaskListener>>);
-
-impl std::fmt::Debug for Listeners {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Listeners({})", self.0.len())
-    }
-}
-
-/// What is done to each worker before it runs.
-#[derive(Default)]
-struct Maps(Vec<Box<dyn Fn(BuiltWorker) -> BuiltWorker + Send + Sync>>);
-
-impl std::fmt::Debug for Maps {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Maps({})", self.0.len())
-    }
 }
 
 impl Default for DelayQueuePluginBuilder {
@@ -206,6 +189,25 @@ impl DelayQueuePluginBuilder {
         self
     }
 
+    /// Declares a task that recurs: each occurrence runs once over all instances that declare it.
+    /// `#[task_worker(type = "..", every = "..")]` does the same for a worker whose message is
+    /// nothing. `start` fails when no worker here serves the type, and for two of one type and
+    /// name.
+    ///
+    /// ```
+    /// use delayq_plugin::{DelayQueuePlugin, Recurring};
+    ///
+    /// # fn main() -> delayq_plugin::Result<()> {
+    /// let report = Recurring::new("report.daily", "0 9 * * *")?.zone("Europe/Berlin")?;
+    /// let builder = DelayQueuePlugin::builder().recurring(report);
+    /// # let _ = builder;
+    /// # Ok(()) }
+    /// ```
+    pub fn recurring(mut self, recurring: Recurring) -> Self {
+        self.recurring.push(recurring);
+        self
+    }
+
     /// Passes every worker, registered or added by hand, through `map` once, when the plugin
     /// starts: to set options from a configuration, or to put something around them all, such as
     /// metrics or a record of what they do. Several maps are applied in the order given.
@@ -330,7 +332,9 @@ impl DelayQueuePluginBuilder {
             }
         };
         let types = registry.describe();
-        service.declare(registry.recurring().to_vec());
+        service
+            .declared()
+            .set(registry.recurring().to_vec(), self.settings.clock.now());
         for listener in self.listeners.0 {
             app.spawn(run_listener(listener, telemetry.hub.listen()));
         }

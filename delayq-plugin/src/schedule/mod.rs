@@ -67,7 +67,7 @@ impl Schedule {
     pub fn new(every: &str) -> Result<Self> {
         let text = every.split_whitespace().collect::<Vec<_>>().join(" ");
         let fields = text.split(' ').count();
-        let kind = match text.parse_interval() {
+        let kind = match interval(&text) {
             Some(interval) => Kind::Every(interval?),
             None if fields == 5 => Kind::cron(&text)?,
             None => return Err(not_understood(every)),
@@ -79,6 +79,14 @@ impl Schedule {
             return Err(invalid(every, "it never comes: is there such a day?"));
         }
         Ok(schedule)
+    }
+
+    /// The schedule that [`Display`](fmt::Display) has written.
+    pub(crate) fn read(text: &str) -> Result<Self> {
+        match text.rsplit_once(' ') {
+            Some((every, zone)) if every.split(' ').count() == 5 => Self::new(every)?.zone(zone),
+            _ => Self::new(text),
+        }
     }
 
     /// The same, by the clock of this time zone, such as `"Europe/Berlin"`.
@@ -170,20 +178,14 @@ impl PartialEq for Schedule {
 
 impl Eq for Schedule {}
 
-trait Interval {
-    /// `None`: it does not look like an interval.
-    fn parse_interval(&self) -> Option<Result<Duration>>;
-}
-
-impl Interval for str {
-    fn parse_interval(&self) -> Option<Result<Duration>> {
-        let interval = self.into_delay().ok()?;
-        if !(seconds(1)..=MAX_EVERY).contains(&interval) || interval.subsec_nanos() != 0 {
-            let reason = "an interval is of whole seconds, 1 second to 366 days";
-            return Some(Err(invalid(self, reason)));
-        }
-        Some(Ok(interval))
+/// The interval that `text` says; `None`: it does not look like one.
+fn interval(text: &str) -> Option<Result<Duration>> {
+    let interval = text.into_delay().ok()?;
+    if !(seconds(1)..=MAX_EVERY).contains(&interval) || interval.subsec_nanos() != 0 {
+        let reason = "an interval is of whole seconds, 1 second to 366 days";
+        return Some(Err(invalid(text, reason)));
     }
+    Some(Ok(interval))
 }
 
 impl Kind {

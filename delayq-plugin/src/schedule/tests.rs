@@ -96,6 +96,9 @@ fn an_interval_has_its_multiples() {
     let next = quarter.next_after(at("2026-11-24T09:15Z"));
     assert_eq!(next, Some(at("2026-11-24T09:30Z")));
     assert!(quarter.has(at("2026-11-24T09:30Z")) && !quarter.has(at("2026-11-24T09:31Z")));
+    assert_eq!(Schedule::read(&quarter.to_string()), Ok(quarter));
+    let zoned = berlin("0 9  * * MON");
+    assert_eq!(Schedule::read(&zoned.to_string()), Ok(zoned));
     let day = Schedule::new("1 day").unwrap();
     assert_eq!(
         day.next_after(at("2026-11-24T09:15Z")),

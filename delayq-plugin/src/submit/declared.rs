@@ -4,33 +4,26 @@ use std::sync::{Arc, OnceLock};
 
 use delayq_core::Timestamp;
 
-use super::TaskSubmitService;
 use crate::recurring::Recurring;
 
 /// The recurring tasks of the plugin whose service it is, and when that started; nothing for a
 /// service without one. Clones share it: components have the service before it is known.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Declared(Arc<OnceLock<(Vec<Recurring>, Timestamp)>>);
+pub(crate) struct Declared(Arc<OnceLock<(Vec<Recurring>, Timestamp)>>);
 
-impl TaskSubmitService {
-    /// Gives this service and its clones the recurring tasks of its plugin, which starts now; once.
-    pub(crate) fn declare(&self, recurring: Vec<Recurring>) {
-        let _ = self.declared.0.set((recurring, self.clock.now()));
+impl Declared {
+    /// Takes what a plugin declares that starts at `since`; once.
+    pub(crate) fn set(&self, recurring: Vec<Recurring>, since: Timestamp) {
+        let _ = self.0.set((recurring, since));
     }
 
-    /// The recurring tasks that its plugin declares.
-    pub(crate) fn own_recurring(&self) -> &[Recurring] {
-        self.declared
-            .0
-            .get()
-            .map_or(&[], |(recurring, _)| recurring)
+    /// The recurring tasks.
+    pub(crate) fn recurring(&self) -> &[Recurring] {
+        self.0.get().map_or(&[], |(recurring, _)| recurring)
     }
 
-    /// When its plugin started.
+    /// When the plugin started.
     pub(crate) fn since(&self) -> Timestamp {
-        self.declared
-            .0
-            .get()
-            .map_or(Timestamp::ZERO, |(_, since)| *since)
+        self.0.get().map_or(Timestamp::ZERO, |(_, since)| *since)
     }
 }
