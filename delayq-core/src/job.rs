@@ -9,10 +9,12 @@ mod delay;
 mod new_task;
 mod on_conflict;
 mod throttle;
+mod time;
 
 pub use delay::{IntoDelay, check_delay};
 pub use new_task::NewTask;
 pub use on_conflict::OnConflict;
+pub use time::IntoTime;
 
 use self::delay::check_unit;
 use self::throttle::Throttle;
@@ -90,7 +92,7 @@ pub struct DelayQueueJob {
     id: String,
     /// Whether nobody has named it.
     has_generated_id: bool,
-    /// Or why the delay could not be read.
+    /// Or why it could not be read.
     when: Result<When>,
     expiry: Result<Option<Expiry>>,
     on_conflict: Result<OnConflict>,
@@ -159,14 +161,15 @@ impl DelayQueueJob {
     }
 
     /// Due at `time`; a past time means now. One before 2001 is refused: it was given in seconds.
-    pub fn at(mut self, time: impl Into<Timestamp>) -> Self {
-        self.when = Ok(When::At(time.into()));
+    /// [`IntoTime`] has what it takes, such as `"2026-12-24T18:00[Europe/Berlin]"`.
+    pub fn at(mut self, time: impl IntoTime) -> Self {
+        self.when = time.into_time().map(When::At);
         self
     }
 
     /// Not started any more from `time` on: it ends as expired.
-    pub fn expires_at(mut self, time: impl Into<Timestamp>) -> Self {
-        self.expiry = Ok(Some(Expiry::At(time.into())));
+    pub fn expires_at(mut self, time: impl IntoTime) -> Self {
+        self.expiry = time.into_time().map(Expiry::At).map(Some);
         self
     }
 
@@ -226,6 +229,18 @@ impl DelayQueueJob {
         self
     }
 
+    /// The job as the follow-up of a task: under `id`, unless it was given one; what has its id
+    /// already is kept, unless it says [`replace`](Self::replace).
+    pub fn following_as(mut self, id: &str) -> Self {
+        if self.has_generated_id {
+            id.clone_into(&mut self.id);
+        }
+        if self.on_conflict == OnConflict::Reject {
+            self.on_conflict = OnConflict::Keep;
+        }
+        self
+    }
+
     /// Adds a header, which the worker sees beside the message.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.insert(name.into(), value.into());
@@ -247,6 +262,12 @@ impl DelayQueueJob {
     #[must_use]
     pub fn task_id(&self) -> &str {
         &self.id
+    }
+
+    /// Whether its id was generated, not given.
+    #[must_use]
+    pub fn has_generated_id(&self) -> bool {
+        self.has_generated_id
     }
 
     /// Validates every field; `now` is the caller's clock, used for the delay limit of absolute

@@ -30,7 +30,7 @@ pub mod worker;
 pub use error::{Error, Result};
 pub use extract::{Component, IntoTaskResult, Json};
 pub use fleet::{FleetLimits, Rate};
-pub use job::{DelayQueueJob, Expiry, IntoDelay, Limits, NewTask, OnConflict, When};
+pub use job::{DelayQueueJob, Expiry, IntoDelay, IntoTime, Limits, NewTask, OnConflict, When};
 pub use name::{Namespace, TaskId, TaskType, TypePattern};
 pub use operate::Operate;
 pub use presence::Presence;

@@ -16,7 +16,9 @@ pub use crate::extract::argument::{ComponentArgument, JsonArgument, RenamedArgum
 pub use crate::extract::{Component, IntoTaskResult, Json};
 pub use crate::fleet::{FleetLimits, Rate};
 pub use crate::job::DelayQueueJob;
-pub use crate::registry::{Components, FromComponents, MissingComponent, WorkerRegistration};
+pub use crate::registry::{
+    Components, FromComponents, MissingComponent, WorkerRegistration, WorkerSchedule,
+};
 pub use crate::retry::{Backoff, RetryPolicy};
 pub use crate::worker::{
     Delivery, LatePolicy, OnLate, TaskContext, TaskError, TaskResult, TaskWorker, WorkerOptions,

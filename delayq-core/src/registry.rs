@@ -17,8 +17,19 @@ pub struct WorkerRegistration {
     pub name: &'static str,
     /// Its options.
     pub options: WorkerOptions,
+    /// When its type recurs.
+    pub schedule: Option<WorkerSchedule>,
     /// Builds it once, when the plugin starts.
     pub build: fn(&Components) -> Result<Arc<dyn TaskWorker>, MissingComponent>,
+}
+
+/// The schedule of a worker, as its attribute has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerSchedule {
+    /// A cron expression or an interval.
+    pub every: &'static str,
+    /// The time zone of an expression; `None`: UTC.
+    pub zone: Option<&'static str>,
 }
 
 impl fmt::Debug for WorkerRegistration {

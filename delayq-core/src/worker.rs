@@ -6,10 +6,11 @@ use async_trait::async_trait;
 
 mod context;
 mod error;
+mod follow_ups;
 mod options;
 mod stop;
 
-pub use context::{Attempt, TaskContext};
+pub use context::{Attempt, OCCURRENCE_HEADER, TaskContext};
 pub use error::{TaskError, TaskResult};
 pub use options::{Delivery, LatePolicy, OnLate, WorkerOptions};
 pub use stop::StopSignal;

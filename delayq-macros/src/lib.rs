@@ -117,6 +117,10 @@ use proc_macro::TokenStream;
 /// - `on_late = drop`, `late_after = "10m"`: what happens to a task that is later than this: `run`,
 ///   `drop`, or `dead` (`run`)
 ///
+/// - `every = "0 9 * * *"`: a task of this type recurs, with the message `null`: a cron expression
+///   of five fields, or an interval such as `"15m"` (it does not recur)
+/// - `zone = "Europe/Berlin"`: the time zone of that expression (UTC)
+///
 /// `retry(max = 5, backoff = exponential, base = "1s", cap = "10m", jitter = 0.1)`: attempts in
 /// all, `fixed` or `exponential`, the first wait, the longest wait, and the random part of each.
 /// Each has the value shown here when it is left out.

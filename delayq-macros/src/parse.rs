@@ -6,6 +6,7 @@ mod args;
 mod function;
 mod implementation;
 mod rate;
+mod schedule;
 #[cfg(test)]
 mod tests;
 mod value;

@@ -95,6 +95,14 @@ pub enum StartError {
         /// The type.
         type_name: &'static str,
     },
+    /// A recurring task that cannot be.
+    #[error("recurring task of type {task_type}: {reason}")]
+    InvalidRecurring {
+        /// The type.
+        task_type: String,
+        /// What is wrong and what to write.
+        reason: String,
+    },
     /// `start` was called outside of a tokio runtime.
     #[error("start() must be called within a tokio runtime, for example under #[tokio::main]")]
     NoRuntime,

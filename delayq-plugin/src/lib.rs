@@ -22,7 +22,9 @@ mod outage;
 mod plugin;
 mod poll_grid;
 mod receipt;
+mod recurring;
 mod report;
+mod schedule;
 mod settings;
 mod skew_log;
 mod status;
@@ -46,10 +48,11 @@ pub use delayq_core::registry::{self, MissingComponent, registered_workers};
 pub use delayq_core::store::{CancelOutcome, ChangeOutcome, Durability, SubmitOutcome};
 pub use delayq_core::{
     AttemptHistory, Backoff, Clock, Component, Components, DelayQueueJob, Delivery, Error, Expiry,
-    FleetLimits, FromComponents, IntoTaskResult, Json, LatePolicy, Limits, Lock, Namespace,
-    OnConflict, OnLate, Rate, Result, RetryPolicy, Store, SystemClock, TaskContext, TaskDetail,
-    TaskError, TaskId, TaskInfo, TaskResult, TaskState, TaskType, TaskWorker, Timestamp,
-    TypePattern, When, WorkerOptions, WorkerRegistration, days, hours, millis, minutes, seconds,
+    FleetLimits, FromComponents, IntoDelay, IntoTaskResult, IntoTime, Json, LatePolicy, Limits,
+    Lock, Namespace, OnConflict, OnLate, Rate, Result, RetryPolicy, Store, SystemClock,
+    TaskContext, TaskDetail, TaskError, TaskId, TaskInfo, TaskResult, TaskState, TaskType,
+    TaskWorker, Timestamp, TypePattern, When, WorkerOptions, WorkerRegistration, days, hours,
+    millis, minutes, seconds,
 };
 
 pub use bulk::{BulkChange, BulkError, BulkReport, TaskFilter};
@@ -61,6 +64,8 @@ pub use handler::DelayBucketHandler;
 pub use health::{HandlerHealth, Health, UnservedType};
 pub use plugin::{DelayQueuePlugin, DelayQueuePluginBuilder};
 pub use receipt::Receipt;
+pub use recurring::{Recurring, RecurringInfo};
+pub use schedule::Schedule;
 pub use submit::TaskSubmitService;
 pub use url::open_store;
 pub use workers::BuiltWorker;

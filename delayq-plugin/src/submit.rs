@@ -6,17 +6,26 @@ use std::time::Duration;
 use delayq_core::job::{check_delay, check_message};
 use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
 use delayq_core::presence::InstanceInfo;
-use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions, SubmitOutcome};
+use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions};
 use delayq_core::{
     Clock, DelayQueueJob, Error, Limits, Result, Store, SystemClock, TaskId, TaskInfo, TaskState,
     TaskType, Timestamp, When,
 };
 use serde::Serialize;
-use tracing::{debug, trace};
+use tracing::debug;
 
-use crate::clock_skew::{CallWindow, ClockSkew};
+mod declared;
+mod recurrence;
+mod sent;
+
+pub(crate) use self::recurrence::{ensure_all, may_start};
+
+use self::declared::Declared;
+use self::sent::Sent;
+use crate::clock_skew::CallWindow;
 use crate::events::{TaskEventKind, TaskEvents};
 use crate::receipt::Receipt;
+use crate::recurring::RecurringInfo;
 use crate::telemetry::Telemetry;
 use crate::url::{open_store, refuse_missing_file};
 
@@ -31,15 +40,7 @@ pub struct TaskSubmitService {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
     telemetry: Telemetry,
-}
-
-/// A task on its way to the store.
-struct Sent {
-    /// Where its result belongs.
-    index: usize,
-    task_type: TaskType,
-    id: TaskId,
-    when: When,
+    declared: Declared,
 }
 
 impl TaskSubmitService {
@@ -51,6 +52,7 @@ impl TaskSubmitService {
             clock: Arc::new(SystemClock),
             limits: Limits::default(),
             telemetry: Telemetry::new(&(Arc::new(SystemClock) as Arc<dyn Clock>)),
+            declared: Declared::default(),
         }
     }
 
@@ -94,6 +96,15 @@ impl TaskSubmitService {
     #[must_use]
     pub fn events(&self) -> TaskEvents {
         self.telemetry.hub.listen()
+    }
+
+    /// What its plugin declares.
+    pub(crate) fn declared(&self) -> &Declared {
+        &self.declared
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
     }
 
     /// The store behind it.
@@ -152,70 +163,10 @@ impl TaskSubmitService {
         let window = CallWindow { before, after };
         for (sent, outcome) in sent.into_iter().zip(outcomes) {
             if let Some(result) = results.get_mut(sent.index) {
-                *result = outcome.and_then(|outcome| {
-                    let skew = self.clock_skew(sent.when, outcome, window);
-                    self.receipt(sent, outcome, skew)
-                });
+                *result = outcome.and_then(|outcome| sent.receipt(self, outcome, window));
             }
         }
         results
-    }
-
-    /// A relative delay shows the store's clock: the due time less the delay. A task that takes the
-    /// place of another one may be due earlier, see
-    /// [`debounce`](delayq_core::DelayQueueJob::debounce).
-    fn clock_skew(
-        &self,
-        when: When,
-        outcome: SubmitOutcome,
-        window: CallWindow,
-    ) -> Option<ClockSkew> {
-        let (
-            When::After(delay),
-            SubmitOutcome::Accepted {
-                due_at,
-                replaced: false,
-            },
-        ) = (when, outcome)
-        else {
-            return None;
-        };
-        let skew = ClockSkew::measure(due_at.minus(delay), window);
-        self.telemetry.skew.observe(skew, self.clock.elapsed());
-        skew
-    }
-
-    fn receipt(
-        &self,
-        sent: Sent,
-        outcome: SubmitOutcome,
-        clock_skew: Option<ClockSkew>,
-    ) -> Result<Receipt> {
-        let Sent { task_type, id, .. } = sent;
-        trace!(%task_type, %id, ?outcome, "submitted");
-        if let SubmitOutcome::Accepted { due_at, .. } | SubmitOutcome::RunsAgain { due_at } =
-            outcome
-        {
-            let submitted = || TaskEventKind::Submitted { due_at };
-            self.telemetry.hub.emit(&task_type, &id, submitted);
-            if let Some(unserved) = &self.telemetry.unserved {
-                unserved.sent(&task_type, &self.store);
-            }
-        }
-        if let SubmitOutcome::Conflict { state } = outcome {
-            let (task_type, id) = (task_type.to_string(), id.to_string());
-            return Err(Error::Conflict {
-                task_type,
-                id,
-                state,
-            });
-        }
-        Ok(Receipt {
-            id,
-            outcome,
-            durability: self.store.durability(),
-            clock_skew,
-        })
     }
 
     /// Cancels a task. After `Cancelled` it never starts. A running one is asked to stop (its
@@ -303,6 +254,25 @@ impl TaskSubmitService {
         self.store
             .find(&TaskType::new(task_type)?, &TaskId::new(id)?)
             .await
+    }
+
+    /// The recurring tasks of this plugin, each with its next occurrence in the store. Empty for a
+    /// service without a plugin: schedules are declared beside the workers.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn recurring(&self) -> Result<Vec<RecurringInfo>> {
+        recurrence::list(self).await
+    }
+
+    /// Cancels the waiting occurrences of a recurring task (`name` is empty unless one was given)
+    /// and returns how many there were: after a deploy without it. While an instance still declares
+    /// it, the next one is made again within a minute.
+    ///
+    /// # Errors
+    /// As for every call; some may have been cancelled then.
+    pub async fn remove_recurring(&self, task_type: &str, name: &str) -> Result<usize> {
+        recurrence::remove(self, task_type, name).await
     }
 
     /// Every type that was ever served or sent to, sorted.

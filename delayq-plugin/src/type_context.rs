@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use crate::attempt::RunningTasks;
 use crate::report::Report;
 use crate::settings::Settings;
+use crate::submit::TaskSubmitService;
 use crate::workers::TypeWorkers;
 
 /// A type as this process serves it. Its handlers, one a bucket, share it.
@@ -18,6 +19,7 @@ use crate::workers::TypeWorkers;
 pub(crate) struct TypeContext {
     pub(crate) task_type: TaskType,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) tasks: Arc<TaskSubmitService>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) workers: TypeWorkers,
     pub(crate) options: WorkerOptions,
@@ -37,7 +39,7 @@ impl TypeContext {
     pub(crate) fn new(
         task_type: TaskType,
         workers: TypeWorkers,
-        store: Arc<dyn Store>,
+        tasks: Arc<TaskSubmitService>,
         settings: &Settings,
         app: Handle,
     ) -> Self {
@@ -46,7 +48,8 @@ impl TypeContext {
         let slots = options.concurrency.min(Semaphore::MAX_PERMITS);
         Self {
             task_type,
-            store,
+            store: Arc::clone(tasks.store()),
+            tasks,
             clock: Arc::clone(&settings.clock),
             workers,
             options,

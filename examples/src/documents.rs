@@ -31,6 +31,9 @@ mod late {}
 #[doc = include_str!("../../docs/guide/operate.md")]
 mod operate {}
 
+#[doc = include_str!("../../docs/guide/recurring.md")]
+mod recurring {}
+
 #[doc = include_str!("../../docs/guide/redis.md")]
 mod redis {}
 

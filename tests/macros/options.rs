@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use delayq_core::registry::WorkerSchedule;
 use delayq_plugin::{
     Backoff, Delivery, FleetLimits, LatePolicy, OnLate, Rate, RetryPolicy, TaskContext, TaskResult,
     TaskWorker, WorkerOptions, days, hours, millis, minutes, seconds, task_worker,
@@ -57,7 +58,23 @@ workers! {
     once_and_never: ("option.once-and-never", delivery = at_most_once, retry = never);
     late_drop: ("option.late-drop", on_late = drop, late_after = "10m");
     late_run: ("option.late-run", on_late = "run");
+    recurs: ("option.recurs", every = "0 9 * * MON-FRI", zone = "Europe/Berlin");
+    recurs_in_utc: ("option.recurs-in-utc", every = "0 9 1 * *");
+    recurs_often: ("option.recurs-often", every = "1m 30s");
     words: ("option.words", timeout = "1 hour 30 minutes", lock = "PT45S");
+}
+
+#[test]
+fn a_schedule_arrives_as_it_is_written() {
+    for (task_type, every, zone) in [
+        ("option.recurs", "0 9 * * MON-FRI", Some("Europe/Berlin")),
+        ("option.recurs-in-utc", "0 9 1 * *", None),
+        ("option.recurs-often", "1m 30s", None),
+    ] {
+        let schedule = Some(WorkerSchedule { every, zone });
+        assert_eq!(worker(task_type).schedule, schedule, "{task_type}");
+    }
+    assert_eq!(worker("option.none").schedule, None);
 }
 
 fn assert_options(task_type: &str, expected: WorkerOptions) {

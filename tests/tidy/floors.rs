@@ -89,6 +89,8 @@ const CRATES: [Crate; 6] = [
             "telemetry",
             "settings",
             "receipt",
+            "schedule",
+            "recurring",
             "health",
             "status",
             "store",

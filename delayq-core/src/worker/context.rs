@@ -5,18 +5,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::StopSignal;
+use super::follow_ups::FollowUps;
+use crate::error::{Error, Result};
+use crate::job::{DelayQueueJob, IntoTime};
 use crate::name::{TaskId, TaskType};
 use crate::redacted::RedactedHeaders;
 use crate::retry::RetryPolicy;
 use crate::task::Headers;
 use crate::time::Timestamp;
 
+/// The header of an occurrence of a recurring task: its time by the clock of the schedule's zone.
+pub const OCCURRENCE_HEADER: &str = "delayq-occurrence";
+
 /// What a worker gets beside the message: the facts of its attempt, and a signal to stop.
 #[derive(Clone, Debug)]
 pub struct TaskContext {
-    task: Arc<Attempt>,
+    shared: Arc<Shared>,
     stop: StopSignal,
     max_attempts: u32,
+    /// The index of the worker; `None`: it can have no follow-ups.
+    follow_ups_of: Option<usize>,
+}
+
+/// What the contexts of one attempt have in common.
+#[derive(Debug)]
+struct Shared {
+    task: Attempt,
+    follow_ups: FollowUps,
 }
 
 /// The facts of one attempt, from which a [`TaskContext`] is made.
@@ -62,9 +77,13 @@ impl TaskContext {
     #[must_use]
     pub fn new(attempt: Attempt, stop: StopSignal) -> Self {
         Self {
-            task: Arc::new(attempt),
+            shared: Arc::new(Shared {
+                task: attempt,
+                follow_ups: FollowUps::default(),
+            }),
             stop,
             max_attempts: RetryPolicy::DEFAULT.max_attempts,
+            follow_ups_of: Some(0),
         }
     }
 
@@ -79,19 +98,19 @@ impl TaskContext {
     /// The task's id.
     #[must_use]
     pub fn id(&self) -> &TaskId {
-        &self.task.id
+        &self.shared.task.id
     }
 
     /// The task's type, for a worker of a pattern.
     #[must_use]
     pub fn task_type(&self) -> &TaskType {
-        &self.task.task_type
+        &self.shared.task.task_type
     }
 
     /// 1-based count of starts; releases do not count.
     #[must_use]
     pub fn attempt(&self) -> u32 {
-        self.task.attempt
+        self.shared.task.attempt
     }
 
     /// The most attempts that the worker's retry policy allows; 1 for an at-most-once type.
@@ -111,37 +130,101 @@ impl TaskContext {
     /// When this attempt was due.
     #[must_use]
     pub fn due_at(&self) -> Timestamp {
-        self.task.due_at
+        self.shared.task.due_at
     }
 
     /// How long after its due time this attempt was handed out, on the store's clock.
     #[must_use]
     pub fn lateness(&self) -> Duration {
-        self.task.claimed_at.since(self.task.due_at)
+        self.shared.task.claimed_at.since(self.shared.task.due_at)
     }
 
     /// How long before this attempt the task was accepted, on the store's clock.
     #[must_use]
     pub fn age(&self) -> Duration {
-        self.task.claimed_at.since(self.task.submitted_at)
+        self.shared
+            .task
+            .claimed_at
+            .since(self.shared.task.submitted_at)
+    }
+
+    /// When the task was accepted, on the store's clock; a retry or a requeue does not change it.
+    #[must_use]
+    pub fn submitted_at(&self) -> Timestamp {
+        self.shared.task.submitted_at
     }
 
     /// The headers that were sent with the message.
     #[must_use]
     pub fn headers(&self) -> &Headers {
-        &self.task.headers
+        &self.shared.task.headers
     }
 
     /// One header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.task.headers.get(name).map(String::as_str)
+        self.shared.task.headers.get(name).map(String::as_str)
+    }
+
+    /// The time that an occurrence of a recurring task stands for, however late it runs; `None` for
+    /// any other task. The header `delayq-occurrence` has it by the clock of the schedule's zone,
+    /// such as `2026-11-24T09:00:00+01:00[Europe/Berlin]`.
+    #[must_use]
+    pub fn occurrence(&self) -> Option<Timestamp> {
+        self.header(OCCURRENCE_HEADER)?.into_time().ok()
     }
 
     /// The number of this attempt's lock: strictly larger than that of any earlier attempt.
     #[must_use]
     pub fn fence(&self) -> u64 {
-        self.task.fence
+        self.shared.task.fence
+    }
+
+    /// Has `job` sent when the worker has returned `Ok`, before its task ends as done: both happen,
+    /// or the attempt is repeated. After an attempt that failed nothing is sent.
+    ///
+    /// Without an id of its own the job gets one that is made of the task, the worker and the
+    /// position among the calls of `then`, so that a repeat of the attempt sends nothing twice: a
+    /// repeat records the same jobs in the same order. A job with an id keeps what has the id
+    /// already, unless it says [`replace`](DelayQueueJob::replace).
+    ///
+    /// The job is checked when it is sent: one that is refused fails the attempt.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] in an at-most-once type, whose tasks end before they start; for the
+    /// type and id of the task itself, which runs; and for more than 1,000 jobs.
+    pub fn then(&self, job: DelayQueueJob) -> Result<()> {
+        let invalid = |reason: &str| Err(Error::invalid("follow-up", reason));
+        let Some(worker) = self.follow_ups_of else {
+            return invalid(
+                "an at-most-once task is done before it starts, so that nothing can be sent \
+                 with its end: send with Component<TaskSubmitService>",
+            );
+        };
+        if job.task_type() == self.task_type().as_str() && job.task_id() == self.id().as_str() {
+            return invalid("it has the type and id of the task itself, which runs: give another");
+        }
+        if self.shared.follow_ups.push(worker, job) {
+            return Ok(());
+        }
+        invalid("at most 1,000 in one attempt")
+    }
+
+    /// Takes what the worker of this context has recorded with [`then`](Self::then). The plugin
+    /// does; tests of a worker may, too.
+    #[must_use]
+    pub fn take_follow_ups(&self) -> Vec<DelayQueueJob> {
+        self.follow_ups_of
+            .map(|worker| self.shared.follow_ups.take(worker))
+            .unwrap_or_default()
+    }
+
+    /// The same context for the worker with this index among those of its type, whose follow-ups
+    /// are its own; `None`: it can have none. Default: the first one.
+    #[must_use]
+    pub fn with_follow_ups_of(mut self, worker: Option<usize>) -> Self {
+        self.follow_ups_of = worker;
+        self
     }
 
     /// Completes when the attempt should stop: its lock is lost, somebody cancelled the task, its

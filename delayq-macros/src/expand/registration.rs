@@ -35,6 +35,7 @@ pub(super) fn registration(private: &TokenStream, args: &Args, item: &Item) -> T
         .as_ref()
         .map_or(default_name, |name| name.to_string());
     let options = options(private, args);
+    let schedule = schedule(private, args);
     quote! {
         #(#conditions)*
         const _: () = {
@@ -45,6 +46,7 @@ pub(super) fn registration(private: &TokenStream, args: &Args, item: &Item) -> T
                     task_type: #task_type,
                     name: #name,
                     options: #options,
+                    schedule: #schedule,
                     build: |__components| {
                         let __worker = #build;
                         ::core::result::Result::Ok(#private::Arc::new(__worker))
@@ -222,6 +224,17 @@ fn options(private: &TokenStream, args: &Args) -> TokenStream {
         ("shards", number(args.shards.as_ref()).map(some)),
     ];
     given(&quote! { #private::WorkerOptions }, &fields)
+}
+
+fn schedule(private: &TokenStream, args: &Args) -> TokenStream {
+    let none = quote! { ::core::option::Option::None };
+    let Some(every) = &args.every else {
+        return none;
+    };
+    let every = every.text();
+    let zone = args.zone.as_deref().map(|zone| some(quote! { #zone }));
+    let zone = zone.unwrap_or(none);
+    some(quote! { #private::WorkerSchedule { every: #every, zone: #zone } })
 }
 
 fn number(count: Option<&SpannedValue<u32>>) -> Option<TokenStream> {

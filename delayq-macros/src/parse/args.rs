@@ -11,6 +11,7 @@ use quote::ToTokens;
 use syn::Meta;
 
 use super::rate::{self, Rate};
+use super::schedule::{self, Every};
 use super::value::{self, TypeName};
 
 /// The longest wait between attempts when `cap` is not given, as delayq-core's
@@ -37,6 +38,8 @@ const OPTIONS: &[&str] = &[
     "max_pending",
     "shards",
     "quote_message",
+    "every",
+    "zone",
 ];
 const RETRY_OPTIONS: &[&str] = &["max", "backoff", "base", "cap", "jitter"];
 
@@ -78,6 +81,10 @@ pub(crate) struct Args {
     pub(crate) shards: Option<SpannedValue<u32>>,
     #[darling(default, with = value::flag)]
     pub(crate) quote_message: bool,
+    #[darling(default, with = schedule::every)]
+    pub(crate) every: Option<SpannedValue<Every>>,
+    #[darling(default, with = schedule::zone)]
+    pub(crate) zone: Option<SpannedValue<String>>,
 }
 
 /// `retry = never` or `retry(..)`.
@@ -137,6 +144,12 @@ impl Args {
         errors.handle(self.check_fleet());
         errors.handle(self.check_shards());
         errors.handle(self.check_late());
+        let task_type = self.task_type.as_deref();
+        errors.handle(schedule::check(
+            task_type,
+            self.every.as_ref(),
+            self.zone.as_ref(),
+        ));
         errors.finish()
     }
 

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::{Clock, TaskContext, TaskError, TaskResult};
+use delayq_core::{DelayQueueJob, TaskContext, TaskError, TaskResult};
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::{Instrument, info_span};
 
 use super::LeaseDeadline;
+use super::follow_ups::FollowUps;
+use crate::submit::{TaskSubmitService, may_start};
 use crate::workers::Worker;
 
 /// What the workers of one attempt are called with.
@@ -16,7 +18,9 @@ use crate::workers::Worker;
 pub(crate) struct Invocation {
     pub(crate) cx: TaskContext,
     pub(crate) message: Arc<Vec<u8>>,
-    pub(crate) clock: Arc<dyn Clock>,
+    /// The index of the worker among those of its type.
+    pub(crate) worker: usize,
+    pub(crate) tasks: Arc<TaskSubmitService>,
     /// The end of the lock; `None`: the task runs now or never.
     pub(crate) deadline: Option<LeaseDeadline>,
 }
@@ -47,10 +51,10 @@ impl Invocation {
             Some(_) => worker.options.retry.max_attempts,
             None => 1,
         };
-        let cx = &self.cx.clone().with_max_attempts(max_attempts);
-        if let Some(deadline) = &self.deadline
-            && (cx.is_cancelled() || deadline.at() <= self.clock.elapsed())
-        {
+        let follow_ups_of = self.deadline.as_ref().map(|_| self.worker);
+        let cx = self.cx.clone().with_max_attempts(max_attempts);
+        let cx = &cx.with_follow_ups_of(follow_ups_of);
+        if self.is_lock_over() || (self.deadline.is_some() && cx.is_cancelled()) {
             return Err(TaskError::release(Duration::ZERO));
         }
         let span = info_span!(
@@ -60,7 +64,42 @@ impl Invocation {
             attempt = cx.attempt(),
             worker = %worker.name,
         );
-        let run = worker.code.invoke_bytes(&self.message, cx);
+        let run = async {
+            if !may_start(&self.tasks, cx, &self.message).await {
+                return Ok(());
+            }
+            worker.code.invoke_bytes(&self.message, cx).await?;
+            let follow_ups = cx.take_follow_ups();
+            if follow_ups.is_empty() {
+                return Ok(());
+            }
+            self.send_follow_ups(worker, cx, follow_ups).await
+        };
         run.instrument(span).await
+    }
+
+    async fn send_follow_ups(
+        &self,
+        worker: &Worker,
+        cx: &TaskContext,
+        jobs: Vec<DelayQueueJob>,
+    ) -> TaskResult {
+        if self.is_lock_over() {
+            // Whoever has the task now sends its own.
+            return Err(TaskError::retry(
+                "its lock expired before its follow-ups were sent",
+            ));
+        }
+        let follow_ups = FollowUps {
+            cx,
+            worker: &worker.name,
+            tasks: &self.tasks,
+        };
+        follow_ups.send(jobs).await
+    }
+
+    fn is_lock_over(&self) -> bool {
+        let deadline = self.deadline.as_ref();
+        deadline.is_some_and(|deadline| deadline.at() <= self.tasks.clock().elapsed())
     }
 }

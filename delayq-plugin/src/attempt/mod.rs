@@ -1,6 +1,7 @@
 //! Attempts: leases, the workers of one task on the application's runtime, and their results.
 
 mod deadline;
+mod follow_ups;
 mod invocation;
 mod lease;
 mod running_tasks;

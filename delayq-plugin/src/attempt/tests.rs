@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use delayq_core::memory::MemoryStore;
 use delayq_core::store::AttemptEnd;
 use delayq_core::worker::{Attempt, StopSignal};
 use delayq_core::{
@@ -17,6 +18,7 @@ use super::LeaseDeadline;
 use super::lease::STOPPED_WITHIN;
 use super::*;
 use crate::events::FailureCause;
+use crate::submit::TaskSubmitService;
 use crate::workers::{TypeWorkers, Worker};
 
 /// Counts its runs.
@@ -168,10 +170,12 @@ async fn has_begun(case: Case) -> bool {
         headers: std::collections::BTreeMap::new(),
         task_type: TaskType::new("job").unwrap(),
     };
+    let service = TaskSubmitService::new(Arc::new(MemoryStore::default()));
     let invocation = Invocation {
         cx: TaskContext::new(attempt, stop),
         message: Arc::default(),
-        clock: Arc::new(clock),
+        worker: 0,
+        tasks: Arc::new(service.with_clock(Arc::new(clock))),
         deadline: (!case.at_most_once).then_some(deadline),
     };
     let runs = Arc::default();

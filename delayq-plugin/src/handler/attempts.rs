@@ -126,7 +126,8 @@ impl Attempts {
         let invocation = Invocation {
             cx: TaskContext::new(facts, stop.clone()),
             message: task.message.into(),
-            clock: Arc::clone(&context.clock),
+            worker: 0,
+            tasks: Arc::clone(&context.tasks),
             deadline: (!at_most_once).then(|| deadline.clone()),
         };
         self.last_seq += 1;
@@ -134,9 +135,11 @@ impl Attempts {
         let seq = self.last_seq;
         for (index, worker) in context.workers.open(&task.history) {
             let worker = worker.clone();
-            let handle = invocation
-                .clone()
-                .start(worker, &mut self.results, &context.app);
+            let invocation = Invocation {
+                worker: index,
+                ..invocation.clone()
+            };
+            let handle = invocation.start(worker, &mut self.results, &context.app);
             self.running
                 .insert(handle.id(), RunningWorker { seq, index });
             workers.push(handle);

@@ -128,6 +128,7 @@ mod tests {
 
     use super::*;
     use crate::settings::Settings;
+    use crate::submit::TaskSubmitService;
     use crate::workers::TypeWorkers;
 
     fn settler() -> Settler {
@@ -135,7 +136,7 @@ mod tests {
         let context = TypeContext::new(
             task_type.clone(),
             TypeWorkers::new(Vec::new()),
-            Arc::new(MemoryStore::default()),
+            Arc::new(TaskSubmitService::new(Arc::new(MemoryStore::default()))),
             &Settings::default(),
             Handle::current(),
         );

@@ -12,6 +12,7 @@ use tracing::{debug, error, info, warn};
 use super::shared::Shared;
 use super::watched::Watched;
 use crate::handler::Phase;
+use crate::submit::ensure_all;
 use crate::unserved::unserved;
 
 /// How often the list of types is read, in polls, for new ones that a pattern matches: usually a
@@ -21,6 +22,9 @@ const POLLS_PER_LISTING: u32 = 5;
 /// types is read for served ones that are gone, and for new buckets. Seldom, as an idle type costs
 /// the store one call a poll, and no more.
 const POLLS_PER_CHECK: u32 = 600;
+/// How often the next occurrences of recurring tasks are looked for: a chain that broke is mended
+/// within this time.
+const RECURRING_INTERVAL: Duration = Duration::from_mins(1);
 /// Unserved types that are counted in one round.
 const UNSERVED_PER_ROUND: usize = 100;
 /// How long an instance that ends waits for the store to take it off the list. It expires by
@@ -37,10 +41,12 @@ pub(super) struct Maintenance {
     announcing: Watched,
     refreshing: Watched,
     listing: Watched,
+    recurring: Watched,
     next_announcement: Duration,
     next_check: Duration,
     next_listing: Duration,
     next_unserved: Duration,
+    next_recurring: Duration,
 }
 
 impl Maintenance {
@@ -51,6 +57,7 @@ impl Maintenance {
             announcing: watched("announcement of this instance"),
             refreshing: watched("settings and buckets of a type"),
             listing: watched("list of types"),
+            recurring: watched("next occurrence of a recurring task"),
             instance: shared.instance.clone(),
             next_announcement: shared.elapsed(),
             shared,
@@ -58,7 +65,9 @@ impl Maintenance {
             next_check: Duration::MAX,
             next_listing: Duration::MAX,
             next_unserved: Duration::MAX,
+            next_recurring: Duration::MAX,
         };
+        this.plan_recurring();
         // Instances that are started together have announced themselves by then.
         this.next_unserved = this.shared.elapsed().saturating_add(INSTANCE_EXPIRY);
         this.next_check = this.in_polls(POLLS_PER_CHECK);
@@ -71,8 +80,10 @@ impl Maintenance {
         let shared = Arc::clone(&self.shared);
         let mut phase = shared.phase.subscribe();
         tokio::select! {
-            () = async { loop { self.next_round().await; } } => {}
+            // First, so that a set which was stopped before its thread came here does nothing.
+            biased;
             _ = phase.wait_for(|phase| *phase != Phase::Running) => {}
+            () = async { loop { self.next_round().await; } } => {}
         }
         let until = shared.elapsed().saturating_add(WITHDRAW_WITHIN);
         tokio::select! {
@@ -92,6 +103,7 @@ impl Maintenance {
             self.next_check,
             self.next_listing,
             self.next_unserved,
+            self.next_recurring,
         ];
         let refresh = self.shared.next_refresh();
         let next = rounds.into_iter().chain(refresh).min().unwrap_or_default();
@@ -114,6 +126,11 @@ impl Maintenance {
             self.next_unserved = self.in_polls(POLLS_PER_CHECK);
             self.report_unserved().await;
         }
+        if self.next_recurring <= now {
+            self.plan_recurring();
+            let ensured = ensure_all(&self.shared.tasks).await;
+            self.recurring.report(&ensured);
+        }
         if let Some(refreshed) = self.shared.refresh().await {
             self.refreshing.report(&refreshed);
         }
@@ -126,6 +143,12 @@ impl Maintenance {
     fn in_polls(&self, polls: u32) -> Duration {
         let span = self.shared.settings.poll.saturating_mul(polls);
         self.shared.elapsed().saturating_add(span)
+    }
+
+    fn plan_recurring(&mut self) {
+        if !self.shared.tasks.declared().recurring().is_empty() {
+            self.next_recurring = self.shared.elapsed().saturating_add(RECURRING_INTERVAL);
+        }
     }
 
     fn plan_listing(&mut self) {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use delayq_core::TaskType;
 use delayq_core::presence::InstanceId;
-use delayq_core::{Store, TaskType};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{error, warn};
@@ -25,6 +25,7 @@ use self::shared::Shared;
 use crate::error::StartError;
 use crate::health::HandlerHealth;
 use crate::settings::Settings;
+use crate::submit::{TaskSubmitService, ensure_all};
 use crate::workers::WorkerRegistry;
 
 /// The dispatcher's thread.
@@ -38,13 +39,13 @@ pub(crate) struct HandlerSet {
 
 impl HandlerSet {
     pub(crate) async fn start(
-        store: Arc<dyn Store>,
+        tasks: TaskSubmitService,
         registry: WorkerRegistry,
         settings: Settings,
         app: Handle,
     ) -> Result<Self, StartError> {
         let (notices, received) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared::new(store, registry, settings, app, notices));
+        let shared = Arc::new(Shared::new(tasks, registry, settings, app, notices));
         // Before the first handler, so that an error stops those that run already.
         let set = Self { shared };
         let shared = &set.shared;
@@ -63,6 +64,9 @@ impl HandlerSet {
                 warn!(%error, "the settings or buckets of a type are not in reach yet");
             }
             refreshed => refreshed.unwrap_or(Ok(()))?,
+        }
+        if let Err(error) = ensure_all(&shared.tasks).await {
+            warn!(%error, "the next occurrence of a recurring task is not sent yet");
         }
         let thread = shared.start_thread(DISPATCHER_THREAD)?;
         thread.spawn(dispatch(Arc::clone(shared), wakeups, received));

@@ -21,6 +21,7 @@ use crate::health::HandlerHealth;
 use crate::host;
 use crate::settings::Settings;
 use crate::status::Status;
+use crate::submit::TaskSubmitService;
 use crate::type_context::TypeContext;
 use crate::workers::{WorkerRegistry, check_shards, shards_of};
 
@@ -28,6 +29,7 @@ use crate::workers::{WorkerRegistry, check_shards, shards_of};
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
+    pub(super) tasks: Arc<TaskSubmitService>,
     pub(super) registry: WorkerRegistry,
     pub(super) settings: Settings,
     app: Handle,
@@ -53,7 +55,7 @@ struct State {
 
 impl Shared {
     pub(super) fn new(
-        store: Arc<dyn Store>,
+        tasks: TaskSubmitService,
         registry: WorkerRegistry,
         settings: Settings,
         app: Handle,
@@ -67,7 +69,8 @@ impl Shared {
             threads: Threads::new(&settings, &app),
         };
         Self {
-            store,
+            store: Arc::clone(tasks.store()),
+            tasks: Arc::new(tasks),
             registry,
             settings,
             app,
@@ -162,7 +165,7 @@ impl Shared {
         let context = TypeContext::new(
             task_type.clone(),
             workers,
-            Arc::clone(&self.store),
+            Arc::clone(&self.tasks),
             &self.settings,
             self.app.clone(),
         );

@@ -11,10 +11,16 @@ use delayq_core::{Clock, Components, Limits, Namespace, Store, TaskWorker, Worke
 use tokio::runtime::Handle;
 use tracing::info;
 
+mod listeners;
+mod maps;
+
+use self::listeners::Listeners;
+use self::maps::Maps;
 use super::DelayQueuePlugin;
 use crate::error::StartError;
 use crate::events::{TaskListener, run_listener};
 use crate::handler_set::HandlerSet;
+use crate::recurring::Recurring;
 use crate::settings::Settings;
 use crate::submit::TaskSubmitService;
 use crate::telemetry::Telemetry;
@@ -34,6 +40,7 @@ pub struct DelayQueuePluginBuilder {
     limits: Limits,
     components: Components,
     workers: Vec<BuiltWorker>,
+    recurring: Vec<Recurring>,
     maps: Maps,
     use_registered: bool,
     expected: Vec<String>,
@@ -46,26 +53,6 @@ pub struct DelayQueuePluginBuilder {
     mistakes: Vec<StartError>,
 }
 
-/// The application's listeners.
-#[derive(Default)]
-struct Listeners(Vec<Arc<dyn TaskListener>>);
-
-impl std::fmt::Debug for Listeners {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Listeners({})", self.0.len())
-    }
-}
-
-/// What is done to each worker before it runs.
-#[derive(Default)]
-struct Maps(Vec<Box<dyn Fn(BuiltWorker) -> BuiltWorker + Send + Sync>>);
-
-impl std::fmt::Debug for Maps {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Maps({})", self.0.len())
-    }
-}
-
 impl Default for DelayQueuePluginBuilder {
     fn default() -> Self {
         Self {
@@ -75,6 +62,7 @@ impl Default for DelayQueuePluginBuilder {
             limits: Limits::default(),
             components: Components::default(),
             workers: Vec::new(),
+            recurring: Vec::new(),
             maps: Maps::default(),
             use_registered: true,
             expected: Vec::new(),
@@ -198,6 +186,25 @@ impl DelayQueuePluginBuilder {
         let name = std::any::type_name::<W>();
         let built = BuiltWorker::new(task_type, name, options, Arc::new(worker));
         self.workers.push(built);
+        self
+    }
+
+    /// Declares a task that recurs: each occurrence runs once over all instances that declare it.
+    /// `#[task_worker(type = "..", every = "..")]` does the same for a worker whose message is
+    /// nothing. `start` fails when no worker here serves the type, and for two of one type and
+    /// name.
+    ///
+    /// ```
+    /// use delayq_plugin::{DelayQueuePlugin, Recurring};
+    ///
+    /// # fn main() -> delayq_plugin::Result<()> {
+    /// let report = Recurring::new("report.daily", "0 9 * * *")?.zone("Europe/Berlin")?;
+    /// let builder = DelayQueuePlugin::builder().recurring(report);
+    /// # let _ = builder;
+    /// # Ok(()) }
+    /// ```
+    pub fn recurring(mut self, recurring: Recurring) -> Self {
+        self.recurring.push(recurring);
         self
     }
 
@@ -340,10 +347,13 @@ impl DelayQueuePluginBuilder {
             }
         };
         let types = registry.describe();
+        service
+            .declared()
+            .set(registry.recurring().to_vec(), self.settings.clock.now());
         for listener in self.listeners.0 {
             app.spawn(run_listener(listener, telemetry.hub.listen()));
         }
-        let handlers = HandlerSet::start(opened, registry, self.settings, app).await?;
+        let handlers = HandlerSet::start(service.clone(), registry, self.settings, app).await?;
         let store = service.store();
         let durability = store.durability().as_str();
         let namespace = store.namespace().map(Namespace::as_str);
@@ -378,6 +388,10 @@ impl DelayQueuePluginBuilder {
         for worker in workers {
             registry.add(self.maps.0.iter().fold(worker, |built, map| map(built)))?;
         }
+        for recurring in &self.recurring {
+            registry.declare(recurring.clone())?;
+        }
+        registry.check_recurring()?;
         registry.keep_only(&self.only)?;
         registry.expect(&self.expected)?;
         Ok(registry)

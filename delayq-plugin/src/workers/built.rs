@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use delayq_core::registry::registered_workers;
-use delayq_core::{Components, TaskWorker, WorkerOptions, WorkerRegistration};
+use delayq_core::registry::{WorkerSchedule, registered_workers};
+use delayq_core::{Components, Result, TaskWorker, WorkerOptions, WorkerRegistration};
 
 use crate::error::StartError;
+use crate::schedule::Schedule;
 
 /// A worker, built, as the plugin is about to run it: see
 /// [`map_workers`](crate::DelayQueuePluginBuilder::map_workers).
@@ -19,6 +20,8 @@ pub struct BuiltWorker {
     pub name: String,
     /// Its options.
     pub options: WorkerOptions,
+    /// When its type recurs, with the message `null`; `None`: it does not.
+    pub schedule: Option<Schedule>,
     /// The worker itself.
     pub worker: Arc<dyn TaskWorker>,
 }
@@ -34,6 +37,7 @@ impl BuiltWorker {
             task_type: task_type.into(),
             name: name.to_owned(),
             options,
+            schedule: None,
             worker,
         }
     }
@@ -48,9 +52,25 @@ impl BuiltWorker {
                     missing,
                 })?;
             let (task_type, name) = (entry.task_type, entry.name);
-            Ok(Self::new(task_type, name, entry.options, worker))
+            let schedule = entry.schedule.map(schedule).transpose();
+            let schedule = schedule.map_err(|error| StartError::InvalidRecurring {
+                task_type: entry.task_type.to_owned(),
+                reason: error.to_string(),
+            })?;
+            Ok(Self {
+                schedule,
+                ..Self::new(task_type, name, entry.options, worker)
+            })
         };
         registered_workers().map(build).collect()
+    }
+}
+
+fn schedule(text: WorkerSchedule) -> Result<Schedule> {
+    let schedule = Schedule::new(text.every)?;
+    match text.zone {
+        Some(zone) => schedule.zone(zone),
+        None => Ok(schedule),
     }
 }
 

@@ -5,6 +5,7 @@ use delayq_core::{TaskType, TypePattern};
 use super::options::{broken_rule, check_shards, shards_of};
 use super::{BuiltWorker, TypeWorkers, Worker};
 use crate::error::StartError;
+use crate::recurring::Recurring;
 
 /// All workers of this process.
 #[derive(Debug, Default)]
@@ -12,6 +13,7 @@ pub(crate) struct WorkerRegistry {
     workers: Vec<Worker>,
     /// What is served; empty: everything that there are workers for.
     only: Vec<TypePattern>,
+    recurring: Vec<Recurring>,
 }
 
 impl WorkerRegistry {
@@ -20,6 +22,7 @@ impl WorkerRegistry {
             task_type,
             name,
             options,
+            schedule,
             worker,
         } = built;
         if let Some(reason) = broken_rule(&options) {
@@ -35,6 +38,14 @@ impl WorkerRegistry {
         let is_same = |other: &Worker| other.overlaps(&pattern) && *other.name == *name;
         if self.workers.iter().any(is_same) {
             return Err(StartError::DuplicateWorker { task_type, name });
+        }
+        if let Some(schedule) = schedule {
+            let TypePattern::Exact(task_type) = &pattern else {
+                let reason = "a pattern is no type that could recur: declare the types with \
+                              .recurring(..)";
+                return Err(invalid_recurring(&task_type, reason));
+            };
+            self.declare(Recurring::of_schedule(task_type.clone(), schedule))?;
         }
         self.workers.push(Worker {
             name: name.into(),
@@ -66,6 +77,9 @@ impl WorkerRegistry {
         self.workers.retain(|worker| {
             only.is_empty() || only.iter().any(|pattern| worker.may_serve(pattern))
         });
+        let declared = std::mem::take(&mut self.recurring).into_iter();
+        let served = declared.filter(|one| self.of_type(&one.task_type).is_some());
+        self.recurring = served.collect();
         Ok(())
     }
 
@@ -85,6 +99,34 @@ impl WorkerRegistry {
             missing,
             registered,
         })
+    }
+
+    /// Adds a recurring task.
+    pub(crate) fn declare(&mut self, recurring: Recurring) -> Result<(), StartError> {
+        let key = |one: &Recurring| (one.task_type.clone(), one.name.clone());
+        if self.recurring.iter().any(|one| key(one) == key(&recurring)) {
+            let reason = "it is declared twice: give one another name with .name(..), and leave \
+                          `every` to one worker of the type";
+            return Err(invalid_recurring(recurring.task_type.as_str(), reason));
+        }
+        self.recurring.push(recurring);
+        Ok(())
+    }
+
+    /// Refuses a recurring task that nobody here would run.
+    pub(crate) fn check_recurring(&self) -> Result<(), StartError> {
+        let types = self.recurring.iter().map(|one| &one.task_type);
+        match types.into_iter().find(|one| self.of_type(one).is_none()) {
+            None => Ok(()),
+            Some(unserved) => {
+                let reason = format!("no worker serves the type; registered: {}", self.describe());
+                Err(invalid_recurring(unserved.as_str(), &reason))
+            }
+        }
+    }
+
+    pub(crate) fn recurring(&self) -> &[Recurring] {
+        &self.recurring
     }
 
     pub(crate) fn has_patterns(&self) -> bool {
@@ -137,6 +179,11 @@ impl WorkerRegistry {
         names.dedup();
         names.join(", ")
     }
+}
+
+fn invalid_recurring(task_type: &str, reason: &str) -> StartError {
+    let (task_type, reason) = (task_type.to_owned(), reason.to_owned());
+    StartError::InvalidRecurring { task_type, reason }
 }
 
 #[cfg(test)]

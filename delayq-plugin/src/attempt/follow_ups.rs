@@ -1,0 +1,98 @@
+//! Sending of the follow-ups that a worker recorded, before its attempt ends.
+
+use delayq_core::{DelayQueueJob, Error, Result, TaskContext, TaskError, TaskResult, seconds};
+use tracing::debug;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::submit::TaskSubmitService;
+
+/// The characters of the task's id that the id of a follow-up begins with, for people.
+const READABLE: usize = 80;
+
+/// The worker whose attempt succeeded, and what it is sent with.
+pub(super) struct FollowUps<'a> {
+    pub(super) cx: &'a TaskContext,
+    pub(super) worker: &'a str,
+    pub(super) tasks: &'a TaskSubmitService,
+}
+
+impl FollowUps<'_> {
+    /// Sends what was recorded; `Ok` once all of it is accepted. While the store is out of reach it
+    /// is tried again, until the attempt is told to stop: the work is done already.
+    pub(super) async fn send(self, jobs: Vec<DelayQueueJob>) -> TaskResult {
+        let jobs = jobs.into_iter().enumerate();
+        let jobs: Vec<_> = jobs
+            .map(|(index, job)| job.following_as(&self.id_of(index)))
+            .collect();
+        loop {
+            let Err((error, job)) = self.send_all(&jobs).await else {
+                return Ok(());
+            };
+            let is_outage = matches!(
+                error,
+                Error::Unavailable { .. } | Error::Indeterminate { .. }
+            );
+            debug!(%error, ?job, "a follow-up was not sent");
+            if !is_outage || !self.may_try_again().await {
+                return Err(TaskError::retry(format!(
+                    "the worker succeeded, but its follow-up {} {} was not sent: {error}",
+                    job.task_type(),
+                    job.task_id(),
+                )));
+            }
+        }
+    }
+
+    async fn send_all<'a>(
+        &self,
+        jobs: &'a [DelayQueueJob],
+    ) -> Result<(), (Error, &'a DelayQueueJob)> {
+        let mut open = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            if !self.is_sent(job).await.map_err(|error| (error, job))? {
+                open.push(job);
+            }
+        }
+        let results = self.tasks.send_all(open.iter().copied().cloned().collect());
+        for (result, job) in results.await.into_iter().zip(open) {
+            result.map_err(|error| (error, job))?;
+        }
+        Ok(())
+    }
+
+    /// Whether an earlier attempt has sent it. One that has ended since would run again, if this
+    /// attempt gave it another message.
+    async fn is_sent(&self, job: &DelayQueueJob) -> Result<bool> {
+        if self.cx.attempt() == 1 || !job.has_generated_id() {
+            return Ok(false);
+        }
+        let found = self.tasks.find(job.task_type(), job.task_id()).await?;
+        Ok(found.is_some())
+    }
+
+    /// Waits a second; `false` when the attempt is told to stop.
+    async fn may_try_again(&self) -> bool {
+        let clock = self.tasks.clock();
+        tokio::select! {
+            () = self.cx.cancelled() => false,
+            () = clock.sleep_until(clock.elapsed().saturating_add(seconds(1))) => true,
+        }
+    }
+
+    /// The same for each attempt of the task, also after a requeue, and another one for a later
+    /// task with the same id.
+    fn id_of(&self, index: usize) -> String {
+        let mut hash = Xxh3::new();
+        for part in [
+            self.cx.task_type().as_str(),
+            self.cx.id().as_str(),
+            self.worker,
+        ] {
+            hash.update(&part.len().to_le_bytes());
+            hash.update(part.as_bytes());
+        }
+        hash.update(&self.cx.submitted_at().as_millis().to_le_bytes());
+        let readable: String = self.cx.id().as_str().chars().take(READABLE).collect();
+        format!("{readable}+{index}.{:032x}", hash.digest128())
+    }
+}

@@ -1,0 +1,200 @@
+//! Recurring tasks: what the application declares, and the occurrences that come of it.
+
+use delayq_core::{DelayQueueJob, Error, Result, TaskId, TaskInfo, TaskType, Timestamp};
+use serde::Serialize;
+
+use crate::schedule::Schedule;
+
+/// Longest name of a recurring task: its ids have a time beside it.
+const MAX_NAME: usize = 64;
+
+/// The header with the time of an occurrence by the clock of its zone.
+pub(crate) const OCCURRENCE: &str = delayq_core::worker::OCCURRENCE_HEADER;
+/// The header with the text of the schedule.
+const SCHEDULE: &str = "delayq-schedule";
+/// The header with the start of the instance that sent it, in milliseconds since the epoch.
+const SINCE: &str = "delayq-schedule-since";
+
+/// A task that recurs, see [`DelayQueuePluginBuilder::recurring`].
+///
+/// ```
+/// use delayq_plugin::Recurring;
+///
+/// # fn main() -> delayq_plugin::Result<()> {
+/// let report = Recurring::new("report.daily", "0 9 * * *")?
+///     .zone("Europe/Berlin")?
+///     .message(&"sales")?;
+/// # let _ = report;
+/// # Ok(()) }
+/// ```
+///
+/// [`DelayQueuePluginBuilder::recurring`]: crate::DelayQueuePluginBuilder::recurring
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "give it to .recurring(..) of the builder"]
+pub struct Recurring {
+    pub(crate) task_type: TaskType,
+    pub(crate) name: String,
+    pub(crate) schedule: Schedule,
+    message: Vec<u8>,
+}
+
+/// A recurring task of this process, as [`TaskSubmitService::recurring`] lists it.
+///
+/// [`TaskSubmitService::recurring`]: crate::TaskSubmitService::recurring
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RecurringInfo {
+    /// Its type.
+    pub task_type: TaskType,
+    /// Its name; empty unless one was given.
+    pub name: String,
+    /// Its schedule and zone, as written.
+    pub schedule: String,
+    /// When its next occurrence is due that waits in the store; `None`: it is made within a minute,
+    /// or another instance has another schedule.
+    pub next: Option<Timestamp>,
+    /// The id of that one.
+    pub next_id: Option<TaskId>,
+}
+
+impl Recurring {
+    /// A task of this type at the times of `every`, see [`Schedule::new`]. Its message is the JSON
+    /// `null` unless [`message`](Self::message) gives one.
+    ///
+    /// # Errors
+    /// `InvalidName` or `InvalidInput`, with what to write.
+    pub fn new(task_type: impl AsRef<str>, every: &str) -> Result<Self> {
+        let task_type = TaskType::new(task_type.as_ref())?;
+        Ok(Self::of_schedule(task_type, Schedule::new(every)?))
+    }
+
+    pub(crate) fn of_schedule(task_type: TaskType, schedule: Schedule) -> Self {
+        Self {
+            task_type,
+            name: String::new(),
+            schedule,
+            message: b"null".to_vec(),
+        }
+    }
+
+    /// By the clock of this time zone, see [`Schedule::zone`].
+    ///
+    /// # Errors
+    /// `InvalidInput` for an unknown zone, and for an interval.
+    pub fn zone(mut self, name: &str) -> Result<Self> {
+        self.schedule = self.schedule.zone(name)?;
+        Ok(self)
+    }
+
+    /// A name, which tells several recurring tasks of one type apart. Keep it stable.
+    ///
+    /// # Errors
+    /// `InvalidInput` unless it is 1 to 64 visible ASCII characters without `@`.
+    pub fn name(mut self, name: impl Into<String>) -> Result<Self> {
+        self.name = name.into();
+        let is_fine = |byte: u8| byte.is_ascii_graphic() && byte != b'@';
+        if !(1..=MAX_NAME).contains(&self.name.len()) || !self.name.bytes().all(is_fine) {
+            let reason = "1 to 64 visible ASCII characters without blanks and @";
+            return Err(Error::invalid("name of a recurring task", reason));
+        }
+        Ok(self)
+    }
+
+    /// The message of each occurrence, as JSON.
+    ///
+    /// # Errors
+    /// `Serialize` when `message` has no JSON form.
+    pub fn message(self, message: &(impl Serialize + ?Sized)) -> Result<Self> {
+        let message = serde_json::to_vec(message).map_err(Error::serialize)?;
+        Ok(self.raw_message(message))
+    }
+
+    /// The message of each occurrence, as it is.
+    pub fn raw_message(mut self, message: impl Into<Vec<u8>>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// The id of the occurrence at `time`: the same for all instances.
+    pub(crate) fn id_at(&self, time: Timestamp) -> String {
+        format!("{}@{}", self.name, time.to_string().replace(".000Z", "Z"))
+    }
+
+    /// The occurrence at `time`, sent by an instance that started at `since`.
+    pub(crate) fn job_at(&self, time: Timestamp, since: Timestamp) -> DelayQueueJob {
+        DelayQueueJob::raw(self.task_type.as_str(), self.message.clone())
+            .id(self.id_at(time))
+            .at(time)
+            .keep()
+            .header(OCCURRENCE, self.schedule.in_zone(time))
+            .header(SCHEDULE, self.schedule.to_string())
+            .header(SINCE, since.as_millis().to_string())
+    }
+}
+
+/// An occurrence that was sent, perhaps by another release.
+#[derive(Clone, Debug)]
+pub(crate) struct Occurrence {
+    pub(crate) time: Timestamp,
+    schedule: Schedule,
+    /// When the instance started that has this schedule.
+    pub(crate) since: Timestamp,
+}
+
+/// What an occurrence is to an instance whose schedule has the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Of the same schedule.
+    Own,
+    /// Of the schedule of an instance that started later.
+    Newer,
+    /// Of the schedule of an instance that started earlier, which the present one has, too.
+    Shared,
+    /// Of the schedule of an instance that started earlier: it is not wanted any more.
+    Superseded,
+}
+
+impl Occurrence {
+    /// The occurrence that a task is, if it is one of the recurring task `name`.
+    pub(crate) fn of(
+        name: &str,
+        id: &str,
+        header: impl Fn(&str) -> Option<String>,
+    ) -> Option<Self> {
+        let time = id.strip_prefix(name)?.strip_prefix('@')?;
+        let time: jiff::Timestamp = time.parse().ok()?;
+        Some(Self {
+            time: Timestamp::from_millis(time.as_millisecond()),
+            schedule: Schedule::read(&header(SCHEDULE)?).ok()?,
+            since: Timestamp::from_millis(header(SINCE)?.parse().ok()?),
+        })
+    }
+
+    pub(crate) fn of_info(name: &str, info: &TaskInfo) -> Option<Self> {
+        Self::of(name, info.id.as_str(), |header| {
+            info.headers.get(header).cloned()
+        })
+    }
+
+    /// The recurring task that it is one of, as its own instance declares it, but for the message;
+    /// `present` is what has its name here.
+    pub(crate) fn recurring(&self, present: &Recurring) -> Recurring {
+        Recurring {
+            schedule: self.schedule.clone(),
+            ..present.clone()
+        }
+    }
+
+    /// What it is to an instance with `schedule` that started at `since`.
+    pub(crate) fn standing(&self, schedule: &Schedule, since: Timestamp) -> Standing {
+        if self.schedule == *schedule {
+            Standing::Own
+        } else if self.since >= since {
+            Standing::Newer
+        } else if schedule.has(self.time) {
+            Standing::Shared
+        } else {
+            Standing::Superseded
+        }
+    }
+}

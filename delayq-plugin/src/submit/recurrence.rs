@@ -1,0 +1,238 @@
+//! Recurrence: sees to it that the next occurrence of each recurring task waits in the store.
+//!
+//! No instance leads. Each one sends the next occurrence when it starts one, at its own start and
+//! once a minute; its id is made of the name and the time, so that it is one task. Of two releases
+//! with different schedules the instance that started last is right: it cancels what its schedule
+//! has not, and an earlier one sends nothing beside a later one's, but goes on with its chain.
+
+use delayq_core::store::{CancelOutcome, MAX_BATCH};
+use delayq_core::{AttemptHistory, Result, TaskContext, TaskInfo, TaskState, Timestamp};
+use tracing::{debug, info, warn};
+
+use super::TaskSubmitService;
+use crate::recurring::{OCCURRENCE, Occurrence, Recurring, RecurringInfo, Standing};
+
+/// Pages of waiting tasks that are looked through for occurrences: more than 10,000 tasks.
+const MAX_PAGES: usize = 80;
+/// Occurrences in a row that may have ended before their time.
+const MAX_ENDED: usize = 100;
+
+/// A task that is an occurrence.
+struct Found {
+    info: TaskInfo,
+    occurrence: Occurrence,
+}
+
+/// Makes sure that the next occurrence of every recurring task waits. Goes on after an error;
+/// returns the first one.
+pub(crate) async fn ensure_all(tasks: &TaskSubmitService) -> Result<()> {
+    let mut result = Ok(());
+    for recurring in tasks.declared().recurring() {
+        let since = tasks.declared().since();
+        let chain = Chain {
+            tasks,
+            recurring,
+            since,
+        };
+        let ensured = chain.ensure(tasks.clock().now()).await;
+        result = result.and(ensured);
+    }
+    result
+}
+
+/// Takes in the start of a task. Returns whether its worker is to run: not when it is an occurrence
+/// of a schedule that has been changed, or one that may have run before.
+pub(crate) async fn may_start(tasks: &TaskSubmitService, cx: &TaskContext, message: &[u8]) -> bool {
+    let Some((recurring, occurrence)) = occurrence(tasks, cx) else {
+        return true;
+    };
+    let (task_type, id) = (cx.task_type(), cx.id());
+    let own_since = tasks.declared().since();
+    let newer;
+    let (recurring, since) = match occurrence.standing(&recurring.schedule, own_since) {
+        Standing::Superseded => {
+            info!(%task_type, %id, schedule = %recurring.schedule,
+                "not run: the schedule has been changed, and has this occurrence no more");
+            return false;
+        }
+        // The chain of the later instance goes on, whoever starts its occurrences.
+        Standing::Newer => {
+            newer = occurrence.recurring(recurring).raw_message(message);
+            (&newer, occurrence.since)
+        }
+        Standing::Own | Standing::Shared => (recurring, own_since),
+    };
+    let chain = Chain {
+        tasks,
+        recurring,
+        since,
+    };
+    let after = tasks.clock().now().max(occurrence.time);
+    if let Err(error) = chain.ensure(after).await {
+        warn!(%task_type, %id, %error,
+            "the next occurrence is not sent yet: it is tried again within a minute");
+    }
+    // It was sent before its time, arrived after it, and may have run under its id before.
+    let is_belated = cx.submitted_at() > occurrence.time;
+    if is_belated {
+        info!(%task_type, %id, "not run: it reached the store after its time");
+    }
+    !is_belated
+}
+
+/// The occurrence that a task is, and what this process declares under its name.
+fn occurrence<'a>(
+    tasks: &'a TaskSubmitService,
+    cx: &TaskContext,
+) -> Option<(&'a Recurring, Occurrence)> {
+    let all = tasks.declared().recurring();
+    if all.is_empty() || cx.header(OCCURRENCE).is_none() {
+        return None;
+    }
+    let mut of_type = all.iter().filter(|one| one.task_type == *cx.task_type());
+    of_type.find_map(|recurring| {
+        let header = |name: &str| cx.header(name).map(str::to_owned);
+        let occurrence = Occurrence::of(&recurring.name, cx.id().as_str(), header)?;
+        Some((recurring, occurrence))
+    })
+}
+
+/// The occurrences of one recurring task, as an instance that started at `since` declares it.
+struct Chain<'a> {
+    tasks: &'a TaskSubmitService,
+    recurring: &'a Recurring,
+    since: Timestamp,
+}
+
+impl Chain<'_> {
+    /// Makes sure that an occurrence after `after` waits, unless an earlier one does that will see
+    /// to it. One that was cancelled, or run before its time, is not made again.
+    async fn ensure(&self, after: Timestamp) -> Result<()> {
+        let (recurring, mut time) = (self.recurring, after);
+        for _ in 0..MAX_ENDED {
+            let Some(next) = recurring.schedule.next_after(time) else {
+                return Ok(());
+            };
+            let (task_type, id) = (recurring.task_type.as_str(), recurring.id_at(next));
+            match self.tasks.find(task_type, &id).await? {
+                None => return self.send(next).await,
+                Some(found) if !found.state.is_ended() && found.state != TaskState::Dead => {
+                    return Ok(());
+                }
+                Some(_) => time = next,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the occurrence at `time` unless another one makes it superfluous, and cancels those of
+    /// schedules that are no more.
+    async fn send(&self, time: Timestamp) -> Result<()> {
+        let (tasks, schedule) = (self.tasks, &self.recurring.schedule);
+        let task_type = self.recurring.task_type.as_str();
+        let mut is_needed = true;
+        for one in waiting(tasks, task_type, &self.recurring.name).await? {
+            let id = &one.info.id;
+            match one.occurrence.standing(schedule, self.since) {
+                Standing::Own if one.occurrence.time > time => is_needed = false,
+                // It sends the next one when it starts. One that has started has done so.
+                Standing::Own if !one.has_started() && one.info.at <= time => is_needed = false,
+                Standing::Newer => {
+                    debug!(task_type, %id, "an instance that started later has another schedule");
+                    is_needed = false;
+                }
+                Standing::Superseded => {
+                    let outcome = tasks.cancel(task_type, id.as_str()).await?;
+                    info!(task_type, %id, ?outcome, %schedule,
+                        "the schedule has been changed, and has this occurrence no more");
+                }
+                Standing::Own | Standing::Shared => {}
+            }
+        }
+        if is_needed && !self.is_newer_running().await? {
+            tasks.send(self.recurring.job_at(time, self.since)).await?;
+            debug!(task_type, %time, "the next occurrence waits");
+        }
+        Ok(())
+    }
+
+    /// Whether an occurrence of an instance that started later has just started: whoever runs it
+    /// sends the next one of its chain.
+    async fn is_newer_running(&self) -> Result<bool> {
+        let (task_type, name) = (self.recurring.task_type.as_str(), &self.recurring.name);
+        let running = occurrences(self.tasks, task_type, name, TaskState::Running).await?;
+        let mut standings = running.iter().map(|one| {
+            one.occurrence
+                .standing(&self.recurring.schedule, self.since)
+        });
+        Ok(standings.any(|standing| standing == Standing::Newer))
+    }
+}
+
+impl Found {
+    fn has_started(&self) -> bool {
+        self.info.attempt > 0 || self.info.history != AttemptHistory::default()
+    }
+}
+
+/// The waiting occurrences of the recurring task `name`, of any schedule, by their due times.
+async fn waiting(tasks: &TaskSubmitService, task_type: &str, name: &str) -> Result<Vec<Found>> {
+    occurrences(tasks, task_type, name, TaskState::Scheduled).await
+}
+
+async fn occurrences(
+    tasks: &TaskSubmitService,
+    task_type: &str,
+    name: &str,
+    state: TaskState,
+) -> Result<Vec<Found>> {
+    let (mut found, mut cursor) = (Vec::new(), None);
+    for _ in 0..MAX_PAGES {
+        let page = tasks
+            .list(task_type, state, cursor.as_ref(), MAX_BATCH)
+            .await?;
+        found.extend(page.tasks.into_iter().filter_map(|info| {
+            let occurrence = Occurrence::of_info(name, &info)?;
+            Some(Found { info, occurrence })
+        }));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The recurring tasks of a plugin, each with its next occurrence in the store.
+pub(super) async fn list(tasks: &TaskSubmitService) -> Result<Vec<RecurringInfo>> {
+    let (mut infos, since) = (Vec::new(), tasks.declared().since());
+    for recurring in tasks.declared().recurring() {
+        let waiting = waiting(tasks, recurring.task_type.as_str(), &recurring.name).await?;
+        let next = waiting.iter().find(|one| {
+            let standing = one.occurrence.standing(&recurring.schedule, since);
+            matches!(standing, Standing::Own | Standing::Shared)
+        });
+        infos.push(RecurringInfo {
+            task_type: recurring.task_type.clone(),
+            name: recurring.name.clone(),
+            schedule: recurring.schedule.to_string(),
+            next: next.map(|one| one.info.at),
+            next_id: next.map(|one| one.info.id.clone()),
+        });
+    }
+    Ok(infos)
+}
+
+/// Cancels the waiting occurrences of a recurring task. Returns how many there were.
+pub(super) async fn remove(
+    tasks: &TaskSubmitService,
+    task_type: &str,
+    name: &str,
+) -> Result<usize> {
+    let mut count = 0;
+    for one in waiting(tasks, task_type, name).await? {
+        let outcome = tasks.cancel(task_type, one.info.id.as_str()).await?;
+        count += usize::from(outcome == CancelOutcome::Cancelled);
+    }
+    Ok(count)
+}

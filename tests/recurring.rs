@@ -1,0 +1,301 @@
+//! Recurring tasks: one run an occurrence, over instances, crashes, downtimes and deploys.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use delayq_plugin::{
+    CancelOutcome, DelayQueueJob, DelayQueuePlugin, DelayQueuePluginBuilder, Recurring, Result,
+    StartError, TaskState, TaskSubmitService, Timestamp, WorkerOptions, days, hours, minutes,
+    seconds,
+};
+use delayq_testing::{Fault, FaultyStore};
+use delayq_tests::rig::{Rig, Start, until};
+
+/// 08:00 in Berlin, on a Tuesday.
+const MORNING: i64 = 1_795_503_600_000;
+
+fn rig() -> Rig {
+    let rig = Rig::default();
+    rig.clock.set(Timestamp::from_millis(MORNING));
+    rig
+}
+
+fn berlin(every: &str) -> Recurring {
+    recurring(every).zone("Europe/Berlin").unwrap()
+}
+
+fn recurring(every: &str) -> Recurring {
+    Recurring::new("job", every)
+        .unwrap()
+        .message(&every)
+        .unwrap()
+}
+
+async fn instance(rig: &Rig, recurring: Recurring) -> DelayQueuePlugin {
+    let worker = rig.worker(|_| async { Ok(()) });
+    let builder = rig.builder().worker("job", WorkerOptions::DEFAULT, worker);
+    builder.recurring(recurring).start().await.unwrap()
+}
+
+async fn waiting(tasks: &TaskSubmitService) -> Vec<String> {
+    let page = tasks.list("job", TaskState::Scheduled, None, 100).await;
+    let tasks = page.unwrap().tasks.into_iter();
+    tasks.map(|task| task.id.to_string()).collect()
+}
+
+/// These wait, and nothing runs: the time may go on, and no lock expires.
+async fn waits(tasks: &TaskSubmitService, ids: &[&str]) {
+    until(&format!("{ids:?}"), || async {
+        let running = tasks.stats("job").await.unwrap().running;
+        (running == 0 && waiting(tasks).await == ids).then_some(())
+    })
+    .await;
+}
+
+/// Lets `span` pass in steps of a minute, and returns what has started.
+async fn pass(rig: &mut Rig, plugins: &[&DelayQueuePlugin], span: Duration) -> Vec<String> {
+    let (mut passed, mut started) = (Duration::ZERO, Vec::new());
+    while passed < span {
+        for plugin in plugins {
+            rig.pass(plugin, minutes(1) / u32::try_from(plugins.len()).unwrap())
+                .await;
+        }
+        passed += minutes(1);
+        settled(plugins).await;
+        while rig.has_started() {
+            started.push(time_of(&rig.next().await));
+        }
+    }
+    started
+}
+
+/// No task is running: what has started has been settled.
+async fn settled(plugins: &[&DelayQueuePlugin]) {
+    let tasks = plugins[0].submit_service();
+    until("the end of what runs", || async {
+        let stats = tasks.stats("job").await.unwrap();
+        (stats.running == 0).then_some(())
+    })
+    .await;
+}
+
+/// Of `2026-11-24T09:00:00+01:00[Europe/Berlin]` the day and the time.
+fn time_of(start: &Start) -> String {
+    let time = start.cx.header("delayq-occurrence").unwrap();
+    time[8..16].to_owned()
+}
+
+#[tokio::test]
+async fn each_occurrence_runs_once_over_all_instances() {
+    let mut rig = rig();
+    let one = instance(&rig, berlin("*/20 8-9 * * *")).await;
+    let two = instance(&rig, berlin("*/20 8-9 * * *")).await;
+    let tasks = one.submit_service();
+    waits(&tasks, &["@2026-11-24T07:20:00Z"]).await;
+    let started = pass(&mut rig, &[&one, &two], hours(1)).await;
+    assert_eq!(started, ["24T08:20", "24T08:40", "24T09:00"]);
+    let infos = two.submit_service().recurring().await.unwrap();
+    assert_eq!(infos[0].schedule, "*/20 8-9 * * * Europe/Berlin");
+    let next = Timestamp::from_millis(MORNING).plus(minutes(80));
+    assert_eq!(infos[0].next, Some(next));
+}
+
+/// The worker learns which occurrence it is, and its own failures do not hold up the next one.
+#[tokio::test]
+async fn an_occurrence_knows_its_time_and_its_end_does_not_matter() {
+    let mut rig = rig();
+    let worker = rig.worker(|_| async { Err(delayq_plugin::TaskError::dead("broken")) });
+    let builder = rig.builder().worker("job", WorkerOptions::DEFAULT, worker);
+    let plugin = builder.recurring(recurring("15m")).start().await.unwrap();
+    let tasks = plugin.submit_service();
+    waits(&tasks, &["@2026-11-24T07:15:00Z"]).await;
+    rig.pass(&plugin, minutes(15)).await;
+    let start = rig.next().await;
+    let due = Timestamp::from_millis(MORNING).plus(minutes(15));
+    assert_eq!(start.cx.occurrence(), Some(due));
+    assert_eq!(start.message, "\"15m\"");
+    waits(&tasks, &["@2026-11-24T07:30:00Z"]).await;
+
+    // Nor does a cancel: it holds, and the one after comes.
+    let cancelled = tasks.cancel("job", "@2026-11-24T07:30:00Z").await;
+    assert_eq!(cancelled, Ok(CancelOutcome::Cancelled));
+    rig.clock.advance(minutes(1));
+    waits(&tasks, &["@2026-11-24T07:45:00Z"]).await;
+    // The cancelled one is forgotten by then, and its time has not come.
+    rig.clock.advance(minutes(12));
+    rig.pass(&plugin, seconds(61)).await;
+    waits(&tasks, &["@2026-11-24T07:45:00Z"]).await;
+    rig.pass(&plugin, minutes(20)).await;
+    assert_eq!(
+        rig.next().await.cx.occurrence(),
+        Some(due.plus(minutes(30)))
+    );
+}
+
+/// The process dies when it has claimed an occurrence, before the next one is sent, or after.
+#[tokio::test]
+async fn a_kill_between_loses_no_occurrence_and_doubles_none() {
+    for lost in ["submit", "settle"] {
+        let mut rig = rig();
+        let (store, is_down) = (Arc::clone(&rig.store), Arc::new(AtomicBool::new(false)));
+        let down = Arc::clone(&is_down);
+        rig.store = Arc::new(FaultyStore::new(store.clone(), move |call| match call {
+            "extend" | "settle" if down.load(Ordering::Relaxed) => Fault::NotApplied,
+            "submit" if down.load(Ordering::Relaxed) && lost == call => Fault::NotApplied,
+            _ => Fault::None,
+        }));
+        let killed = instance(&rig, berlin("0 * * * *")).await;
+        let tasks = TaskSubmitService::new(Arc::clone(&store));
+        waits(&tasks, &["@2026-11-24T08:00:00Z"]).await;
+        is_down.store(true, Ordering::Relaxed);
+        rig.clock.advance(hours(1));
+        assert_eq!(time_of(&rig.next().await), "24T09:00");
+        drop(killed);
+
+        rig.store = store;
+        rig.clock.advance(seconds(31));
+        let plugin = instance(&rig, berlin("0 * * * *")).await;
+        let again = rig.next().await;
+        assert_eq!(
+            (time_of(&again), again.cx.attempt()),
+            ("24T09:00".to_owned(), 2)
+        );
+        waits(&tasks, &["@2026-11-24T09:00:00Z"]).await;
+        let started = pass(&mut rig, &[&plugin], hours(2)).await;
+        assert_eq!(started, ["24T10:00", "24T11:00"], "{lost}");
+    }
+}
+
+#[tokio::test]
+async fn after_a_downtime_the_waiting_occurrence_runs_late_and_the_others_are_skipped() {
+    let mut rig = rig();
+    let first = instance(&rig, berlin("0 9 * * *")).await;
+    let tasks = first.submit_service();
+    waits(&tasks, &["@2026-11-24T08:00:00Z"]).await;
+    first.shutdown(Duration::ZERO).await;
+    rig.clock.advance(days(3) + hours(3));
+    let second = instance(&rig, berlin("0 9 * * *")).await;
+    let late = rig.next().await;
+    assert_eq!(
+        (time_of(&late), late.cx.lateness()),
+        ("24T09:00".to_owned(), days(3) + hours(2))
+    );
+    waits(&tasks, &["@2026-11-28T08:00:00Z"]).await;
+    let started = pass(&mut rig, &[&second], minutes(3)).await;
+    assert_eq!(started, [""; 0]);
+}
+
+/// Rolling deploy of another schedule, and back: the instance that started last is right.
+#[tokio::test]
+async fn of_two_schedules_that_of_the_instance_started_last_holds() {
+    let mut rig = rig();
+    let old = instance(&rig, berlin("0 9 * * *")).await;
+    let tasks = old.submit_service();
+    waits(&tasks, &["@2026-11-24T08:00:00Z"]).await;
+    rig.clock.advance(minutes(1));
+    let new = instance(&rig, berlin("30 8-10 * * *")).await;
+    waits(&tasks, &["@2026-11-24T07:30:00Z"]).await;
+    let started = pass(&mut rig, &[&old, &new], minutes(75)).await;
+    assert_eq!(started, ["24T08:30"], "the one at nine is cancelled");
+    let (of_old, of_new) = (old.submit_service(), new.submit_service());
+    assert_eq!(of_old.recurring().await.unwrap()[0].next, None);
+    assert!(of_new.recurring().await.unwrap()[0].next.is_some());
+    new.shutdown(Duration::ZERO).await;
+    old.shutdown(Duration::ZERO).await;
+
+    rig.clock.advance(minutes(1));
+    let _back = instance(&rig, berlin("0 9 * * *")).await;
+    waits(&tasks, &["@2026-11-25T08:00:00Z"]).await;
+}
+
+/// An instance of the old schedule is alone for a while and sends its own occurrence: the new one
+/// does not run it.
+#[tokio::test]
+async fn an_occurrence_that_is_superseded_is_not_run() {
+    let rig = rig();
+    let plugin = instance(&rig, berlin("0 12 * * *")).await;
+    let tasks = plugin.submit_service();
+    waits(&tasks, &["@2026-11-24T11:00:00Z"]).await;
+    let job = DelayQueueJob::raw("job", "old").id("@2026-11-24T08:00:00Z");
+    let job = job
+        .at("2026-11-24T08:00:00Z")
+        .header("delayq-schedule", "0 9 * * * Europe/Berlin");
+    let job = job.header("delayq-schedule-since", (MORNING - 1).to_string());
+    let occurrence = "2026-11-24T09:00:00+01:00[Europe/Berlin]";
+    tasks
+        .send(job.header("delayq-occurrence", occurrence))
+        .await
+        .unwrap();
+    rig.clock.advance(hours(1));
+    until("its end", || async {
+        let found = tasks.find("job", "@2026-11-24T08:00:00Z").await.unwrap()?;
+        (found.state == TaskState::Done).then_some(())
+    })
+    .await;
+    assert!(!rig.has_started());
+}
+
+/// It was sent by an instance whose connection hung, and has run, ended and been forgotten since.
+#[tokio::test]
+async fn an_occurrence_that_reaches_the_store_after_its_time_is_not_run() {
+    let mut rig = rig();
+    let plugin = instance(&rig, recurring("15m")).await;
+    let tasks = plugin.submit_service();
+    waits(&tasks, &["@2026-11-24T07:15:00Z"]).await;
+    rig.clock.advance(minutes(14));
+    let page = tasks.list("job", TaskState::Scheduled, None, 1).await;
+    let sent = page.unwrap().tasks.remove(0);
+    rig.pass(&plugin, minutes(1)).await;
+    assert_eq!(rig.next().await.cx.id(), &sent.id);
+    waits(&tasks, &["@2026-11-24T07:30:00Z"]).await;
+    rig.pass(&plugin, minutes(11)).await;
+    let again = DelayQueueJob::raw("job", "null").id(sent.id.as_str());
+    let headers = sent.headers.into_iter();
+    let again = headers.fold(again, |job, (name, value)| job.header(name, value));
+    tasks.send(again.at("2026-11-24T07:15Z")).await.unwrap();
+    until("its end", || async {
+        let found = tasks.find("job", sent.id.as_str()).await.unwrap()?;
+        (found.state == TaskState::Done).then_some(())
+    })
+    .await;
+    assert!(!rig.has_started());
+    waits(&tasks, &["@2026-11-24T07:30:00Z"]).await;
+}
+
+#[tokio::test]
+async fn a_removed_schedule_ends_with_its_waiting_occurrence_or_before() {
+    let rig = rig();
+    let first = instance(&rig, berlin("0 9 * * *").name("nine").unwrap()).await;
+    let tasks = first.submit_service();
+    waits(&tasks, &["nine@2026-11-24T08:00:00Z"]).await;
+    first.shutdown(Duration::ZERO).await;
+    let without = rig
+        .start(WorkerOptions::DEFAULT, |_| async { Ok(()) })
+        .await;
+    assert_eq!(tasks.remove_recurring("job", "ten").await, Ok(0));
+    assert_eq!(tasks.remove_recurring("job", "nine").await, Ok(1));
+    rig.pass(&without, hours(2)).await;
+    assert!(!rig.has_started());
+    assert_eq!(waiting(&tasks).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_cannot_recur_is_refused_at_the_start() {
+    let start = async |recurring: [Result<Recurring>; 2]| {
+        let rig = Rig::default();
+        let worker = rig.worker(|_| async { Ok(()) });
+        let builder = rig.builder().worker("job", WorkerOptions::DEFAULT, worker);
+        let recurring = recurring.into_iter().map(std::result::Result::unwrap);
+        let builder = recurring.fold(builder, DelayQueuePluginBuilder::recurring);
+        let Err(StartError::InvalidRecurring { reason, .. }) = builder.start().await else {
+            panic!("it has started");
+        };
+        reason
+    };
+    let twice = start([Recurring::new("job", "15m"), Recurring::new("job", "20m")]).await;
+    assert!(twice.contains("declared twice"), "{twice}");
+    let unserved = start([Recurring::new("job", "15m"), Recurring::new("mail", "15m")]).await;
+    assert!(unserved.contains("no worker serves"), "{unserved}");
+    assert!(Recurring::new("job", "15m").unwrap().name("a@b").is_err());
+}
