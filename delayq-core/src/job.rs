@@ -108,6 +108,7 @@ impl fmt::Debug for DelayQueueJob {
         f.debug_struct("DelayQueueJob")
             .field("task_type", &self.task_type)
             .field("id", &self.id)
+            .field("has_generated_id", &self.has_generated_id)
             .field("when", &self.when)
             .field("expiry", &self.expiry)
             .field("on_conflict", &self.on_conflict)

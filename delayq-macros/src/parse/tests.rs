@@ -113,7 +113,7 @@ proptest! {
     }
 }
 
-const WORDS: [&str; 69] = [
+const WORDS: [&str; 70] = [
     "type = ",
     "\"order.cancel\"",
     "\"report.*\"",

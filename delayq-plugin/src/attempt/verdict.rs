@@ -25,8 +25,9 @@ pub(crate) struct AttemptFacts<'a> {
 
 /// The votes of the workers.
 ///
-/// All succeeded: done. One says dead, or has no attempt or release left: dead. Else retried after the longest
-/// wait that a failed worker asks for; given back when none failed and one asked for it.
+/// All succeeded: done. One says dead, or has no attempt or release left: dead. Else retried after
+/// the longest wait that a failed worker asks for; given back when none failed and one asked for
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     dead: bool,

@@ -3,14 +3,15 @@
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 one letter a task for a taken id (r reject, k keep, p replace, b debounce; a capital:
 --   again after a running one), and behind them for each debounced one " <its number, from
---   1>:<longest wait, ms>" · 2 retention, ms · 3 wake channel · 4 wake message · 5 split while the shard takes ids that it does not know, see
---   split_of() · 6 a fence that those of new tasks must exceed, or 0 · then for each task: its id,
---   and its record behind the submit time, `"a":60000,..}\n..`
+--   1>:<longest wait, ms>" · 2 retention, ms · 3 wake channel · 4 wake message · 5 split while the
+--   shard takes ids that it does not know, see split_of() · 6 a fence that those of new tasks must
+--   exceed, or 0 · then for each task: its id, and its record behind the submit time,
+--   `"a":60000,..}\n..`
 -- Returns: whether the type was unknown · whether its first due time became earlier · then for each
 --   run of tasks of which the same is told: the outcome (a accepted, p replaced, g runs again after
---   the present run, or x exists, y conflict and the state's letter, or f full, <scheduled>/<most>, or m to be sent to another
---   shard, as this one is sealed) · how many they are · their due, ms, or 0; with m the largest
---   fence given here.
+--   the present run, or x exists, y conflict and the state's letter, or f full,
+--   <scheduled>/<most>, or m to be sent to another shard, as this one is sealed) · how many they
+--   are · their due, ms, or 0; with m the largest fence given here.
 local policies, retention, channel, message = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local open, least_fence = ARGV[5], tonumber(ARGV[6])
 local FIRST_TASK = 7

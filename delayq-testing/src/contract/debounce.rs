@@ -1,7 +1,7 @@
 //! Debounced tasks.
 
 use delayq_core::store::{AttemptEnd, SubmitOutcome};
-use delayq_core::{DelayQueueJob, TaskState};
+use delayq_core::{AttemptHistory, DelayQueueJob, TaskState};
 
 use super::rig::{LONG, Rig, SHORT, job, retry};
 
@@ -82,7 +82,7 @@ pub async fn a_tried_or_dead_task_begins_a_new_wait(rig: &Rig) {
         let info = rig.info(id).await;
         assert!(info.submitted_at >= before.submitted_at.map(|at| at.plus(SHORT)));
         assert_eq!(info.at.since(info.submitted_at.unwrap()), LONG);
-        assert_eq!((info.attempt, info.history), (0, Default::default()));
+        assert_eq!((info.attempt, info.history), (0, AttemptHistory::default()));
     }
 }
 
