@@ -179,6 +179,16 @@ impl TypePattern {
         Ok(Self::Prefix(prefix.to_owned()))
     }
 
+    /// Of several patterns that match a type the one of the largest rank is closest: the type
+    /// itself, then the longest beginning.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        match self {
+            Self::Exact(_) => usize::MAX,
+            Self::Prefix(prefix) => prefix.len(),
+        }
+    }
+
     /// Whether `task_type` matches.
     #[must_use]
     pub fn matches(&self, task_type: &TaskType) -> bool {

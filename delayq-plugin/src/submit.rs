@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::job::{check_delay, check_message};
-use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
+use delayq_core::operate::{Cursor, Page};
 use delayq_core::presence::InstanceInfo;
 use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions};
 use delayq_core::{
-    Clock, DelayQueueJob, Error, Limits, Result, Store, SystemClock, TaskId, TaskInfo, TaskState,
-    TaskType, Timestamp, When,
+    Clock, DelayQueueJob, Error, Limits, Result, Store, SystemClock, TaskId, TaskInfo, TaskType,
+    Timestamp, When,
 };
 use serde::Serialize;
 use tracing::debug;
@@ -22,12 +22,15 @@ pub(crate) use self::recurrence::{ensure_all, may_start};
 
 use self::declared::Declared;
 use self::sent::Sent;
+use crate::bulk::{self, BulkChange, Desk, TaskFilter};
 use crate::clock_skew::CallWindow;
 use crate::events::{TaskEventKind, TaskEvents};
 use crate::receipt::Receipt;
 use crate::recurring::RecurringInfo;
 use crate::telemetry::Telemetry;
 use crate::url::{open_store, refuse_missing_file};
+
+mod of_type;
 
 /// Sends tasks, changes them, asks for them. Cheap to clone; works from any tokio runtime.
 ///
@@ -176,21 +179,7 @@ impl TaskSubmitService {
     /// As for every call, see [`TaskSubmitService`].
     pub async fn cancel(&self, task_type: &str, id: &str) -> Result<CancelOutcome> {
         let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
-        self.cancel_task(&task_type, &id).await
-    }
-
-    pub(crate) async fn cancel_task(
-        &self,
-        task_type: &TaskType,
-        id: &TaskId,
-    ) -> Result<CancelOutcome> {
-        let outcome = self.store.cancel(task_type, id).await?;
-        debug!(%task_type, %id, ?outcome, "cancel");
-        if outcome == CancelOutcome::Cancelled {
-            let cancelled = || TaskEventKind::Cancelled;
-            self.telemetry.hub.emit(task_type, id, cancelled);
-        }
-        Ok(outcome)
+        self.desk().cancel(&task_type, &id).await
     }
 
     /// Moves a scheduled task to another time, earlier or later.
@@ -290,77 +279,91 @@ impl TaskSubmitService {
     pub async fn instances(&self) -> Result<Vec<InstanceInfo>> {
         self.store.instances().await
     }
-}
 
-/// Operations on a type, which the store does; the name of the type is validated first.
-macro_rules! of_a_type {
-    ($($(#[$doc:meta])* $name:ident[$($arg:ident: $ty:ty),*] -> $out:ty;)*) => {
-        impl TaskSubmitService {$(
-            $(#[$doc])*
-            pub async fn $name(&self, task_type: &str, $($arg: $ty),*) -> Result<$out> {
-                self.store.$name(&TaskType::new(task_type)?, $($arg),*).await
-            }
-        )*}
-    };
-}
-
-of_a_type! {
-    /// A page of the scheduled, running or dead tasks of a type; pass the page's `next` for the
-    /// next.
+    /// How many tasks of a type match, or of the listed types that a pattern such as `remind.*`
+    /// matches. Reads all tasks of these types that are in the filter's state, in
+    /// pages: beside tasks that come and go the number is not exact.
     ///
     /// # Errors
-    /// `InvalidInput` for the ended states, and as for every call.
-    list[state: TaskState, cursor: Option<&Cursor>, limit: usize] -> Page;
+    /// `InvalidInput` for a filter that cannot be meant, and as for every call.
+    pub async fn count(&self, types: &str, filter: &TaskFilter) -> Result<u64> {
+        bulk::count(&*self.store, types, filter).await
+    }
 
-    /// Counts, next due time, and pause of a type.
+    /// Up to `limit` (at most 128) tasks of one type that match, after `cursor`; pass the page's
+    /// `next` for the next. A call reads up to 2,048 tasks: where few match a page has fewer than
+    /// `limit`, perhaps none, although there is a `next`.
     ///
     /// # Errors
-    /// As for every call.
-    stats[] -> TypeStats;
+    /// `InvalidInput` for a filter that cannot be meant, and as for every call.
+    pub async fn list_by(
+        &self,
+        task_type: &str,
+        filter: &TaskFilter,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        let task_type = TaskType::new(task_type)?;
+        bulk::list_by(&*self.store, &task_type, filter, cursor, limit).await
+    }
 
-    /// Changes settings of a type in the store, for everybody at once; what is not named stays.
+    /// Cancels every task that matches. Running ones are asked to stop, and counted apart.
+    ///
+    /// ```
+    /// # use delayq_plugin::{BulkError, TaskFilter, TaskSubmitService};
+    /// # async fn leave(tasks: &TaskSubmitService) -> Result<(), BulkError> {
+    /// let filter = TaskFilter::new().group("tenant-7");
+    /// let expected = tasks.cancel_all("remind.*", &filter).dry_run().await?;
+    /// let report = tasks.cancel_all("remind.*", &filter).await?;
+    /// println!("{} cancelled, {} asked to stop", report.changed, report.running);
+    /// # let _ = expected; Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// As for every call.
-    configure_type[settings: &TypeSettings] -> ();
+    /// [`BulkError`](crate::BulkError), which has what was done: `InvalidInput` for a filter
+    /// without a condition, unless it is [`TaskFilter::all`], and for dead tasks; as for every
+    /// call.
+    pub fn cancel_all<'a>(&self, types: &'a str, filter: &'a TaskFilter) -> BulkChange<'a> {
+        BulkChange::cancel(self.desk(), types, filter)
+    }
 
-    /// How many tasks are due in each of `steps` equal parts of `from..to`: the forecast.
+    /// Moves every scheduled task that matches to one time: a delay counts from the beginning of
+    /// the call (of each type, where a pattern names several), on the store's clock. Running tasks
+    /// stay as they are.
     ///
     /// # Errors
-    /// `InvalidInput` for an empty range or a bad number of steps, and as for every call.
-    due_histogram[from: Timestamp, to: Timestamp, steps: usize] -> Vec<u64>;
+    /// As for [`cancel_all`](Self::cancel_all), and `InvalidInput` for a delay over the limit.
+    pub fn reschedule_all<'a>(
+        &self,
+        types: &'a str,
+        filter: &'a TaskFilter,
+        when: When,
+    ) -> BulkChange<'a> {
+        let checked = check_delay("delay", when, &self.limits, self.clock.now());
+        BulkChange::reschedule(self.desk(), types, filter, checked.map(|()| when))
+    }
 
-    /// Schedules dead tasks again, their attempts counted anew: the first now, each next one
-    /// `interval` later (zero: all now). Returns which.
+    /// Starts nothing of these types until `until`, or until [`resume`](Self::resume) when `None`.
+    /// Returns which types that is. A type that appears later is not paused.
     ///
     /// # Errors
-    /// As for every call.
-    requeue_dead[filter: &DeadFilter, interval: Duration] -> Vec<TaskId>;
+    /// As for every call. Types before the one that failed are paused; the call can be repeated.
+    pub async fn pause(&self, types: &str, until: Option<Timestamp>) -> Result<Vec<TaskType>> {
+        bulk::pause(&*self.store, types, until).await
+    }
 
-    /// Removes dead tasks for good. Returns which.
+    /// Ends the pauses of these types. Returns which types that is.
     ///
     /// # Errors
-    /// As for every call.
-    discard_dead[filter: &DeadFilter] -> Vec<TaskId>;
+    /// As for [`pause`](Self::pause).
+    pub async fn resume(&self, types: &str) -> Result<Vec<TaskType>> {
+        bulk::resume(&*self.store, types).await
+    }
 
-    /// Removes every scheduled or dead task of a type, or forgets its ended ones. Returns how many.
-    ///
-    /// # Errors
-    /// `InvalidInput` for running tasks, and as for every call.
-    purge[state: TaskState] -> u64;
-
-    /// Removes a type that has no tasks from the list of types, with its settings, its pause and
-    /// what is remembered of ended tasks. A task sent at the same time or later is kept and lists
-    /// it again, and so does an instance with a worker of exactly this type.
-    ///
-    /// # Errors
-    /// `TypeInUse` while it has scheduled, running or dead tasks, `InvalidInput` for one that was
-    /// sharded, and as for every call.
-    drop_type[] -> ();
-
-    /// Checks the stored structure of a type, and mends it with `repair`.
-    ///
-    /// # Errors
-    /// As for every call.
-    audit[repair: bool] -> AuditReport;
+    fn desk(&self) -> Desk {
+        Desk {
+            store: Arc::clone(&self.store),
+            hub: self.telemetry.hub.clone(),
+        }
+    }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::sync::Arc;
 
-use delayq_core::job::check_delay;
 use delayq_core::store::{CancelOutcome, ChangeOutcome};
 use delayq_core::{Error, Result, TaskId, TaskInfo, TaskState, TaskType, When};
 use tokio::task::JoinSet;
@@ -12,8 +12,7 @@ use tracing::info;
 
 use super::target::Target;
 use super::walk::Walk;
-use super::{BulkError, BulkReport, TaskFilter};
-use crate::submit::TaskSubmitService;
+use super::{BulkError, BulkReport, Desk, TaskFilter, matching_types};
 
 /// A cancel or a reschedule of many tasks; `.await` runs it.
 ///
@@ -24,7 +23,7 @@ use crate::submit::TaskSubmitService;
 #[derive(Debug)]
 #[must_use = "nothing happens before .await"]
 pub struct BulkChange<'a> {
-    service: &'a TaskSubmitService,
+    desk: Desk,
     types: &'a str,
     filter: &'a TaskFilter,
     kind: Kind,
@@ -33,10 +32,11 @@ pub struct BulkChange<'a> {
     seen_running: HashSet<TaskId>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Kind {
     Cancel,
-    Reschedule(When),
+    /// Or why the time cannot be used.
+    Reschedule(Result<When>),
 }
 
 /// What became of one task.
@@ -46,17 +46,13 @@ enum Outcome {
 }
 
 impl<'a> BulkChange<'a> {
-    pub(super) fn cancel(
-        service: &'a TaskSubmitService,
-        types: &'a str,
-        filter: &'a TaskFilter,
-    ) -> Self {
+    pub(crate) fn cancel(desk: Desk, types: &'a str, filter: &'a TaskFilter) -> Self {
         let report = BulkReport {
             is_complete: true,
             ..BulkReport::default()
         };
         Self {
-            service,
+            desk,
             types,
             filter,
             kind: Kind::Cancel,
@@ -65,9 +61,17 @@ impl<'a> BulkChange<'a> {
         }
     }
 
-    pub(super) fn reschedule(mut self, when: When) -> Self {
-        self.kind = Kind::Reschedule(when);
-        self
+    /// Moves tasks instead, or fails.
+    pub(crate) fn reschedule(
+        desk: Desk,
+        types: &'a str,
+        filter: &'a TaskFilter,
+        when: Result<When>,
+    ) -> Self {
+        Self {
+            kind: Kind::Reschedule(when),
+            ..Self::cancel(desk, types, filter)
+        }
     }
 
     /// Changes nothing: the report says what would happen.
@@ -100,35 +104,37 @@ impl<'a> BulkChange<'a> {
 
     async fn change_types(&mut self) -> Result<()> {
         self.filter.check_change()?;
-        if let Kind::Reschedule(when) = self.kind {
-            if self.filter.only_state() == TaskState::Running {
-                let reason = "running tasks cannot be moved";
-                return Err(Error::invalid("filter", reason));
-            }
-            let (limits, now) = self.service.limits_now();
-            check_delay("delay", when, &limits, now)?;
+        let when = self.when()?;
+        if when.is_some() && self.filter.only_state() == TaskState::Running {
+            return Err(Error::invalid("filter", "running tasks cannot be moved"));
         }
-        for task_type in self.service.matching_types(self.types).await? {
-            self.change_type(&task_type).await?;
+        for task_type in matching_types(&*self.desk.store, self.types).await? {
+            self.change_type(&task_type, when).await?;
             self.report.types.push(task_type);
         }
         Ok(())
     }
 
-    async fn change_type(&mut self, task_type: &TaskType) -> Result<()> {
-        let (service, filter) = (self.service, self.filter);
-        let store = &**service.store();
-        let stats = store.stats(task_type).await?;
-        let (mut target, states) = match self.kind {
-            Kind::Cancel => (None, filter.states_to_cancel()),
-            Kind::Reschedule(when) => {
-                let target = Target::new(when, stats.now);
-                (Some(target), vec![TaskState::Scheduled])
-            }
+    /// When tasks are moved to; `None`: they are cancelled.
+    fn when(&self) -> Result<Option<When>> {
+        match &self.kind {
+            Kind::Cancel => Ok(None),
+            Kind::Reschedule(when) => when.clone().map(Some),
+        }
+    }
+
+    async fn change_type(&mut self, task_type: &TaskType, when: Option<When>) -> Result<()> {
+        let (store, filter) = (Arc::clone(&self.desk.store), self.filter);
+        let store = &*store;
+        let counts = store.stats(task_type).await?;
+        let mut target = when.map(|when| Target::new(when, counts.now));
+        let states = match target {
+            None => filter.states_to_cancel(),
+            Some(_) => vec![TaskState::Scheduled],
         };
         self.seen_running.clear();
         for state in states {
-            let mut walk = Walk::new(store, task_type, state, filter, &stats);
+            let mut walk = Walk::new(store, task_type, state, filter, &counts);
             while let Some(mut tasks) = walk.next().await? {
                 tasks.retain(|task| self.is_open(task, target));
                 self.report.matched += tasks.len() as u64;
@@ -143,7 +149,8 @@ impl<'a> BulkChange<'a> {
     fn is_open(&mut self, task: &TaskInfo, target: Option<Target>) -> bool {
         let is_there = target.is_some_and(|target| target.is_there(task.at));
         let is_running = task.state == TaskState::Running;
-        !is_there && !(is_running && self.seen_running.contains(&task.id))
+        let is_seen = is_running && self.seen_running.contains(&task.id);
+        !is_there && !is_seen
     }
 
     /// Changes some tasks at once, so that they share the store's syncs and round trips.
@@ -154,15 +161,17 @@ impl<'a> BulkChange<'a> {
         target: &mut Option<Target>,
     ) -> Result<()> {
         if self.report.is_dry_run {
-            tasks.into_iter().for_each(|task| self.foresee(task));
+            for task in tasks {
+                self.foresee(task);
+            }
             return Ok(());
         }
         let mut calls = JoinSet::new();
         for task in tasks {
-            let (service, task_type) = (self.service.clone(), task_type.clone());
+            let (desk, task_type) = (self.desk.clone(), task_type.clone());
             let when = target.map(Target::when);
             calls.spawn(async move {
-                let outcome = change_one(&service, &task_type, &task.id, when).await;
+                let outcome = change_one(&desk, &task_type, &task.id, when).await;
                 (task.id, outcome)
             });
         }
@@ -209,18 +218,15 @@ impl<'a> BulkChange<'a> {
 }
 
 async fn change_one(
-    service: &TaskSubmitService,
+    desk: &Desk,
     task_type: &TaskType,
     id: &TaskId,
     when: Option<When>,
 ) -> Result<Outcome> {
     match when {
-        None => service
-            .cancel_task(task_type, id)
-            .await
-            .map(Outcome::Cancel),
+        None => desk.cancel(task_type, id).await.map(Outcome::Cancel),
         Some(when) => {
-            let changed = service.store().reschedule(task_type, id, when).await;
+            let changed = desk.store.reschedule(task_type, id, when).await;
             changed.map(Outcome::Change)
         }
     }

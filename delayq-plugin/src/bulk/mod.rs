@@ -4,14 +4,19 @@
 //! grows with the tasks of the type that are in the state, not with those that match.
 
 mod change;
+mod desk;
 mod error;
 mod filter;
+mod pause;
+mod query;
 mod report;
-mod service;
 mod target;
 mod walk;
 
 pub use change::BulkChange;
+pub(crate) use desk::Desk;
 pub use error::BulkError;
 pub use filter::TaskFilter;
+pub(crate) use pause::{pause, resume};
+pub(crate) use query::{count, list_by, matching_types};
 pub use report::BulkReport;

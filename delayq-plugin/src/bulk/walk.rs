@@ -29,12 +29,12 @@ impl<'a> Walk<'a> {
         task_type: &'a TaskType,
         state: TaskState,
         filter: &'a TaskFilter,
-        stats: &TypeStats,
+        counts: &TypeStats,
     ) -> Self {
         let count = match state {
-            TaskState::Scheduled => stats.scheduled,
-            TaskState::Running => stats.running,
-            _ => stats.dead,
+            TaskState::Scheduled => counts.scheduled,
+            TaskState::Running => counts.running,
+            _ => counts.dead,
         };
         Self {
             store,

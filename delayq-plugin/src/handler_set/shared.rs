@@ -171,6 +171,10 @@ impl Shared {
         );
         let options = &context.options;
         check_shards(task_type.as_str(), options, shards_of(options))?;
+        if context.workers.len() > 1 {
+            let workers = context.workers.names();
+            info!(%task_type, ?workers, "each task of this type runs all of these workers");
+        }
         if let Some(unserved) = &self.settings.telemetry.unserved {
             unserved.is_served(task_type);
         }

@@ -248,9 +248,9 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// Serves only the types that one of these patterns matches, such as `mail.*` or `order.cancel`,
-    /// of all workers: a process for the mails, from the same program. Sending is not limited.
-    /// `start` fails for a pattern that no worker serves, and for an empty list.
+    /// Serves only the types that one of these patterns matches, such as `mail.*` or
+    /// `order.cancel`, of all workers: a process for the mails, from the same program. Sending is
+    /// not limited. `start` fails for a pattern that no worker serves, and for an empty list.
     pub fn only<T: Into<String>>(mut self, patterns: impl IntoIterator<Item = T>) -> Self {
         let before = self.only.len();
         self.only.extend(patterns.into_iter().map(Into::into));

@@ -14,6 +14,7 @@ use crate::{DelayQueuePlugin, DelayQueuePluginBuilder, Store};
 
 mod bulk;
 mod clocks;
+mod dropped;
 mod earlier_attempt;
 mod reports;
 mod start;

@@ -143,24 +143,18 @@ impl WorkerRegistry {
         types.into_iter().cloned().collect()
     }
 
-    /// The workers of `task_type`: its own ones, else those of the patterns that match it. `None`
-    /// when there are none.
+    /// The workers of `task_type`: its own ones, else those of the longest pattern that matches it.
+    /// `None` when there are none.
     pub(crate) fn of_type(&self, task_type: &TaskType) -> Option<TypeWorkers> {
         let mut only = self.only.iter();
         if !self.only.is_empty() && !only.any(|pattern| pattern.matches(task_type)) {
             return None;
         }
-        let serving = |exact: bool| -> Vec<Worker> {
-            let workers = self.workers.iter();
-            let serving = workers.filter(|worker| {
-                worker.exact_type().is_some() == exact && worker.pattern.matches(task_type)
-            });
-            serving.cloned().collect()
-        };
-        let mut choices = [serving(true), serving(false)].into_iter();
-        choices
-            .find(|workers| !workers.is_empty())
-            .map(TypeWorkers::new)
+        let serving = self.workers.iter();
+        let serving = serving.filter(|worker| worker.pattern.matches(task_type));
+        let rank = serving.clone().map(|worker| worker.pattern.rank()).max()?;
+        let closest = serving.filter(|worker| worker.pattern.rank() == rank);
+        Some(TypeWorkers::new(closest.cloned().collect()))
     }
 
     /// The types and patterns served, for logs and errors.
@@ -237,6 +231,24 @@ mod tests {
         assert_eq!(names("report.day"), "Some([\"day\"])");
         assert_eq!(names("report.week"), "Some([\"any\"])");
         assert_eq!(names("mail"), "None");
+    }
+
+    #[test]
+    fn of_overlapping_patterns_the_longest_one_serves_and_equal_ones_do_together() {
+        let default = WorkerOptions::DEFAULT;
+        let registry = registry(&[
+            ("*", "all", default),
+            ("report.sales.*", "sales", default),
+            ("report.*", "any", default),
+            ("report.*", "again", default),
+        ]);
+        let names = |task_type: &str| {
+            let workers = registry.of_type(&TaskType::new(task_type).unwrap());
+            format!("{:?}", workers.unwrap().names())
+        };
+        assert_eq!(names("report.sales.may"), "[\"sales\"]");
+        assert_eq!(names("report.stock"), "[\"any\", \"again\"]");
+        assert_eq!(names("mail"), "[\"all\"]");
     }
 
     #[test]

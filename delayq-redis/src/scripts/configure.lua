@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Changes the settings of one type.
 -- KEYS: the nine of model.lua.
--- ARGV, each "-" for none and "" to stay as it is: 1 most scheduled tasks · 2 most that run in the
---   fleet · 3 the fleet's rate: starts, their span in microseconds, burst, between blanks
+-- ARGV: 1 most scheduled tasks · 2 most that run in the fleet · 3 the fleet's rate: starts, their
+--   span in microseconds, burst, between blanks. Each "-" for none and "" to stay as it is.
 -- Returns: split_of(). The limits of the fleet are not set where it is not "".
 check_hash(META)
 local split, is_written = split_of(), false

@@ -3,8 +3,8 @@
 -- fence. A submit afterwards finds the type unknown.
 -- KEYS: the nine of model.lua.
 -- ARGV: none.
--- Returns: scheduled · running · dead tasks; it is removed if there are none · split_of(); it is not
---   removed if that is not "".
+-- Returns: scheduled · running · dead tasks; it is removed if there are none · split_of(); it is
+--   not removed if that is not "".
 check_all()
 local fence = numbers_of_meta('fence')[1]
 local running, dead, split = check_zset(RUNNING), check_zset(DEAD), split_of()

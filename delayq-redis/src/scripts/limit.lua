@@ -4,14 +4,14 @@
 -- in meta.held_back, so that the settlement that frees one wakes all handlers. Rate is the generic
 -- cell rate algorithm (ITU-T I.371, virtual scheduling), as in the RateLimiter of delayq-core: tat,
 -- in meta, is the theoretical arrival time of the next start, microseconds. All products stay below
--- 2^53, so they are exact. meta.fleet_concurrency and meta.fleet_rate are settings of the type: they
--- take the place of the claimer's limits, but not of a shard. meta.limited is 1 while the last claim had a limit: the type cannot be
--- sharded then.
+-- 2^53, so they are exact. meta.limited is 1 while the last claim had a limit: the type cannot be
+-- sharded then. meta.fleet_concurrency and meta.fleet_rate are settings of the type: they take the
+-- place of the claimer's limits, but in a shard of several.
 local GATHER = 50000
 
 -- The rate of meta.fleet_rate.
 local function rate_of(setting)
-  local starts, per, burst = match(setting, '^(%d+) (%d+) (%d+)$')
+  local starts, per, burst = match(setting, '^([1-9]%d*) ([1-9]%d*) ([1-9]%d*)$')
   if not starts then
     error({ err = 'DAMAGED ' .. META .. ' fleet_rate ' .. sub(setting, 1, 40) })
   end

@@ -1,5 +1,6 @@
 //! Form of the file, which other releases read.
 
+use delayq_core::operate::TypeSettings;
 use delayq_core::state::TaskState;
 use delayq_core::time::VirtualClock;
 
@@ -53,6 +54,37 @@ async fn a_file_of_version_1_is_read() {
     let counts = store.stats(&usual_type()).await.unwrap();
     assert_eq!((counts.max_pending, counts.refused), (None, 0));
     is_sound(&store).await;
+}
+
+#[tokio::test]
+async fn a_process_of_an_earlier_release_goes_on_in_a_file_with_later_columns() {
+    let place = Place::new();
+    let mut earlier = place.connect();
+    for step in schema::STEPS {
+        earlier.execute_batch(step).unwrap();
+    }
+    let version = schema::version(schema::STEPS);
+    earlier
+        .pragma_update(None, "user_version", version)
+        .unwrap();
+    earlier
+        .pragma_update(None, "application_id", 0x646c_7971)
+        .unwrap();
+    let insert = "INSERT INTO types (namespace, name) VALUES ('default', ?1)";
+    earlier.execute(insert, [usual_type().as_str()]).unwrap();
+    let store = place.open().await;
+    let limit = TypeSettings::default().fleet_concurrency(Some(3));
+    store.configure_type(&usual_type(), &limit).await.unwrap();
+    schema::check_version(&earlier, "the file").unwrap();
+    let update = "UPDATE types SET paused_until = 0, max_pending = 5";
+    assert_eq!(earlier.execute(update, []).unwrap(), 1);
+    let stats = store.stats(&usual_type()).await.unwrap();
+    assert_eq!(
+        (stats.fleet_concurrency, stats.max_pending),
+        (Some(3), Some(5))
+    );
+    // As each further start of this release finds it.
+    schema::migrate(&mut earlier, "the file", schema::STEPS).unwrap();
 }
 
 /// The tables and indexes of a file, as SQL.

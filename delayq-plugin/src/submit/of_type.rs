@@ -1,0 +1,81 @@
+//! What the store does to a type.
+
+use std::time::Duration;
+
+use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
+use delayq_core::{Result, TaskId, TaskState, TaskType, Timestamp};
+
+use super::TaskSubmitService;
+
+/// Operations on a type, which the store does; the name of the type is validated first.
+macro_rules! of_a_type {
+    ($($(#[$doc:meta])* $name:ident[$($arg:ident: $ty:ty),*] -> $out:ty;)*) => {
+        impl TaskSubmitService {$(
+            $(#[$doc])*
+            pub async fn $name(&self, task_type: &str, $($arg: $ty),*) -> Result<$out> {
+                self.store.$name(&TaskType::new(task_type)?, $($arg),*).await
+            }
+        )*}
+    };
+}
+
+of_a_type! {
+    /// A page of the scheduled, running or dead tasks of a type; pass the page's `next` for the
+    /// next.
+    ///
+    /// # Errors
+    /// `InvalidInput` for the ended states, and as for every call.
+    list[state: TaskState, cursor: Option<&Cursor>, limit: usize] -> Page;
+
+    /// Counts, next due time, and pause of a type.
+    ///
+    /// # Errors
+    /// As for every call.
+    stats[] -> TypeStats;
+
+    /// Changes settings of a type in the store, for everybody at once; what is not named stays.
+    ///
+    /// # Errors
+    /// As for every call.
+    configure_type[settings: &TypeSettings] -> ();
+
+    /// How many tasks are due in each of `steps` equal parts of `from..to`: the forecast.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an empty range or a bad number of steps, and as for every call.
+    due_histogram[from: Timestamp, to: Timestamp, steps: usize] -> Vec<u64>;
+
+    /// Schedules dead tasks again, their attempts counted anew: the first now, each next one
+    /// `interval` later (zero: all now). Returns which.
+    ///
+    /// # Errors
+    /// As for every call.
+    requeue_dead[filter: &DeadFilter, interval: Duration] -> Vec<TaskId>;
+
+    /// Removes dead tasks for good. Returns which.
+    ///
+    /// # Errors
+    /// As for every call.
+    discard_dead[filter: &DeadFilter] -> Vec<TaskId>;
+
+    /// Removes every scheduled or dead task of a type, or forgets its ended ones. Returns how many.
+    ///
+    /// # Errors
+    /// `InvalidInput` for running tasks, and as for every call.
+    purge[state: TaskState] -> u64;
+
+    /// Removes a type that has no tasks from the list of types, with its settings, its pause and
+    /// what is remembered of ended tasks. A task sent at the same time or later is kept and lists
+    /// it again, and so does an instance with a worker of exactly this type.
+    ///
+    /// # Errors
+    /// `TypeInUse` while it has scheduled, running or dead tasks, `InvalidInput` for one that was
+    /// sharded, and as for every call.
+    drop_type[] -> ();
+
+    /// Checks the stored structure of a type, and mends it with `repair`.
+    ///
+    /// # Errors
+    /// As for every call.
+    audit[repair: bool] -> AuditReport;
+}
