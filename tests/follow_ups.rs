@@ -25,7 +25,7 @@ fn next(message: &str) -> DelayQueueJob {
 
 async fn waiting(tasks: &TaskSubmitService) -> Vec<TaskInfo> {
     let page = tasks.list("next", TaskState::Scheduled, None, 100).await;
-    page.unwrap().tasks
+    page.expect("the store answers").tasks
 }
 
 /// What follows an attempt is what that attempt recorded, and is there when the task has ended.
@@ -139,10 +139,10 @@ async fn an_outage_repeats_the_send_and_not_the_work() {
 
 #[tokio::test]
 async fn a_follow_up_that_is_refused_fails_the_attempt_and_says_why() {
-    let refused: [(&str, fn() -> DelayQueueJob); 3] = [
-        ("task type", || DelayQueueJob::raw("no type", "m")),
-        ("the task itself", || DelayQueueJob::raw("job", "m").id("a")),
-        ("running", || next("other").id("busy").replace()),
+    let refused = [
+        ("task type", DelayQueueJob::raw("no type", "m")),
+        ("the task itself", DelayQueueJob::raw("job", "m").id("a")),
+        ("running", next("other").id("busy").replace()),
     ];
     for (why, job) in refused {
         let rig = Rig::default();
@@ -150,7 +150,10 @@ async fn a_follow_up_that_is_refused_fails_the_attempt_and_says_why() {
             start.cx.cancelled().await;
             Ok(())
         });
-        let worker = rig.worker(move |start: Start| async move { Ok(start.cx.then(job())?) });
+        let worker = rig.worker(move |start: Start| {
+            let job = job.clone();
+            async move { Ok(start.cx.then(job)?) }
+        });
         let builder = rig.builder().worker("job", RETRYING, worker);
         let plugin = builder
             .worker("next", RETRYING, busy)

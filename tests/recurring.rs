@@ -22,32 +22,32 @@ fn rig() -> Rig {
 }
 
 fn berlin(every: &str) -> Recurring {
-    recurring(every).zone("Europe/Berlin").unwrap()
+    recurring(every).zone("Europe/Berlin").expect("a zone")
 }
 
 fn recurring(every: &str) -> Recurring {
-    Recurring::new("job", every)
-        .unwrap()
-        .message(&every)
-        .unwrap()
+    let recurring = Recurring::new("job", every).expect("a schedule");
+    recurring.message(&every).expect("a message")
 }
 
 async fn instance(rig: &Rig, recurring: Recurring) -> DelayQueuePlugin {
     let worker = rig.worker(|_| async { Ok(()) });
     let builder = rig.builder().worker("job", WorkerOptions::DEFAULT, worker);
-    builder.recurring(recurring).start().await.unwrap()
+    let started = builder.recurring(recurring).start().await;
+    started.expect("the plugin starts")
 }
 
 async fn waiting(tasks: &TaskSubmitService) -> Vec<String> {
     let page = tasks.list("job", TaskState::Scheduled, None, 100).await;
-    let tasks = page.unwrap().tasks.into_iter();
+    let tasks = page.expect("the store answers").tasks.into_iter();
     tasks.map(|task| task.id.to_string()).collect()
 }
 
 /// These wait, and nothing runs: the time may go on, and no lock expires.
 async fn waits(tasks: &TaskSubmitService, ids: &[&str]) {
     until(&format!("{ids:?}"), || async {
-        let running = tasks.stats("job").await.unwrap().running;
+        let stats = tasks.stats("job").await;
+        let running = stats.expect("the store answers").running;
         (running == 0 && waiting(tasks).await == ids).then_some(())
     })
     .await;
@@ -58,8 +58,7 @@ async fn pass(rig: &mut Rig, plugins: &[&DelayQueuePlugin], span: Duration) -> V
     let (mut passed, mut started) = (Duration::ZERO, Vec::new());
     while passed < span {
         for plugin in plugins {
-            rig.pass(plugin, minutes(1) / u32::try_from(plugins.len()).unwrap())
-                .await;
+            rig.pass(plugin, seconds(60 / plugins.len() as u64)).await;
         }
         passed += minutes(1);
         settled(plugins).await;
@@ -72,9 +71,10 @@ async fn pass(rig: &mut Rig, plugins: &[&DelayQueuePlugin], span: Duration) -> V
 
 /// No task is running: what has started has been settled.
 async fn settled(plugins: &[&DelayQueuePlugin]) {
-    let tasks = plugins[0].submit_service();
+    let first = plugins.first().expect("an instance");
+    let tasks = first.submit_service();
     until("the end of what runs", || async {
-        let stats = tasks.stats("job").await.unwrap();
+        let stats = tasks.stats("job").await.expect("the store answers");
         (stats.running == 0).then_some(())
     })
     .await;
@@ -82,8 +82,9 @@ async fn settled(plugins: &[&DelayQueuePlugin]) {
 
 /// Of `2026-11-24T09:00:00+01:00[Europe/Berlin]` the day and the time.
 fn time_of(start: &Start) -> String {
-    let time = start.cx.header("delayq-occurrence").unwrap();
-    time[8..16].to_owned()
+    let time = start.cx.header("delayq-occurrence");
+    let time = time.expect("the header of an occurrence");
+    time.chars().skip(8).take(8).collect()
 }
 
 #[tokio::test]

@@ -116,7 +116,7 @@ impl fmt::Debug for DelayQueueJob {
             .field("throttle", &self.throttle)
             .field("message", &RedactedMessage(&self.message))
             .field("headers", &RedactedHeaders(&self.headers))
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
