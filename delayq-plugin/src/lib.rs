@@ -17,6 +17,7 @@ mod handler;
 mod handler_set;
 mod health;
 mod host;
+mod middleware;
 mod outage;
 mod plugin;
 mod poll_grid;
@@ -48,15 +49,19 @@ pub use delayq_core::{
     FleetLimits, FromComponents, IntoTaskResult, Json, LatePolicy, Limits, Lock, Namespace,
     OnConflict, OnLate, Rate, Result, RetryPolicy, Store, SystemClock, TaskContext, TaskDetail,
     TaskError, TaskId, TaskInfo, TaskResult, TaskState, TaskType, TaskWorker, Timestamp,
-    TypePattern, When, WorkerOptions, WorkerRegistration, days, hours, millis, minutes, seconds,
+    TypePattern, When, WorkerOptions, WorkerRegistration, days, hours, millis, minutes,
+    seconds,
 };
 
+/// For an `impl` of [`TaskWorker`] or [`Middleware`] by hand; `#[task_worker]` adds it by itself.
+pub use async_trait::async_trait;
 pub use clock_skew::ClockSkew;
 pub use delayq_macros::task_worker;
 pub use error::StartError;
 pub use events::{FailureCause, TaskEvent, TaskEventKind, TaskEvents, TaskListener};
 pub use handler::DelayBucketHandler;
 pub use health::{HandlerHealth, Health, UnservedType};
+pub use middleware::{Middleware, Next};
 pub use plugin::{DelayQueuePlugin, DelayQueuePluginBuilder};
 pub use receipt::Receipt;
 pub use submit::TaskSubmitService;

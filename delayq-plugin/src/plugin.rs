@@ -12,6 +12,7 @@ use crate::health::{Health, UnservedType};
 use crate::submit::TaskSubmitService;
 
 mod builder;
+mod extensions;
 
 pub use builder::DelayQueuePluginBuilder;
 
@@ -87,6 +88,14 @@ impl DelayQueuePlugin {
             handlers: self.handlers.health(),
             unserved,
         }
+    }
+
+    /// Waits until nothing is left to do at the present time: every due task has been settled, and
+    /// no worker runs. Returns when there is something to do again, by `Clock::elapsed`. For
+    /// delayq-testing.
+    #[doc(hidden)]
+    pub async fn until_idle(&self) -> Option<Duration> {
+        self.handlers.until_idle().await
     }
 
     async fn unserved(&self) -> Result<Vec<UnservedType>> {

@@ -8,14 +8,18 @@ use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, 
 use delayq_core::presence::InstanceInfo;
 use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions, SubmitOutcome};
 use delayq_core::{
-    Clock, DelayQueueJob, Error, Limits, Result, Store, SystemClock, TaskId, TaskInfo, TaskState,
-    TaskType, Timestamp, When,
+    Clock, DelayQueueJob, Error, Limits, NewTask, Result, Store, SystemClock, TaskId, TaskInfo,
+    TaskState, TaskType, Timestamp, When,
 };
 use serde::Serialize;
 use tracing::{debug, trace};
 
+mod sent;
+
+use self::sent::Sent;
 use crate::clock_skew::{CallWindow, ClockSkew};
 use crate::events::{TaskEventKind, TaskEvents};
+use crate::middleware::{Middleware, MiddlewareStack};
 use crate::receipt::Receipt;
 use crate::telemetry::Telemetry;
 use crate::url::{open_store, refuse_missing_file};
@@ -31,15 +35,7 @@ pub struct TaskSubmitService {
     clock: Arc<dyn Clock>,
     limits: Limits,
     telemetry: Telemetry,
-}
-
-/// A task on its way to the store.
-struct Sent {
-    /// Where its result belongs.
-    index: usize,
-    task_type: TaskType,
-    id: TaskId,
-    when: When,
+    middleware: MiddlewareStack,
 }
 
 impl TaskSubmitService {
@@ -51,6 +47,7 @@ impl TaskSubmitService {
             clock: Arc::new(SystemClock),
             limits: Limits::default(),
             telemetry: Telemetry::new(&(Arc::new(SystemClock) as Arc<dyn Clock>)),
+            middleware: MiddlewareStack::default(),
         }
     }
 
@@ -80,6 +77,18 @@ impl TaskSubmitService {
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// The same service, and `middleware` sees each job on its way to the store, after the others.
+    #[must_use]
+    pub fn with_middleware(mut self, middleware: impl Middleware) -> Self {
+        self.middleware = self.middleware.with(middleware);
+        self
+    }
+
+    pub(crate) fn with_stack(mut self, middleware: MiddlewareStack) -> Self {
+        self.middleware = middleware;
         self
     }
 
@@ -130,7 +139,7 @@ impl TaskSubmitService {
         let mut tasks = Vec::with_capacity(jobs.len());
         let mut sent = Vec::with_capacity(jobs.len());
         for job in jobs {
-            match job.into_task(&self.limits, before) {
+            match self.task(job, before).await {
                 Ok(task) => {
                     sent.push(Sent {
                         index: results.len(),
@@ -159,6 +168,13 @@ impl TaskSubmitService {
             }
         }
         results
+    }
+
+    async fn task(&self, mut job: DelayQueueJob, now: Timestamp) -> Result<NewTask> {
+        if !self.middleware.is_empty() {
+            job = self.middleware.on_submit(job).await?;
+        }
+        job.into_task(&self.limits, now)
     }
 
     /// A relative delay shows the store's clock: the due time less the delay.

@@ -89,6 +89,7 @@ const CRATES: [Crate; 6] = [
             "telemetry",
             "settings",
             "receipt",
+            "middleware",
             "health",
             "status",
             "store",
@@ -112,8 +113,8 @@ const CRATES: [Crate; 6] = [
     },
     Crate {
         name: "delayq-testing",
-        floors: &["assert", "contract", "faulty"],
-        above: &["delayq-core"],
+        floors: &["assert", "contract", "faulty", "kit"],
+        above: &["delayq-core", "delayq-plugin"],
     },
 ];
 

@@ -14,9 +14,11 @@ use tokio::runtime::Handle;
 use tracing::info;
 
 use super::DelayQueuePlugin;
+use super::extensions::{Listeners, Maps};
 use crate::error::StartError;
 use crate::events::{TaskListener, run_listener};
 use crate::handler_set::HandlerSet;
+use crate::middleware::{Middleware, MiddlewareStack};
 use crate::settings::Settings;
 use crate::submit::TaskSubmitService;
 use crate::telemetry::Telemetry;
@@ -41,30 +43,11 @@ pub struct DelayQueuePluginBuilder {
     expected: Vec<String>,
     settings: Settings,
     listeners: Listeners,
+    middleware: MiddlewareStack,
     /// The options given that are about opening a store.
     opening: Vec<&'static str>,
     /// What was given twice or cannot be used; `start` says so.
     mistakes: Vec<StartError>,
-}
-
-/// The application's listeners.
-#[derive(Default)]
-struct Listeners(Vec<Arc<dyn TaskListener>>);
-
-impl std::fmt::Debug for Listeners {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Listeners({})", self.0.len())
-    }
-}
-
-/// What is done to each worker before it runs.
-#[derive(Default)]
-struct Maps(Vec<Box<dyn Fn(BuiltWorker) -> BuiltWorker + Send + Sync>>);
-
-impl std::fmt::Debug for Maps {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Maps({})", self.0.len())
-    }
 }
 
 impl Default for DelayQueuePluginBuilder {
@@ -81,6 +64,7 @@ impl Default for DelayQueuePluginBuilder {
             expected: Vec::new(),
             settings: Settings::default(),
             listeners: Listeners::default(),
+            middleware: MiddlewareStack::default(),
             opening: Vec::new(),
             mistakes: Vec::new(),
         }
@@ -202,8 +186,8 @@ impl DelayQueuePluginBuilder {
     }
 
     /// Passes every worker, registered or added by hand, through `map` once, when the plugin
-    /// starts: to set options from a configuration, or to put something around them all, such as
-    /// metrics or a record of what they do. Several maps are applied in the order given.
+    /// starts: to set options from a configuration. Several maps are applied in the order given. To
+    /// put code around every run there is [`middleware`](Self::middleware).
     ///
     /// ```
     /// use delayq_plugin::{DelayQueuePlugin, seconds};
@@ -225,6 +209,13 @@ impl DelayQueuePluginBuilder {
     /// a count of failures. See [`TaskListener`].
     pub fn listener(mut self, listener: impl TaskListener) -> Self {
         self.listeners.0.push(Arc::new(listener));
+        self
+    }
+
+    /// Puts `middleware` around every task: the sends of the plugin's service, and the runs of its
+    /// workers. The first one is the outermost. See [`Middleware`].
+    pub fn middleware(mut self, middleware: impl Middleware) -> Self {
+        self.middleware = self.middleware.with(middleware);
         self
     }
 
@@ -311,6 +302,7 @@ impl DelayQueuePluginBuilder {
         let service = TaskSubmitService::new(Arc::clone(&opened));
         let service = service.with_limits(self.limits).with_clock(clock);
         let service = service.with_telemetry(telemetry.clone());
+        let service = service.with_stack(self.middleware.clone());
         // One that the application added is of another store, and goes first.
         if self.components.get::<TaskSubmitService>().is_err() {
             self.components.insert(service.clone());
@@ -361,7 +353,9 @@ impl DelayQueuePluginBuilder {
         }
         workers.extend(self.workers.iter().cloned());
         for worker in workers {
-            registry.add(self.maps.0.iter().fold(worker, |built, map| map(built)))?;
+            let mut built = self.maps.0.iter().fold(worker, |built, map| map(built));
+            built.worker = self.middleware.around(built.worker);
+            registry.add(built)?;
         }
         self.check_expected(&registry)?;
         Ok(registry)
