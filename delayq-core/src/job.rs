@@ -6,10 +6,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 mod delay;
+mod first_send;
 
 pub use delay::{IntoDelay, check_delay};
 
 use self::delay::check_unit;
+use self::first_send::FirstSend;
 use crate::error::{Error, Result};
 use crate::name::{TaskId, TaskType};
 use crate::redacted::{RedactedHeaders, RedactedMessage};
@@ -20,6 +22,8 @@ use crate::time::{MAX_DELAY, Timestamp};
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Most headers of one task.
 pub const MAX_HEADERS: usize = 64;
+/// The header that carries the version of a message, see [`DelayQueueJob::version`].
+pub const VERSION_HEADER: &str = "delayq-version";
 /// Largest sum of header names and values of one task, in bytes: headers are read with every claim.
 pub const MAX_HEADER_BYTES: usize = 8 << 10;
 
@@ -151,6 +155,8 @@ pub struct DelayQueueJob {
     on_conflict: OnConflict,
     message: Vec<u8>,
     headers: Headers,
+    has_generated_id: bool,
+    first_send: FirstSend,
 }
 
 impl fmt::Debug for DelayQueueJob {
@@ -189,12 +195,15 @@ impl DelayQueueJob {
             on_conflict: OnConflict::default(),
             message: message.into(),
             headers: Headers::new(),
+            has_generated_id: true,
+            first_send: FirstSend::default(),
         }
     }
 
     /// Uses `id`, a business key, instead of the generated one. Unique within the task type.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
+        self.has_generated_id = false;
         self
     }
 
@@ -242,10 +251,35 @@ impl DelayQueueJob {
         self
     }
 
+    /// Adds headers that are made at the first send, of this job or of a clone of it, and are the
+    /// same at each further one. For middleware whose headers differ from call to call: sent again
+    /// with others, the job would be another request.
+    pub fn headers_of_first_send(mut self, make: impl FnOnce() -> Headers) -> Self {
+        self.headers.extend(self.first_send.headers(make));
+        self
+    }
+
+    /// The version of the message's form, 1 or more; without a call it is 1. A worker of an older
+    /// version leaves the task to a newer instance, and one of a newer version knows what it reads.
+    /// It travels as the header `delayq-version`.
+    pub fn version(mut self, version: u32) -> Self {
+        self.headers.remove(VERSION_HEADER);
+        if version == 1 {
+            return self;
+        }
+        self.header(VERSION_HEADER, version.to_string())
+    }
+
     /// The task type.
     #[must_use]
     pub fn task_type(&self) -> &str {
         &self.task_type
+    }
+
+    /// Whether the id is the generated one, and not one given by [`id`](Self::id).
+    #[must_use]
+    pub fn has_generated_id(&self) -> bool {
+        self.has_generated_id
     }
 
     /// The task id that this job will have.
@@ -308,6 +342,22 @@ fn check_size(what: &'static str, actual: usize, limit: usize) -> Result<()> {
     })
 }
 
+/// The version of a message with these headers; 1 without the header.
+///
+/// # Errors
+/// [`Error::InvalidInput`] when the header is no number of 1 or more.
+pub fn version_of(headers: &Headers) -> Result<u32> {
+    let Some(text) = headers.get(VERSION_HEADER) else {
+        return Ok(1);
+    };
+    let version = text.parse().ok().filter(|version| *version > 0);
+    version.ok_or_else(|| {
+        let text: String = text.chars().take(40).collect();
+        let reason = format!("{text:?} in the header {VERSION_HEADER} is no number of 1 or more");
+        Error::invalid("version", reason)
+    })
+}
+
 fn check_headers(headers: &Headers) -> Result<()> {
     check_size("number of headers", headers.len(), MAX_HEADERS)?;
     let bytes = headers
@@ -315,6 +365,7 @@ fn check_headers(headers: &Headers) -> Result<()> {
         .map(|(name, value)| name.len() + value.len())
         .sum();
     check_size("size of all headers in bytes", bytes, MAX_HEADER_BYTES)?;
+    version_of(headers)?;
     let reason = "a header name is 1 or more visible ASCII characters, without blanks";
     for name in headers.keys() {
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic()) {
@@ -330,61 +381,4 @@ fn check_headers(headers: &Headers) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::time::days;
-
-    const NOW: Timestamp = Timestamp::ZERO;
-
-    fn check(job: DelayQueueJob) -> Result<NewTask> {
-        job.into_task(&Limits::default(), NOW)
-    }
-
-    fn job() -> DelayQueueJob {
-        DelayQueueJob::new("a", &1).unwrap()
-    }
-
-    #[test]
-    fn a_job_keeps_its_id_when_cloned_so_that_sending_it_again_is_safe() {
-        let job = job();
-        assert_eq!(job.clone().task_id(), job.task_id());
-        assert_ne!(self::job().task_id(), job.task_id());
-    }
-
-    #[test]
-    fn limits_hold_exactly() {
-        let limits = Limits::default();
-        assert!(check(DelayQueueJob::raw("a", vec![0; limits.max_message_bytes])).is_ok());
-        let error = check(DelayQueueJob::raw(
-            "a",
-            vec![0; limits.max_message_bytes + 1],
-        ))
-        .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "message size in bytes is 262145, the limit is 262144"
-        );
-        assert!(check(job().after(MAX_DELAY)).is_ok());
-        assert!(check(job().after(MAX_DELAY + Duration::from_nanos(1))).is_err());
-        assert!(check(job().at(NOW.plus(days(3650)))).is_ok());
-        assert!(check(job().at(NOW.plus(days(3651)))).is_err());
-        assert!(check(job().expires_after(days(3651))).is_err());
-    }
-
-    #[test]
-    fn headers_are_bounded_and_named_well() {
-        assert!(check(job().header("trace-id", "ä b")).is_ok());
-        assert!(check(job().header("", "x")).is_err());
-        assert!(check(job().header("a b", "x")).is_err());
-        assert!(check(job().header("a", "x".repeat(MAX_HEADER_BYTES))).is_err());
-    }
-
-    #[test]
-    fn a_message_without_a_json_form_is_refused() {
-        let map = std::collections::HashMap::from([((1, 2), 3)]);
-        assert!(matches!(
-            DelayQueueJob::new("a", &map),
-            Err(Error::Serialize { .. })
-        ));
-    }
-}
+mod tests;

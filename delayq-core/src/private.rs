@@ -19,7 +19,8 @@ pub use crate::job::DelayQueueJob;
 pub use crate::registry::{Components, FromComponents, MissingComponent, WorkerRegistration};
 pub use crate::retry::{Backoff, RetryPolicy};
 pub use crate::worker::{
-    Delivery, LatePolicy, OnLate, TaskContext, TaskError, TaskResult, TaskWorker, WorkerOptions,
+    Delivery, LatePolicy, OnLate, TaskContext, TaskError, TaskResult, TaskWorker, Versioned,
+    WorkerOptions,
 };
 
 use std::future::Future;

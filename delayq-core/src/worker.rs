@@ -8,11 +8,13 @@ mod context;
 mod error;
 mod options;
 mod stop;
+mod versioned;
 
 pub use context::{Attempt, TaskContext};
 pub use error::{TaskError, TaskResult};
 pub use options::{Delivery, LatePolicy, OnLate, WorkerOptions};
 pub use stop::StopSignal;
+pub use versioned::{NEWER_VERSION_WAIT, Versioned};
 
 /// User code that runs the tasks of a type.
 ///

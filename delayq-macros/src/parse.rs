@@ -3,6 +3,7 @@
 //! Every refusal points at what is wrong and says what to write instead.
 
 mod args;
+mod compatible;
 mod function;
 mod implementation;
 mod rate;

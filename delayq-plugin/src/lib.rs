@@ -31,6 +31,8 @@ mod submit;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "opentelemetry")]
+mod trace_context;
 mod type_context;
 mod unserved;
 mod url;
@@ -49,7 +51,7 @@ pub use delayq_core::{
     FleetLimits, FromComponents, IntoTaskResult, Json, LatePolicy, Limits, Lock, Namespace,
     OnConflict, OnLate, Rate, Result, RetryPolicy, Store, SystemClock, TaskContext, TaskDetail,
     TaskError, TaskId, TaskInfo, TaskResult, TaskState, TaskType, TaskWorker, Timestamp,
-    TypePattern, When, WorkerOptions, WorkerRegistration, days, hours, millis, minutes,
+    TypePattern, Versioned, When, WorkerOptions, WorkerRegistration, days, hours, millis, minutes,
     seconds,
 };
 
@@ -65,6 +67,8 @@ pub use middleware::{Middleware, Next};
 pub use plugin::{DelayQueuePlugin, DelayQueuePluginBuilder};
 pub use receipt::Receipt;
 pub use submit::TaskSubmitService;
+#[cfg(feature = "opentelemetry")]
+pub use trace_context::TraceContext;
 pub use url::open_store;
 pub use workers::BuiltWorker;
 

@@ -90,6 +90,7 @@ const CRATES: [Crate; 6] = [
             "settings",
             "receipt",
             "middleware",
+            "trace_context",
             "health",
             "status",
             "store",

@@ -8,8 +8,9 @@ use darling::util::{SpannedValue, path_to_string};
 use darling::{Error, FromMeta, Result};
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
-use syn::Meta;
+use syn::{ExprPath, Meta};
 
+use super::compatible;
 use super::rate::{self, Rate};
 use super::value::{self, TypeName};
 
@@ -36,6 +37,9 @@ const OPTIONS: &[&str] = &[
     "max_pending",
     "shards",
     "quote_message",
+    "version",
+    "upcast",
+    "alias",
 ];
 const RETRY_OPTIONS: &[&str] = &["max", "backoff", "base", "cap", "jitter"];
 
@@ -75,6 +79,12 @@ pub(crate) struct Args {
     pub(crate) shards: Option<SpannedValue<u32>>,
     #[darling(default, with = value::flag)]
     pub(crate) quote_message: bool,
+    #[darling(default, with = value::count)]
+    pub(crate) version: Option<SpannedValue<u32>>,
+    #[darling(default, with = compatible::function)]
+    pub(crate) upcast: Option<SpannedValue<ExprPath>>,
+    #[darling(default, with = compatible::task_types)]
+    pub(crate) alias: Option<SpannedValue<Vec<String>>>,
 }
 
 /// `retry = never` or `retry(..)`.
@@ -134,6 +144,7 @@ impl Args {
         errors.handle(self.check_fleet());
         errors.handle(self.check_shards());
         errors.handle(self.check_late());
+        errors.handle(self.check_compatible());
         errors.finish()
     }
 
@@ -174,6 +185,27 @@ impl Args {
             .with_span(&shards.span())),
             _ => Ok(()),
         }
+    }
+
+    fn check_compatible(&self) -> Result<()> {
+        if let Some(upcast) = self.upcast.as_ref().filter(|_| self.version() == 1) {
+            return Err(Error::custom(
+                "say which version the function makes: add for example `version = 2`",
+            )
+            .with_span(&upcast.span()));
+        }
+        match (&self.alias, self.task_type.as_deref()) {
+            (Some(alias), Some(task_type)) if task_type.is_pattern() => Err(Error::custom(
+                "a pattern has no `alias`: write a worker of its own for the former name",
+            )
+            .with_span(&alias.span())),
+            _ => Ok(()),
+        }
+    }
+
+    /// The version of the messages that the worker is written for.
+    pub(crate) fn version(&self) -> u32 {
+        self.version.as_ref().map_or(1, |version| **version)
     }
 
     fn check_late(&self) -> Result<()> {

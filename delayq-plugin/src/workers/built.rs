@@ -40,17 +40,20 @@ impl BuiltWorker {
 
     /// Builds what the linker collected.
     pub(crate) fn registered(components: &Components) -> Result<Vec<Self>, StartError> {
-        let build = |entry: &WorkerRegistration| {
+        let mut built = Vec::new();
+        for entry in registered_workers() {
+            let WorkerRegistration { name, options, .. } = *entry;
             let worker =
                 (entry.build)(components).map_err(|missing| StartError::MissingComponent {
                     task_type: entry.task_type.to_owned(),
-                    name: entry.name.to_owned(),
+                    name: name.to_owned(),
                     missing,
                 })?;
-            let (task_type, name) = (entry.task_type, entry.name);
-            Ok(Self::new(task_type, name, entry.options, worker))
-        };
-        registered_workers().map(build).collect()
+            for task_type in [entry.task_type].iter().chain(entry.aliases) {
+                built.push(Self::new(*task_type, name, options, Arc::clone(&worker)));
+            }
+        }
+        Ok(built)
     }
 }
 
