@@ -1,16 +1,11 @@
 //! Reserved stock goes back on sale after 7 days, unless it is bought or the customer asks for more
-//! time. Ten days pass in a moment: store and plugin run on a virtual clock, as in a test.
+//! time. Ten days pass in a moment, on the virtual clock of the test kit.
 #![allow(clippy::print_stdout, reason = "an example talks to whoever runs it")]
 
 use std::error::Error;
-use std::sync::Arc;
 
-use delayq_plugin::store::{MemoryStore, StoreOptions};
-use delayq_plugin::{
-    Clock, Component, DelayQueuePlugin, Json, TaskContext, TaskResult, When, days, seconds,
-    task_worker,
-};
-use delayq_testing::VirtualClock;
+use delayq_plugin::{Component, Json, TaskContext, TaskResult, When, days, task_worker};
+use delayq_testing::TestQueue;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{Sender, channel};
 
@@ -38,25 +33,18 @@ async fn release(
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let clock = VirtualClock::default();
-    let store = MemoryStore::new(Arc::new(clock.clone()), StoreOptions::default());
     let (shelf, mut released) = channel::<String>(8);
-    let plugin = DelayQueuePlugin::builder()
-        .store(Arc::new(store))
-        .clock(Arc::new(clock.clone()))
-        .component(shelf)
-        .start()
-        .await?;
-    let tasks = plugin.submit_service();
+    let queue = TestQueue::start(|builder| builder.component(shelf)).await?;
+    let tasks = queue.tasks();
 
     for (id, article, pieces) in [("ada", "lamp", 3), ("bob", "chair", 4), ("eve", "desk", 1)] {
         let article = article.to_owned();
         let job = release::job(&Reservation { article, pieces })?.id(id);
-        tasks.send(job.after(days(7))).await?;
-        println!("{} {id} reserves {pieces}", clock.now());
+        tasks.send(job.after("7d")).await?;
+        println!("{} {id} reserves {pieces}", queue.now());
     }
     for day in 1..=10 {
-        clock.advance(days(1));
+        queue.advance("1d").await;
         let outcome = match day {
             3 => format!(
                 "bob buys: {:?}",
@@ -67,18 +55,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 let moved = tasks.reschedule(release::TASK_TYPE, "ada", later).await?;
                 format!("ada gets five more days: {moved:?}")
             }
-            7 | 10 => released.recv().await.ok_or("the worker is gone")?,
+            7 | 10 => released.try_recv()?,
             _ => format!(
                 "waiting: {}",
-                tasks.stats(release::TASK_TYPE).await?.scheduled
+                queue.scheduled(release::TASK_TYPE).await.len()
             ),
         };
-        println!("{} {outcome}", clock.now());
-        // A day is longer than any lock: a task that is just being settled would be given again.
-        while tasks.stats(release::TASK_TYPE).await?.running > 0 {
-            tokio::task::yield_now().await;
-        }
+        println!("{} {outcome}", queue.now());
     }
-    plugin.shutdown(seconds(0)).await;
     Ok(())
 }

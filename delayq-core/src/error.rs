@@ -173,6 +173,16 @@ pub enum Error {
     /// A call was made outside of a tokio runtime, which its time limit needs.
     #[error("no tokio runtime here: call it within one, for example under #[tokio::main]")]
     NoRuntime,
+    /// A queue for tests that runs tasks inline has accepted the task and run it, and it failed.
+    #[error("task {id:?} of type {task_type} was accepted and has failed: {error}")]
+    TaskFailed {
+        /// The type.
+        task_type: String,
+        /// The id.
+        id: String,
+        /// What its worker said.
+        error: String,
+    },
     /// The store or the plugin has been shut down.
     #[error("{0} has been shut down")]
     Closed(&'static str),

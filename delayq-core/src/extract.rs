@@ -10,8 +10,10 @@ use serde::Deserialize;
 
 pub(crate) mod argument;
 mod decode_error;
+mod decode_path;
 
 use self::decode_error::redacted;
+use self::decode_path::path;
 use crate::registry::{Components, FromComponents, MissingComponent};
 use crate::worker::{TaskError, TaskResult};
 
@@ -39,11 +41,11 @@ impl<'a, T: Deserialize<'a>> Json<T> {
     /// Reads `message`; what it borrows from it, it may keep.
     ///
     /// # Errors
-    /// [`TaskError::Dead`] with the kind of the mistake, what `T` expects, and the place, when the
-    /// message is not such a `T`. It quotes no value of the message: the error is logged and
-    /// stored.
+    /// [`TaskError::Dead`] with the kind of the mistake, what `T` expects, and the place, such as
+    /// `lines[3].price`, when the message is not such a `T`. It quotes no value of the message, nor
+    /// a key of a map: the error is logged and stored.
     pub fn from_message(message: &'a [u8]) -> Result<Self, TaskError> {
-        Self::read(message, redacted)
+        Self::read(message, false)
     }
 
     /// As [`from_message`](Self::from_message), for messages without secrets: the error has all of
@@ -52,16 +54,22 @@ impl<'a, T: Deserialize<'a>> Json<T> {
     /// # Errors
     /// [`TaskError::Dead`], when the message is not such a `T`.
     pub fn from_message_quoting(message: &'a [u8]) -> Result<Self, TaskError> {
-        Self::read(message, ToString::to_string)
+        Self::read(message, true)
     }
 
-    fn read(
-        message: &'a [u8],
-        describe: fn(&serde_json::Error) -> String,
-    ) -> Result<Self, TaskError> {
-        serde_json::from_slice(message).map(Self).map_err(|e| {
-            let (name, error) = (type_name::<T>(), describe(&e));
-            TaskError::dead(format!("the message is not a {name} in JSON: {error}"))
+    fn read(message: &'a [u8], quoting: bool) -> Result<Self, TaskError> {
+        serde_json::from_slice(message).map(Self).map_err(|error| {
+            let error = if quoting {
+                error.to_string()
+            } else {
+                redacted(&error)
+            };
+            let place = path::<T>(message, quoting);
+            let place = place.map_or_else(String::new, |place| format!("{place}: "));
+            let name = type_name::<T>();
+            TaskError::dead(format!(
+                "the message is not a {name} in JSON: {place}{error}"
+            ))
         })
     }
 }

@@ -5,18 +5,23 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+mod check;
 mod delay;
+mod first_send;
 mod new_task;
 mod on_conflict;
 mod throttle;
 mod time;
 
+pub use check::{check_message, version_of};
 pub use delay::{IntoDelay, check_delay};
 pub use new_task::NewTask;
 pub use on_conflict::OnConflict;
 pub use time::IntoTime;
 
+use self::check::{check_headers, check_max_wait, refuse_generated_id};
 use self::delay::check_unit;
+use self::first_send::FirstSend;
 use self::throttle::Throttle;
 use crate::error::{Error, Result};
 use crate::name::{TaskId, TaskType};
@@ -28,6 +33,8 @@ use crate::time::{MAX_DELAY, Timestamp};
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Most headers of one task.
 pub const MAX_HEADERS: usize = 64;
+/// The header that carries the version of a message, see [`DelayQueueJob::version`].
+pub const VERSION_HEADER: &str = "delayq-version";
 /// Largest sum of header names and values of one task, in bytes: headers are read with every claim.
 pub const MAX_HEADER_BYTES: usize = 8 << 10;
 
@@ -100,6 +107,7 @@ pub struct DelayQueueJob {
     throttle: Result<Option<Throttle>>,
     message: Vec<u8>,
     headers: Headers,
+    first_send: FirstSend,
 }
 
 impl fmt::Debug for DelayQueueJob {
@@ -144,6 +152,7 @@ impl DelayQueueJob {
             throttle: Ok(None),
             message: message.into(),
             headers: Headers::new(),
+            first_send: FirstSend::default(),
         }
     }
 
@@ -236,8 +245,8 @@ impl DelayQueueJob {
         if self.has_generated_id {
             id.clone_into(&mut self.id);
         }
-        if self.on_conflict == OnConflict::Reject {
-            self.on_conflict = OnConflict::Keep;
+        if self.on_conflict == Ok(OnConflict::Reject) {
+            self.on_conflict = Ok(OnConflict::Keep);
         }
         self
     }
@@ -253,22 +262,41 @@ impl DelayQueueJob {
         self.header(GROUP_HEADER, label)
     }
 
+    /// Adds headers that are made at the first send, of this job or of a clone of it, and are the
+    /// same at each further one. For middleware whose headers differ from call to call: sent again
+    /// with others, the job would be another request.
+    pub fn headers_of_first_send(mut self, make: impl FnOnce() -> Headers) -> Self {
+        self.headers.extend(self.first_send.headers(make));
+        self
+    }
+
+    /// The version of the message's form, 1 or more; without a call it is 1. A worker of an older
+    /// version leaves the task to a newer instance, and one of a newer version knows what it reads.
+    /// It travels as the header `delayq-version`.
+    pub fn version(mut self, version: u32) -> Self {
+        self.headers.remove(VERSION_HEADER);
+        if version == 1 {
+            return self;
+        }
+        self.header(VERSION_HEADER, version.to_string())
+    }
+
     /// The task type.
     #[must_use]
     pub fn task_type(&self) -> &str {
         &self.task_type
     }
 
+    /// Whether the id is the generated one, and not one given by [`id`](Self::id).
+    #[must_use]
+    pub fn has_generated_id(&self) -> bool {
+        self.has_generated_id
+    }
+
     /// The task id that this job will have; of a throttled one, the part before the window.
     #[must_use]
     pub fn task_id(&self) -> &str {
         &self.id
-    }
-
-    /// Whether its id was generated, not given.
-    #[must_use]
-    pub fn has_generated_id(&self) -> bool {
-        self.has_generated_id
     }
 
     /// Validates every field; `now` is the caller's clock, used for the delay limit of absolute
@@ -312,75 +340,6 @@ impl DelayQueueJob {
             headers: self.headers,
         })
     }
-}
-
-/// Refuses an option that goes by the id where every job has another one.
-fn refuse_generated_id(option: &'static str, is_generated: bool) -> Result<()> {
-    let reason = "it goes by the id, and this one is generated: write .id(..)";
-    (!is_generated)
-        .then_some(())
-        .ok_or_else(|| Error::invalid(option, reason))
-}
-
-fn check_max_wait(max_wait: Duration, when: When, limits: &Limits) -> Result<()> {
-    let max = When::After(max_wait);
-    check_delay("max_wait of debounce", max, limits, Timestamp::ZERO)?;
-    match when {
-        When::After(delay) if delay <= max_wait => Ok(()),
-        When::After(delay) => {
-            let reason = format!("max_wait is {max_wait:?}, shorter than the delay of {delay:?}");
-            Err(Error::invalid("debounce", reason))
-        }
-        When::At(_) => {
-            let reason = "it counts a delay from each send: leave out .at(..)";
-            Err(Error::invalid("debounce", reason))
-        }
-    }
-}
-
-/// Checks a message that replaces another one.
-///
-/// # Errors
-/// [`Error::LimitExceeded`].
-pub fn check_message(message: &[u8], limits: &Limits) -> Result<()> {
-    check_size(
-        "message size in bytes",
-        message.len(),
-        limits.max_message_bytes,
-    )
-}
-
-fn check_size(what: &'static str, actual: usize, limit: usize) -> Result<()> {
-    let limit = limit.min(MAX_MESSAGE_BYTES);
-    if actual <= limit {
-        return Ok(());
-    }
-    Err(Error::LimitExceeded {
-        what,
-        actual: actual as u64,
-        limit: limit as u64,
-    })
-}
-
-fn check_headers(headers: &Headers) -> Result<()> {
-    check_size("number of headers", headers.len(), MAX_HEADERS)?;
-    let bytes = headers
-        .iter()
-        .map(|(name, value)| name.len() + value.len())
-        .sum();
-    check_size("size of all headers in bytes", bytes, MAX_HEADER_BYTES)?;
-    let reason = "a header name is 1 or more visible ASCII characters, without blanks";
-    for name in headers.keys() {
-        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic()) {
-            let value = name.chars().take(40).collect();
-            return Err(Error::InvalidName {
-                what: "header",
-                value,
-                reason,
-            });
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub use time::VirtualClock;
 pub use time::{Clock, SystemClock, Timestamp, days, hours, millis, minutes, seconds};
 pub use worker::{
     Delivery, LatePolicy, OnLate, StopSignal, TaskContext, TaskError, TaskResult, TaskWorker,
-    WorkerOptions,
+    Versioned, WorkerOptions,
 };
 
 #[doc(hidden)]

@@ -21,7 +21,8 @@ pub use crate::registry::{
 };
 pub use crate::retry::{Backoff, RetryPolicy};
 pub use crate::worker::{
-    Delivery, LatePolicy, OnLate, TaskContext, TaskError, TaskResult, TaskWorker, WorkerOptions,
+    Delivery, LatePolicy, OnLate, TaskContext, TaskError, TaskResult, TaskWorker, Versioned,
+    WorkerOptions,
 };
 
 use std::future::Future;

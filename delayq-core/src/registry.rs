@@ -15,6 +15,8 @@ pub struct WorkerRegistration {
     /// Its stable name: it tells the workers of one type apart, across restarts. Unique within a
     /// type.
     pub name: &'static str,
+    /// Further task types that it serves, as a type was called before.
+    pub aliases: &'static [&'static str],
     /// Its options.
     pub options: WorkerOptions,
     /// When its type recurs.
@@ -37,6 +39,7 @@ impl fmt::Debug for WorkerRegistration {
         f.debug_struct("WorkerRegistration")
             .field("task_type", &self.task_type)
             .field("name", &self.name)
+            .field("aliases", &self.aliases)
             .field("options", &self.options)
             .finish_non_exhaustive()
     }

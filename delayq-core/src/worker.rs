@@ -9,11 +9,13 @@ mod error;
 mod follow_ups;
 mod options;
 mod stop;
+mod versioned;
 
 pub use context::{Attempt, OCCURRENCE_HEADER, TaskContext};
 pub use error::{TaskError, TaskResult};
 pub use options::{Delivery, LatePolicy, OnLate, WorkerOptions};
 pub use stop::StopSignal;
+pub use versioned::{NEWER_VERSION_WAIT, Versioned};
 
 /// User code that runs the tasks of a type.
 ///

@@ -114,6 +114,13 @@ use proc_macro::TokenStream;
 ///   (as in the store, at first 1)
 /// - `quote_message`: a message that is no `T` in JSON: the error may quote its values, in the log
 ///   and in `last_error` (kind and place only)
+/// - `version = 2`: the version of the messages that it is written for; `job(..)` sends it along. A
+///   message of a newer version fails its attempt and waits a minute for a newer instance (1; any
+///   version is read)
+/// - `upcast = from_older`: a function `fn(u32, serde_json::Value) -> Result<serde_json::Value, E>`
+///   that turns a message of an older version into one of this version
+/// - `alias = "order.cancel-old"`, or several in brackets: former names of the type, which it
+///   serves, too
 /// - `on_late = drop`, `late_after = "10m"`: what happens to a task that is later than this: `run`,
 ///   `drop`, or `dead` (`run`)
 ///

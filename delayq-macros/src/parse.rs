@@ -3,8 +3,10 @@
 //! Every refusal points at what is wrong and says what to write instead.
 
 mod args;
+mod compatible;
 mod function;
 mod implementation;
+mod options;
 mod rate;
 mod schedule;
 #[cfg(test)]

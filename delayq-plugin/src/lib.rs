@@ -18,6 +18,7 @@ mod handler;
 mod handler_set;
 mod health;
 mod host;
+mod middleware;
 mod outage;
 mod plugin;
 mod poll_grid;
@@ -33,6 +34,8 @@ mod submit;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "opentelemetry")]
+mod trace_context;
 mod type_context;
 mod unserved;
 mod url;
@@ -51,10 +54,12 @@ pub use delayq_core::{
     FleetLimits, FromComponents, IntoDelay, IntoTaskResult, IntoTime, Json, LatePolicy, Limits,
     Lock, Namespace, OnConflict, OnLate, Rate, Result, RetryPolicy, Store, SystemClock,
     TaskContext, TaskDetail, TaskError, TaskId, TaskInfo, TaskResult, TaskState, TaskType,
-    TaskWorker, Timestamp, TypePattern, When, WorkerOptions, WorkerRegistration, days, hours,
-    millis, minutes, seconds,
+    TaskWorker, Timestamp, TypePattern, Versioned, When, WorkerOptions, WorkerRegistration, days,
+    hours, millis, minutes, seconds,
 };
 
+/// For an `impl` of [`TaskWorker`] or [`Middleware`] by hand; `#[task_worker]` adds it by itself.
+pub use async_trait::async_trait;
 pub use bulk::{BulkChange, BulkError, BulkReport, TaskFilter};
 pub use clock_skew::ClockSkew;
 pub use delayq_macros::task_worker;
@@ -62,11 +67,14 @@ pub use error::StartError;
 pub use events::{FailureCause, TaskEvent, TaskEventKind, TaskEvents, TaskListener};
 pub use handler::DelayBucketHandler;
 pub use health::{HandlerHealth, Health, UnservedType};
+pub use middleware::{Middleware, Next};
 pub use plugin::{DelayQueuePlugin, DelayQueuePluginBuilder};
 pub use receipt::Receipt;
 pub use recurring::{Recurring, RecurringInfo};
 pub use schedule::Schedule;
 pub use submit::TaskSubmitService;
+#[cfg(feature = "opentelemetry")]
+pub use trace_context::TraceContext;
 pub use url::open_store;
 pub use workers::BuiltWorker;
 

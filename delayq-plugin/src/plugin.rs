@@ -89,6 +89,14 @@ impl DelayQueuePlugin {
         }
     }
 
+    /// Waits until nothing is left to do at the present time: every due task has been settled, and
+    /// no worker runs. Returns when there is something to do again, by `Clock::elapsed`. For
+    /// delayq-testing.
+    #[doc(hidden)]
+    pub async fn until_idle(&self) -> Option<Duration> {
+        self.handlers.until_idle().await
+    }
+
     async fn unserved(&self) -> Result<Vec<UnservedType>> {
         let store = self.service.store();
         let served = self.handlers.types();

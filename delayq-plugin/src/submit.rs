@@ -8,8 +8,8 @@ use delayq_core::operate::{Cursor, Page};
 use delayq_core::presence::InstanceInfo;
 use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions};
 use delayq_core::{
-    Clock, DelayQueueJob, Error, Limits, Result, Store, SystemClock, TaskId, TaskInfo, TaskType,
-    Timestamp, When,
+    Clock, DelayQueueJob, Error, Limits, NewTask, Result, Store, SystemClock, TaskId, TaskInfo,
+    TaskType, Timestamp, When,
 };
 use serde::Serialize;
 use tracing::debug;
@@ -25,6 +25,7 @@ use self::sent::Sent;
 use crate::bulk::{self, BulkChange, Desk, TaskFilter};
 use crate::clock_skew::CallWindow;
 use crate::events::{TaskEventKind, TaskEvents};
+use crate::middleware::{Middleware, MiddlewareStack};
 use crate::receipt::Receipt;
 use crate::recurring::RecurringInfo;
 use crate::telemetry::Telemetry;
@@ -44,6 +45,7 @@ pub struct TaskSubmitService {
     pub(crate) limits: Limits,
     telemetry: Telemetry,
     declared: Declared,
+    middleware: MiddlewareStack,
 }
 
 impl TaskSubmitService {
@@ -56,6 +58,7 @@ impl TaskSubmitService {
             limits: Limits::default(),
             telemetry: Telemetry::new(&(Arc::new(SystemClock) as Arc<dyn Clock>)),
             declared: Declared::default(),
+            middleware: MiddlewareStack::default(),
         }
     }
 
@@ -85,6 +88,18 @@ impl TaskSubmitService {
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// The same service, and `middleware` sees each job on its way to the store, after the others.
+    #[must_use]
+    pub fn with_middleware(mut self, middleware: impl Middleware) -> Self {
+        self.middleware = self.middleware.with(middleware);
+        self
+    }
+
+    pub(crate) fn with_stack(mut self, middleware: MiddlewareStack) -> Self {
+        self.middleware = middleware;
         self
     }
 
@@ -144,7 +159,7 @@ impl TaskSubmitService {
         let mut tasks = Vec::with_capacity(jobs.len());
         let mut sent = Vec::with_capacity(jobs.len());
         for job in jobs {
-            match job.into_task(&self.limits, before) {
+            match self.task(job, before).await {
                 Ok(task) => {
                     sent.push(Sent {
                         index: results.len(),
@@ -170,6 +185,13 @@ impl TaskSubmitService {
             }
         }
         results
+    }
+
+    async fn task(&self, mut job: DelayQueueJob, now: Timestamp) -> Result<NewTask> {
+        if !self.middleware.is_empty() {
+            job = self.middleware.on_submit(job).await?;
+        }
+        job.into_task(&self.limits, now)
     }
 
     /// Cancels a task. After `Cancelled` it never starts. A running one is asked to stop (its

@@ -103,6 +103,13 @@ fn missing_feature(url: &str) -> Option<&'static str> {
 /// A store URL that `Debug` does not show: it may hold passwords.
 pub(crate) struct StoreUrl(pub(crate) String);
 
+/// A file in the working directory.
+impl Default for StoreUrl {
+    fn default() -> Self {
+        Self("sqlite:delayq.sqlite".to_owned())
+    }
+}
+
 impl fmt::Debug for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.0.split_once(':').map_or("", |(scheme, _)| scheme);

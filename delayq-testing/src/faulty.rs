@@ -5,13 +5,14 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::store::{Wakeup, Wakeups};
+use delayq_core::store::{SubmitOutcome, Wakeup, Wakeups};
 use delayq_core::time::Sleep;
-use delayq_core::{Bucket, Clock, Error, Result, Store};
+use delayq_core::{Bucket, Clock, Error, NewTask, Result, Store};
 use tokio::sync::broadcast;
 
 mod crash;
 mod fault;
+mod inline;
 mod observed;
 mod operate;
 mod presence;
@@ -19,6 +20,7 @@ mod store;
 
 pub use crash::Crash;
 pub use fault::Fault;
+pub(crate) use inline::Inline;
 pub use observed::Observed;
 
 /// Decides by the name of the operation (`claim`, `settle`, ..).
@@ -56,6 +58,7 @@ pub struct FaultyStore {
     witness: Witness,
     crash: Crash,
     delay: Delay,
+    inline: Option<Inline>,
 }
 
 impl fmt::Debug for FaultyStore {
@@ -78,6 +81,7 @@ impl FaultyStore {
             witness: Box::new(|_| ()),
             crash: Crash::default(),
             delay: Box::new(|| Box::pin(std::future::ready(()))),
+            inline: None,
         }
     }
 
@@ -102,6 +106,13 @@ impl FaultyStore {
     #[must_use]
     pub fn with_witness(mut self, witness: impl Fn(Observed<'_>) + Send + Sync + 'static) -> Self {
         self.witness = Box::new(witness);
+        self
+    }
+
+    /// The same, and a submit returns once the tasks have run.
+    #[must_use]
+    pub(crate) fn with_inline(mut self, inline: Inline) -> Self {
+        self.inline = Some(inline);
         self
     }
 
@@ -201,6 +212,15 @@ impl FaultyStore {
                 self.crash.happen();
                 pending().await
             }
+        }
+    }
+
+    async fn submit_all(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        let count = tasks.len();
+        let submit = async { Ok(self.inner.submit(tasks).await) };
+        match self.call("submit", submit).await {
+            Ok(results) => results,
+            Err(error) => vec![Err(error); count],
         }
     }
 

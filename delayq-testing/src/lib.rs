@@ -1,5 +1,7 @@
 //! For tests on delayq, without a server and without waiting.
 //!
+//! - [`TestQueue`]: a queue for the tests of an application, with [`assert_scheduled!`],
+//!   [`assert_dead!`] and their siblings.
 //! - [`contract`]: the contract suite, which every store has to pass, a third party's too.
 //! - [`FaultyStore`]: a store that fails on request.
 //! - [`VirtualClock`]: a clock that a test moves by hand.
@@ -48,7 +50,15 @@
 mod assert;
 pub mod contract;
 mod faulty;
+mod kit;
 
 pub use assert::{assert_not_found, assert_scheduled, assert_state};
 pub use delayq_core::VirtualClock;
 pub use faulty::{Crash, Fault, FaultyStore, Observed};
+pub use kit::TestQueue;
+
+/// What the assertions expand to.
+#[doc(hidden)]
+pub mod __kit {
+    pub use crate::kit::{Due, check_dead, check_done, check_not_scheduled, check_scheduled};
+}

@@ -28,6 +28,9 @@ mod instances {}
 #[doc = include_str!("../../docs/guide/late.md")]
 mod late {}
 
+#[doc = include_str!("../../docs/guide/middleware.md")]
+mod middleware {}
+
 #[doc = include_str!("../../docs/guide/operate.md")]
 mod operate {}
 

@@ -91,6 +91,8 @@ const CRATES: [Crate; 6] = [
             "receipt",
             "schedule",
             "recurring",
+            "middleware",
+            "trace_context",
             "health",
             "status",
             "store",
@@ -115,8 +117,8 @@ const CRATES: [Crate; 6] = [
     },
     Crate {
         name: "delayq-testing",
-        floors: &["assert", "contract", "faulty"],
-        above: &["delayq-core"],
+        floors: &["assert", "contract", "faulty", "kit"],
+        above: &["delayq-core", "delayq-plugin"],
     },
 ];
 

@@ -131,3 +131,35 @@ fn a_throttle_that_cannot_hold_is_refused() {
     );
     assert!(check(doc("doc").keep()).is_ok());
 }
+
+#[test]
+fn a_version_travels_in_a_header_and_1_is_no_header() {
+    let headers = |version| check(job().version(version)).map(|task| task.headers);
+    assert_eq!(headers(1).unwrap(), Headers::new());
+    assert_eq!(version_of(&headers(1).unwrap()), Ok(1));
+    assert_eq!(version_of(&headers(7).unwrap()), Ok(7));
+    assert!(headers(0).unwrap_err().to_string().contains("1 or more"));
+    assert!(check(job().header(VERSION_HEADER, "two")).is_err());
+    assert_eq!(
+        check(job().version(2).version(1)).unwrap().headers,
+        Headers::new()
+    );
+}
+
+#[test]
+fn a_job_and_its_clones_share_the_headers_of_their_first_send() {
+    let named = |name: &str| Headers::from([(name.to_owned(), String::new())]);
+    let sent = |job: &DelayQueueJob, name: &str| {
+        let job = job.clone().headers_of_first_send(|| named(name));
+        check(job).unwrap().headers
+    };
+    let (first, clone) = (job(), job());
+    let other = clone.clone();
+    assert_eq!(sent(&clone, "a"), named("a"));
+    assert_eq!(
+        (sent(&other, "b"), sent(&clone, "c")),
+        (named("a"), named("a"))
+    );
+    assert_eq!(sent(&first, "d"), named("d"));
+    assert!(first.has_generated_id() && !first.id("mine").has_generated_id());
+}

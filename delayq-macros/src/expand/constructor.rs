@@ -1,6 +1,6 @@
 //! `f::job(..)` and `f::TASK_TYPE` of a worker function `f`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote};
 use syn::Type;
 
@@ -15,12 +15,8 @@ pub(super) fn constructor(private: &TokenStream, args: &Args, function: &Functio
     let conditions = conditions(&item.attrs);
     let docs = item.attrs.iter().filter(|a| a.path().is_ident("doc"));
     let about = format!("`{name}::job(..)` makes a job for the worker function `{name}`.");
-    let is_pattern = args
-        .task_type
-        .as_ref()
-        .is_some_and(|name| name.is_pattern());
     let task_type = task_type(private, args);
-    let job = job(private, is_pattern, function);
+    let job = job(private, args, function);
     quote! {
         #(#conditions)*
         #(#docs)*
@@ -48,7 +44,9 @@ pub(super) fn constructor(private: &TokenStream, args: &Args, function: &Functio
 
 /// `fn job`: its arguments are the message, and before it the type when the function serves a
 /// pattern.
-fn job(private: &TokenStream, is_pattern: bool, function: &Function) -> TokenStream {
+fn job(private: &TokenStream, args: &Args, function: &Function) -> TokenStream {
+    let task_type = args.task_type.as_ref();
+    let is_pattern = task_type.is_some_and(|name| name.is_pattern());
     let vis = &function.item.vis;
     let (type_argument, type_check, task_type) = if is_pattern {
         (
@@ -59,7 +57,11 @@ fn job(private: &TokenStream, is_pattern: bool, function: &Function) -> TokenStr
     } else {
         (None, None, quote! { Self::TASK_TYPE })
     };
-    let (message, bound, made) = made(private, function.message(), &task_type);
+    let (message, bound, mut made) = made(private, function.message(), &task_type);
+    if args.version() > 1 {
+        let version = Literal::u32_unsuffixed(args.version());
+        made = quote! { (#made).map(|__job| __job.version(#version)) };
+    }
     quote! {
         /// A job for this function, due now, with a generated id; sent by the submit service.
         ///

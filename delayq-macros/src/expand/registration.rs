@@ -34,8 +34,10 @@ pub(super) fn registration(private: &TokenStream, args: &Args, item: &Item) -> T
         .name
         .as_ref()
         .map_or(default_name, |name| name.to_string());
+    let aliases = args.alias.as_ref().map_or(&[][..], |aliases| aliases);
     let options = options(private, args);
     let schedule = schedule(private, args);
+    let versioned = versioned(private, args);
     quote! {
         #(#conditions)*
         const _: () = {
@@ -45,16 +47,29 @@ pub(super) fn registration(private: &TokenStream, args: &Args, item: &Item) -> T
                 #private::WorkerRegistration {
                     task_type: #task_type,
                     name: #name,
+                    aliases: &[#(#aliases),*],
                     options: #options,
                     schedule: #schedule,
                     build: |__components| {
                         let __worker = #build;
-                        ::core::result::Result::Ok(#private::Arc::new(__worker))
+                        ::core::result::Result::Ok(#private::Arc::new(#versioned))
                     },
                 }
             }
         };
     }
+}
+
+/// The worker, in what looks at the versions of its messages if it was told one.
+fn versioned(private: &TokenStream, args: &Args) -> TokenStream {
+    if args.version.is_none() {
+        return quote! { __worker };
+    }
+    let version = Literal::u32_unsuffixed(args.version());
+    let upcast = args.upcast.as_deref().map(|path| {
+        quote_spanned! {path.span()=> .upcast(#path) }
+    });
+    quote! { #private::Versioned::new(__worker, #version) #upcast }
 }
 
 /// `ty`, made from the components; a type that cannot be is pointed at.

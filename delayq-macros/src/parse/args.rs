@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use darling::ast::NestedMeta;
-use darling::error::Accumulator;
-use darling::util::{SpannedValue, path_to_string};
+use darling::util::SpannedValue;
 use darling::{Error, FromMeta, Result};
 use proc_macro2::{Ident, TokenStream};
-use quote::ToTokens;
-use syn::Meta;
+use syn::{ExprPath, Meta};
 
+use super::compatible;
+use super::options::{OPTIONS, RETRY_OPTIONS, list, read};
 use super::rate::{self, Rate};
 use super::schedule::{self, Every};
 use super::value::{self, TypeName};
@@ -17,31 +17,6 @@ use super::value::{self, TypeName};
 /// The longest wait between attempts when `cap` is not given, as delayq-core's
 /// `RetryPolicy::DEFAULT`.
 const DEFAULT_CAP: Duration = Duration::from_mins(10);
-
-/// From which likeness on a name is suggested; darling uses the same.
-const ALIKE: f64 = 0.8;
-
-const OPTIONS: &[&str] = &[
-    "type",
-    "name",
-    "retry",
-    "max_releases",
-    "timeout",
-    "lock",
-    "concurrency",
-    "delivery",
-    "blocking",
-    "on_late",
-    "late_after",
-    "fleet_concurrency",
-    "fleet_rate",
-    "max_pending",
-    "shards",
-    "quote_message",
-    "every",
-    "zone",
-];
-const RETRY_OPTIONS: &[&str] = &["max", "backoff", "base", "cap", "jitter"];
 
 /// The options, each one valid, and none against another.
 #[derive(Default, FromMeta)]
@@ -85,6 +60,12 @@ pub(crate) struct Args {
     pub(crate) every: Option<SpannedValue<Every>>,
     #[darling(default, with = schedule::zone)]
     pub(crate) zone: Option<SpannedValue<String>>,
+    #[darling(default, with = value::count)]
+    pub(crate) version: Option<SpannedValue<u32>>,
+    #[darling(default, with = compatible::function)]
+    pub(crate) upcast: Option<SpannedValue<ExprPath>>,
+    #[darling(default, with = compatible::task_types)]
+    pub(crate) alias: Option<SpannedValue<Vec<String>>>,
 }
 
 /// `retry = never` or `retry(..)`.
@@ -150,6 +131,7 @@ impl Args {
             self.every.as_ref(),
             self.zone.as_ref(),
         ));
+        errors.handle(self.check_compatible());
         errors.finish()
     }
 
@@ -190,6 +172,27 @@ impl Args {
             .with_span(&shards.span())),
             _ => Ok(()),
         }
+    }
+
+    fn check_compatible(&self) -> Result<()> {
+        if let Some(upcast) = self.upcast.as_ref().filter(|_| self.version() == 1) {
+            return Err(Error::custom(
+                "say which version the function makes: add for example `version = 2`",
+            )
+            .with_span(&upcast.span()));
+        }
+        match (&self.alias, self.task_type.as_deref()) {
+            (Some(alias), Some(task_type)) if task_type.is_pattern() => Err(Error::custom(
+                "a pattern has no `alias`: write a worker of its own for the former name",
+            )
+            .with_span(&alias.span())),
+            _ => Ok(()),
+        }
+    }
+
+    /// The version of the messages that the worker is written for.
+    pub(crate) fn version(&self) -> u32 {
+        self.version.as_ref().map_or(1, |version| **version)
     }
 
     fn check_late(&self) -> Result<()> {
@@ -256,124 +259,4 @@ impl RetryArgs {
             _ => None,
         }
     }
-}
-
-/// Splits at the commas.
-fn list(tokens: TokenStream) -> syn::Result<Vec<NestedMeta>> {
-    NestedMeta::parse_meta_list(tokens).map_err(|error| {
-        let message =
-            format!("{error}: write `name = value, ..`, and put text such as \"1m 30s\" in quotes");
-        syn::Error::new(error.span(), message)
-    })
-}
-
-/// Reads `items` as a `T` whose options are `options`.
-fn read<T: FromMeta>(items: &[NestedMeta], options: &[&str]) -> Result<T> {
-    let mut errors = Error::accumulator();
-    let known = known(items, options, &mut errors);
-    let value = errors.handle(T::from_list(&known));
-    errors.finish()?;
-    value.ok_or_else(|| Error::custom("no value and no error"))
-}
-
-/// The items that are options with a value; the others become errors in this crate's words.
-fn known(items: &[NestedMeta], options: &[&str], errors: &mut Accumulator) -> Vec<NestedMeta> {
-    let mut seen = Vec::new();
-    let mut known = Vec::new();
-    let misplaced = misplaced(items, options);
-    if let Some((error, _)) = &misplaced {
-        errors.push(error.clone());
-    }
-    let misplaced = misplaced.map_or_else(Vec::new, |(_, names)| names);
-    for item in items {
-        let name = name(item);
-        if misplaced.contains(&name) {
-            continue;
-        }
-        match refusal(item, &name, options) {
-            Some(error) => errors.push(error.with_span(item)),
-            None if seen.contains(&name) => errors.push(
-                Error::custom(format!("`{name}` is given twice: remove one")).with_span(item),
-            ),
-            None => known.push(item.clone()),
-        }
-        seen.push(name);
-    }
-    known
-}
-
-/// One error for the options of `retry(..)` that stand beside it, or the other way round, and their
-/// names.
-fn misplaced(items: &[NestedMeta], options: &[&str]) -> Option<(Error, Vec<String>)> {
-    let in_retry = options == RETRY_OPTIONS;
-    let others = if in_retry { OPTIONS } else { RETRY_OPTIONS };
-    let is_misplaced = |item: &&NestedMeta| {
-        let name = name(item);
-        others.contains(&name.as_str()) && !options.contains(&name.as_str())
-    };
-    let found: Vec<_> = items.iter().filter(is_misplaced).collect();
-    let first = found.first()?;
-    let names: Vec<_> = found.iter().map(|item| name(item)).collect();
-    let written: Vec<_> = found.iter().map(|item| written(item)).collect();
-    let (all, written) = (names.join("`, `"), written.join(", "));
-    let message = if in_retry {
-        format!("not in `retry(..)`: `{all}`; write `{written}` after its parentheses")
-    } else {
-        format!("only in `retry(..)`: `{all}`; write `retry({written})`")
-    };
-    Some((Error::custom(message).with_span(*first), names))
-}
-
-/// `item` as a person writes it.
-fn written(item: &NestedMeta) -> String {
-    match item {
-        NestedMeta::Meta(Meta::NameValue(pair)) => {
-            format!("{} = {}", name(item), pair.value.to_token_stream())
-        }
-        _ => item.to_token_stream().to_string(),
-    }
-}
-
-fn name(item: &NestedMeta) -> String {
-    match item {
-        NestedMeta::Meta(meta) => path_to_string(meta.path()),
-        NestedMeta::NameValueInvalidExpr(pair) => path_to_string(&pair.path),
-        NestedMeta::Lit(_) => String::new(),
-    }
-}
-
-fn refusal(item: &NestedMeta, name: &str, options: &[&str]) -> Option<Error> {
-    if let NestedMeta::Lit(value) = item {
-        let first = options.first().copied().unwrap_or_default();
-        let value = value.to_token_stream();
-        return Some(Error::custom(format!(
-            "a value without the name of its option: write for example `{first} = {value}`"
-        )));
-    }
-    if !options.contains(&name) {
-        return Some(unknown(name, options));
-    }
-    let NestedMeta::NameValueInvalidExpr(pair) = item else {
-        return None;
-    };
-    Some(Error::custom(if pair.value.is_empty() {
-        format!("the value of `{name}` is missing after the `=`")
-    } else {
-        format!("this is no value: text goes in quotes, as in `{name} = \"..\"`")
-    }))
-}
-
-fn unknown(name: &str, options: &[&str]) -> Error {
-    let meant = options
-        .iter()
-        .map(|option| (strsim::jaro_winkler(name, option), option))
-        .filter(|(likeness, _)| *likeness > ALIKE)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    let hint = meant.map_or_else(String::new, |(_, option)| {
-        format!("did you mean `{option}`? ")
-    });
-    let all = options.join("`, `");
-    Error::custom(format!(
-        "unknown option `{name}`: {hint}the options are `{all}`"
-    ))
 }

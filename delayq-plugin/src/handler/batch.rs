@@ -29,3 +29,10 @@ pub(crate) struct Batch {
     pub(crate) high_water: u64,
     pub(crate) bucket: BucketState,
 }
+
+impl Batch {
+    /// Whether the claim found any task.
+    pub(super) fn is_fruitful(&self) -> bool {
+        !(self.start.is_empty() && self.settle.is_empty() && self.ended.is_empty())
+    }
+}

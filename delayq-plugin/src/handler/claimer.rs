@@ -36,6 +36,10 @@ pub(super) struct Claimer {
     is_for_wake_up: bool,
     sent_at: Duration,
     wakes: FruitlessWakes,
+    /// When the store expects that a claim finds something.
+    due_at: Option<Duration>,
+    /// The last question to the handler before the claim was sent.
+    question: u64,
     is_probe: bool,
     backoff: Backoff,
 }
@@ -61,6 +65,8 @@ impl Claimer {
             is_for_wake_up: false,
             sent_at: Duration::ZERO,
             wakes: FruitlessWakes::default(),
+            due_at: None,
+            question: 0,
             is_probe: false,
             backoff: Backoff::default(),
         }
@@ -73,7 +79,26 @@ impl Claimer {
     /// When to claim, unless a claim is under way or waits for a slot.
     pub(super) fn next_wake(&self) -> Option<Duration> {
         let is_waiting = self.claiming.is_under_way() || self.slot.is_under_way();
-        (!is_waiting).then_some(self.next_at)
+        let is_asked = self.question < self.wiring.idleness.question();
+        let next_at = if is_asked {
+            Duration::ZERO
+        } else {
+            self.next_at
+        };
+        (!is_waiting).then_some(next_at)
+    }
+
+    /// The last question to the handler that a claim has answered, unless one is under way.
+    pub(super) fn answers(&self) -> u64 {
+        self.question
+    }
+
+    /// When a claim may find something, or is tried again after a failure.
+    pub(super) fn expects_at(&self) -> Option<Duration> {
+        if self.is_probe {
+            return Some(self.next_at);
+        }
+        self.due_at
     }
 
     /// Claims as soon as possible, unless wake-ups come in a flood.
@@ -123,9 +148,9 @@ impl Claimer {
         let due_at = batch
             .next_in
             .map(|next_in| batch.sent_at.saturating_add(next_in));
-        let has_taken =
-            !(batch.start.is_empty() && batch.settle.is_empty() && batch.ended.is_empty());
-        self.wakes.count(self.is_for_wake_up, has_taken, due_at);
+        self.wakes
+            .count(self.is_for_wake_up, batch.is_fruitful(), due_at);
+        self.due_at = due_at;
         self.next_at = due_at.map_or(poll_at, |due_at| due_at.min(poll_at));
         if self.is_woken {
             self.wake(now);
@@ -158,6 +183,7 @@ impl Claimer {
     fn send(&mut self, slots: Option<OwnedSemaphorePermit>) {
         self.is_for_wake_up = std::mem::take(&mut self.is_woken);
         self.sent_at = self.context.clock.elapsed();
+        self.question = self.wiring.idleness.question();
         let claim = Claim {
             context: Arc::clone(&self.context),
             bucket: self.bucket.clone(),

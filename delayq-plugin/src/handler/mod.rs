@@ -15,9 +15,11 @@ mod conclusion;
 mod early_settlement;
 mod extender;
 mod fruitless_wakes;
+mod idleness;
 mod settler;
 mod wiring;
 
+pub(crate) use idleness::{Idleness, IdlenessReport};
 pub(crate) use wiring::{Notice, Phase, Wiring};
 
 use self::attempts::{Attempts, Finished, NewAttempt};
@@ -67,6 +69,7 @@ pub struct DelayBucketHandler {
     /// How many handlers the type had when the bucket was reported as sealed.
     sealed_among: Option<usize>,
     is_drained: bool,
+    fruitful_claims: u64,
 }
 
 #[derive(Debug)]
@@ -93,6 +96,7 @@ impl DelayBucketHandler {
             is_extension_failing: false,
             sealed_among: None,
             is_drained: false,
+            fruitful_claims: 0,
             bucket,
             context,
             wiring,
@@ -112,6 +116,7 @@ impl DelayBucketHandler {
             if self.is_finished(now) {
                 break;
             }
+            self.wiring.idleness.tell(|| self.idleness());
             let event = self.next_event(now).await;
             self.apply(event);
         }
@@ -168,6 +173,17 @@ impl DelayBucketHandler {
         are_workers_gone && (is_settled || stopped.saturating_add(LAST_SETTLE) <= now)
     }
 
+    fn idleness(&self) -> Idleness {
+        let calls = self.claimer.is_under_way() || self.settler.is_under_way();
+        let plans = [self.claimer.expects_at(), self.settler.next_wake()];
+        Idleness {
+            answers: self.claimer.answers(),
+            is_idle: !calls && self.attempts.is_empty(),
+            fruitful_claims: self.fruitful_claims,
+            next_at: plans.into_iter().flatten().min(),
+        }
+    }
+
     fn may_claim(&self) -> bool {
         !self.is_drained && !self.settler.is_full() && self.wiring.stop_at().is_none()
     }
@@ -201,6 +217,7 @@ impl DelayBucketHandler {
             Some(finished) = self.attempts.next_finished() => Event::Finished(finished),
             () = self.wiring.wake.notified() => Event::Woken,
             () = self.timer.answer() => Event::Timer,
+            () = self.wiring.idleness.asked() => Event::Timer,
             // An error means that the plugin is gone without a shutdown: the timer goes on until
             // its threads end.
             Ok(()) = self.wiring.phase.changed() => Event::Timer,
@@ -235,6 +252,7 @@ impl DelayBucketHandler {
         self.wiring.status.answered(CLAIM);
         self.wiring.status.claimed(batch.sent_at);
         self.wiring.skew_log.observe(batch.clock_skew, now);
+        self.fruitful_claims += u64::from(batch.is_fruitful());
         self.claimer.answered(&batch, now);
         batch
             .ended

@@ -70,6 +70,10 @@ impl Settler {
         self.waiting.is_empty() && !self.call.is_under_way()
     }
 
+    pub(super) fn is_under_way(&self) -> bool {
+        self.call.is_under_way()
+    }
+
     /// When to settle next.
     pub(super) fn next_wake(&self) -> Option<Duration> {
         let waits = !self.call.is_under_way() && !self.waiting.is_empty();

@@ -7,6 +7,7 @@ use delayq_core::TaskType;
 use delayq_core::store::Bucket;
 use tokio::sync::{Notify, mpsc, watch};
 
+use super::idleness::IdlenessReport;
 use crate::skew_log::SkewLog;
 use crate::status::Status;
 
@@ -37,6 +38,7 @@ pub(crate) struct Wiring {
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) notices: mpsc::UnboundedSender<Notice>,
     pub(crate) skew_log: Arc<SkewLog>,
+    pub(crate) idleness: IdlenessReport,
 }
 
 impl Wiring {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use delayq_core::store::Bucket;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tracing::error;
 
 use super::thread::SchedulerThread;
-use crate::handler::{DelayBucketHandler, Wiring};
+use crate::handler::{DelayBucketHandler, Idleness, Wiring};
 use crate::status::Status;
 use crate::type_context::TypeContext;
 
@@ -17,6 +17,7 @@ use crate::type_context::TypeContext;
 pub(super) struct Member {
     pub(super) wake: Arc<Notify>,
     pub(super) status: Status,
+    pub(super) idleness: watch::Receiver<Idleness>,
     /// Taken by the shutdown that awaits it.
     pub(super) ended: Option<JoinHandle<()>>,
 }
@@ -31,6 +32,7 @@ impl Member {
         Self {
             wake: Arc::clone(&wiring.wake),
             status: wiring.status.clone(),
+            idleness: wiring.idleness.subscribe(),
             ended: Some(thread.spawn(supervise(bucket, context, wiring))),
         }
     }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tracing::{error, warn};
 
 mod dispatcher;
+mod idle;
 mod maintenance;
 mod member;
 mod served_type;
@@ -20,6 +21,7 @@ mod threads;
 mod watched;
 
 use self::dispatcher::dispatch;
+use self::idle::until_idle;
 use self::maintenance::Maintenance;
 use self::shared::Shared;
 use crate::error::StartError;
@@ -84,6 +86,12 @@ impl HandlerSet {
 
     pub(crate) fn health(&self) -> Vec<HandlerHealth> {
         self.shared.health()
+    }
+
+    /// Waits until nothing is left to do at the present time. Returns when something is again, by
+    /// `Clock::elapsed`, polls apart.
+    pub(crate) async fn until_idle(&self) -> Option<Duration> {
+        until_idle(&self.shared).await
     }
 
     /// Stops all handlers and waits for their ends. Safe to call again and at the same time.

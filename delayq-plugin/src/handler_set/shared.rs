@@ -16,7 +16,7 @@ use super::served_type::ServedType;
 use super::thread::SchedulerThread;
 use super::threads::Threads;
 use crate::error::StartError;
-use crate::handler::{Notice, Phase, Wiring};
+use crate::handler::{Idleness, IdlenessReport, Notice, Phase, Wiring};
 use crate::health::HandlerHealth;
 use crate::host;
 use crate::settings::Settings;
@@ -37,6 +37,8 @@ pub(super) struct Shared {
     pub(super) instance: InstanceInfo,
     pub(super) phase: watch::Sender<Phase>,
     notices: mpsc::UnboundedSender<Notice>,
+    /// The number of the last question to all handlers whether they are idle.
+    questions: watch::Sender<u64>,
     /// Something is due for maintenance before its time.
     pub(super) news: Notify,
     /// The store has lost data, perhaps its list of types.
@@ -77,6 +79,7 @@ impl Shared {
             instance: InstanceInfo::new(id, host::name(), pid, started_at),
             phase: watch::Sender::new(Phase::Running),
             notices,
+            questions: watch::Sender::default(),
             news: Notify::new(),
             has_lost_data: AtomicBool::new(false),
             state: Mutex::new(state),
@@ -308,7 +311,38 @@ impl Shared {
             phase: self.phase.subscribe(),
             notices: self.notices.clone(),
             skew_log: Arc::clone(&self.settings.telemetry.skew),
+            idleness: IdlenessReport::new(self.questions.subscribe()),
         }
+    }
+
+    /// Has every handler claim, and say whether it is idle. Returns the number of the question, and
+    /// what each handler says.
+    pub(super) fn ask(&self) -> (u64, Vec<watch::Receiver<Idleness>>) {
+        let state = self.state();
+        let served = state.types.values();
+        let members = served.flat_map(|served| served.handlers.values());
+        let answers = members.map(|member| member.idleness.clone()).collect();
+        self.questions.send_modify(|question| *question += 1);
+        (*self.questions.borrow(), answers)
+    }
+
+    /// Serves the types of the store and their buckets, without waiting for a wake-up.
+    pub(super) async fn serve_all(&self) {
+        for task_type in self.store.types().await.unwrap_or_default() {
+            if self.serve(&task_type).is_err() || !self.is_without_handlers(&task_type) {
+                continue;
+            }
+            let buckets = self.store.buckets(&task_type).await;
+            if let Err(error) = self.serve_buckets(&task_type, buckets) {
+                warn!(%task_type, %error, "cannot serve the type");
+            }
+        }
+    }
+
+    fn is_without_handlers(&self, task_type: &TaskType) -> bool {
+        let state = self.state();
+        let served = state.types.get(task_type);
+        served.is_some_and(|served| served.handlers.is_empty())
     }
 
     /// Wakes the handlers that it concerns.

@@ -20,6 +20,7 @@ use super::DelayQueuePlugin;
 use crate::error::StartError;
 use crate::events::{TaskListener, run_listener};
 use crate::handler_set::HandlerSet;
+use crate::middleware::{Middleware, MiddlewareStack};
 use crate::recurring::Recurring;
 use crate::settings::Settings;
 use crate::submit::TaskSubmitService;
@@ -27,11 +28,8 @@ use crate::telemetry::Telemetry;
 use crate::url::{StoreUrl, open_store};
 use crate::workers::{BuiltWorker, WorkerRegistry};
 
-/// Where tasks are kept unless told otherwise: a file in the working directory.
-const DEFAULT_URL: &str = "sqlite:delayq.sqlite";
-
 /// Sets up a [`DelayQueuePlugin`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[must_use = "a builder does nothing until start()"]
 pub struct DelayQueuePluginBuilder {
     url: StoreUrl,
@@ -42,37 +40,16 @@ pub struct DelayQueuePluginBuilder {
     workers: Vec<BuiltWorker>,
     recurring: Vec<Recurring>,
     maps: Maps,
-    use_registered: bool,
+    without_registered: bool,
     expected: Vec<String>,
     only: Vec<String>,
     settings: Settings,
     listeners: Listeners,
+    middleware: MiddlewareStack,
     /// The options given that are about opening a store.
     opening: Vec<&'static str>,
     /// What was given twice or cannot be used; `start` says so.
     mistakes: Vec<StartError>,
-}
-
-impl Default for DelayQueuePluginBuilder {
-    fn default() -> Self {
-        Self {
-            url: StoreUrl(DEFAULT_URL.to_owned()),
-            store: None,
-            options: StoreOptions::default(),
-            limits: Limits::default(),
-            components: Components::default(),
-            workers: Vec::new(),
-            recurring: Vec::new(),
-            maps: Maps::default(),
-            use_registered: true,
-            expected: Vec::new(),
-            only: Vec::new(),
-            settings: Settings::default(),
-            listeners: Listeners::default(),
-            opening: Vec::new(),
-            mistakes: Vec::new(),
-        }
-    }
 }
 
 impl DelayQueuePluginBuilder {
@@ -209,8 +186,8 @@ impl DelayQueuePluginBuilder {
     }
 
     /// Passes every worker, registered or added by hand, through `map` once, when the plugin
-    /// starts: to set options from a configuration, or to put something around them all, such as
-    /// metrics or a record of what they do. Several maps are applied in the order given.
+    /// starts: to set options from a configuration. Several maps are applied in the order given. To
+    /// put code around every run there is [`middleware`](Self::middleware).
     ///
     /// ```
     /// use delayq_plugin::{DelayQueuePlugin, seconds};
@@ -235,9 +212,16 @@ impl DelayQueuePluginBuilder {
         self
     }
 
+    /// Puts `middleware` around every task: the sends of the plugin's service, and the runs of its
+    /// workers. The first one is the outermost. See [`Middleware`].
+    pub fn middleware(mut self, middleware: impl Middleware) -> Self {
+        self.middleware = self.middleware.with(middleware);
+        self
+    }
+
     /// Leaves out the workers that `#[task_worker]` registered; only those added by hand run.
     pub fn without_registered_workers(mut self) -> Self {
-        self.use_registered = false;
+        self.without_registered = true;
         self
     }
 
@@ -333,6 +317,7 @@ impl DelayQueuePluginBuilder {
         let service = TaskSubmitService::new(Arc::clone(&opened));
         let service = service.with_limits(self.limits).with_clock(clock);
         let service = service.with_telemetry(telemetry.clone());
+        let service = service.with_stack(self.middleware.clone());
         // One that the application added is of another store, and goes first.
         if self.components.get::<TaskSubmitService>().is_err() {
             self.components.insert(service.clone());
@@ -371,7 +356,7 @@ impl DelayQueuePluginBuilder {
             let options = self.opening.join(", ");
             return Err(StartError::OptionsOfStore { options });
         }
-        let is_linked = self.use_registered && registered_workers().next().is_some();
+        let is_linked = !self.without_registered && registered_workers().next().is_some();
         if self.workers.is_empty() && !is_linked {
             return Err(StartError::NoWorkers);
         }
@@ -381,12 +366,14 @@ impl DelayQueuePluginBuilder {
     fn registry(&self) -> Result<WorkerRegistry, StartError> {
         let mut registry = WorkerRegistry::default();
         let mut workers = Vec::new();
-        if self.use_registered {
+        if !self.without_registered {
             workers = BuiltWorker::registered(&self.components)?;
         }
         workers.extend(self.workers.iter().cloned());
         for worker in workers {
-            registry.add(self.maps.0.iter().fold(worker, |built, map| map(built)))?;
+            let mut built = self.maps.0.iter().fold(worker, |built, map| map(built));
+            built.worker = self.middleware.around(built.worker);
+            registry.add(built)?;
         }
         for recurring in &self.recurring {
             registry.declare(recurring.clone())?;

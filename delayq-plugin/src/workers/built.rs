@@ -44,25 +44,29 @@ impl BuiltWorker {
 
     /// Builds what the linker collected.
     pub(crate) fn registered(components: &Components) -> Result<Vec<Self>, StartError> {
-        let build = |entry: &WorkerRegistration| {
+        let mut built = Vec::new();
+        for entry in registered_workers() {
+            let WorkerRegistration { name, options, .. } = *entry;
             let worker =
                 (entry.build)(components).map_err(|missing| StartError::MissingComponent {
                     task_type: entry.task_type.to_owned(),
-                    name: entry.name.to_owned(),
+                    name: name.to_owned(),
                     missing,
                 })?;
-            let (task_type, name) = (entry.task_type, entry.name);
             let schedule = entry.schedule.map(schedule).transpose();
             let schedule = schedule.map_err(|error| StartError::InvalidRecurring {
                 task_type: entry.task_type.to_owned(),
                 reason: error.to_string(),
             })?;
-            Ok(Self {
+            let of_type =
+                |task_type: &str| Self::new(task_type, name, options, Arc::clone(&worker));
+            built.push(Self {
                 schedule,
-                ..Self::new(task_type, name, entry.options, worker)
-            })
-        };
-        registered_workers().map(build).collect()
+                ..of_type(entry.task_type)
+            });
+            built.extend(entry.aliases.iter().map(|alias| of_type(alias)));
+        }
+        Ok(built)
     }
 }
 

@@ -32,14 +32,12 @@ impl Store for FaultyStore {
     }
 
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
-        let count = tasks.len();
-        match self
-            .call("submit", async { Ok(self.inner.submit(tasks).await) })
-            .await
-        {
-            Ok(results) => results,
-            Err(error) => vec![Err(error); count],
-        }
+        let Some(inline) = &self.inline else {
+            return self.submit_all(tasks).await;
+        };
+        let (tasks, runs) = inline.before(tasks);
+        let results = self.submit_all(tasks).await;
+        inline.after(results, runs).await
     }
 
     async fn buckets(&self, task_type: &TaskType) -> Result<Vec<Bucket>> {

@@ -1,0 +1,35 @@
+//! Headers that a job got at its first send, for its clones, too.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::task::Headers;
+
+/// Shared by a job and its clones, so that each send of one of them is the same request. A job that
+/// is never cloned and gets none allocates nothing.
+#[derive(Debug, Default)]
+pub(super) struct FirstSend(OnceLock<Arc<OnceLock<Headers>>>);
+
+impl FirstSend {
+    pub(super) fn headers(&self, make: impl FnOnce() -> Headers) -> Headers {
+        self.shared().get_or_init(make).clone()
+    }
+
+    fn shared(&self) -> &Arc<OnceLock<Headers>> {
+        self.0.get_or_init(Arc::default)
+    }
+}
+
+impl Clone for FirstSend {
+    fn clone(&self) -> Self {
+        Self(OnceLock::from(Arc::clone(self.shared())))
+    }
+}
+
+/// What a job is sent with is no part of what it says.
+impl PartialEq for FirstSend {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for FirstSend {}

@@ -1,0 +1,41 @@
+//! Wait until nothing is left to do, for tests.
+
+use std::time::Duration;
+
+use super::shared::Shared;
+use crate::handler::Idleness;
+
+/// Waits until no handler has anything to do at the present time. Returns when the first one has,
+/// by `Clock::elapsed`, polls apart.
+///
+/// It asks until two answers in a row agree. Each handler was idle at both, its claims between them
+/// found nothing, and the last of these was sent after the second question: so nothing ran here
+/// since the first answers, and nothing can have been sent from here to a handler that had answered
+/// already.
+pub(super) async fn until_idle(shared: &Shared) -> Option<Duration> {
+    let mut before = None;
+    loop {
+        shared.serve_all().await;
+        let now = answers(shared).await;
+        let claims = now.iter().map(|one| one.fruitful_claims);
+        let claims = claims.collect::<Vec<_>>();
+        if before.as_ref() == Some(&claims) {
+            return now.iter().filter_map(|one| one.next_at).min();
+        }
+        before = Some(claims);
+    }
+}
+
+/// What each handler says once it is idle, and has claimed after the question.
+async fn answers(shared: &Shared) -> Vec<Idleness> {
+    let (question, handlers) = shared.ask();
+    let mut answers = Vec::with_capacity(handlers.len());
+    for mut handler in handlers {
+        let is_answer = |said: &Idleness| said.is_idle && said.answers >= question;
+        // One that has ended says nothing more.
+        if let Ok(said) = handler.wait_for(is_answer).await {
+            answers.push(*said);
+        }
+    }
+    answers
+}

@@ -1,0 +1,128 @@
+//! Inline runs: a submit that returns once its tasks have run.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use delayq_core::store::{AttemptEnd, SettleOutcome, SubmitOutcome};
+use delayq_core::{Error, NewTask, Result, TaskId, TaskType, TypePattern, When};
+use tokio::sync::oneshot;
+
+use super::Observed;
+
+/// How long a run may take, in real time, before the submit fails.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A task, and the end of its next attempt.
+type Run = (TaskType, TaskId, oneshot::Receiver<Result<(), String>>);
+
+/// The tasks whose senders wait for their first attempt. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inline {
+    waiting: Arc<Mutex<HashMap<(TaskType, TaskId), oneshot::Sender<Result<(), String>>>>>,
+    served: Arc<Mutex<Vec<TypePattern>>>,
+}
+
+impl Inline {
+    /// Tasks of this type or pattern have a worker.
+    pub(crate) fn serve(&self, pattern: TypePattern) {
+        lock(&self.served).push(pattern);
+    }
+
+    /// The tasks, those that have a worker due now, and the runs to wait for.
+    pub(super) fn before(&self, mut tasks: Vec<NewTask>) -> (Vec<NewTask>, Vec<Option<Run>>) {
+        let served = lock(&self.served);
+        let mut waiting = lock(&self.waiting);
+        let runs = tasks.iter_mut().map(|task| {
+            let is_served = |pattern: &TypePattern| pattern.matches(&task.task_type);
+            if !served.iter().any(is_served) {
+                return None;
+            }
+            task.when = When::After(Duration::ZERO);
+            let (ended, end) = oneshot::channel();
+            let key = (task.task_type.clone(), task.id.clone());
+            waiting.insert(key.clone(), ended);
+            Some((key.0, key.1, end))
+        });
+        let runs = runs.collect();
+        (tasks, runs)
+    }
+
+    /// The results of a submit, once each accepted task has run: its failure is an error.
+    pub(super) async fn after(
+        &self,
+        mut results: Vec<Result<SubmitOutcome>>,
+        runs: Vec<Option<Run>>,
+    ) -> Vec<Result<SubmitOutcome>> {
+        for (result, run) in results.iter_mut().zip(runs) {
+            let Some((task_type, id, end)) = run else {
+                continue;
+            };
+            let mut ended = Ok(());
+            if let Ok(SubmitOutcome::Accepted { .. }) = result {
+                ended = match tokio::time::timeout(PATIENCE, end).await {
+                    Ok(end) => end.unwrap_or(Ok(())),
+                    Err(_) => Err(format!("it has not ended within {PATIENCE:?}")),
+                };
+            }
+            let key = (task_type, id);
+            lock(&self.waiting).remove(&key);
+            if let Err(error) = ended {
+                let (task_type, id) = (key.0.to_string(), key.1.to_string());
+                *result = Err(Error::TaskFailed {
+                    task_type,
+                    id,
+                    error,
+                });
+            }
+        }
+        results
+    }
+
+    /// Takes in what the store did.
+    pub(crate) fn observe(&self, observed: Observed<'_>) {
+        match observed {
+            Observed::Settle {
+                bucket,
+                settlements,
+                outcomes,
+            } => {
+                for (settlement, outcome) in settlements.iter().zip(outcomes) {
+                    if *outcome == SettleOutcome::Settled {
+                        let id = &settlement.lock.id;
+                        self.ended(bucket.task_type(), id, result(&settlement.end));
+                    }
+                }
+            }
+            Observed::Claim { bucket, claimed } => {
+                for end in &claimed.ended {
+                    let why = format!("it ended unstarted: {:?}", end.cause);
+                    self.ended(bucket.task_type(), &end.id, Err(why));
+                }
+            }
+            Observed::Cancel(_) => {}
+        }
+    }
+
+    fn ended(&self, task_type: &TaskType, id: &TaskId, end: Result<(), String>) {
+        let waiting = lock(&self.waiting).remove(&(task_type.clone(), id.clone()));
+        if let Some(waiting) = waiting {
+            // The sender may have given up.
+            let _ = waiting.send(end);
+        }
+    }
+}
+
+/// What an attempt came to.
+fn result(end: &AttemptEnd) -> Result<(), String> {
+    match end {
+        AttemptEnd::Done => Ok(()),
+        AttemptEnd::Retry { error, .. } | AttemptEnd::Dead { error, .. } => Err(error.clone()),
+        AttemptEnd::Release { after, .. } => Err(format!("its worker gave it back for {after:?}")),
+        _ => Err("it expired".to_owned()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,88 @@
+//! Faults that a test plans, call by call.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::faulty::Fault;
+
+/// The operations of a store, as faults name them.
+const OPERATIONS: [&str; 25] = [
+    "announce",
+    "audit",
+    "buckets",
+    "cancel",
+    "check",
+    "claim",
+    "configure_type",
+    "discard_dead",
+    "due_histogram",
+    "extend",
+    "find",
+    "instances",
+    "list",
+    "pause",
+    "purge",
+    "register_type",
+    "requeue_dead",
+    "reschedule",
+    "resume",
+    "settle",
+    "stats",
+    "submit",
+    "types",
+    "update",
+    "withdraw",
+];
+
+/// The calls that are to fail. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Faults(Arc<Mutex<Vec<Planned>>>);
+
+#[derive(Debug)]
+struct Planned {
+    operation: String,
+    /// How many calls of the operation go through before it.
+    before: usize,
+    fault: Fault,
+}
+
+impl Faults {
+    /// Lets the `nth` call of `operation` from now on fail.
+    ///
+    /// # Panics
+    /// For 0, and for a name that no operation has.
+    pub(super) fn plan(&self, operation: &str, nth: usize, fault: Fault) {
+        assert!(
+            OPERATIONS.contains(&operation),
+            "{operation:?} is no operation of a store: it is one of {}",
+            OPERATIONS.join(", ")
+        );
+        assert!(
+            nth > 0,
+            "the first {operation} is number 1, and there is no number 0"
+        );
+        let mut planned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        planned.push(Planned {
+            operation: operation.to_owned(),
+            before: nth - 1,
+            fault,
+        });
+    }
+
+    /// What happens to a call.
+    pub(super) fn of_call(&self, operation: &str) -> Fault {
+        let mut planned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fault = Fault::None;
+        planned.retain_mut(|one| {
+            if one.operation != operation {
+                return true;
+            }
+            if one.before > 0 {
+                one.before -= 1;
+                return true;
+            }
+            fault = one.fault;
+            false
+        });
+        fault
+    }
+}

@@ -1,0 +1,314 @@
+//! A whole plugin in memory, whose time the test moves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::memory::MemoryStore;
+use delayq_core::operate::Cursor;
+use delayq_core::store::StoreOptions;
+use delayq_core::{
+    Clock, DelayQueueJob, Delivery, FleetLimits, IntoDelay, Result, RetryPolicy, Store, TaskId,
+    TaskInfo, TaskState, TaskType, Timestamp, TypePattern, VirtualClock,
+};
+use delayq_plugin::{
+    BuiltWorker, DelayQueuePlugin, DelayQueuePluginBuilder, Receipt, StartError, TaskEvents,
+    TaskSubmitService,
+};
+
+use super::done::Done;
+use super::faults::Faults;
+use crate::faulty::{Fault, FaultyStore, Inline};
+
+/// How long, in real time, workers may run before a wait for them fails.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Tasks of one page of a listing.
+const PAGE: usize = 1_000;
+
+/// A queue for the tests of an application: a plugin whose tasks are in memory, on a clock that
+/// stands still until the test moves it.
+///
+/// Each queue is separate, so tests run side by side. It works in any `#[tokio::test]`. Its clock
+/// begins at 2026-01-01T00:00:00Z.
+///
+/// ```
+/// use delayq_plugin::{TaskResult, task_worker};
+/// use delayq_testing::{TestQueue, assert_done, assert_scheduled};
+///
+/// #[task_worker(type = "order.cancel")]
+/// async fn cancel_order(order: &str) -> TaskResult {
+///     println!("{order} is cancelled");
+///     Ok(())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = TestQueue::start(|builder| builder).await?;
+/// queue.send(cancel_order::job("lamp")?.id("order-42").after("30m")).await?;
+/// assert_scheduled!(queue, "order.cancel", "order-42", after = "30m");
+/// queue.advance("30m").await;
+/// assert_done!(queue, "order.cancel", "order-42");
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct TestQueue {
+    plugin: DelayQueuePlugin,
+    tasks: TaskSubmitService,
+    clock: VirtualClock,
+    faults: Faults,
+    pub(super) done: Done,
+}
+
+impl TestQueue {
+    /// Starts a queue with the workers that are linked into the test program, and what `build`
+    /// adds: components, workers, listeners. `.without_registered_workers()` leaves those of the
+    /// program out.
+    ///
+    /// # Errors
+    /// As [`DelayQueuePluginBuilder::start`]; `build` gives no URL and nothing else about a store.
+    pub async fn start(
+        build: impl FnOnce(DelayQueuePluginBuilder) -> DelayQueuePluginBuilder,
+    ) -> Result<Self, StartError> {
+        Self::start_with(None, build).await
+    }
+
+    /// As [`start`](Self::start), and every task that has a worker here runs within the send,
+    /// whatever its delay. What its worker answers comes back: a failure is
+    /// [`Error::TaskFailed`](delayq_core::Error::TaskFailed), and the task is dead, with no further
+    /// attempt. A task that a worker sends runs before that worker goes on.
+    ///
+    /// Every type is at-least-once here, and has no limit over all instances.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn inline(
+        build: impl FnOnce(DelayQueuePluginBuilder) -> DelayQueuePluginBuilder,
+    ) -> Result<Self, StartError> {
+        Self::start_with(Some(Inline::default()), build).await
+    }
+
+    async fn start_with(
+        inline: Option<Inline>,
+        build: impl FnOnce(DelayQueuePluginBuilder) -> DelayQueuePluginBuilder,
+    ) -> Result<Self, StartError> {
+        let clock = VirtualClock::default();
+        let (faults, done) = (Faults::default(), Done::default());
+        let store = store(&clock, &faults, &done, inline.clone());
+        let builder = DelayQueuePlugin::builder()
+            .store(store)
+            .clock(Arc::new(clock.clone()))
+            .on_application_runtime();
+        let mut builder = build(builder);
+        if let Some(inline) = inline {
+            builder = builder.map_workers(move |built| run_inline(&inline, built));
+        }
+        let plugin = builder.start().await?;
+        Ok(Self {
+            tasks: plugin.submit_service(),
+            plugin,
+            clock,
+            faults,
+            done,
+        })
+    }
+
+    /// Sends one task.
+    ///
+    /// # Errors
+    /// As [`TaskSubmitService::send`].
+    pub async fn send(&self, job: DelayQueueJob) -> Result<Receipt> {
+        self.tasks.send(job).await
+    }
+
+    /// The submit service, for the code under test.
+    #[must_use]
+    pub fn tasks(&self) -> &TaskSubmitService {
+        &self.tasks
+    }
+
+    /// The plugin.
+    #[must_use]
+    pub fn plugin(&self) -> &DelayQueuePlugin {
+        &self.plugin
+    }
+
+    /// The events from now on.
+    #[must_use]
+    pub fn events(&self) -> TaskEvents {
+        self.plugin.events()
+    }
+
+    /// The clock of queue and store, to move it while a worker runs: time limits, lost locks.
+    #[must_use]
+    pub fn clock(&self) -> &VirtualClock {
+        &self.clock
+    }
+
+    /// The time that the clock shows.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Lets `span` pass, from one due time to the next: each task that becomes due starts at its
+    /// time and runs to its end before the clock goes on, with its retries and what it sends.
+    /// Returns when nothing is left to do at the new time.
+    ///
+    /// # Panics
+    /// When `span` is no delay, or a worker has not ended after 10 s of real time; one that waits
+    /// for the clock needs [`clock`](Self::clock).
+    pub async fn advance(&self, span: impl IntoDelay) {
+        let span = match span.into_delay() {
+            Ok(span) => span,
+            Err(error) => panic!("{error}"),
+        };
+        let end = self.clock.elapsed().saturating_add(span);
+        while let Some(next_at) = self.until_idle().await.filter(|at| *at <= end) {
+            self.pass(next_at, end);
+        }
+        self.pass(end, end);
+        self.until_idle().await;
+    }
+
+    /// Returns when every task that is due has run to its end, and what it sent for now, too.
+    ///
+    /// # Panics
+    /// As [`advance`](Self::advance).
+    pub async fn run_due(&self) {
+        self.until_idle().await;
+    }
+
+    /// Moves the clock to `at`, at least by a millisecond, at most to `end`.
+    fn pass(&self, at: Duration, end: Duration) {
+        let now = self.clock.elapsed();
+        let span = at.saturating_sub(now).as_micros().div_ceil(1_000).max(1);
+        let span = Duration::from_millis(u64::try_from(span).unwrap_or(u64::MAX));
+        self.clock.advance(span.min(end.saturating_sub(now)));
+    }
+
+    async fn until_idle(&self) -> Option<Duration> {
+        match tokio::time::timeout(PATIENCE, self.plugin.until_idle()).await {
+            Ok(next_at) => next_at,
+            Err(_) => panic!(
+                "after {PATIENCE:?} there is still work: {}",
+                self.running().await
+            ),
+        }
+    }
+
+    async fn running(&self) -> String {
+        let mut running = Vec::new();
+        for task_type in self.tasks.types().await.unwrap_or_default() {
+            for task in self.list(task_type.as_str(), TaskState::Running).await {
+                running.push(format!("{task_type} {} runs", task.id));
+            }
+        }
+        if running.is_empty() {
+            running.push("calls to the store, or tasks that are due again at once".to_owned());
+        }
+        running.join(", ")
+    }
+
+    /// The scheduled tasks of a type, by due time.
+    ///
+    /// # Panics
+    /// When the name is no task type, or the store fails.
+    pub async fn scheduled(&self, task_type: &str) -> Vec<TaskInfo> {
+        self.list(task_type, TaskState::Scheduled).await
+    }
+
+    /// The dead tasks of a type, by the time of death; `history.last_error` says why.
+    ///
+    /// # Panics
+    /// As [`scheduled`](Self::scheduled).
+    pub async fn dead(&self, task_type: &str) -> Vec<TaskInfo> {
+        self.list(task_type, TaskState::Dead).await
+    }
+
+    pub(super) async fn list(&self, task_type: &str, state: TaskState) -> Vec<TaskInfo> {
+        let (mut tasks, mut cursor) = (Vec::new(), None::<Cursor>);
+        loop {
+            let page = self.tasks.list(task_type, state, cursor.as_ref(), PAGE);
+            match page.await {
+                Ok(page) => {
+                    tasks.extend(page.tasks);
+                    cursor = page.next;
+                }
+                Err(error) => panic!("the {state} tasks of type {task_type}: {error}"),
+            }
+            if cursor.is_none() {
+                return tasks;
+            }
+        }
+    }
+
+    /// What the store knows of a task.
+    ///
+    /// # Panics
+    /// As [`scheduled`](Self::scheduled), and when `id` is no id.
+    pub async fn find(&self, task_type: &str, id: &str) -> Option<TaskInfo> {
+        match self.tasks.find(task_type, id).await {
+            Ok(found) => found,
+            Err(error) => panic!("task {id} of type {task_type}: {error}"),
+        }
+    }
+
+    pub(super) fn is_done(&self, task_type: &str, id: &str) -> bool {
+        let names = (TaskType::new(task_type), TaskId::new(id));
+        matches!(names, (Ok(task_type), Ok(id)) if self.done.has(&task_type, &id))
+    }
+
+    /// Lets the next call of a store's operation fail: `fail_next("submit", Fault::AnswerLost)`.
+    /// The operations are the methods of [`Store`], [`Operate`](delayq_core::Operate) and
+    /// [`Presence`](delayq_core::Presence). A call of the plugin that fails is tried again after a
+    /// moment of the clock.
+    ///
+    /// # Panics
+    /// When no operation is called so.
+    pub fn fail_next(&self, operation: &str, fault: Fault) {
+        self.faults.plan(operation, 1, fault);
+    }
+
+    /// As [`fail_next`](Self::fail_next), for the `nth` call from now on, counted from 1: the third
+    /// settlement is `fail_nth("settle", 3, Fault::NotApplied)`. One call settles or submits all
+    /// tasks that are at hand.
+    ///
+    /// # Panics
+    /// As [`fail_next`](Self::fail_next), and for 0.
+    pub fn fail_nth(&self, operation: &str, nth: usize, fault: Fault) {
+        self.faults.plan(operation, nth, fault);
+    }
+}
+
+fn store(
+    clock: &VirtualClock,
+    faults: &Faults,
+    done: &Done,
+    inline: Option<Inline>,
+) -> Arc<dyn Store> {
+    let memory = MemoryStore::new(Arc::new(clock.clone()), StoreOptions::default());
+    let (faults, done, observer) = (faults.clone(), done.clone(), inline.clone());
+    let store = FaultyStore::new(Arc::new(memory), move |operation| faults.of_call(operation));
+    let store = store.with_witness(move |observed| {
+        done.observe(observed);
+        if let Some(inline) = &observer {
+            inline.observe(observed);
+        }
+    });
+    match inline {
+        Some(inline) => Arc::new(store.with_inline(inline)),
+        None => Arc::new(store),
+    }
+}
+
+/// The worker, with one attempt, and no limit that would let a sender wait for another task.
+fn run_inline(inline: &Inline, mut built: BuiltWorker) -> BuiltWorker {
+    if let Ok(pattern) = TypePattern::new(&built.task_type) {
+        inline.serve(pattern);
+    }
+    let options = &mut built.options;
+    options.retry = RetryPolicy::NEVER;
+    options.delivery = Delivery::AtLeastOnce;
+    options.fleet = FleetLimits::NONE;
+    options.concurrency = options.concurrency.max(256);
+    built
+}

@@ -1,0 +1,169 @@
+//! Middleware around sends and runs: its order, its panics, and what it leaves out.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use delayq_plugin::{
+    DelayQueueJob, DelayQueuePluginBuilder, Error, FailureCause, Middleware, Next, Result,
+    RetryPolicy, TaskContext, TaskEventKind, TaskResult, TaskWorker, WorkerOptions,
+};
+use delayq_testing::{TestQueue, assert_dead, assert_done, assert_not_scheduled};
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+struct Journal(Arc<Mutex<Vec<String>>>);
+
+impl Journal {
+    fn note(&self, what: impl Into<String>) {
+        self.0.lock().unwrap().push(what.into());
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// Notes what passes through it; adds its name to the headers.
+struct Noting(&'static str, Journal);
+
+#[async_trait]
+impl Middleware for Noting {
+    async fn on_submit(&self, job: DelayQueueJob) -> Result<DelayQueueJob> {
+        self.1.note(format!("{} sends", self.0));
+        if job.task_id() == "refused" {
+            return Err(Error::invalid("tenant", "none"));
+        }
+        Ok(job.header(self.0, "seen"))
+    }
+
+    async fn run(&self, message: &[u8], cx: &TaskContext, next: Next<'_>) -> TaskResult {
+        self.1.note(format!("{} begins", self.0));
+        let result = next.run(message, cx).await;
+        self.1.note(format!("{} ends: {}", self.0, result.is_ok()));
+        result
+    }
+}
+
+/// Answers and panics in the place of workers.
+struct Instead;
+
+#[async_trait]
+impl Middleware for Instead {
+    async fn run(&self, message: &[u8], cx: &TaskContext, next: Next<'_>) -> TaskResult {
+        match cx.id().as_str() {
+            "left-out" => Ok(()),
+            "panics" => panic!("the middleware fell"),
+            _ => next.run(message, cx).await,
+        }
+    }
+}
+
+struct Worker(Journal);
+
+#[async_trait]
+impl TaskWorker for Worker {
+    async fn invoke(&self, message: &str, cx: &TaskContext) -> TaskResult {
+        let headers: Vec<_> = cx.headers().keys().map(String::as_str).collect();
+        self.0
+            .note(format!("{message} with {}", headers.join(" and ")));
+        Ok(())
+    }
+}
+
+fn build(
+    journal: &Journal,
+    options: WorkerOptions,
+) -> impl FnOnce(DelayQueuePluginBuilder) -> DelayQueuePluginBuilder {
+    let journal = journal.clone();
+    move |builder| {
+        let noting = |name| Noting(name, journal.clone());
+        let builder =
+            builder
+                .without_registered_workers()
+                .worker("job", options, Worker(journal.clone()));
+        builder
+            .middleware(noting("outer"))
+            .middleware(noting("inner"))
+            .middleware(Instead)
+    }
+}
+
+fn job(id: &str) -> DelayQueueJob {
+    DelayQueueJob::raw("job", "work").id(id)
+}
+
+#[tokio::test]
+async fn the_first_one_is_the_outermost_and_headers_come_back() {
+    let journal = Journal::default();
+    for blocking in [false, true] {
+        let options = WorkerOptions {
+            blocking,
+            ..WorkerOptions::DEFAULT
+        };
+        let queue = TestQueue::start(build(&journal, options)).await.unwrap();
+        queue.send(job("a")).await.unwrap();
+        queue.run_due().await;
+        assert_done!(queue, "job", "a");
+        assert_eq!(
+            journal.take(),
+            [
+                "outer sends",
+                "inner sends",
+                "outer begins",
+                "inner begins",
+                "work with inner and outer",
+                "inner ends: true",
+                "outer ends: true",
+            ]
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_refused_job_is_not_sent_and_holds_up_no_other() {
+    let journal = Journal::default();
+    let queue = TestQueue::start(build(&journal, WorkerOptions::DEFAULT))
+        .await
+        .unwrap();
+    let mut results = queue.tasks().send_all(vec![job("refused"), job("a")]).await;
+    assert!(results.pop().unwrap().is_ok());
+    assert_eq!(
+        results.pop().unwrap().unwrap_err(),
+        Error::invalid("tenant", "none")
+    );
+    queue.run_due().await;
+    assert_done!(queue, "job", "a");
+    assert!(queue.find("job", "refused").await.is_none());
+    assert_not_scheduled!(queue, "job");
+}
+
+#[tokio::test]
+async fn its_answer_and_its_panic_are_the_workers() {
+    let journal = Journal::default();
+    let retry = RetryPolicy::NEVER;
+    let options = WorkerOptions {
+        retry,
+        ..WorkerOptions::DEFAULT
+    };
+    let queue = TestQueue::start(build(&journal, options)).await.unwrap();
+    let mut events = queue.events();
+    queue.send(job("left-out")).await.unwrap();
+    queue.send(job("panics")).await.unwrap();
+    queue.run_due().await;
+    assert_done!(queue, "job", "left-out");
+    assert_dead!(queue, "job", "panics", contains = "the middleware fell");
+    assert!(
+        !journal
+            .take()
+            .iter()
+            .any(|line| line.starts_with("work with"))
+    );
+    drop(queue);
+    let mut causes = Vec::new();
+    while let Some(event) = events.next().await {
+        if let TaskEventKind::Failed { cause, .. } = event.kind {
+            causes.push(cause);
+        }
+    }
+    assert_eq!(causes, [FailureCause::Panic]);
+}

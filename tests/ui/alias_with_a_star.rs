@@ -1,0 +1,8 @@
+use delayq_plugin::{TaskResult, task_worker};
+
+#[task_worker(type = "a", alias = ["b", "c.*"])]
+async fn cancel() -> TaskResult {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use delayq_plugin::{TaskResult, task_worker};
+
+#[task_worker(type = "a", version = 2, upcast = "from_older")]
+async fn cancel() -> TaskResult {
+    Ok(())
+}
+
+fn main() {}
