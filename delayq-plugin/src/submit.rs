@@ -24,7 +24,7 @@ use self::declared::Declared;
 use self::sent::Sent;
 use crate::bulk::{self, BulkChange, Desk, TaskFilter};
 use crate::clock_skew::CallWindow;
-use crate::events::{TaskEventKind, TaskEvents};
+use crate::events::TaskEvents;
 use crate::middleware::{Middleware, MiddlewareStack};
 use crate::receipt::Receipt;
 use crate::recurring::RecurringInfo;

@@ -148,6 +148,12 @@ impl RedisStore {
         Ok(())
     }
 
+    /// Takes a name off the list of types.
+    async fn unlist(&self, name: &str) -> Result<()> {
+        let unlist = Command::write(&["SREM", &self.cx.keys.types(), name]);
+        self.call_types(unlist).await.map(drop)
+    }
+
     async fn call_types(&self, command: Command) -> Result<Fields> {
         let command = command.at(self.cx.keys.slot());
         let answer = self.cx.connections.call(Class::Main, command).await;

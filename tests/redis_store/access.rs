@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delayq_core::operate::DeadFilter;
+use delayq_core::operate::{DeadFilter, TypeSettings};
 use delayq_core::store::{AttemptEnd, Durability, Settlement, StoreOptions};
 use delayq_core::{Error, Operate, Store, TaskState, When};
 use delayq_redis::RedisStore;
@@ -110,8 +110,9 @@ async fn the_rights_of_the_guide_are_enough_and_nothing_else_is_tried() {
     assert!(log.is_empty(), "something was refused: {log:?}");
 }
 
-/// Rights that a store on one server, in its first database, can do without.
-const NOT_FOR_ONE: [&str; 12] = [
+/// Rights that a store on one server, in its first database, can do without: `srem` to start.
+const NOT_FOR_ONE: [&str; 13] = [
+    "+srem",
     "+info",
     "+config|get",
     "+select",
@@ -144,6 +145,23 @@ async fn a_user_who_may_not_do_what_an_edge_does_is_refused_before_anything_is_h
         };
         assert!(message.contains(named), "{missing}: {message}");
     }
+}
+
+/// The line of an earlier release had no `srem`.
+#[tokio::test]
+async fn a_user_who_may_not_shorten_the_list_of_types_can_do_everything_but_drop_one() {
+    let server = RedisServer::start(Persistence::None, &[]);
+    let rights = redis_user::rights().replace("+srem ", "");
+    let url = redis_user::add(&server, "app", &rights);
+    let store = RedisStore::connect(&url, options()).await.unwrap();
+    let bound = TypeSettings::default().max_pending(Some(7));
+    store.configure_type(&task_type(), &bound).await.unwrap();
+    store.register_type(&task_type()).await.unwrap();
+    let refused = store.drop_type(&task_type()).await.unwrap_err().to_string();
+    assert!(refused.contains("+srem"), "{refused}");
+    let stats = store.stats(&task_type()).await.unwrap();
+    assert_eq!(stats.max_pending, Some(7), "nothing is half done");
+    assert_eq!(store.types().await.unwrap(), [task_type()]);
 }
 
 /// Redis 7.0 has other words for it than the releases after it, and was said to hold something

@@ -32,9 +32,9 @@ pub struct ClaimRequest {
     /// A task whose lock has expired this often is poison and goes to dead; default 3, 0 is read as
     /// 1.
     pub max_lock_expiries: u32,
-    /// Limits over all claimers of the type; default: none. A limit in the type's settings takes the
-    /// place of the one here. A claim starts at most as many tasks as they leave; what they hold
-    /// back stays due.
+    /// Limits over all claimers of the type; default: none. A limit in the type's settings takes
+    /// the place of the one here. A claim starts at most as many tasks as they leave; what they
+    /// hold back stays due.
     pub fleet: FleetLimits,
 }
 
@@ -58,8 +58,8 @@ impl ClaimRequest {
         self
     }
 
-    /// The same claim where the store has limits of its own, as every store keeps them: each that is
-    /// set takes the place of the claimer's.
+    /// The same claim where the store has limits of its own, as every store keeps them: each that
+    /// is set takes the place of the claimer's.
     #[must_use]
     pub fn under(self, stored: FleetLimits) -> Self {
         let fleet = stored.or(self.fleet);

@@ -193,6 +193,8 @@ impl Operate for RedisStore {
             [only] if only.keys.open.is_empty() => Arc::clone(only),
             _ => return Err(refuse_sharded(task_type)),
         };
+        // The right to do so is not asked for at the start. No type is named like this.
+        self.unlist("").await?;
         let (in_use, split) = shard.upkeep().drop_type().await?;
         if !split.is_empty() {
             return Err(refuse_sharded(task_type));
@@ -207,8 +209,7 @@ impl Operate for RedisStore {
                 dead,
             });
         }
-        let unlist = Command::write(&["SREM", &self.cx.keys.types(), task_type.as_str()]);
-        self.call_types(unlist).await?;
+        self.unlist(task_type.as_str()).await?;
         lock(&self.listed).remove(task_type);
         if shard.upkeep().setting("v").await?.is_some() {
             self.list_type(task_type).await?;
