@@ -10,7 +10,9 @@ use delayq_plugin::{
     seconds,
 };
 use delayq_testing::{Fault, FaultyStore};
-use delayq_tests::rig::{Rig, Start, until};
+use delayq_tests::redis_server::{Persistence, RedisServer};
+use delayq_tests::rig::{Rig, Start, soon, until};
+use tokio::sync::mpsc;
 
 /// 08:00 in Berlin, on a Tuesday.
 const MORNING: i64 = 1_795_503_600_000;
@@ -279,6 +281,46 @@ async fn a_removed_schedule_ends_with_its_waiting_occurrence_or_before() {
     rig.pass(&without, hours(2)).await;
     assert!(!rig.has_started());
     assert_eq!(waiting(&tasks).await, [""; 0]);
+}
+
+/// Two instances on a real store, in real time.
+async fn runs_once(url: &str) {
+    let (sender, mut starts) = mpsc::unbounded_channel();
+    let mut plugins = Vec::new();
+    for _ in 0..2 {
+        let rig = Rig::default();
+        let sender = sender.clone();
+        let worker = rig.worker(move |start: Start| {
+            let _ = sender.send(start.cx.occurrence());
+            async { Ok(()) }
+        });
+        let builder = DelayQueuePlugin::builder().without_registered_workers();
+        let builder = builder.url(url).recurring(recurring("1s"));
+        let plugin = builder
+            .worker("job", WorkerOptions::DEFAULT, worker)
+            .start()
+            .await;
+        plugins.push(plugin.expect("the plugin starts"));
+    }
+    let mut seen = Vec::new();
+    while seen.len() < 4 {
+        seen.push(soon("the next occurrence", starts.recv()).await.flatten());
+    }
+    for plugin in &plugins {
+        plugin.shutdown(seconds(1)).await;
+    }
+    assert!(seen.is_sorted_by(|one, next| one < next), "{url}: {seen:?}");
+    assert!(seen.iter().all(Option::is_some), "{seen:?}");
+}
+
+#[tokio::test]
+async fn each_occurrence_runs_once_on_real_stores() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("recurring.sqlite");
+    let server = RedisServer::start(Persistence::Always, &[]);
+    let file = format!("sqlite:{}", file.display());
+    let redis = server.url();
+    tokio::join!(runs_once(&file), runs_once(&redis));
 }
 
 #[tokio::test]

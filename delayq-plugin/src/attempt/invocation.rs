@@ -73,7 +73,8 @@ impl Invocation {
             if follow_ups.is_empty() {
                 return Ok(());
             }
-            self.send_follow_ups(worker, cx, follow_ups).await
+            // Boxed, as the future of every attempt would be as large.
+            Box::pin(self.send_follow_ups(worker, cx, follow_ups)).await
         };
         run.instrument(span).await
     }

@@ -32,12 +32,13 @@ const MAX_STEPS: usize = 3_000;
 /// instances agree: `"15m"` is at 0, 15, 30 and 45 minutes past each hour, `"24h"` at midnight.
 ///
 /// ```
-/// use delayq_plugin::{Schedule, Timestamp};
+/// use delayq_plugin::{IntoTime, Schedule};
 ///
 /// # fn main() -> delayq_plugin::Result<()> {
 /// let nine = Schedule::new("0 9 * * MON-FRI")?.zone("Europe/Berlin")?;
-/// let first = nine.next_after(Timestamp::from_millis(1_800_000_000_000));
-/// assert_eq!(first.map(|time| time.to_string()).as_deref(), Some("2027-01-15T08:00:00.000Z"));
+/// let friday = "2026-11-27T12:00[Europe/Berlin]".into_time()?;
+/// let monday = "2026-11-30T09:00[Europe/Berlin]".into_time()?;
+/// assert_eq!(nine.next_after(friday), Some(monday));
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]

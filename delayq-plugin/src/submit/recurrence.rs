@@ -46,38 +46,65 @@ pub(crate) async fn may_start(tasks: &TaskSubmitService, cx: &TaskContext, messa
     let Some((recurring, occurrence)) = occurrence(tasks, cx) else {
         return true;
     };
-    let (task_type, id) = (cx.task_type(), cx.id());
-    let own_since = tasks.declared().since();
-    let newer;
-    let (recurring, since) = match occurrence.standing(&recurring.schedule, own_since) {
-        Standing::Superseded => {
-            info!(%task_type, %id, schedule = %recurring.schedule,
-                "not run: the schedule has been changed, and has this occurrence no more");
-            return false;
-        }
-        // The chain of the later instance goes on, whoever starts its occurrences.
-        Standing::Newer => {
-            newer = occurrence.recurring(recurring).raw_message(message);
-            (&newer, occurrence.since)
-        }
-        Standing::Own | Standing::Shared => (recurring, own_since),
-    };
-    let chain = Chain {
+    let started = Started {
         tasks,
+        cx,
+        message,
         recurring,
-        since,
+        occurrence,
     };
-    let after = tasks.clock().now().max(occurrence.time);
-    if let Err(error) = chain.ensure(after).await {
-        warn!(%task_type, %id, %error,
-            "the next occurrence is not sent yet: it is tried again within a minute");
+    // Boxed, as the future of every other task would be as large.
+    Box::pin(started.may_start()).await
+}
+
+/// An occurrence that has just started.
+struct Started<'a> {
+    tasks: &'a TaskSubmitService,
+    cx: &'a TaskContext,
+    message: &'a [u8],
+    /// What this process declares under its name.
+    recurring: &'a Recurring,
+    occurrence: Occurrence,
+}
+
+impl Started<'_> {
+    async fn may_start(self) -> bool {
+        let (tasks, occurrence) = (self.tasks, &self.occurrence);
+        let (task_type, id) = (self.cx.task_type(), self.cx.id());
+        let own_since = tasks.declared().since();
+        let newer;
+        let (recurring, since) = match occurrence.standing(&self.recurring.schedule, own_since) {
+            Standing::Superseded => {
+                info!(%task_type, %id, schedule = %self.recurring.schedule,
+                    "not run: the schedule has been changed, and has this occurrence no more");
+                return false;
+            }
+            // The chain of the later instance goes on, whoever starts its occurrences.
+            Standing::Newer => {
+                newer = occurrence
+                    .recurring(self.recurring)
+                    .raw_message(self.message);
+                (&newer, occurrence.since)
+            }
+            Standing::Own | Standing::Shared => (self.recurring, own_since),
+        };
+        let chain = Chain {
+            tasks,
+            recurring,
+            since,
+        };
+        let after = tasks.clock().now().max(occurrence.time);
+        if let Err(error) = chain.ensure(after).await {
+            warn!(%task_type, %id, %error,
+                "the next occurrence is not sent yet: it is tried again within a minute");
+        }
+        // It was sent before its time, arrived after it, and may have run under its id before.
+        let is_belated = self.cx.submitted_at() > occurrence.time;
+        if is_belated {
+            info!(%task_type, %id, "not run: it reached the store after its time");
+        }
+        !is_belated
     }
-    // It was sent before its time, arrived after it, and may have run under its id before.
-    let is_belated = cx.submitted_at() > occurrence.time;
-    if is_belated {
-        info!(%task_type, %id, "not run: it reached the store after its time");
-    }
-    !is_belated
 }
 
 /// The occurrence that a task is, and what this process declares under its name.
