@@ -170,7 +170,7 @@ impl fmt::Debug for DelayQueueJob {
             .field("on_conflict", &self.on_conflict)
             .field("message", &RedactedMessage(&self.message))
             .field("headers", &RedactedHeaders(&self.headers))
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
