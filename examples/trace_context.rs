@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for span in spans.get_finished_spans()? {
         let (trace, id) = (span.span_context.trace_id(), span.span_context.span_id());
         println!("{:<12} trace {trace} span {id}", span.name);
-        for link in &span.links {
+        for link in span.links.iter() {
             let (trace, id) = (link.span_context.trace_id(), link.span_context.span_id());
             println!("  linked to  trace {trace} span {id}");
         }

@@ -26,7 +26,7 @@ fn collect() -> (InMemorySpanExporter, tracing::subscriber::DefaultGuard) {
 }
 
 fn named(spans: &InMemorySpanExporter, name: &str) -> Vec<SpanData> {
-    let mut spans = spans.get_finished_spans().unwrap();
+    let mut spans = spans.get_finished_spans().expect("it works");
     spans.retain(|span| span.name == name);
     spans
 }
@@ -34,7 +34,7 @@ fn named(spans: &InMemorySpanExporter, name: &str) -> Vec<SpanData> {
 async fn queue(context: TraceContext) -> TestQueue {
     TestQueue::start(|builder| builder.middleware(context))
         .await
-        .unwrap()
+        .expect("it works")
 }
 
 #[tokio::test]

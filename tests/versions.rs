@@ -39,9 +39,11 @@ fn from_older(version: u32, message: Value) -> Result<Value, String> {
     type = "order.cancel", version = 2, upcast = from_older, alias = ["order.stop", "order.end"]
 )]
 async fn cancel(Json(order): Json<Order>, got: Component<Got>) -> TaskResult {
-    got.lock()
-        .unwrap()
-        .push(format!("{} with {} lines", order.number, order.lines.len()));
+    got.lock().expect("it works").push(format!(
+        "{} with {} lines",
+        order.number,
+        order.lines.len()
+    ));
     Ok(())
 }
 
@@ -71,7 +73,7 @@ async fn queue(got: &Got) -> TestQueue {
     let got = Arc::clone(got);
     TestQueue::start(|builder| builder.component(got))
         .await
-        .unwrap()
+        .expect("it works")
 }
 
 #[tokio::test]
@@ -132,7 +134,10 @@ struct Release(&'static str, Got);
 #[async_trait]
 impl TaskWorker for Release {
     async fn invoke(&self, _message: &str, _cx: &TaskContext) -> TaskResult {
-        self.1.lock().unwrap().push(self.0.to_owned());
+        self.1
+            .lock()
+            .expect("no test panics with it")
+            .push(self.0.to_owned());
         Ok(())
     }
 }

@@ -3,10 +3,10 @@
 //! Applications depend on `delayq-plugin`, which re-exports what they need from here. This crate is
 //! for those who write a store, a front end or a tool.
 //!
-//! The floors, each using only what stands above it: [`time`], [`state`], [`error`], [`name`] ·
-//! [`retry`], [`fleet`], [`task`], [`job`] · [`worker`], [`registry`], [`extract`] · [`store`],
-//! [`operate`], [`presence`] (the contract) · [`machine`] (its decisions) · [`memory`] (its
-//! executable specification).
+//! The floors, each using only what stands above it: [`time`], [`log_limit`], [`state`], [`error`],
+//! [`name`] · [`retry`], [`fleet`], [`task`], [`job`] · [`worker`], [`registry`], [`extract`] ·
+//! [`store`], [`operate`], [`presence`] (the contract) · [`machine`] (its decisions) · [`memory`]
+//! (its executable specification).
 
 pub mod error;
 pub mod extract;

@@ -147,7 +147,7 @@ mod tests {
         assert!(parsed(&format!("01{}-later", &PARENT[2..])).is_some());
         let (unset, none) = ("0".repeat(32), "0".repeat(16));
         for bad in [
-            "".to_owned(),
+            String::new(),
             "00".to_owned(),
             PARENT.replace("00-", "ff-"),
             format!("{PARENT}-more"),

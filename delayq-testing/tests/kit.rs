@@ -204,8 +204,11 @@ impl TaskWorker for Nothing {
 
 /// What a failed assertion says.
 async fn words(check: impl Future<Output = ()> + Send + 'static) -> String {
-    let failed = tokio::spawn(check).await.unwrap_err().into_panic();
-    *failed.downcast::<String>().unwrap()
+    let failed = tokio::spawn(check)
+        .await
+        .expect_err("it fails")
+        .into_panic();
+    *failed.downcast::<String>().expect("it says why")
 }
 
 #[tokio::test]

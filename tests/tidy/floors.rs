@@ -16,6 +16,7 @@ const CRATES: [Crate; 6] = [
         name: "delayq-core",
         floors: &[
             "time",
+            "log_limit",
             "state",
             "error",
             "name",
@@ -30,7 +31,6 @@ const CRATES: [Crate; 6] = [
             "operate",
             "presence",
             "store",
-            "log_limit",
             "machine",
             "memory",
             "private",

@@ -15,8 +15,9 @@ pub(super) fn path<'a, T: Deserialize<'a>>(message: &[u8], quoting: bool) -> Opt
     for segment in refused.path() {
         let step = match segment {
             Segment::Seq { index } => {
-                text += &format!("[{index}]");
-                index.to_string()
+                let index = index.to_string();
+                text.extend(["[", &index, "]"]);
+                index
             }
             Segment::Map { key } => {
                 let is_shown = quoting || is_field::<T>(&whole, &pointer, key, &said);

@@ -8,10 +8,14 @@ use tracing::warn;
 
 use super::{TaskContext, TaskError, TaskResult, TaskWorker};
 use crate::job::version_of;
+use crate::log_limit::LogLimit;
 
 /// How long a message of a newer version waits before its next attempt, so that a rolling deploy
 /// can bring a worker that knows it.
 pub const NEWER_VERSION_WAIT: Duration = Duration::from_mins(1);
+
+/// The log lines about messages of newer versions.
+static NEWER: LogLimit = LogLimit::new();
 
 /// What turns a message of an older version into one of the present version.
 type Upcast = Box<dyn Fn(u32, Value) -> Result<Value, String> + Send + Sync>;
@@ -78,6 +82,8 @@ impl<W: TaskWorker> Versioned<W> {
     }
 }
 
+// Without this the compiler suggests it for what is no worker.
+#[diagnostic::do_not_recommend]
 #[async_trait]
 impl<W: TaskWorker> TaskWorker for Versioned<W> {
     async fn invoke(&self, message: &str, cx: &TaskContext) -> TaskResult {
@@ -88,8 +94,10 @@ impl<W: TaskWorker> TaskWorker for Versioned<W> {
         let found = version_of(cx.headers()).map_err(TaskError::dead)?;
         if found > self.version {
             let known = self.version;
-            warn!(task_type = %cx.task_type(), id = %cx.id(), found, known,
-                "the message is of a newer version than the worker: left to a newer instance");
+            if let Some(left_out) = NEWER.admit() {
+                warn!(task_type = %cx.task_type(), id = %cx.id(), found, known, left_out,
+                    "the message is of a newer version than the worker: left to a newer instance");
+            }
             let error = format!("message of version {found}, the worker knows up to {known}");
             return Err(TaskError::retry_after(NEWER_VERSION_WAIT, error));
         }

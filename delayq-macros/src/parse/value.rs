@@ -266,6 +266,7 @@ fn zero_count(name: &str) -> &'static str {
         "fleet_concurrency" => "`fleet_concurrency` is 1 or more: with 0 no task would ever run",
         "shards" => "`shards` is 1 or more: 1 is a type that is not sharded",
         "max_pending" => "`max_pending` is 1 or more: with 0 no task would ever be accepted",
+        "version" => "`version` is 1 or more: 1 is the version of a message that names none",
         _ => "expected 1 or more",
     }
 }

@@ -43,7 +43,7 @@ impl IdlenessReport {
     /// Completes with the next question.
     pub(super) async fn asked(&mut self) {
         if self.questions.changed().await.is_err() {
-            pending().await
+            pending::<()>().await;
         }
     }
 

@@ -13,13 +13,16 @@ use super::Observed;
 /// How long a run may take, in real time, before the submit fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Where the end of an attempt goes.
+type Ended = oneshot::Sender<Result<(), String>>;
+
 /// A task, and the end of its next attempt.
 type Run = (TaskType, TaskId, oneshot::Receiver<Result<(), String>>);
 
 /// The tasks whose senders wait for their first attempt. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inline {
-    waiting: Arc<Mutex<HashMap<(TaskType, TaskId), oneshot::Sender<Result<(), String>>>>>,
+    waiting: Arc<Mutex<HashMap<(TaskType, TaskId), Ended>>>,
     served: Arc<Mutex<Vec<TypePattern>>>,
 }
 

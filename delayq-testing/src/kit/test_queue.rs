@@ -186,13 +186,12 @@ impl TestQueue {
     }
 
     async fn until_idle(&self) -> Option<Duration> {
-        match tokio::time::timeout(PATIENCE, self.plugin.until_idle()).await {
-            Ok(next_at) => next_at,
-            Err(_) => panic!(
-                "after {PATIENCE:?} there is still work: {}",
-                self.running().await
-            ),
-        }
+        let idle = tokio::time::timeout(PATIENCE, self.plugin.until_idle()).await;
+        let Ok(next_at) = idle else {
+            let running = self.running().await;
+            panic!("after {PATIENCE:?} there is still work: {running}");
+        };
+        next_at
     }
 
     async fn running(&self) -> String {
