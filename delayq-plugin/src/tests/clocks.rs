@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use delayq_core::{DelayQueueJob, VirtualClock, hours, millis, seconds};
+use delayq_core::store::SubmitOutcome;
+use delayq_core::{DelayQueueJob, TaskState, VirtualClock, hours, millis, seconds};
 
 use super::{Scene, memory};
 use crate::{Clock, ClockSkew, TaskSubmitService};
@@ -25,6 +26,43 @@ async fn a_receipt_tells_of_clocks_that_differ_in_both_directions() {
         let receipt = tasks.send(timed).await.unwrap();
         assert_eq!(receipt.clock_skew, None, "its due time shows no clock");
     }
+}
+
+/// A task at its longest wait is due earlier than its delay says.
+#[tokio::test]
+async fn a_receipt_of_a_debounced_task_tells_of_no_clock() {
+    let clock = VirtualClock::default();
+    let tasks = TaskSubmitService::new(memory(&clock)).with_clock(Arc::new(clock.clone()));
+    let job = DelayQueueJob::raw("job", "x").id("doc");
+    let job = job.debounce("10s", "10s");
+    let first = tasks.send(job.clone()).await.unwrap();
+    clock.advance(seconds(5));
+    let second = tasks.send(job).await.unwrap();
+    assert_eq!(second.due_at(), first.due_at());
+    assert_eq!(second.clock_skew, None);
+}
+
+#[tokio::test]
+async fn a_throttled_job_is_one_task_in_each_window_of_the_senders_clock() {
+    let (host, store_clock) = (VirtualClock::default(), VirtualClock::default());
+    let tasks = TaskSubmitService::new(memory(&store_clock)).with_clock(Arc::new(host.clone()));
+    let send = async |message: &str| {
+        let job = DelayQueueJob::raw("job", message).id("doc").throttle("1m");
+        tasks.send(job).await.unwrap()
+    };
+    let first = send("1").await;
+    let state = TaskState::Scheduled;
+    let kept = send("2").await;
+    assert_eq!(kept.outcome, SubmitOutcome::AlreadyExists { state });
+    assert_eq!(kept.id, first.id);
+    host.advance(seconds(60));
+    let next = send("3").await;
+    assert_eq!(
+        next.due_at(),
+        first.due_at().map(|due| due.plus(seconds(60)))
+    );
+    let task = tasks.find("job", first.id.as_str()).await.unwrap().unwrap();
+    assert_eq!(task.message.as_deref(), Some(&b"1"[..]));
 }
 
 #[tokio::test]

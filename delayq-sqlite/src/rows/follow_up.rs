@@ -19,6 +19,7 @@ const SELECT: &str =
     "SELECT seq, at, submitted, message IS NULL FROM tasks WHERE type = -?1 AND id = ?2";
 const SELECT_OF_ROW: &str = "SELECT seq, at, submitted, message IS NULL FROM tasks \
      WHERE type = -?1 AND id = (SELECT id FROM tasks WHERE seq = ?2)";
+const SELECT_ANY: &str = "SELECT 1 FROM tasks WHERE type = -?1 LIMIT 1";
 const PROMOTE: &str = "UPDATE tasks SET type = ?2, at = ?3, settled = ?4 WHERE seq = ?1";
 const SELECT_LEFT: &str = "SELECT id FROM tasks AS waiting WHERE type = -?1 AND NOT EXISTS \
      (SELECT 1 FROM tasks WHERE type = ?1 AND id = waiting.id AND state IN (0, 1)) LIMIT ?2";
@@ -51,7 +52,7 @@ impl FollowUp {
     }
 
     /// Has `new` wait for the task with its id; returns when what waits now is due.
-    pub(crate) fn put(tasks: &TypeTasks<'_>, new: &NewTask) -> Outcome<Timestamp> {
+    pub(crate) fn put(tasks: &mut TypeTasks<'_>, new: &NewTask) -> Outcome<Timestamp> {
         let waiting = Self::of(tasks, &new.id)?;
         if let Some(waiting) = waiting {
             if new.on_conflict == OnConflict::Keep {
@@ -63,6 +64,7 @@ impl FollowUp {
         let accepted = accepted(new, waiting_since, tasks.reading);
         let number = tasks.row.id.map(|number| -number);
         tasks.insert_row(number, new, &accepted)?;
+        tasks.row.has_follow_ups = Some(true);
         Ok(accepted.book.at)
     }
 
@@ -75,6 +77,9 @@ impl FollowUp {
     /// Puts the request that waits for `row` in its place, if one does. The lock with the fence
     /// `settled` was the last one of the row.
     pub(crate) fn start(tasks: &mut TypeTasks<'_>, row: &TaskRow, settled: u64) -> Outcome<bool> {
+        if !Self::any(tasks)? {
+            return Ok(false);
+        }
         let key = (tasks.row.id, row.seq);
         let mut select = tasks.sql(SELECT_OF_ROW)?;
         let Some(waiting) = select.query_row(key, Self::read).optional()? else {
@@ -83,6 +88,16 @@ impl FollowUp {
         tasks.remove(row)?;
         waiting.promote(tasks, settled)?;
         Ok(true)
+    }
+
+    /// Whether any waits: asked once in a transaction, as most types never have one.
+    fn any(tasks: &mut TypeTasks<'_>) -> Outcome<bool> {
+        if let Some(known) = tasks.row.has_follow_ups {
+            return Ok(known);
+        }
+        let found = tasks.sql(SELECT_ANY)?.exists([tasks.row.id])?;
+        tasks.row.has_follow_ups = Some(found);
+        Ok(found)
     }
 
     fn promote(self, tasks: &mut TypeTasks<'_>, settled: u64) -> Outcome<()> {

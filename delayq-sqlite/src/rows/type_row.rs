@@ -50,6 +50,8 @@ pub(crate) struct TypeRow {
     /// A due time that is not before the first one, once that has been read: what comes later is
     /// not the first. `None` again when a scheduled task has left, which may have been the first.
     pub(super) head: Option<Timestamp>,
+    /// Whether requests to run again wait, once that has been read.
+    pub(super) has_follow_ups: Option<bool>,
     is_changed: bool,
     damage: Option<Damage>,
 }
