@@ -90,6 +90,23 @@ fn odd_zones_have_the_same_rules() {
     assert_eq!(next, at("2011-12-31T00:00+14:00"), "the 30th was left out");
 }
 
+/// As the guide shows them.
+#[test]
+fn last_days_and_numbered_weekdays_are_understood() {
+    let found = times(&berlin("0 0 L * *"), "2026-02-01T00:00", 2);
+    assert_eq!(found, ["02-28T00:00+01", "03-31T00:00+02"]);
+    let found = times(&berlin("0 12 * * MON#1"), "2026-11-01T00:00", 2);
+    assert_eq!(found, ["11-02T12:00+01", "12-07T12:00+01"]);
+    let found = times(&berlin("*/10 8-17 * * MON-FRI"), "2026-11-27T17:45", 2);
+    assert_eq!(found, ["11-27T17:50+01", "11-30T08:00+01"]);
+    let found = times(&berlin("0 9 13 * FRI"), "2026-11-12T12:00", 2);
+    assert_eq!(
+        found,
+        ["11-13T09:00+01", "11-20T09:00+01"],
+        "either day will do"
+    );
+}
+
 #[test]
 fn an_interval_has_its_multiples() {
     let quarter = Schedule::new("15m").unwrap();
