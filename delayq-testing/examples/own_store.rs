@@ -121,6 +121,10 @@ impl Operate for CountingStore {
             .await
     }
 
+    async fn drop_type(&self, task_type: &TaskType) -> Result<()> {
+        self.count("drop_type").drop_type(task_type).await
+    }
+
     async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
         self.count("stats").stats(task_type).await
     }
