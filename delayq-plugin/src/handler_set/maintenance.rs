@@ -119,7 +119,7 @@ impl Maintenance {
             self.shared.mark_all_stale();
         }
         if is_check || has_lost_data || self.next_listing <= now {
-            self.read_types().await;
+            self.read_types(has_lost_data).await;
             self.plan_listing();
         }
         if self.next_unserved <= now {
@@ -181,14 +181,23 @@ impl Maintenance {
     }
 
     /// Serves types that appeared since the start, and lists those again that somebody has taken
-    /// off the list: they would not be served after the next restart.
-    async fn read_types(&mut self) {
+    /// off the list, or lost with its data: they would not be served after the next restart.
+    async fn read_types(&mut self, has_lost_data: bool) {
         let shared = &self.shared;
+        let again = || {
+            shared
+                .has_lost_data
+                .fetch_or(has_lost_data, Ordering::Relaxed)
+        };
         let types = shared.store.types().await;
         self.listing.report(&types);
-        let Ok(types) = types else { return };
+        let Ok(types) = types else {
+            again();
+            return;
+        };
         for task_type in shared.served() {
-            if types.contains(&task_type) || self.is_dropped(&task_type).await {
+            let is_listed = types.contains(&task_type);
+            if is_listed || !has_lost_data && self.is_dropped(&task_type).await {
                 continue;
             }
             match shared.store.register_type(&task_type).await {
@@ -196,7 +205,10 @@ impl Maintenance {
                     warn!(%task_type, "the store had this type listed no more; listed again");
                     shared.forget_declared(&task_type);
                 }
-                Err(error) => warn!(%task_type, %error, "cannot list the type again; trying again"),
+                Err(error) => {
+                    again();
+                    warn!(%task_type, %error, "cannot list the type again; trying again");
+                }
             }
         }
         for task_type in types {
@@ -206,7 +218,7 @@ impl Maintenance {
         }
     }
 
-    /// Whether a type that is listed no more was dropped, rather than lost from the list: a pattern
+    /// Whether a type that is listed no more was dropped, rather than taken off the list: a pattern
     /// serves it, and it has no tasks. Its handler goes on and finds nothing, until a task lists it
     /// again.
     async fn is_dropped(&self, task_type: &TaskType) -> bool {
