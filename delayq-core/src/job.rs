@@ -220,6 +220,7 @@ impl DelayQueueJob {
     /// due time, as a new task. The answer is `RunsAgain`. Without it a running task is answered
     /// `Conflict` or `AlreadyExists`, and nothing more happens.
     ///
+    /// Sent again after a lost answer it may cost one run more, if the first one has begun by then.
     /// Retries and releases of the task come first. Of several such sends the last one counts; with
     /// `keep()` the first one. `cancel` drops it. A task that has ended is no reason not to run,
     /// even for the same request.

@@ -117,13 +117,16 @@ impl Operate for SqliteStore {
         Ok(purged)
     }
 
-    /// Forgets the ended tasks first, in batches.
+    /// Forgets the ended tasks first, in batches: not those of a type in use.
     async fn drop_type(&self, task_type: &TaskType) -> Result<()> {
+        let name = task_type.clone();
+        let check = move |tasks: &mut TypeTasks<'_>| change::check_unused(tasks, &name);
+        self.edit_known(task_type, Size::ONE, check).await??;
         for state in [TaskState::Done, TaskState::Cancelled, TaskState::Expired] {
             self.purge(task_type, state).await?;
         }
         let name = task_type.clone();
-        let drop = move |tasks: &mut TypeTasks<'_>| Ok(change::drop_type(tasks, &name));
+        let drop = move |tasks: &mut TypeTasks<'_>| change::drop_type(tasks, &name);
         self.edit_known(task_type, Size::ONE, drop).await?
     }
 

@@ -18,7 +18,7 @@ mod type_tasks;
 pub(crate) use context::Context;
 pub(crate) use follow_up::FollowUp;
 pub(crate) use number::{code, is_time, signed};
-pub(crate) use retain::forget_overdue;
+pub(crate) use retain::{adopt_requests, forget_overdue};
 pub(crate) use task_record::{TaskRecord, select_records};
 pub(crate) use task_row::{Status, TaskRow};
 pub(crate) use tx::{Tx, refuse_snapshot};

@@ -56,15 +56,15 @@ end
 local function adopt(id, record, now)
   local ended = call('HGET', GONE, id) or call('HGET', GONE_OLD, id) or ''
   local due, history = started(record, match(ended, '^%a%d+ (%d+) ') or '0', now)
-  drop_requests({ id }, numbers_of_meta('again')[1] or 1)
-  if sub(ended, 1, 1) == 'c' then
-    return
+  check_hash(GONE_OLD)
+  if sub(ended, 1, 1) ~= 'c' then
+    call('ZREM', DEAD, id)
+    call('HDEL', GONE, id)
+    call('HDEL', GONE_OLD, id)
+    call('HSET', TASKS, id, record)
+    call('HSET', TRAIL, id, history)
+    call('ZADD', DUE, text(due), id)
   end
-  call('ZREM', DEAD, id)
-  call('HDEL', GONE, id)
-  call('HDEL', GONE_OLD, id)
-  call('HSET', TASKS, id, record)
-  call('HSET', TRAIL, id, history)
-  call('ZADD', DUE, text(due), id)
+  drop_requests({ id }, numbers_of_meta('again')[1] or 1)
 end
 

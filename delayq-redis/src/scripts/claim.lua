@@ -172,7 +172,7 @@ local taken, taken_ids, taken_records, reply_trails, ended, newer, moved = 0, {}
 local run, held = { until_text, LONG }, { LONG, '' }
 local put_off_due, put_off_run = {}, {}
 local freed, stopped, ends, deaths, histories = {}, {}, {}, {}, {}
-local request_of, followed, requested = requests_of(ids, requests), {}, {}
+local followed, requested = {}, {}
 
 local function keep_history(id, history)
   histories[#histories + 1] = id
@@ -181,11 +181,11 @@ local function keep_history(id, history)
 end
 
 -- The request to run again becomes the task.
-local function follow(id, settled)
-  local due, history = started(request_of[id], settled, now)
+local function follow(id, request, settled)
+  local due, history = started(request, settled, now)
   followed[#followed + 1] = id
   requested[#requested + 1] = id
-  requested[#requested + 1] = request_of[id]
+  requested[#requested + 1] = request
   put_off_due[#put_off_due + 1] = text(due)
   put_off_due[#put_off_due + 1] = id
   keep_history(id, history)
@@ -197,8 +197,9 @@ local function finish(id, letter, trail, record, state)
   stopped[#stopped + 1] = id
   ended[#ended + 1] = id
   ended[#ended + 1] = letter
-  if request_of[id] then
-    return follow(id, trail and trail.settled or '0')
+  local request = requests_of({ id }, requests)[id]
+  if request then
+    return follow(id, request, trail and trail.settled or '0')
   end
   if letter == 'p' then
     keep_history(id, trail_text(trail))

@@ -6,10 +6,11 @@
 -- Returns: scheduled · running · dead tasks; it is removed if there are none · split_of(); it is
 --   not removed if that is not "".
 check_all()
-local fence = numbers_of_meta('fence')[1]
+local meta = numbers_of_meta('fence', 'again')
+local fence, requests = meta[1], meta[2] or 0
 local running, dead, split = check_zset(RUNNING), check_zset(DEAD), split_of()
--- One in no index counts as scheduled.
-local scheduled = math.max(check_zset(DUE), check_hash(TASKS) - running - dead)
+-- One in no index counts as scheduled, and a request to run again.
+local scheduled = math.max(check_zset(DUE), check_hash(TASKS) - running - dead) + requests
 if split ~= '' or scheduled + running + dead > 0 then
   return { scheduled, running, dead, split }
 end

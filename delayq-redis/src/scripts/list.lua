@@ -28,6 +28,7 @@ for i = 1, #page, 2 do
   reply[#reply + 1] = call('HGET', TRAIL, id) or ''
   reply[#reply + 1] = call('HGET', LOCKS, id) or ''
   local waiting = requests_of({ id }, requests)[id]
+  bytes = bytes + #(waiting or '')
   reply[#reply + 1] = waiting and due_of_request(waiting) or -1
 end
 return reply

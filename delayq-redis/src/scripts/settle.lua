@@ -20,7 +20,7 @@ end
 local locks = call('HMGET', LOCKS, unpack(ids))
 local meta = numbers_of_meta('gone', 'held_back', 'again')
 local began, is_held_back, requests = meta[1], meta[2], meta[3]
-local request_of = requests_of(ids, requests)
+local has_requests = (requests or 0) > 0
 check_zset(RUNNING)
 check_hash(TASKS)
 local has_trails = check_hash(TRAIL) > 0
@@ -41,8 +41,7 @@ local stopped, finished = 0, 0
 local earliest
 
 -- The request to run again becomes the task.
-local function follow(id, fence)
-  local record = request_of[id]
+local function follow(id, fence, record)
   local due, history = started(record, fence, now)
   earliest = math.min(earliest or due, due)
   followed[#followed + 1] = id
@@ -97,8 +96,9 @@ for i = 1, count do
     stopped = stopped + 1
     settled[stopped] = id
     local is_last = kind ~= 'R' and kind ~= 'L' or is_cancelled
-    if is_last and request_of[id] then
-      follow(id, fence)
+    local request = has_requests and is_last and requests_of({ id }, requests)[id]
+    if request then
+      follow(id, fence, request)
     elseif kind == 'D' then
       finish(id, 'd', lock)
     elseif kind == 'E' then

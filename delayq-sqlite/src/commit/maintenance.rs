@@ -11,7 +11,7 @@ use crate::commit::call::Command;
 use crate::commit::writer::Writer;
 use crate::connection::busy;
 use crate::error::Outcome;
-use crate::rows::{Tx, forget_overdue};
+use crate::rows::{Tx, adopt_requests, forget_overdue};
 
 /// How often the writer checks whether other processes have committed, signal or not: a sooner task
 /// that they submitted starts here at most so much too late. A check costs microseconds and reads
@@ -24,13 +24,17 @@ const TIDY_UP: Duration = Duration::from_secs(1);
 /// Most ended tasks of a type forgotten at a time: some milliseconds of work.
 const TIDY_TASKS: usize = 1_000;
 
+/// How many times as long as a look at the first tasks took no other one follows: with many types
+/// it must not keep the writer from its work.
+const LOOK_PAUSE: u32 = 20;
+
 /// Longest wait of the maintenance for the write lock; the next run tries again.
 const LOCK_WAIT: Duration = Duration::from_millis(50);
 
 /// The first task of each type.
 const HEADS: &str = "SELECT name, (SELECT at || ' ' || id FROM tasks \
      WHERE type = types.id AND state = 0 ORDER BY at, id LIMIT 1) AS head \
-     FROM types WHERE namespace = ?1 AND scheduled > 0 AND head IS NOT NULL";
+     FROM types WHERE namespace = ?1 AND scheduled > 0";
 
 /// Schedule of the maintenance, and what it observed last.
 #[derive(Debug)]
@@ -41,7 +45,9 @@ pub(crate) struct Maintenance {
     /// Whether others have committed since all handlers were woken.
     has_news: bool,
     /// The first tasks as of the last signal.
-    heads: HashMap<String, String>,
+    heads: HashMap<String, Option<String>>,
+    /// When they may be looked at again.
+    next_look: Instant,
 }
 
 impl Maintenance {
@@ -53,6 +59,7 @@ impl Maintenance {
             data_version: data_version(connection).ok(),
             has_news: false,
             heads: HashMap::new(),
+            next_look: now,
         }
     }
 
@@ -79,8 +86,11 @@ impl Maintenance {
         self.tidied = now;
         // So that a store which takes no new tasks has its reserve, too.
         let _ = writer.reserve.is_ready(writer.bytes.get());
-        let forget = |tx: &mut Tx<'_>| forget_overdue(tx, TIDY_TASKS);
-        let mut command = Command::of_nobody(LOCK_WAIT, forget);
+        let tidy = |tx: &mut Tx<'_>| {
+            adopt_requests(tx, TIDY_TASKS)?;
+            forget_overdue(tx, TIDY_TASKS)
+        };
+        let mut command = Command::of_nobody(LOCK_WAIT, tidy);
         command.can_peek = true;
         writer.serve(vec![command]);
     }
@@ -93,8 +103,11 @@ impl Maintenance {
         self.has_news |= is_changed;
         if is_time && std::mem::take(&mut self.has_news) {
             writer.wake(Wakeup::All);
-        } else if is_changed {
+        } else if is_changed && Instant::now() >= self.next_look {
+            let start = Instant::now();
             self.notice_heads(writer)?;
+            let now = Instant::now();
+            self.next_look = now + LOOK_PAUSE * now.duration_since(start);
         }
         Ok(())
     }
@@ -104,9 +117,10 @@ impl Maintenance {
         let mut select = writer.connection.prepare_cached(HEADS)?;
         let namespace = writer.shared.context.namespace.as_str();
         let heads = select.query_map([namespace], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let heads: HashMap<String, String> = heads.collect::<rusqlite::Result<_>>()?;
+        let heads: HashMap<String, Option<String>> = heads.collect::<rusqlite::Result<_>>()?;
         for (name, head) in &heads {
-            if self.heads.get(name) != Some(head)
+            if head.is_some()
+                && self.heads.get(name) != Some(head)
                 && let Ok(task_type) = TaskType::new(name)
             {
                 writer.wake(Wakeup::Type(task_type));

@@ -173,7 +173,8 @@ impl<C> Queue<C> {
         Ok(())
     }
 
-    /// The commands that wait, up to a group: none if nothing came in time, or a signal. `None` once the queue
+    /// The commands that wait, up to a group: none if nothing came in time, or a signal; `None`
+    /// once the queue
     /// is closed and empty. Waits up to `patience` for the first one, and then up to
     /// `expected.linger` for as many as are expected.
     pub(crate) fn take(&self, patience: Duration, expected: Expected) -> Option<Vec<C>> {

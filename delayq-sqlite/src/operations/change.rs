@@ -83,21 +83,30 @@ pub(crate) fn configure(tasks: &mut TypeTasks<'_>, settings: &TypeSettings) {
 
 /// Takes the type off the list, with its settings and its pause, if it has no tasks. A refusal is
 /// no failure of the transaction.
-pub(crate) fn drop_type(tasks: &mut TypeTasks<'_>, task_type: &TaskType) -> Result<()> {
+pub(crate) fn drop_type(tasks: &mut TypeTasks<'_>, task_type: &TaskType) -> Outcome<Result<()>> {
+    let unused = check_unused(tasks, task_type)?;
+    if unused.is_ok() {
+        tasks.row.clear();
+    }
+    Ok(unused)
+}
+
+/// Refuses a type with tasks. A request to run again that a process of an earlier release has left
+/// behind is one of them.
+pub(crate) fn check_unused(tasks: &mut TypeTasks<'_>, task_type: &TaskType) -> Outcome<Result<()>> {
+    FollowUp::adopt_left(tasks, 1)?;
     let count = |state| tasks.row.count(state);
     let in_use = [TaskState::Scheduled, TaskState::Running, TaskState::Dead].map(count);
-    if let [scheduled, running, dead] = in_use
-        && in_use != [0; 3]
-    {
-        return Err(Error::TypeInUse {
-            task_type: task_type.to_string(),
-            scheduled,
-            running,
-            dead,
-        });
+    let [scheduled, running, dead] = in_use;
+    if in_use == [0; 3] {
+        return Ok(Ok(()));
     }
-    tasks.row.clear();
-    Ok(())
+    Ok(Err(Error::TypeInUse {
+        task_type: task_type.to_string(),
+        scheduled,
+        running,
+        dead,
+    }))
 }
 
 /// Shows the type in the list of types.

@@ -22,7 +22,7 @@ const SELECT_DEAD: &str = select_records!(
 const PURGE_BODIES: &str = "DELETE FROM bodies WHERE seq IN (SELECT seq FROM tasks \
      INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 ORDER BY at, id LIMIT ?3)";
 const PURGE: &str = "DELETE FROM tasks WHERE seq IN (SELECT seq FROM tasks \
-     INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 ORDER BY at, id LIMIT ?3) RETURNING at";
+     INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 ORDER BY at, id LIMIT ?3) RETURNING at, id";
 
 /// What is done to dead tasks.
 #[derive(Clone, Copy, Debug)]
@@ -133,13 +133,15 @@ fn read_dead(tasks: &TypeTasks<'_>, before: i64, scan: &mut Scan) -> Outcome<Vec
 pub(crate) fn purge(tasks: &mut TypeTasks<'_>, state: TaskState) -> Outcome<Option<u64>> {
     let key = (tasks.row.id, code(state), signed(STEP_TASKS));
     tasks.execute(PURGE_BODIES, key)?;
-    let times: Vec<i64> = tasks.query(PURGE, key, |row| row.get(0))?;
-    tasks.row.add(state, -signed(times.len()));
+    let purged: Vec<(i64, String)> =
+        tasks.query(PURGE, key, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    tasks.row.add(state, -signed(purged.len()));
+    FollowUp::forget_all(tasks, purged.iter().map(|(_, id)| id))?;
     let is_over =
         |at: i64| state.is_ended() && Timestamp::from_millis(at).plus(tasks.retention) <= tasks.now;
-    if times.is_empty() && state == TaskState::Scheduled {
-        FollowUp::forget_left(tasks)?;
+    if purged.is_empty() {
+        return Ok(None);
     }
-    let purged = times.iter().filter(|at| !is_over(**at)).count();
-    Ok((!times.is_empty()).then_some(purged as u64))
+    let counted = purged.iter().filter(|(at, _)| !is_over(*at)).count();
+    Ok(Some(counted as u64))
 }

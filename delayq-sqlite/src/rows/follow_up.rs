@@ -122,11 +122,31 @@ impl FollowUp {
         tasks.query(SELECT_LEFT, key, |row| row.get(0))
     }
 
-    /// Forgets the requests whose tasks neither wait nor run.
-    pub(crate) fn forget_left(tasks: &TypeTasks<'_>) -> Outcome<()> {
-        for id in Self::left(tasks, usize::MAX)? {
-            if let Ok(id) = TaskId::new(&id) {
+    /// Forgets the requests that wait for tasks with these ids.
+    pub(crate) fn forget_all<'a>(
+        tasks: &mut TypeTasks<'_>,
+        ids: impl Iterator<Item = &'a String>,
+    ) -> Outcome<()> {
+        if !Self::any(tasks)? {
+            return Ok(());
+        }
+        for id in ids {
+            if let Ok(id) = TaskId::new(id) {
                 Self::forget(tasks, &id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Schedules up to `limit` requests whose tasks neither wait nor run, as
+    /// [`adopt`](Self::adopt) does.
+    pub(crate) fn adopt_left(tasks: &mut TypeTasks<'_>, limit: usize) -> Outcome<()> {
+        if !Self::any(tasks)? {
+            return Ok(());
+        }
+        for id in Self::left(tasks, limit)? {
+            if let Ok(id) = TaskId::new(&id) {
+                Self::adopt(tasks, &id)?;
             }
         }
         Ok(())

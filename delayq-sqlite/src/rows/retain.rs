@@ -5,6 +5,7 @@ use delayq_core::state::TaskState;
 use delayq_core::store::MAX_RETAINED;
 use delayq_core::time::{Timestamp, duration_ms};
 
+use super::follow_up::FollowUp;
 use super::number::signed;
 use super::tx::{Tx, refuse_snapshot};
 use super::type_tasks::TypeTasks;
@@ -26,6 +27,9 @@ const FORGET: &str = "DELETE FROM tasks WHERE seq IN (SELECT seq FROM ( \
      WHERE type = ?1 AND state = 5 AND at <= ?2 ORDER BY at, id LIMIT ?3) \
      ORDER BY at, id LIMIT ?3))";
 const SELECT_RETAINING: &str = "SELECT name FROM types WHERE namespace = ?1 AND ended > 0";
+
+const SELECT_REQUESTED: &str = "SELECT name FROM types WHERE namespace = ?1 AND EXISTS \
+     (SELECT 1 FROM tasks WHERE type = -types.id)";
 
 /// Forgets twice as many old tasks as have ended in this transaction.
 pub(super) fn forget_some(tasks: &mut TypeTasks<'_>) -> Outcome<()> {
@@ -66,6 +70,22 @@ pub(crate) fn forget_overdue(tx: &mut Tx<'_>, limit: usize) -> Outcome<()> {
         {
             refuse_snapshot(is_snapshot)?;
             forget(&mut tasks, limit)?;
+        }
+    }
+    Ok(())
+}
+
+/// Schedules requests to run again that a process of an earlier release has left behind, up to
+/// `limit` of each type. The types are only read while there are none.
+pub(crate) fn adopt_requests(tx: &mut Tx<'_>, limit: usize) -> Outcome<()> {
+    let is_snapshot = tx.is_snapshot;
+    for name in tx.names(SELECT_REQUESTED)? {
+        if let Ok(task_type) = TaskType::new(&name)
+            && let Ok(mut tasks) = tx.known(&task_type)
+            && !FollowUp::left(&tasks, 1)?.is_empty()
+        {
+            refuse_snapshot(is_snapshot)?;
+            FollowUp::adopt_left(&mut tasks, limit)?;
         }
     }
     Ok(())

@@ -59,6 +59,8 @@ pub async fn a_type_with_tasks_is_not_dropped(rig: &Rig) {
     assert_eq!(drop().await, Err(in_use(1, 0, 1)));
     assert!(is_listed(rig).await);
     assert_eq!(rig.state("2").await, Some(TaskState::Scheduled));
+    let ended = rig.state("running").await;
+    assert_eq!(ended, Some(TaskState::Done), "a refusal forgets nothing");
     store.purge(&task_type, TaskState::Scheduled).await.unwrap();
     store.purge(&task_type, TaskState::Dead).await.unwrap();
     assert_eq!(drop().await, Ok(()));
