@@ -202,8 +202,9 @@ pub(super) fn of_sentinel(mut error: Error) -> Error {
 
 /// Gives a user the rights that the store needs on a server that holds data: its keys, its
 /// channels, and each command that it sends or that a script calls, in the order of the alphabet.
-/// Some are needed with sentinels, with a cluster or with replicas only; `info` and `config|get` can
-/// be left out where the class of an acknowledgement is asserted and no replicas are waited for.
+/// Some are needed with sentinels, with a cluster or with replicas only; `info` and `config|get`
+/// can be left out where the class of an acknowledgement is asserted and no replicas are waited
+/// for.
 pub(crate) const GRANT: &str = "let it do so with \
     ACL SETUSER USER ~delayq:* &delayq:* +asking +cluster|info +cluster|myid +cluster|replicas \
     +cluster|slots +config|get +evalsha +hdel +hexists +hget +hlen +hmget +hscan +hset +hsetnx +info +pexpire +publish +rename +role \
