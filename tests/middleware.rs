@@ -170,3 +170,72 @@ async fn its_answer_and_its_panic_are_the_workers() {
     }
     assert_eq!(causes, [FailureCause::Panic]);
 }
+
+tokio::task_local! {
+    static TENANT: String;
+}
+
+/// As in the guide: the tenant of the run goes with what is sent from it.
+struct Tenant;
+
+#[async_trait]
+impl Middleware for Tenant {
+    async fn on_submit(&self, job: DelayQueueJob) -> Result<DelayQueueJob> {
+        match TENANT.try_with(String::clone) {
+            Ok(tenant) => Ok(job.header("tenant", tenant)),
+            Err(_) => Ok(job),
+        }
+    }
+
+    async fn run(&self, message: &[u8], cx: &TaskContext, next: Next<'_>) -> TaskResult {
+        let Some(tenant) = cx.header("tenant") else {
+            return next.run(message, cx).await;
+        };
+        let result = TENANT.scope(tenant.to_owned(), next.run(message, cx)).await;
+        cx.then(DelayQueueJob::raw("job", "end").id("of-the-middleware"))?;
+        result
+    }
+}
+
+/// Has `second` follow.
+struct First;
+
+#[async_trait]
+impl TaskWorker for First {
+    async fn invoke(&self, message: &str, cx: &TaskContext) -> TaskResult {
+        if message == "first" {
+            cx.then(DelayQueueJob::raw("job", "second").id("second").after("1h"))?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_follow_up_passes_once_within_the_run_of_its_task() {
+    let journal = Journal::default();
+    let (noting, options) = (Noting("noting", journal.clone()), WorkerOptions::DEFAULT);
+    let queue = TestQueue::start(move |builder| {
+        let builder = builder.without_registered_workers();
+        let builder = builder.worker("job", options, First);
+        builder.middleware(noting).middleware(Tenant)
+    });
+    let queue = queue.await.unwrap();
+    let job = DelayQueueJob::raw("job", "first").id("first");
+    queue.send(job.header("tenant", "ada")).await.unwrap();
+    queue.run_due().await;
+    assert_eq!(
+        journal.take(),
+        [
+            "noting sends",
+            "noting begins",
+            "noting sends",
+            "noting ends: true",
+            "noting sends",
+            "noting begins",
+            "noting ends: true",
+        ]
+    );
+    let second = queue.find("job", "second").await.unwrap();
+    assert_eq!(second.headers["tenant"], "ada");
+    assert_done!(queue, "job", "of-the-middleware");
+}
