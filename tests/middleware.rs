@@ -1,13 +1,16 @@
 //! Middleware around sends and runs: its order, its panics, and what it leaves out.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use delayq_plugin::{
-    DelayQueueJob, DelayQueuePluginBuilder, Error, FailureCause, Middleware, Next, Result,
-    RetryPolicy, TaskContext, TaskEventKind, TaskResult, TaskWorker, WorkerOptions,
+    DelayQueueJob, DelayQueuePluginBuilder, Error, FailureCause, Middleware, Next, Recurring,
+    Result, RetryPolicy, TaskContext, TaskEventKind, TaskResult, TaskWorker, WorkerOptions,
+    seconds,
 };
 use delayq_testing::{TestQueue, assert_dead, assert_done, assert_not_scheduled};
+use delayq_tests::rig::{Rig, until};
 
 /// What happened, in order.
 #[derive(Clone, Default)]
@@ -238,4 +241,36 @@ async fn a_follow_up_passes_once_within_the_run_of_its_task() {
     let second = queue.find("job", "second").await.unwrap();
     assert_eq!(second.headers["tenant"], "ada");
     assert_done!(queue, "job", "of-the-middleware");
+}
+
+/// Panics at the second send.
+#[derive(Default)]
+struct PanicsOnce(AtomicU32);
+
+#[async_trait]
+impl Middleware for PanicsOnce {
+    async fn on_submit(&self, job: DelayQueueJob) -> Result<DelayQueueJob> {
+        let earlier = self.0.fetch_add(1, Ordering::Relaxed);
+        assert_ne!(earlier, 1, "the middleware fell");
+        Ok(job)
+    }
+}
+
+#[tokio::test]
+async fn a_panic_at_an_occurrence_does_not_end_the_search_for_the_next_one() {
+    let rig = Rig::default();
+    let worker = rig.worker(|_| async { Ok(()) });
+    let builder = rig.builder().worker("job", WorkerOptions::DEFAULT, worker);
+    let builder = builder.recurring(Recurring::new("job", "1d").unwrap());
+    let started = builder.middleware(PanicsOnce::default()).start().await;
+    let plugin = started.unwrap();
+    let tasks = plugin.submit_service();
+    let next = async || tasks.recurring().await.unwrap().remove(0).next_id;
+    let first = next().await.unwrap();
+    let _ = tasks.cancel("job", first.as_str()).await.unwrap();
+    until("the next occurrence", || async {
+        rig.pass(&plugin, seconds(61)).await;
+        next().await
+    })
+    .await;
 }
