@@ -1,13 +1,16 @@
 //! Middleware around sends and runs: its order, its panics, and what it leaves out.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use delayq_plugin::{
-    DelayQueueJob, DelayQueuePluginBuilder, Error, FailureCause, Middleware, Next, Result,
-    RetryPolicy, TaskContext, TaskEventKind, TaskResult, TaskWorker, WorkerOptions,
+    DelayQueueJob, DelayQueuePluginBuilder, Error, FailureCause, Middleware, Next, Recurring,
+    Result, RetryPolicy, TaskContext, TaskEventKind, TaskResult, TaskWorker, WorkerOptions,
+    seconds,
 };
 use delayq_testing::{TestQueue, assert_dead, assert_done, assert_not_scheduled};
+use delayq_tests::rig::{Rig, until};
 
 /// What happened, in order.
 #[derive(Clone, Default)]
@@ -169,4 +172,105 @@ async fn its_answer_and_its_panic_are_the_workers() {
         }
     }
     assert_eq!(causes, [FailureCause::Panic]);
+}
+
+tokio::task_local! {
+    static TENANT: String;
+}
+
+/// As in the guide: the tenant of the run goes with what is sent from it.
+struct Tenant;
+
+#[async_trait]
+impl Middleware for Tenant {
+    async fn on_submit(&self, job: DelayQueueJob) -> Result<DelayQueueJob> {
+        match TENANT.try_with(String::clone) {
+            Ok(tenant) => Ok(job.header("tenant", tenant)),
+            Err(_) => Ok(job),
+        }
+    }
+
+    async fn run(&self, message: &[u8], cx: &TaskContext, next: Next<'_>) -> TaskResult {
+        let Some(tenant) = cx.header("tenant") else {
+            return next.run(message, cx).await;
+        };
+        let result = TENANT.scope(tenant.to_owned(), next.run(message, cx)).await;
+        cx.then(DelayQueueJob::raw("job", "end").id("of-the-middleware"))?;
+        result
+    }
+}
+
+/// Has `second` follow.
+struct First;
+
+#[async_trait]
+impl TaskWorker for First {
+    async fn invoke(&self, message: &str, cx: &TaskContext) -> TaskResult {
+        if message == "first" {
+            cx.then(DelayQueueJob::raw("job", "second").id("second").after("1h"))?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_follow_up_passes_once_within_the_run_of_its_task() {
+    let journal = Journal::default();
+    let (noting, options) = (Noting("noting", journal.clone()), WorkerOptions::DEFAULT);
+    let queue = TestQueue::start(move |builder| {
+        let builder = builder.without_registered_workers();
+        let builder = builder.worker("job", options, First);
+        builder.middleware(noting).middleware(Tenant)
+    });
+    let queue = queue.await.unwrap();
+    let job = DelayQueueJob::raw("job", "first").id("first");
+    queue.send(job.header("tenant", "ada")).await.unwrap();
+    queue.run_due().await;
+    assert_eq!(
+        journal.take(),
+        [
+            "noting sends",
+            "noting begins",
+            "noting sends",
+            "noting ends: true",
+            "noting sends",
+            "noting begins",
+            "noting ends: true",
+        ]
+    );
+    let second = queue.find("job", "second").await.unwrap();
+    assert_eq!(second.headers["tenant"], "ada");
+    assert_done!(queue, "job", "of-the-middleware");
+}
+
+/// Panics at the second send.
+#[derive(Default)]
+struct PanicsOnce(AtomicU32);
+
+#[async_trait]
+impl Middleware for PanicsOnce {
+    async fn on_submit(&self, job: DelayQueueJob) -> Result<DelayQueueJob> {
+        let earlier = self.0.fetch_add(1, Ordering::Relaxed);
+        assert_ne!(earlier, 1, "the middleware fell");
+        Ok(job)
+    }
+}
+
+#[tokio::test]
+async fn a_panic_at_an_occurrence_does_not_end_the_search_for_the_next_one() {
+    let rig = Rig::default();
+    let worker = rig.worker(|_| async { Ok(()) });
+    let builder = rig.builder().worker("job", WorkerOptions::DEFAULT, worker);
+    let builder = builder.recurring(Recurring::new("job", "1d").unwrap());
+    let started = builder.middleware(PanicsOnce::default()).start().await;
+    let plugin = started.unwrap();
+    let tasks = plugin.submit_service();
+    let next = async || tasks.recurring().await.unwrap().remove(0).next_id;
+    let first = next().await.unwrap();
+    let _ = tasks.cancel("job", first.as_str()).await.unwrap();
+    until("the next occurrence", || async {
+        rig.pass(&plugin, seconds(61)).await;
+        next().await
+    })
+    .await;
 }

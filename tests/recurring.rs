@@ -1,7 +1,7 @@
 //! Recurring tasks: one run an occurrence, over instances, crashes, downtimes and deploys.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use delayq_plugin::{
@@ -237,6 +237,35 @@ async fn an_occurrence_that_is_superseded_is_not_run() {
     })
     .await;
     assert!(!rig.has_started());
+}
+
+/// The search for the next occurrence takes longer than the lock lasts: the attempt is over, and its
+/// worker is left to the next one.
+#[tokio::test]
+async fn a_worker_does_not_start_after_its_lock_has_expired_meanwhile() {
+    let mut rig = rig();
+    let (store, slow_calls) = (Arc::clone(&rig.store), Arc::new(AtomicU32::new(0)));
+    let (slow, clock) = (Arc::clone(&slow_calls), rig.clock.clone());
+    let take = |left: u32| left.checked_sub(1);
+    rig.store = Arc::new(FaultyStore::new(store, move |call| {
+        let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
+        if call == "find" && slow.fetch_update(set, get, take).is_ok() {
+            clock.advance(seconds(31));
+        }
+        Fault::None
+    }));
+    let plugin = instance(&rig, recurring("15m")).await;
+    waits(&plugin.submit_service(), &["@2026-11-24T07:15:00Z"]).await;
+    // One for the check that is made once a minute.
+    slow_calls.store(2, Ordering::Relaxed);
+    rig.clock.advance(minutes(15));
+    while !rig.has_started() {
+        rig.pass(&plugin, seconds(1)).await;
+    }
+    let start = rig.next().await;
+    let lock_ends = start.cx.due_at().plus(start.cx.lateness() + seconds(30));
+    let started_at = Timestamp::from_millis(MORNING).plus(start.at);
+    assert!(started_at < lock_ends, "{started_at} {lock_ends}");
 }
 
 /// It was sent by an instance whose connection hung, and has run, ended and been forgotten since.

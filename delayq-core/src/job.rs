@@ -108,6 +108,7 @@ pub struct DelayQueueJob {
     message: Vec<u8>,
     headers: Headers,
     first_send: FirstSend,
+    has_passed_middleware: bool,
 }
 
 impl fmt::Debug for DelayQueueJob {
@@ -153,6 +154,7 @@ impl DelayQueueJob {
             message: message.into(),
             headers: Headers::new(),
             first_send: FirstSend::default(),
+            has_passed_middleware: false,
         }
     }
 
@@ -250,6 +252,20 @@ impl DelayQueueJob {
             self.on_conflict = Ok(OnConflict::Keep);
         }
         self
+    }
+
+    /// The job as the middleware of its sender has left it: it passes no more when it is sent.
+    #[doc(hidden)]
+    pub fn passed_middleware(mut self) -> Self {
+        self.has_passed_middleware = true;
+        self
+    }
+
+    /// Whether it has passed the middleware of its sender.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn has_passed_middleware(&self) -> bool {
+        self.has_passed_middleware
     }
 
     /// Adds a header, which the worker sees beside the message.

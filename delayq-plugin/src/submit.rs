@@ -187,11 +187,17 @@ impl TaskSubmitService {
         results
     }
 
-    async fn task(&self, mut job: DelayQueueJob, now: Timestamp) -> Result<NewTask> {
-        if !self.middleware.is_empty() {
-            job = self.middleware.on_submit(job).await?;
-        }
+    async fn task(&self, job: DelayQueueJob, now: Timestamp) -> Result<NewTask> {
+        let job = self.pass_middleware(job).await?;
         job.into_task(&self.limits, now)
+    }
+
+    /// The job, as the middleware leaves it. It passes once.
+    pub(crate) async fn pass_middleware(&self, job: DelayQueueJob) -> Result<DelayQueueJob> {
+        if self.middleware.is_empty() || job.has_passed_middleware() {
+            return Ok(job);
+        }
+        Ok(self.middleware.on_submit(job).await?.passed_middleware())
     }
 
     /// Cancels a task. After `Cancelled` it never starts. A running one is asked to stop (its

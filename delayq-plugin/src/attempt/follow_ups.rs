@@ -20,10 +20,7 @@ impl FollowUps<'_> {
     /// Sends what was recorded; `Ok` once all of it is accepted. While the store is out of reach it
     /// is tried again, until the attempt is told to stop: the work is done already.
     pub(super) async fn send(self, jobs: Vec<DelayQueueJob>) -> TaskResult {
-        let jobs = jobs.into_iter().enumerate();
-        let jobs: Vec<_> = jobs
-            .map(|(index, job)| job.following_as(&self.id_of(index)))
-            .collect();
+        let jobs = self.named(jobs);
         loop {
             let Err((error, job)) = self.send_all(&jobs).await else {
                 return Ok(());
@@ -34,13 +31,27 @@ impl FollowUps<'_> {
             );
             debug!(%error, ?job, "a follow-up was not sent");
             if !is_outage || !self.may_try_again().await {
-                return Err(TaskError::retry(format!(
-                    "the worker succeeded, but its follow-up {} {} was not sent: {error}",
-                    job.task_type(),
-                    job.task_id(),
-                )));
+                return Err(not_sent(job.task_type(), job.task_id(), &error));
             }
         }
+    }
+
+    /// Has what was recorded so far pass the middleware, and records that instead.
+    pub(super) async fn pass_middleware(self) -> TaskResult {
+        for job in self.named(self.cx.take_follow_ups()) {
+            let (task_type, id) = (job.task_type().to_owned(), job.task_id().to_owned());
+            let passed = self.tasks.pass_middleware(job).await;
+            let recorded = passed.and_then(|job| self.cx.then(job));
+            recorded.map_err(|error| not_sent(&task_type, &id, &error))?;
+        }
+        Ok(())
+    }
+
+    /// The jobs, each under its id.
+    fn named(&self, jobs: Vec<DelayQueueJob>) -> Vec<DelayQueueJob> {
+        let jobs = jobs.into_iter().enumerate();
+        jobs.map(|(index, job)| job.following_as(&self.id_of(index)))
+            .collect()
     }
 
     async fn send_all<'a>(
@@ -95,4 +106,10 @@ impl FollowUps<'_> {
         let readable: String = self.cx.id().as_str().chars().take(READABLE).collect();
         format!("{readable}+{index}.{:032x}", hash.digest128())
     }
+}
+
+fn not_sent(task_type: &str, id: &str, error: &Error) -> TaskError {
+    TaskError::retry(format!(
+        "the worker succeeded, but its follow-up {task_type} {id} was not sent: {error}"
+    ))
 }

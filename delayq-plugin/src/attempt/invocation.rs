@@ -54,7 +54,7 @@ impl Invocation {
         let follow_ups_of = self.deadline.as_ref().map(|_| self.worker);
         let cx = self.cx.clone().with_max_attempts(max_attempts);
         let cx = &cx.with_follow_ups_of(follow_ups_of);
-        if self.is_lock_over() || (self.deadline.is_some() && cx.is_cancelled()) {
+        if self.is_over(cx) {
             return Err(TaskError::release(Duration::ZERO));
         }
         let span = info_span!(
@@ -67,6 +67,10 @@ impl Invocation {
         let run = async {
             if !may_start(&self.tasks, cx, &self.message).await {
                 return Ok(());
+            }
+            // The store may have answered late.
+            if self.is_over(cx) {
+                return Err(TaskError::release(Duration::ZERO));
             }
             worker.code.invoke_bytes(&self.message, cx).await?;
             let follow_ups = cx.take_follow_ups();
@@ -97,6 +101,11 @@ impl Invocation {
             tasks: &self.tasks,
         };
         follow_ups.send(jobs).await
+    }
+
+    /// Whether a task that can be given back is to start no more.
+    fn is_over(&self, cx: &TaskContext) -> bool {
+        self.is_lock_over() || (self.deadline.is_some() && cx.is_cancelled())
     }
 
     fn is_lock_over(&self) -> bool {

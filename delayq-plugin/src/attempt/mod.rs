@@ -2,12 +2,14 @@
 
 mod deadline;
 mod follow_ups;
+mod innermost;
 mod invocation;
 mod lease;
 mod running_tasks;
 mod verdict;
 
 pub(crate) use deadline::LeaseDeadline;
+pub(crate) use innermost::Innermost;
 pub(crate) use invocation::Invocation;
 pub(crate) use lease::{Lease, LeaseState, LeaseStep};
 pub(crate) use running_tasks::{RunningTask, RunningTasks};

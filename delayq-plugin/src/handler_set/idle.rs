@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use tracing::debug;
+
 use super::shared::Shared;
 use crate::handler::Idleness;
+use crate::submit::ensure_all;
 
 /// Waits until no handler has anything to do at the present time. Returns when the first one has,
 /// by `Clock::elapsed`, polls apart.
@@ -16,6 +19,10 @@ pub(super) async fn until_idle(shared: &Shared) -> Option<Duration> {
     let mut before = None;
     loop {
         shared.serve_all().await;
+        // Maintenance does so once a minute, of a clock that may be moved by days.
+        if let Err(error) = ensure_all(&shared.tasks).await {
+            debug!(%error, "the next occurrence of a recurring task is not sent yet");
+        }
         let now = answers(shared).await;
         let claims = now.iter().map(|one| one.fruitful_claims);
         let claims = claims.collect::<Vec<_>>();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use delayq_core::presence::{ANNOUNCE_INTERVAL, INSTANCE_EXPIRY, InstanceInfo};
 use delayq_core::{Error, TaskType};
+use tokio::task::JoinSet;
 use tracing::{debug, error, info, warn};
 
 use super::shared::Shared;
@@ -128,8 +129,7 @@ impl Maintenance {
         }
         if self.next_recurring <= now {
             self.plan_recurring();
-            let ensured = ensure_all(&self.shared.tasks).await;
-            self.recurring.report(&ensured);
+            self.ensure_recurring().await;
         }
         if let Some(refreshed) = self.shared.refresh().await {
             self.refreshing.report(&refreshed);
@@ -148,6 +148,19 @@ impl Maintenance {
     fn plan_recurring(&mut self) {
         if !self.shared.tasks.declared().recurring().is_empty() {
             self.next_recurring = self.shared.elapsed().saturating_add(RECURRING_INTERVAL);
+        }
+    }
+
+    /// On the application's runtime, as its middleware sees what is sent.
+    async fn ensure_recurring(&mut self) {
+        let (mut task, tasks) = (JoinSet::new(), Arc::clone(&self.shared.tasks));
+        task.spawn_on(async move { ensure_all(&tasks).await }, &self.shared.app);
+        match task.join_next().await {
+            Some(Ok(ensured)) => self.recurring.report(&ensured),
+            Some(Err(error)) => {
+                error!(%error, "no next occurrence was looked for; trying again in a minute");
+            }
+            None => {}
         }
     }
 

@@ -32,7 +32,7 @@ pub(super) struct Shared {
     pub(super) tasks: Arc<TaskSubmitService>,
     pub(super) registry: WorkerRegistry,
     pub(super) settings: Settings,
-    app: Handle,
+    pub(super) app: Handle,
     /// This instance; maintenance adds the types that it serves.
     pub(super) instance: InstanceInfo,
     pub(super) phase: watch::Sender<Phase>,

@@ -32,11 +32,8 @@ impl MiddlewareStack {
         Ok(job)
     }
 
-    /// A worker with all of them around it; itself when there are none.
+    /// A worker with all of them around it.
     pub(crate) fn around(&self, worker: Arc<dyn TaskWorker>) -> Arc<dyn TaskWorker> {
-        if self.is_empty() {
-            return worker;
-        }
         let stack = self.clone();
         Arc::new(Wrapped { stack, worker })
     }

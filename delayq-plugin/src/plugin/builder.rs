@@ -17,6 +17,7 @@ mod maps;
 use self::listeners::Listeners;
 use self::maps::Maps;
 use super::DelayQueuePlugin;
+use crate::attempt::Innermost;
 use crate::error::StartError;
 use crate::events::{TaskListener, run_listener};
 use crate::handler_set::HandlerSet;
@@ -322,7 +323,7 @@ impl DelayQueuePluginBuilder {
         if self.components.get::<TaskSubmitService>().is_err() {
             self.components.insert(service.clone());
         }
-        let registry = match self.registry() {
+        let registry = match self.registry(&service) {
             Ok(registry) => registry,
             Err(error) => {
                 if is_opened_here {
@@ -363,7 +364,7 @@ impl DelayQueuePluginBuilder {
         Ok(())
     }
 
-    fn registry(&self) -> Result<WorkerRegistry, StartError> {
+    fn registry(&self, tasks: &TaskSubmitService) -> Result<WorkerRegistry, StartError> {
         let mut registry = WorkerRegistry::default();
         let mut workers = Vec::new();
         if !self.without_registered {
@@ -372,7 +373,16 @@ impl DelayQueuePluginBuilder {
         workers.extend(self.workers.iter().cloned());
         for worker in workers {
             let mut built = self.maps.0.iter().fold(worker, |built, map| map(built));
-            built.worker = self.middleware.around(built.worker);
+            if !self.middleware.is_empty() {
+                let (name, tasks) = (built.name.clone(), tasks.clone());
+                let worker = built.worker;
+                let inner = Innermost {
+                    worker,
+                    name,
+                    tasks,
+                };
+                built.worker = self.middleware.around(Arc::new(inner));
+            }
             registry.add(built)?;
         }
         for recurring in &self.recurring {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, SettleOutcome, SubmitOutcome};
+use delayq_core::worker::OCCURRENCE_HEADER;
 use delayq_core::{Error, NewTask, Result, TaskId, TaskType, TypePattern, When};
 use tokio::sync::oneshot;
 
@@ -32,13 +33,16 @@ impl Inline {
         lock(&self.served).push(pattern);
     }
 
-    /// The tasks, those that have a worker due now, and the runs to wait for.
+    /// The tasks, those that have a worker due now but for occurrences of
+    /// recurring tasks, and the runs to wait for.
     pub(super) fn before(&self, mut tasks: Vec<NewTask>) -> (Vec<NewTask>, Vec<Option<Run>>) {
         let served = lock(&self.served);
         let mut waiting = lock(&self.waiting);
         let runs = tasks.iter_mut().map(|task| {
             let is_served = |pattern: &TypePattern| pattern.matches(&task.task_type);
-            if !served.iter().any(is_served) {
+            // An occurrence waits for its time: it sends the next one when it starts.
+            let is_occurrence = task.headers.contains_key(OCCURRENCE_HEADER);
+            if is_occurrence || !served.iter().any(is_served) {
                 return None;
             }
             task.when = When::After(Duration::ZERO);

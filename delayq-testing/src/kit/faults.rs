@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::faulty::Fault;
 
 /// The operations of a store, as faults name them.
-const OPERATIONS: [&str; 25] = [
+const OPERATIONS: [&str; 26] = [
     "announce",
     "audit",
     "buckets",
@@ -14,6 +14,7 @@ const OPERATIONS: [&str; 25] = [
     "claim",
     "configure_type",
     "discard_dead",
+    "drop_type",
     "due_histogram",
     "extend",
     "find",

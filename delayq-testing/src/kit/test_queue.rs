@@ -74,7 +74,8 @@ impl TestQueue {
     /// As [`start`](Self::start), and every task that has a worker here runs within the send,
     /// whatever its delay. What its worker answers comes back: a failure is
     /// [`Error::TaskFailed`](delayq_core::Error::TaskFailed), and the task is dead, with no further
-    /// attempt. A task that a worker sends runs before that worker goes on.
+    /// attempt. A task that a worker sends runs before that worker goes on. An occurrence of a
+    /// recurring task waits for its time, as in [`start`](Self::start).
     ///
     /// Every type is at-least-once here, and has no limit over all instances.
     ///
