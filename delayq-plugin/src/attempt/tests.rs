@@ -272,6 +272,7 @@ fn a_lock_is_extended_by_thirds_tried_again_after_a_failure_and_given_up_at_its_
     assert_eq!(lease.timer(), seconds(102), "its time limit");
     assert_eq!(step(&mut lease, 102), Some(LeaseStep::TimedOut));
     assert_eq!(lease.timer(), Duration::MAX);
+    assert_eq!(lease.deadline.at(), Duration::ZERO, "no follow-up is sent");
 }
 
 #[test]
