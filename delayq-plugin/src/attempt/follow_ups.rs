@@ -17,8 +17,8 @@ pub(super) struct FollowUps<'a> {
 }
 
 impl FollowUps<'_> {
-    /// Sends what was recorded; `Ok` once all of it is accepted. While the store is out of reach it
-    /// is tried again, until the attempt is told to stop: the work is done already.
+    /// Sends what was recorded; `Ok` once all of it is accepted. While the store is out of reach or
+    /// full it is tried again, until the attempt is told to stop: the work is done already.
     pub(super) async fn send(self, jobs: Vec<DelayQueueJob>) -> TaskResult {
         let jobs = jobs.into_iter().enumerate();
         let jobs: Vec<_> = jobs
@@ -30,7 +30,7 @@ impl FollowUps<'_> {
             };
             let is_outage = matches!(
                 error,
-                Error::Unavailable { .. } | Error::Indeterminate { .. }
+                Error::Unavailable { .. } | Error::Indeterminate { .. } | Error::Full { .. }
             );
             debug!(%error, ?job, "a follow-up was not sent");
             if !is_outage || !self.may_try_again().await {
