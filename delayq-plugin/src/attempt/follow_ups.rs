@@ -63,7 +63,7 @@ impl FollowUps<'_> {
     /// Whether an earlier attempt has sent it. One that has ended since would run again, if this
     /// attempt gave it another message.
     async fn is_sent(&self, job: &DelayQueueJob) -> Result<bool> {
-        if self.cx.attempt() == 1 || !job.has_generated_id() {
+        if !self.cx.is_repeat() || !job.has_generated_id() {
             return Ok(false);
         }
         let found = self.tasks.find(job.task_type(), job.task_id()).await?;
