@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use delayq_plugin::{
     CancelOutcome, DelayQueueJob, DelayQueuePlugin, DelayQueuePluginBuilder, Recurring, Result,
-    StartError, TaskState, TaskSubmitService, Timestamp, WorkerOptions, days, hours, minutes,
-    seconds,
+    StartError, TaskError, TaskState, TaskSubmitService, Timestamp, WorkerOptions, days, hours,
+    minutes, seconds,
 };
 use delayq_testing::{Fault, FaultyStore};
 use delayq_tests::redis_server::{Persistence, RedisServer};
@@ -108,7 +108,7 @@ async fn each_occurrence_runs_once_over_all_instances() {
 #[tokio::test]
 async fn an_occurrence_knows_its_time_and_its_end_does_not_matter() {
     let mut rig = rig();
-    let worker = rig.worker(|_| async { Err(delayq_plugin::TaskError::dead("broken")) });
+    let worker = rig.worker(|_| async { Err(TaskError::dead("broken")) });
     let builder = rig.builder().worker("job", WorkerOptions::DEFAULT, worker);
     let plugin = builder.recurring(recurring("15m")).start().await.unwrap();
     let tasks = plugin.submit_service();
@@ -237,6 +237,45 @@ async fn an_occurrence_that_is_superseded_is_not_run() {
     })
     .await;
     assert!(!rig.has_started());
+}
+
+/// A deploy does not take its retries from an occurrence that has failed, nor its requeue.
+#[tokio::test]
+async fn an_occurrence_that_was_tried_runs_again_after_its_schedule_was_changed() {
+    let mut rig = rig();
+    let failing = |start: Start| async move {
+        match start.cx.attempt() {
+            1 => Err(TaskError::retry_after(minutes(5), "not yet")),
+            _ => Err(TaskError::dead("never")),
+        }
+    };
+    let plugin = async |rig: &Rig, every: &str| {
+        let worker = rig.worker(failing);
+        let builder = rig.builder().worker("job", WorkerOptions::DEFAULT, worker);
+        let started = builder.recurring(berlin(every)).start().await;
+        started.expect("the plugin starts")
+    };
+    let old = plugin(&rig, "0 9 * * *").await;
+    let tasks = old.submit_service();
+    waits(&tasks, &["@2026-11-24T08:00:00Z"]).await;
+    rig.clock.advance(hours(1));
+    assert_eq!(time_of(&rig.next().await), "24T09:00");
+    waits(&tasks, &["@2026-11-24T08:00:00Z", "@2026-11-25T08:00:00Z"]).await;
+    old.shutdown(Duration::ZERO).await;
+
+    rig.clock.advance(minutes(1));
+    let _new = plugin(&rig, "0 12 * * *").await;
+    waits(&tasks, &["@2026-11-24T08:00:00Z", "@2026-11-24T11:00:00Z"]).await;
+    rig.clock.advance(minutes(4));
+    assert_eq!(rig.next().await.cx.attempt(), 2);
+    until("its death", || async {
+        let found = tasks.find("job", "@2026-11-24T08:00:00Z").await.unwrap()?;
+        (found.state == TaskState::Dead).then_some(())
+    })
+    .await;
+    tasks.requeue("job", "@2026-11-24T08:00:00Z").await.unwrap();
+    assert_eq!(time_of(&rig.next().await), "24T09:00");
+    waits(&tasks, &["@2026-11-24T08:00:00Z", "@2026-11-24T11:00:00Z"]).await;
 }
 
 /// It was sent by an instance whose connection hung, and has run, ended and been forgotten since.
