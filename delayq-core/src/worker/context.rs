@@ -217,7 +217,8 @@ impl TaskContext {
                  with its end: send with Component<TaskSubmitService>",
             );
         };
-        if job.task_type() == self.task_type().as_str() && job.task_id() == self.id().as_str() {
+        let is_same_id = job.task_id() == self.id().as_str() && !job.is_throttled();
+        if is_same_id && job.task_type() == self.task_type().as_str() {
             return invalid("it has the type and id of the task itself, which runs: give another");
         }
         if self.shared.follow_ups.push(worker, job) {
