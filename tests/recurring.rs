@@ -362,6 +362,27 @@ async fn each_occurrence_runs_once_on_real_stores() {
     tokio::join!(runs_once(&file), runs_once(&redis));
 }
 
+/// Also those of a later instance, which one of the old release sends on.
+#[tokio::test]
+async fn occurrences_have_the_version_of_their_message() {
+    let rig = rig();
+    let old = instance(&rig, recurring("0 12 * * *")).await;
+    let tasks = old.submit_service();
+    let version = async |id: &str| {
+        waits(&tasks, &[id]).await;
+        let found = tasks.find("job", id).await.unwrap().unwrap();
+        found.headers.get("delayq-version").cloned()
+    };
+    assert_eq!(version("@2026-11-24T12:00:00Z").await, None);
+    rig.clock.advance(minutes(1));
+    let second = recurring("30 7-8 * * *").version(2).unwrap();
+    let new = instance(&rig, second).await;
+    assert_eq!(version("@2026-11-24T07:30:00Z").await.unwrap(), "2");
+    new.shutdown(Duration::ZERO).await;
+    rig.clock.advance(minutes(29));
+    assert_eq!(version("@2026-11-24T08:30:00Z").await.unwrap(), "2");
+}
+
 #[tokio::test]
 async fn what_cannot_recur_is_refused_at_the_start() {
     let start = async |recurring: [Result<Recurring>; 2]| {
