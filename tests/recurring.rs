@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use delayq_plugin::{
-    CancelOutcome, DelayQueueJob, DelayQueuePlugin, DelayQueuePluginBuilder, Recurring, Result,
-    StartError, TaskError, TaskState, TaskSubmitService, Timestamp, WorkerOptions, days, hours,
-    minutes, seconds,
+    CancelOutcome, DeadFilter, DelayQueueJob, DelayQueuePlugin, DelayQueuePluginBuilder, Recurring,
+    Result, StartError, TaskError, TaskState, TaskSubmitService, Timestamp, WorkerOptions, days,
+    hours, minutes, seconds,
 };
 use delayq_testing::{Fault, FaultyStore};
 use delayq_tests::redis_server::{Persistence, RedisServer};
@@ -51,6 +51,14 @@ async fn waits(tasks: &TaskSubmitService, ids: &[&str]) {
         let stats = tasks.stats("job").await;
         let running = stats.expect("the store answers").running;
         (running == 0 && waiting(tasks).await == ids).then_some(())
+    })
+    .await;
+}
+
+async fn becomes(tasks: &TaskSubmitService, id: &str, state: TaskState) {
+    until(&format!("{state:?}"), || async {
+        let found = tasks.find("job", id).await.unwrap()?;
+        (found.state == state).then_some(())
     })
     .await;
 }
@@ -231,11 +239,7 @@ async fn an_occurrence_that_is_superseded_is_not_run() {
         .await
         .unwrap();
     rig.clock.advance(hours(1));
-    until("its end", || async {
-        let found = tasks.find("job", "@2026-11-24T08:00:00Z").await.unwrap()?;
-        (found.state == TaskState::Done).then_some(())
-    })
-    .await;
+    becomes(&tasks, "@2026-11-24T08:00:00Z", TaskState::Done).await;
     assert!(!rig.has_started());
 }
 
@@ -250,10 +254,9 @@ async fn an_occurrence_that_was_tried_runs_again_after_its_schedule_was_changed(
         }
     };
     let plugin = async |rig: &Rig, every: &str| {
-        let worker = rig.worker(failing);
-        let builder = rig.builder().worker("job", WorkerOptions::DEFAULT, worker);
-        let started = builder.recurring(berlin(every)).start().await;
-        started.expect("the plugin starts")
+        let builder = rig.builder().recurring(berlin(every));
+        let builder = builder.worker("job", WorkerOptions::DEFAULT, rig.worker(failing));
+        builder.start().await.expect("the plugin starts")
     };
     let old = plugin(&rig, "0 9 * * *").await;
     let tasks = old.submit_service();
@@ -268,14 +271,11 @@ async fn an_occurrence_that_was_tried_runs_again_after_its_schedule_was_changed(
     waits(&tasks, &["@2026-11-24T08:00:00Z", "@2026-11-24T11:00:00Z"]).await;
     rig.clock.advance(minutes(4));
     assert_eq!(rig.next().await.cx.attempt(), 2);
-    until("its death", || async {
-        let found = tasks.find("job", "@2026-11-24T08:00:00Z").await.unwrap()?;
-        (found.state == TaskState::Dead).then_some(())
-    })
-    .await;
-    tasks.requeue("job", "@2026-11-24T08:00:00Z").await.unwrap();
+    becomes(&tasks, "@2026-11-24T08:00:00Z", TaskState::Dead).await;
+    let all = DeadFilter::all();
+    let requeued = tasks.requeue_dead("job", &all, Duration::ZERO).await;
+    assert_eq!(requeued.unwrap().len(), 1);
     assert_eq!(time_of(&rig.next().await), "24T09:00");
-    waits(&tasks, &["@2026-11-24T08:00:00Z", "@2026-11-24T11:00:00Z"]).await;
 }
 
 /// It was sent by an instance whose connection hung, and has run, ended and been forgotten since.
@@ -296,11 +296,7 @@ async fn an_occurrence_that_reaches_the_store_after_its_time_is_not_run() {
     let headers = sent.headers.into_iter();
     let again = headers.fold(again, |job, (name, value)| job.header(name, value));
     tasks.send(again.at("2026-11-24T07:15Z")).await.unwrap();
-    until("its end", || async {
-        let found = tasks.find("job", sent.id.as_str()).await.unwrap()?;
-        (found.state == TaskState::Done).then_some(())
-    })
-    .await;
+    becomes(&tasks, sent.id.as_str(), TaskState::Done).await;
     assert!(!rig.has_started());
     waits(&tasks, &["@2026-11-24T07:30:00Z"]).await;
 }
