@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use delayq_plugin::{
-    CancelOutcome, DelayQueueJob, DelayQueuePlugin, DelayQueuePluginBuilder, Recurring, Result,
-    StartError, TaskState, TaskSubmitService, Timestamp, WorkerOptions, days, hours, minutes,
-    seconds,
+    CancelOutcome, DeadFilter, DelayQueueJob, DelayQueuePlugin, DelayQueuePluginBuilder, Recurring,
+    Result, StartError, TaskError, TaskState, TaskSubmitService, Timestamp, WorkerOptions, days,
+    hours, minutes, seconds,
 };
 use delayq_testing::{Fault, FaultyStore};
 use delayq_tests::redis_server::{Persistence, RedisServer};
@@ -51,6 +51,14 @@ async fn waits(tasks: &TaskSubmitService, ids: &[&str]) {
         let stats = tasks.stats("job").await;
         let running = stats.expect("the store answers").running;
         (running == 0 && waiting(tasks).await == ids).then_some(())
+    })
+    .await;
+}
+
+async fn becomes(tasks: &TaskSubmitService, id: &str, state: TaskState) {
+    until(&format!("{state:?}"), || async {
+        let found = tasks.find("job", id).await.unwrap()?;
+        (found.state == state).then_some(())
     })
     .await;
 }
@@ -108,7 +116,7 @@ async fn each_occurrence_runs_once_over_all_instances() {
 #[tokio::test]
 async fn an_occurrence_knows_its_time_and_its_end_does_not_matter() {
     let mut rig = rig();
-    let worker = rig.worker(|_| async { Err(delayq_plugin::TaskError::dead("broken")) });
+    let worker = rig.worker(|_| async { Err(TaskError::dead("broken")) });
     let builder = rig.builder().worker("job", WorkerOptions::DEFAULT, worker);
     let plugin = builder.recurring(recurring("15m")).start().await.unwrap();
     let tasks = plugin.submit_service();
@@ -231,11 +239,7 @@ async fn an_occurrence_that_is_superseded_is_not_run() {
         .await
         .unwrap();
     rig.clock.advance(hours(1));
-    until("its end", || async {
-        let found = tasks.find("job", "@2026-11-24T08:00:00Z").await.unwrap()?;
-        (found.state == TaskState::Done).then_some(())
-    })
-    .await;
+    becomes(&tasks, "@2026-11-24T08:00:00Z", TaskState::Done).await;
     assert!(!rig.has_started());
 }
 
@@ -268,6 +272,41 @@ async fn a_worker_does_not_start_after_its_lock_has_expired_meanwhile() {
     assert!(started_at < lock_ends, "{started_at} {lock_ends}");
 }
 
+/// A deploy does not take its retries from an occurrence that has failed, nor its requeue.
+#[tokio::test]
+async fn an_occurrence_that_was_tried_runs_again_after_its_schedule_was_changed() {
+    let mut rig = rig();
+    let failing = |start: Start| async move {
+        match start.cx.attempt() {
+            1 => Err(TaskError::retry_after(minutes(5), "not yet")),
+            _ => Err(TaskError::dead("never")),
+        }
+    };
+    let plugin = async |rig: &Rig, every: &str| {
+        let builder = rig.builder().recurring(berlin(every));
+        let builder = builder.worker("job", WorkerOptions::DEFAULT, rig.worker(failing));
+        builder.start().await.expect("the plugin starts")
+    };
+    let old = plugin(&rig, "0 9 * * *").await;
+    let tasks = old.submit_service();
+    waits(&tasks, &["@2026-11-24T08:00:00Z"]).await;
+    rig.clock.advance(hours(1));
+    assert_eq!(time_of(&rig.next().await), "24T09:00");
+    waits(&tasks, &["@2026-11-24T08:00:00Z", "@2026-11-25T08:00:00Z"]).await;
+    old.shutdown(Duration::ZERO).await;
+
+    rig.clock.advance(minutes(1));
+    let _new = plugin(&rig, "0 12 * * *").await;
+    waits(&tasks, &["@2026-11-24T08:00:00Z", "@2026-11-24T11:00:00Z"]).await;
+    rig.clock.advance(minutes(4));
+    assert_eq!(rig.next().await.cx.attempt(), 2);
+    becomes(&tasks, "@2026-11-24T08:00:00Z", TaskState::Dead).await;
+    let all = DeadFilter::all();
+    let requeued = tasks.requeue_dead("job", &all, Duration::ZERO).await;
+    assert_eq!(requeued.unwrap().len(), 1);
+    assert_eq!(time_of(&rig.next().await), "24T09:00");
+}
+
 /// It was sent by an instance whose connection hung, and has run, ended and been forgotten since.
 #[tokio::test]
 async fn an_occurrence_that_reaches_the_store_after_its_time_is_not_run() {
@@ -286,11 +325,7 @@ async fn an_occurrence_that_reaches_the_store_after_its_time_is_not_run() {
     let headers = sent.headers.into_iter();
     let again = headers.fold(again, |job, (name, value)| job.header(name, value));
     tasks.send(again.at("2026-11-24T07:15Z")).await.unwrap();
-    until("its end", || async {
-        let found = tasks.find("job", sent.id.as_str()).await.unwrap()?;
-        (found.state == TaskState::Done).then_some(())
-    })
-    .await;
+    becomes(&tasks, sent.id.as_str(), TaskState::Done).await;
     assert!(!rig.has_started());
     waits(&tasks, &["@2026-11-24T07:30:00Z"]).await;
 }
@@ -350,6 +385,27 @@ async fn each_occurrence_runs_once_on_real_stores() {
     let file = format!("sqlite:{}", file.display());
     let redis = server.url();
     tokio::join!(runs_once(&file), runs_once(&redis));
+}
+
+/// Also those of a later instance, which one of the old release sends on.
+#[tokio::test]
+async fn occurrences_have_the_version_of_their_message() {
+    let rig = rig();
+    let old = instance(&rig, recurring("0 12 * * *")).await;
+    let tasks = old.submit_service();
+    let version = async |id: &str| {
+        waits(&tasks, &[id]).await;
+        let found = tasks.find("job", id).await.unwrap().unwrap();
+        found.headers.get("delayq-version").cloned()
+    };
+    assert_eq!(version("@2026-11-24T12:00:00Z").await, None);
+    rig.clock.advance(minutes(1));
+    let second = recurring("30 7-8 * * *").version(2).unwrap();
+    let new = instance(&rig, second).await;
+    assert_eq!(version("@2026-11-24T07:30:00Z").await.unwrap(), "2");
+    new.shutdown(Duration::ZERO).await;
+    rig.clock.advance(minutes(29));
+    assert_eq!(version("@2026-11-24T08:30:00Z").await.unwrap(), "2");
 }
 
 #[tokio::test]

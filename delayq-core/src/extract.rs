@@ -59,12 +59,12 @@ impl<'a, T: Deserialize<'a>> Json<T> {
 
     fn read(message: &'a [u8], quoting: bool) -> Result<Self, TaskError> {
         serde_json::from_slice(message).map(Self).map_err(|error| {
+            let place = path::<T>(message, &error, quoting);
             let error = if quoting {
                 error.to_string()
             } else {
                 redacted(&error)
             };
-            let place = path::<T>(message, quoting);
             let place = place.map_or_else(String::new, |place| format!("{place}: "));
             let name = type_name::<T>();
             TaskError::dead(format!(

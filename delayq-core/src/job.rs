@@ -310,6 +310,11 @@ impl DelayQueueJob {
         self.has_generated_id
     }
 
+    /// Whether the time of the send becomes a part of the id.
+    pub(crate) fn is_throttled(&self) -> bool {
+        matches!(self.throttle, Ok(Some(_)))
+    }
+
     /// The task id that this job will have; of a throttled one, the part before the window.
     #[must_use]
     pub fn task_id(&self) -> &str {

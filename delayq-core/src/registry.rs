@@ -19,6 +19,8 @@ pub struct WorkerRegistration {
     pub aliases: &'static [&'static str],
     /// Its options.
     pub options: WorkerOptions,
+    /// The version of the messages that it is written for; 1 unless its attribute has another.
+    pub version: u32,
     /// When its type recurs.
     pub schedule: Option<WorkerSchedule>,
     /// Builds it once, when the plugin starts.

@@ -1,5 +1,6 @@
 //! Recurring tasks: what the application declares, and the occurrences that come of it.
 
+use delayq_core::job::VERSION_HEADER;
 use delayq_core::{DelayQueueJob, Error, Result, TaskId, TaskInfo, TaskType, Timestamp};
 use serde::Serialize;
 
@@ -36,6 +37,7 @@ pub struct Recurring {
     pub(crate) name: String,
     pub(crate) schedule: Schedule,
     message: Vec<u8>,
+    version: u32,
 }
 
 /// A recurring task of this process, as [`TaskSubmitService::recurring`] lists it.
@@ -74,6 +76,7 @@ impl Recurring {
             name: String::new(),
             schedule,
             message: b"null".to_vec(),
+            version: 1,
         }
     }
 
@@ -115,6 +118,23 @@ impl Recurring {
         self
     }
 
+    /// The version of the message's form, see [`DelayQueueJob::version`]; without a call it is 1.
+    ///
+    /// # Errors
+    /// `InvalidInput` for 0.
+    pub fn version(self, version: u32) -> Result<Self> {
+        if version == 0 {
+            let reason = "the first version is 1";
+            return Err(Error::invalid("version of a recurring task", reason));
+        }
+        Ok(self.of_version(version))
+    }
+
+    pub(crate) fn of_version(mut self, version: u32) -> Self {
+        self.version = version;
+        self
+    }
+
     /// The id of the occurrence at `time`: the same for all instances.
     pub(crate) fn id_at(&self, time: Timestamp) -> String {
         format!("{}@{}", self.name, time.to_string().replace(".000Z", "Z"))
@@ -126,6 +146,7 @@ impl Recurring {
             .id(self.id_at(time))
             .at(time)
             .keep()
+            .version(self.version)
             .header(OCCURRENCE, self.schedule.in_zone(time))
             .header(SCHEDULE, self.schedule.to_string())
             .header(SINCE, since.as_millis().to_string())
@@ -137,6 +158,8 @@ impl Recurring {
 pub(crate) struct Occurrence {
     pub(crate) time: Timestamp,
     schedule: Schedule,
+    /// That of its message.
+    version: u32,
     /// When the instance started that has this schedule.
     pub(crate) since: Timestamp,
 }
@@ -166,6 +189,7 @@ impl Occurrence {
         Some(Self {
             time: Timestamp::from_millis(time.as_millisecond()),
             schedule: Schedule::read(&header(SCHEDULE)?).ok()?,
+            version: header(VERSION_HEADER).map_or(Some(1), |text| text.parse().ok())?,
             since: Timestamp::from_millis(header(SINCE)?.parse().ok()?),
         })
     }
@@ -181,6 +205,7 @@ impl Occurrence {
     pub(crate) fn recurring(&self, present: &Recurring) -> Recurring {
         Recurring {
             schedule: self.schedule.clone(),
+            version: self.version,
             ..present.clone()
         }
     }

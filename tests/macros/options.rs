@@ -58,7 +58,7 @@ workers! {
     once_and_never: ("option.once-and-never", delivery = at_most_once, retry = never);
     late_drop: ("option.late-drop", on_late = drop, late_after = "10m");
     late_run: ("option.late-run", on_late = "run");
-    recurs: ("option.recurs", every = "0 9 * * MON-FRI", zone = "Europe/Berlin");
+    recurs: ("option.recurs", every = "0 9 * * MON-FRI", zone = "Europe/Berlin", version = 2);
     recurs_in_utc: ("option.recurs-in-utc", every = "0 9 1 * *");
     recurs_often: ("option.recurs-often", every = "1m 30s");
     words: ("option.words", timeout = "1 hour 30 minutes", lock = "PT45S");
@@ -75,6 +75,8 @@ fn a_schedule_arrives_as_it_is_written() {
         assert_eq!(worker(task_type).schedule, schedule, "{task_type}");
     }
     assert_eq!(worker("option.none").schedule, None);
+    let version = |task_type| worker(task_type).version;
+    assert_eq!((version("option.recurs"), version("option.none")), (2, 1));
 }
 
 fn assert_options(task_type: &str, expected: WorkerOptions) {

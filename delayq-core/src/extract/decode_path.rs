@@ -7,10 +7,21 @@ use serde_path_to_error::Segment;
 /// The place in `message` that a `T` refused, such as `lines[3].price`; `None` when that is the
 /// message as a whole, or is not known. The keys of a map are values of the message: without
 /// `quoting` they are `*`.
-pub(super) fn path<'a, T: Deserialize<'a>>(message: &[u8], quoting: bool) -> Option<String> {
+///
+/// `error` is that of the message itself. A type that borrows refuses the copy read here for
+/// another reason: then the place is not known.
+pub(super) fn path<'a, T: Deserialize<'a>>(
+    message: &[u8],
+    error: &serde_json::Error,
+    quoting: bool,
+) -> Option<String> {
     let whole: Value = serde_json::from_slice(message).ok()?;
     let refused = serde_path_to_error::deserialize::<_, T>(whole.clone()).err()?;
     let said = refused.inner().to_string();
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    if error.to_string().strip_suffix(&position) != Some(&said) {
+        return None;
+    }
     let (mut text, mut pointer) = (String::new(), String::new());
     for segment in refused.path() {
         let step = match segment {
@@ -87,7 +98,25 @@ mod tests {
     }
 
     fn of(message: &str) -> Option<String> {
-        path::<Order<'_>>(message.as_bytes(), false)
+        of_type::<Order<'_>>(message, false)
+    }
+
+    fn of_type<'a, T: Deserialize<'a>>(message: &'a str, quoting: bool) -> Option<String> {
+        let error = serde_json::from_str::<T>(message).err()?;
+        path::<T>(message.as_bytes(), &error, quoting)
+    }
+
+    #[test]
+    fn a_type_that_borrows_blames_no_other_place() {
+        #[derive(Deserialize)]
+        struct Borrowing<'a> {
+            #[serde(rename = "name")]
+            _name: &'a str,
+            #[serde(rename = "price")]
+            _price: u64,
+        }
+        let refused = r#"{"name": "hunter2", "price": "1"}"#;
+        assert_eq!(of_type::<Borrowing<'_>>(refused, true), None);
     }
 
     #[test]
@@ -100,7 +129,7 @@ mod tests {
         assert_eq!(variant.as_deref(), Some("lines[0].kind.Gift._to"));
         let map = r#"{"lines": [], "paid": {"hunter2": {"price": -1}}}"#;
         assert_eq!(of(map).as_deref(), Some("paid.*.price"));
-        let quoting = path::<Order<'_>>(map.as_bytes(), true);
+        let quoting = of_type::<Order<'_>>(map, true);
         assert_eq!(quoting.as_deref(), Some("paid.hunter2.price"));
         for whole in ["7", "{}", "{", r#"{"lines": []}"#] {
             assert_eq!(of(whole), None, "{whole}");

@@ -11,7 +11,7 @@ use crate::job::{DelayQueueJob, IntoTime};
 use crate::name::{TaskId, TaskType};
 use crate::redacted::RedactedHeaders;
 use crate::retry::RetryPolicy;
-use crate::task::Headers;
+use crate::task::{AttemptHistory, Headers};
 use crate::time::Timestamp;
 
 /// The header of an occurrence of a recurring task: its time by the clock of the schedule's zone.
@@ -25,6 +25,7 @@ pub struct TaskContext {
     max_attempts: u32,
     /// The index of the worker; `None`: it can have no follow-ups.
     follow_ups_of: Option<usize>,
+    is_repeat: bool,
 }
 
 /// What the contexts of one attempt have in common.
@@ -77,6 +78,7 @@ impl TaskContext {
     #[must_use]
     pub fn new(attempt: Attempt, stop: StopSignal) -> Self {
         Self {
+            is_repeat: attempt.attempt > 1,
             shared: Arc::new(Shared {
                 task: attempt,
                 follow_ups: FollowUps::default(),
@@ -92,6 +94,13 @@ impl TaskContext {
     #[must_use]
     pub fn with_max_attempts(mut self, max_attempts: u32) -> Self {
         self.max_attempts = max_attempts;
+        self
+    }
+
+    /// The same context for a task with this history; default: none.
+    #[must_use]
+    pub fn with_history(mut self, history: &AttemptHistory) -> Self {
+        self.is_repeat |= *history != AttemptHistory::default();
         self
     }
 
@@ -111,6 +120,13 @@ impl TaskContext {
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.shared.task.attempt
+    }
+
+    /// Whether the task may have run before. Unlike [`attempt`](Self::attempt), which is 1 again
+    /// then, this tells also of a release, of a give-back by a shutdown and of a requeue.
+    #[must_use]
+    pub fn is_repeat(&self) -> bool {
+        self.is_repeat
     }
 
     /// The most attempts that the worker's retry policy allows; 1 for an at-most-once type.
@@ -201,7 +217,8 @@ impl TaskContext {
                  with its end: send with Component<TaskSubmitService>",
             );
         };
-        if job.task_type() == self.task_type().as_str() && job.task_id() == self.id().as_str() {
+        let is_same_id = job.task_id() == self.id().as_str() && !job.is_throttled();
+        if is_same_id && job.task_type() == self.task_type().as_str() {
             return invalid("it has the type and id of the task itself, which runs: give another");
         }
         if self.shared.follow_ups.push(worker, job) {

@@ -36,6 +36,7 @@ pub(super) fn registration(private: &TokenStream, args: &Args, item: &Item) -> T
         .map_or(default_name, |name| name.to_string());
     let aliases = args.alias.as_ref().map_or(&[][..], |aliases| aliases);
     let options = options(private, args);
+    let version = Literal::u32_unsuffixed(args.version());
     let schedule = schedule(private, args);
     let versioned = versioned(private, args);
     quote! {
@@ -49,6 +50,7 @@ pub(super) fn registration(private: &TokenStream, args: &Args, item: &Item) -> T
                     name: #name,
                     aliases: &[#(#aliases),*],
                     options: #options,
+                    version: #version,
                     schedule: #schedule,
                     build: |__components| {
                         let __worker = #build;

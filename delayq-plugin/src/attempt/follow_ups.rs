@@ -17,8 +17,8 @@ pub(super) struct FollowUps<'a> {
 }
 
 impl FollowUps<'_> {
-    /// Sends what was recorded; `Ok` once all of it is accepted. While the store is out of reach it
-    /// is tried again, until the attempt is told to stop: the work is done already.
+    /// Sends what was recorded; `Ok` once all of it is accepted. While the store is out of reach or
+    /// full it is tried again, until the attempt is told to stop: the work is done already.
     pub(super) async fn send(self, jobs: Vec<DelayQueueJob>) -> TaskResult {
         let jobs = self.named(jobs);
         loop {
@@ -27,7 +27,7 @@ impl FollowUps<'_> {
             };
             let is_outage = matches!(
                 error,
-                Error::Unavailable { .. } | Error::Indeterminate { .. }
+                Error::Unavailable { .. } | Error::Indeterminate { .. } | Error::Full { .. }
             );
             debug!(%error, ?job, "a follow-up was not sent");
             if !is_outage || !self.may_try_again().await {
@@ -74,7 +74,7 @@ impl FollowUps<'_> {
     /// Whether an earlier attempt has sent it. One that has ended since would run again, if this
     /// attempt gave it another message.
     async fn is_sent(&self, job: &DelayQueueJob) -> Result<bool> {
-        if self.cx.attempt() == 1 || !job.has_generated_id() {
+        if !self.cx.is_repeat() || !job.has_generated_id() {
             return Ok(false);
         }
         let found = self.tasks.find(job.task_type(), job.task_id()).await?;

@@ -159,8 +159,10 @@ impl Lease {
         is_news
     }
 
-    /// Stops the workers; the attempt is settled without them.
+    /// Stops the workers; the attempt is settled without them. A blocking one may return later: its
+    /// follow-ups are not sent any more.
     pub(crate) fn conclude(&mut self) {
+        self.deadline.put_off(Duration::ZERO, Duration::ZERO);
         self.stop_workers();
         self.state = LeaseState::Concluded;
         self.running_task = None;

@@ -62,6 +62,7 @@ fn end(max_attempts: &[u32], attempt: u32, results: Vec<TaskResult>) -> AttemptE
         workers: &workers,
         attempt,
         history: &AttemptHistory::default(),
+        is_stopped: false,
     };
     Verdict::of_results(facts, results.collect())
 }
@@ -73,7 +74,7 @@ fn a_task_is_released_as_often_as_its_worker_allows_and_then_dead() {
         ..WorkerOptions::DEFAULT
     };
     let workers = TypeWorkers::new(vec![worker(0, options, &Arc::default())]);
-    let released = |releases| {
+    let released = |releases, is_stopped| {
         let mut history = AttemptHistory::default();
         history.releases = releases;
         let result = Err(TaskError::release(seconds(5)));
@@ -81,6 +82,7 @@ fn a_task_is_released_as_often_as_its_worker_allows_and_then_dead() {
             workers: &workers,
             attempt: 1,
             history: &history,
+            is_stopped,
         };
         Verdict::of_results(facts, vec![WorkerResult { index: 0, result }])
     };
@@ -88,10 +90,11 @@ fn a_task_is_released_as_often_as_its_worker_allows_and_then_dead() {
         after: seconds(5),
         succeeded: Vec::new(),
     };
-    assert_eq!(released(2), again);
+    assert_eq!(released(2, false), again);
+    assert_eq!(released(3, true), again, "the worker did not ask for it");
     let error = "it was released 3 times, and max_releases is 3: return \
                  TaskError::retry_after(..) to wait for what fails, or raise max_releases";
-    assert_eq!(released(3), dead(error, &[]));
+    assert_eq!(released(3, false), dead(error, &[]));
 }
 
 fn retry(after: u64, error: &str, succeeded: &[&str]) -> AttemptEnd {
@@ -272,6 +275,7 @@ fn a_lock_is_extended_by_thirds_tried_again_after_a_failure_and_given_up_at_its_
     assert_eq!(lease.timer(), seconds(102), "its time limit");
     assert_eq!(step(&mut lease, 102), Some(LeaseStep::TimedOut));
     assert_eq!(lease.timer(), Duration::MAX);
+    assert_eq!(lease.deadline.at(), Duration::ZERO, "no follow-up is sent");
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub(crate) struct AttemptFacts<'a> {
     pub(crate) workers: &'a TypeWorkers,
     pub(crate) attempt: u32,
     pub(crate) history: &'a AttemptHistory,
+    /// The attempt was told to stop or has lost its lock: a release is no wish of its worker.
+    pub(crate) is_stopped: bool,
 }
 
 /// The votes of the workers.
@@ -52,7 +54,8 @@ impl Verdict {
                     continue;
                 }
                 Err(TaskError::Release(_))
-                    if facts.history.releases >= worker.options.max_releases =>
+                    if !facts.is_stopped
+                        && facts.history.releases >= worker.options.max_releases =>
                 {
                     let most = worker.options.max_releases;
                     let error = format!(

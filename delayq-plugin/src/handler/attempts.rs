@@ -124,7 +124,7 @@ impl Attempts {
         };
         let deadline = LeaseDeadline::new(new.claimed_at, lock_for);
         let invocation = Invocation {
-            cx: TaskContext::new(facts, stop.clone()),
+            cx: TaskContext::new(facts, stop.clone()).with_history(&task.history),
             message: task.message.into(),
             worker: 0,
             tasks: Arc::clone(&context.tasks),

@@ -116,6 +116,7 @@ impl Conclusion<'_> {
             workers: &self.context.workers,
             attempt: lease.attempt,
             history: &lease.history,
+            is_stopped: lease.stop.is_stopped() || lease.deadline.at() <= self.now,
         };
         Verdict::of_results(facts, std::mem::take(&mut lease.results))
     }
@@ -126,6 +127,7 @@ impl Conclusion<'_> {
             workers: &self.context.workers,
             attempt: lease.attempt,
             history: &lease.history_so_far(&self.context.workers),
+            is_stopped: true,
         };
         Verdict::of_failure(facts, &format!("timed out after {limit:?}"))
     }

@@ -3,7 +3,7 @@
 //! No instance leads. Each one sends the next occurrence when it starts one, at its own start and
 //! once a minute; its id is made of the name and the time, so that it is one task. Of two releases
 //! with different schedules the instance that started last is right: it cancels what its schedule
-//! has not, and an earlier one sends nothing beside a later one's, but goes on with its chain.
+//! has not and has not been tried yet, and an earlier one sends nothing beside a later one's, but goes on with its chain.
 
 use delayq_core::store::{CancelOutcome, MAX_BATCH};
 use delayq_core::{AttemptHistory, Result, TaskContext, TaskInfo, TaskState, Timestamp};
@@ -41,7 +41,8 @@ pub(crate) async fn ensure_all(tasks: &TaskSubmitService) -> Result<()> {
 }
 
 /// Takes in the start of a task. Returns whether its worker is to run: not when it is an occurrence
-/// of a schedule that has been changed, or one that may have run before.
+/// of a schedule that has been changed and has not been tried yet, or one that may have run before
+/// under its id.
 pub(crate) async fn may_start(tasks: &TaskSubmitService, cx: &TaskContext, message: &[u8]) -> bool {
     let Some((recurring, occurrence)) = occurrence(tasks, cx) else {
         return true;
@@ -74,7 +75,8 @@ impl Started<'_> {
         let own_since = tasks.declared().since();
         let newer;
         let (recurring, since) = match occurrence.standing(&self.recurring.schedule, own_since) {
-            Standing::Superseded => {
+            // One that has been tried is due its retries, and its requeue by an operator.
+            Standing::Superseded if !self.cx.is_repeat() => {
                 info!(%task_type, %id, schedule = %self.recurring.schedule,
                     "not run: the schedule has been changed, and has this occurrence no more");
                 return false;
@@ -86,7 +88,7 @@ impl Started<'_> {
                     .raw_message(self.message);
                 (&newer, occurrence.since)
             }
-            Standing::Own | Standing::Shared => (self.recurring, own_since),
+            Standing::Own | Standing::Shared | Standing::Superseded => (self.recurring, own_since),
         };
         let chain = Chain {
             tasks,
@@ -168,12 +170,12 @@ impl Chain<'_> {
                     debug!(task_type, %id, "an instance that started later has another schedule");
                     is_needed = false;
                 }
-                Standing::Superseded => {
+                Standing::Superseded if !one.has_started() => {
                     let outcome = tasks.cancel(task_type, id.as_str()).await?;
                     info!(task_type, %id, ?outcome, %schedule,
                         "the schedule has been changed, and has this occurrence no more");
                 }
-                Standing::Own | Standing::Shared => {}
+                Standing::Own | Standing::Shared | Standing::Superseded => {}
             }
         }
         if is_needed && !self.is_newer_running().await? {

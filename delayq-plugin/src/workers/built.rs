@@ -22,6 +22,8 @@ pub struct BuiltWorker {
     pub options: WorkerOptions,
     /// When its type recurs, with the message `null`; `None`: it does not.
     pub schedule: Option<Schedule>,
+    /// That of the messages which come of the schedule.
+    pub(crate) version: u32,
     /// The worker itself.
     pub worker: Arc<dyn TaskWorker>,
 }
@@ -38,6 +40,7 @@ impl BuiltWorker {
             name: name.to_owned(),
             options,
             schedule: None,
+            version: 1,
             worker,
         }
     }
@@ -62,6 +65,7 @@ impl BuiltWorker {
                 |task_type: &str| Self::new(task_type, name, options, Arc::clone(&worker));
             built.push(Self {
                 schedule,
+                version: entry.version,
                 ..of_type(entry.task_type)
             });
             built.extend(entry.aliases.iter().map(|alias| of_type(alias)));

@@ -23,6 +23,7 @@ impl WorkerRegistry {
             name,
             options,
             schedule,
+            version,
             worker,
         } = built;
         if let Some(reason) = broken_rule(&options) {
@@ -45,7 +46,8 @@ impl WorkerRegistry {
                               .recurring(..)";
                 return Err(invalid_recurring(&task_type, reason));
             };
-            self.declare(Recurring::of_schedule(task_type.clone(), schedule))?;
+            let recurring = Recurring::of_schedule(task_type.clone(), schedule);
+            self.declare(recurring.of_version(version))?;
         }
         self.workers.push(Worker {
             name: name.into(),
