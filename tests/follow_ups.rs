@@ -242,3 +242,28 @@ async fn several_workers_of_a_type_have_follow_ups_of_their_own() {
     reaches(&tasks, "a", TaskState::Done).await;
     assert_eq!(waiting(&tasks).await.len(), 2);
 }
+
+/// The end of the window is a part of its id, so that it is another task.
+#[tokio::test]
+async fn a_throttled_follow_up_may_have_the_id_of_its_task_before_the_window() {
+    let mut rig = Rig::default();
+    let plugin = rig
+        .start(RETRYING, |start: Start| async move {
+            if !start.cx.is_repeat() {
+                return Err(TaskError::release(seconds(1)));
+            }
+            let again = DelayQueueJob::raw("job", "m").id("a").throttle("1h");
+            Ok(start.cx.then(again)?)
+        })
+        .await;
+    let tasks = plugin.submit_service();
+    send(&tasks, "a", Duration::ZERO).await;
+    rig.next().await;
+    reaches(&tasks, "a", TaskState::Scheduled).await;
+    rig.pass(&plugin, seconds(1)).await;
+    let repeat = rig.next().await.cx;
+    assert_eq!((repeat.attempt(), repeat.is_repeat()), (1, true));
+    reaches(&tasks, "a", TaskState::Done).await;
+    let page = tasks.list("job", TaskState::Scheduled, None, 9).await;
+    assert!(page.unwrap().tasks[0].id.as_str().starts_with("a@"));
+}

@@ -3,7 +3,8 @@
 //! No instance leads. Each one sends the next occurrence when it starts one, at its own start and
 //! once a minute; its id is made of the name and the time, so that it is one task. Of two releases
 //! with different schedules the instance that started last is right: it cancels what its schedule
-//! has not and has not been tried yet, and an earlier one sends nothing beside a later one's, but goes on with its chain.
+//! has not and has not been tried yet, and an earlier one sends nothing beside a later one's, but
+//! goes on with its chain.
 
 use delayq_core::store::{CancelOutcome, MAX_BATCH};
 use delayq_core::{AttemptHistory, Result, TaskContext, TaskInfo, TaskState, Timestamp};
