@@ -243,8 +243,8 @@ async fn an_occurrence_that_is_superseded_is_not_run() {
     assert!(!rig.has_started());
 }
 
-/// The search for the next occurrence takes longer than the lock lasts: the attempt is over, and its
-/// worker is left to the next one.
+/// The search for the next occurrence takes longer than the lock lasts: the attempt is over, and
+/// its worker is left to the next one.
 #[tokio::test]
 async fn a_worker_does_not_start_after_its_lock_has_expired_meanwhile() {
     let mut rig = rig();

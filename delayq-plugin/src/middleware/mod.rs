@@ -39,9 +39,10 @@ pub(crate) use stack::MiddlewareStack;
 pub trait Middleware: Send + Sync + 'static {
     /// A job on its way to the store, before it is checked: what is returned is sent. A header
     /// belongs to the request: one that changes from one send of a job to the next makes it another
-    /// request, which conflicts with the first. A panic here is the sender's. A follow-up passes when its worker
-    /// has returned `Ok`, within [`run`](Self::run); an occurrence of a recurring task outside of
-    /// any run.
+    /// request, which conflicts with the first. A panic here is the sender's.
+    ///
+    /// A follow-up passes when its worker has returned `Ok`, within [`run`](Self::run); an
+    /// occurrence of a recurring task outside of any run.
     ///
     /// # Errors
     /// The job is not sent, and its sender gets the error.
