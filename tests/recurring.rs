@@ -57,7 +57,7 @@ async fn waits(tasks: &TaskSubmitService, ids: &[&str]) {
 
 async fn becomes(tasks: &TaskSubmitService, id: &str, state: TaskState) {
     until(&format!("{state:?}"), || async {
-        let found = tasks.find("job", id).await.unwrap()?;
+        let found = tasks.find("job", id).await.expect("the store answers")?;
         (found.state == state).then_some(())
     })
     .await;
