@@ -82,14 +82,14 @@ impl InstanceGroup {
     /// there.
     #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub(crate) async fn drain(&mut self, count: usize) -> Result<Drained, Failure> {
-        self.each_type(|tasks, name| async move { tasks.pause(&name, None).await })
+        self.each_type(|tasks, name| async move { tasks.pause(&name, None).await.map(drop) })
             .await?;
         let types = self.task_types;
         let job = |n| DelayQueueJob::new(task_type(n % types), &Message::new(n));
         pace::send(&self.tasks, count, BULK, job).await?;
         let before = self.accounts().await?;
         let started = SystemClock.now().as_millis();
-        self.each_type(|tasks, name| async move { tasks.resume(&name).await })
+        self.each_type(|tasks, name| async move { tasks.resume(&name).await.map(drop) })
             .await?;
         let accounts = self.until_run(&before, count).await?;
         let last = accounts.iter().map(|account| account.last_ms).max();
