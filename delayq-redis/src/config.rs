@@ -38,7 +38,7 @@ const DEFAULT_WATERMARK: f64 = 0.95;
 /// | option | field |
 /// |---|---|
 /// | `ca=FILE`, `cert=FILE`, `key=FILE`, `insecure=true` | [`tls`](Self::tls) |
-/// | `assume=memory\|process\|disk\|replicated` | [`assumed_durability`](Self::assumed_durability) |
+/// | `assume=CLASS`, such as `disk` | [`assumed_durability`](Self::assumed_durability) |
 /// | `replicas=NUMBER` | [`replicas`](Self::replicas) |
 /// | `confirm=received\|synced` | [`confirm`](Self::confirm) |
 /// | `watermark=SHARE`, `watermark=off` | [`memory_watermark`](Self::memory_watermark) |

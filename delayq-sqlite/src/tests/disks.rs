@@ -215,3 +215,19 @@ async fn a_read_only_disk_is_reported_as_such() {
     remount("rw");
     assert!(find(&open(path).await.unwrap(), "1").await.is_some());
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_is_no_file_is_refused_with_what_to_give() {
+    let place = Place::new();
+    std::os::unix::fs::symlink(place.path().with_extension("gone"), place.path()).unwrap();
+    let open = |path| SqliteStore::open(path, Arc::new(SystemClock), StoreOptions::default());
+    for (path, why) in [
+        (place.path(), "a link to a file that is not there"),
+        ("/dev/null".into(), "a device"),
+    ] {
+        let error = open(path).await.unwrap_err();
+        assert!(matches!(&error, Error::Misconfigured { .. }), "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}

@@ -390,19 +390,3 @@ fn a_file_in_another_journal_mode_is_told_with_what_to_do() {
     let told = error.to_string();
     assert!(told.contains("PRAGMA journal_mode = WAL"), "{told}");
 }
-
-#[cfg(unix)]
-#[tokio::test]
-async fn what_is_no_file_is_refused_with_what_to_give() {
-    let place = Place::new();
-    std::os::unix::fs::symlink(place.path().with_extension("gone"), place.path()).unwrap();
-    let open = |path| SqliteStore::open(path, Arc::new(SystemClock), StoreOptions::default());
-    for (path, why) in [
-        (place.path(), "a link to a file that is not there"),
-        ("/dev/null".into(), "a device"),
-    ] {
-        let error = open(path).await.unwrap_err();
-        assert!(matches!(&error, Error::Misconfigured { .. }), "{error}");
-        assert!(error.to_string().contains(why), "{error}");
-    }
-}
