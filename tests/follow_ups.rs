@@ -1,7 +1,7 @@
 //! `cx.then(job)`: what a worker sends with the end of its task, on the memory store.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use delayq_plugin::{
@@ -71,31 +71,31 @@ async fn follow_ups_are_sent_with_the_end_of_a_task_and_never_after_a_failure() 
 async fn a_crash_between_the_follow_up_and_the_end_doubles_nothing() {
     for has_ended in [false, true] {
         let mut rig = Rig::default();
-        let (store, is_down) = (Arc::clone(&rig.store), Arc::new(AtomicBool::new(true)));
-        let down = Arc::clone(&is_down);
-        rig.store = Arc::new(FaultyStore::new(
-            rig.store.clone(),
-            move |call| match call {
-                "settle" | "extend" if down.load(Ordering::Relaxed) => Fault::NotApplied,
-                _ => Fault::None,
-            },
-        ));
+        let store = Arc::clone(&rig.store);
+        let faulty = FaultyStore::new(store.clone(), |call| match call {
+            "settle" | "extend" => Fault::NotApplied,
+            _ => Fault::None,
+        });
+        let crash = faulty.crash();
+        rig.store = Arc::new(faulty);
         let script = |start: Start| async move {
             start.cx.then(next(&format!("of {}", start.cx.attempt())))?;
             Ok(())
         };
         let crashed = rig.start(RETRYING, script).await;
-        let tasks = TaskSubmitService::new(store);
+        let tasks = TaskSubmitService::new(Arc::clone(&store));
         send(&tasks, "a", Duration::ZERO).await;
         rig.next().await;
         let first = until("the follow-up", || async { waiting(&tasks).await.pop() }).await;
+        // What is left of the process, until its threads have ended, reaches the store no more.
+        crash.happen();
         drop(crashed);
         if has_ended {
             let cancelled = tasks.cancel("next", first.id.as_str()).await;
             assert_eq!(cancelled, Ok(delayq_plugin::CancelOutcome::Cancelled));
         }
 
-        is_down.store(false, Ordering::Relaxed);
+        rig.store = store;
         rig.clock.advance(seconds(31));
         let plugin = rig.start(RETRYING, script).await;
         assert_eq!(rig.next().await.cx.attempt(), 2);

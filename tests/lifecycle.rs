@@ -1012,7 +1012,9 @@ async fn at_most_once_settles_before_the_start_and_never_retries() {
     rig.next().await;
     rig.pass(&plugin, minutes(5)).await;
     assert!(!rig.has_started());
-    assert_eq!(info(&tasks, "a").await.state, TaskState::Done);
+    let info = info(&tasks, "a").await;
+    assert_eq!(info.state, TaskState::Done);
+    assert_eq!(info.history.last_error.as_deref(), Some("lost for good"));
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ pub use registry::{Components, FromComponents, WorkerRegistration};
 pub use retry::{Backoff, RetryPolicy};
 pub use state::TaskState;
 pub use store::{Bucket, Store};
-pub use task::{AttemptHistory, ClaimedTask, Lock, TaskDetail, TaskInfo};
+pub use task::{AttemptHistory, ClaimedTask, Lock, PastError, TaskDetail, TaskInfo, WaitsFor};
 #[cfg(any(test, feature = "test-util"))]
 pub use time::VirtualClock;
 pub use time::{Clock, SystemClock, Timestamp, days, hours, millis, minutes, seconds};

@@ -7,7 +7,9 @@
 
 mod bookkeeping;
 mod claim;
+mod error_log;
 mod fence;
+mod gate;
 mod outlook;
 mod rate_limiter;
 mod settle;
@@ -15,7 +17,9 @@ mod submit;
 
 pub use bookkeeping::{Bookkeeping, Ended};
 pub use claim::{Claiming, Quota, Record, claim, lock_expired};
+pub use error_log::{ERROR_LOG_CHARS, ErrorLog, expiry_text, one_line};
 pub use fence::{MAX_FENCE, next_fence};
+pub use gate::{Gate, Stored};
 pub use outlook::Outlook;
 pub use rate_limiter::RateLimiter;
 pub use settle::{Settling, extend, settle, settle_ended};

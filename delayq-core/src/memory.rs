@@ -21,7 +21,7 @@ mod operate;
 mod operations;
 mod type_tasks;
 
-use self::type_tasks::TypeTasks;
+use self::type_tasks::{Retention, TypeTasks};
 use crate::error::{Error, Result};
 use crate::job::{NewTask, When};
 use crate::name::{Namespace, TaskId, TaskType};
@@ -63,8 +63,9 @@ struct Types {
 }
 
 impl MemoryStore {
-    /// An empty store on `clock`. It uses the retention of `options`; the namespace is only part of
-    /// its name (each store has tasks of its own), and the durability is always `Memory`.
+    /// An empty store on `clock`. It uses the retention of `options`, and how many ended tasks it
+    /// remembers; the namespace is only part of its name (each store has tasks of its own), and the
+    /// durability is always `Memory`.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, options: StoreOptions) -> Self {
         let durability = Durability::Memory;
@@ -78,6 +79,13 @@ impl MemoryStore {
             instances: Mutex::default(),
             wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
             is_closed: AtomicBool::new(false),
+        }
+    }
+
+    fn retention(&self) -> Retention {
+        Retention {
+            span: self.options.retention,
+            most: self.options.remembered,
         }
     }
 
@@ -109,9 +117,11 @@ impl MemoryStore {
     ) -> Result<R> {
         self.refuse_closed()?;
         let mut types = self.lock();
-        let now = self.clock.now();
-        let mut empty = TypeTasks::new(self.options.retention);
+        let reading = self.clock.read();
+        let now = reading.now;
+        let mut empty = TypeTasks::new(self.retention());
         let bucket = types.buckets.get_mut(task_type).unwrap_or(&mut empty);
+        bucket.reading = reading;
         bucket.forget(now);
         Ok(query(bucket, now))
     }
@@ -125,7 +135,7 @@ impl MemoryStore {
         self.refuse_closed()?;
         let mut types = self.lock();
         let reading = self.clock.read();
-        let (result, woken) = types.edit(task_type, self.options.retention, reading, operation);
+        let (result, woken) = types.edit(task_type, self.retention(), reading, operation);
         drop(types);
         if woken {
             self.wake(task_type.clone());
@@ -144,7 +154,7 @@ impl Types {
     fn edit<R>(
         &mut self,
         task_type: &TaskType,
-        retention: Duration,
+        retention: Retention,
         reading: Reading,
         operation: impl FnOnce(&mut TypeTasks, Timestamp) -> R,
     ) -> (R, bool) {
@@ -197,8 +207,7 @@ impl Store for MemoryStore {
         for task in tasks {
             let task_type = task.task_type.clone();
             let operation = |tasks: &mut TypeTasks, _| operations::submit(tasks, task);
-            let (outcome, earlier) =
-                types.edit(&task_type, self.options.retention, reading, operation);
+            let (outcome, earlier) = types.edit(&task_type, self.retention(), reading, operation);
             types.listed.insert(task_type.clone());
             outcomes.push(outcome);
             if earlier {
@@ -244,6 +253,12 @@ impl Store for MemoryStore {
                 .iter()
                 .map(|lock| operations::extend(tasks, lock, until))
                 .collect()
+        })
+    }
+
+    async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
+        self.edit(bucket.task_type(), |tasks, _| {
+            tasks.note_failure(lock, error)
         })
     }
 

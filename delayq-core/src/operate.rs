@@ -14,12 +14,28 @@ pub use audit::{AuditReport, Problem};
 pub use dead::DeadFilter;
 pub use page::{Cursor, Page};
 pub use settings::{MAX_SHARDS, Setting, TypeSettings};
-pub use stats::TypeStats;
+pub use stats::{TypeStats, TypeTotals};
 
 use crate::error::{Error, Result};
 use crate::name::{TaskId, TaskType};
 use crate::state::TaskState;
 use crate::time::Timestamp;
+
+/// Most parts of a [histogram](Operate::due_histogram).
+pub const MAX_HISTOGRAM_STEPS: usize = 1_000;
+
+/// Refuses a [histogram](Operate::due_histogram) that no store answers.
+///
+/// # Errors
+/// `InvalidInput` for an empty range, and unless there are 1 to [`MAX_HISTOGRAM_STEPS`] steps.
+pub fn check_histogram(from: Timestamp, to: Timestamp, steps: usize) -> Result<()> {
+    if from < to && (1..=MAX_HISTOGRAM_STEPS).contains(&steps) {
+        return Ok(());
+    }
+    let most = MAX_HISTOGRAM_STEPS;
+    let reason = format!("cannot split {from}..{to} into {steps} steps: use 1 to {most}");
+    Err(Error::invalid("argument", reason))
+}
 
 /// The operator's side of a store. Errors are those of [`Store`](crate::Store).
 ///
@@ -48,10 +64,12 @@ pub trait Operate: Send + Sync {
     }
 
     /// Up to `limit` (at most [`MAX_BATCH`](crate::store::MAX_BATCH)) tasks in `state`, after
-    /// `cursor`, by their `at` and id.
+    /// `cursor`, by their `at` and id: those scheduled, running or dead the first first, those that
+    /// have ended the latest first.
     ///
-    /// # Errors
-    /// `InvalidInput` for the ended states, which only [`find`](crate::Store::find) answers.
+    /// Of the ended ones it shows those that [`find`](crate::Store::find) would. A task that ended
+    /// before the call, and is not forgotten during it, is on its page. A store without an order of
+    /// them goes through all that it remembers of the type, in small steps.
     async fn list(
         &self,
         task_type: &TaskType,

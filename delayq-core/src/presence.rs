@@ -51,6 +51,9 @@ pub trait Presence: Send + Sync {
 /// The version of the stored form.
 const VERSION: u32 = 1;
 
+/// Length of the short form of an identity.
+pub const SHORT_LEN: usize = 8;
+
 /// The identity of one running instance: a ULID, made when it starts, so that it is its own even
 /// where host and pid repeat. In the order of their starts, to the millisecond.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -68,6 +71,14 @@ impl InstanceId {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Its last eight characters, by which a task names its [holder](crate::TaskInfo::holder).
+    /// Forty random bits: enough to tell the instances of a list apart.
+    #[must_use]
+    pub fn short(&self) -> &str {
+        let at = self.0.len().saturating_sub(SHORT_LEN);
+        self.0.get(at..).unwrap_or(&self.0)
     }
 
     /// An id that was stored.

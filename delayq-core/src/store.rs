@@ -25,15 +25,20 @@ mod bucket;
 mod claim;
 mod options;
 mod outcome;
+mod retention;
 mod wakeup;
 
 pub use bucket::{Bucket, BucketState};
 pub use claim::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH};
-pub use options::{DEFAULT_RETENTION, Durability, MAX_CALL_TIMEOUT, MAX_RETAINED, StoreOptions};
+pub use options::{
+    DEFAULT_REMEMBERED, DEFAULT_RETENTION, Durability, MAX_CALL_TIMEOUT, MAX_REMEMBERED,
+    StoreOptions,
+};
 pub use outcome::{
     AttemptEnd, CancelOutcome, ChangeOutcome, ExtendOutcome, MAX_ERROR_BYTES, SettleOutcome,
     Settlement, SubmitOutcome, cut_error,
 };
+pub use retention::warn_of_early_forgetting;
 pub use wakeup::{Wakeup, Wakeups};
 
 use crate::error::Result;
@@ -124,6 +129,15 @@ pub trait Store: Operate + Presence + Send + Sync + Debug + 'static {
         locks: Vec<Lock>,
         lock_for: Duration,
     ) -> Result<Vec<ExtendOutcome>>;
+
+    /// Notes why the attempt failed that `lock` belongs to, of a task that was settled as done
+    /// before it started (at most once): while the end is remembered, `find` shows it as the last
+    /// error, cut to 200 bytes or more. Whether it was noted: not if the end is forgotten, or that
+    /// of another lock, or has an error already. A store that does not have this notes nothing.
+    async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
+        let _ = (bucket, lock, error);
+        Ok(false)
+    }
 
     /// Cancels a scheduled task: it never starts (again). A running one is marked:
     /// [`extend`](Self::extend) answers its holder so; any end but `Done` ends it as cancelled.

@@ -10,6 +10,12 @@ use crate::redacted::{RedactedHeaders, RedactedMessage};
 pub use crate::state::TaskState;
 use crate::time::Timestamp;
 
+mod past_error;
+mod waits_for;
+
+pub use past_error::{MAX_PAST_ERROR_BYTES, MAX_PAST_ERRORS, PastError};
+pub use waits_for::WaitsFor;
+
 /// Headers of a task: names and values that travel with the message.
 pub type Headers = BTreeMap<String, String>;
 
@@ -161,6 +167,23 @@ pub struct TaskInfo {
     pub cancel_requested: bool,
     /// When the request is due that runs the task again after its end, if one waits.
     pub again_at: Option<Timestamp>,
+    /// When the present attempt was claimed, on the store's clock, to the millisecond; only while
+    /// it runs. It follows from the fence of the lock, so it is later than it was, at most now,
+    /// where more than a thousand tasks of the type were claimed in one millisecond, or since the
+    /// store's clock was set back.
+    pub started_at: Option<Timestamp>,
+    /// The instance whose claim holds the lock, by the short form of its identity, see
+    /// [`short`](crate::presence::InstanceId::short); only while it runs. `None` if an earlier
+    /// release claimed it. The list of [instances](crate::presence::Presence::instances) has its
+    /// host, while it is alive.
+    pub holder: Option<String>,
+    /// The last errors and expired locks, newest first, at most [`MAX_PAST_ERRORS`]; empty once
+    /// ended. They outlive a requeue. What an earlier release has stored is in
+    /// [`last_error`](AttemptHistory::last_error) alone, and takes the earlier ones with it on
+    /// Redis.
+    pub errors: Vec<PastError>,
+    /// What it waits for; only while it is scheduled.
+    pub waits_for: Option<WaitsFor>,
 }
 
 #[allow(clippy::ref_option, reason = "serde passes the field")]
@@ -190,6 +213,10 @@ impl fmt::Debug for TaskInfo {
             .field("history", &self.history)
             .field("cancel_requested", &self.cancel_requested)
             .field("again_at", &self.again_at)
+            .field("started_at", &self.started_at)
+            .field("holder", &self.holder)
+            .field("errors", &self.errors)
+            .field("waits_for", &self.waits_for)
             .finish()
     }
 }
@@ -210,6 +237,10 @@ impl TaskInfo {
             history: AttemptHistory::default(),
             cancel_requested: false,
             again_at: None,
+            started_at: None,
+            holder: None,
+            errors: Vec::new(),
+            waits_for: None,
         }
     }
 
@@ -237,6 +268,13 @@ mod tests {
         assert!(message(&info).is_null());
         info.message = Some(b"{\"a\":1}".to_vec());
         assert_eq!(message(&info), "{\"a\":1}");
+        info.waits_for = Some(WaitsFor::Pause { until: None });
+        info.errors = vec![PastError::new(info.at, 2, "no van")];
+        let json = serde_json::to_value(&info).unwrap();
+        let waits_for = serde_json::json!({"reason": "pause", "until": null});
+        assert_eq!(json["waits_for"], waits_for);
+        let errors = serde_json::json!([{"at": 7, "attempt": 2, "error": "no van"}]);
+        assert_eq!((&json["errors"], &json["holder"]), (&errors, &().into()));
         info.message = Some(vec![255, 0]);
         assert_eq!(message(&info), serde_json::json!([255, 0]));
         let page = Page {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+mod batch;
 mod context;
 mod error;
 mod follow_ups;
@@ -11,6 +12,7 @@ mod options;
 mod stop;
 mod versioned;
 
+pub use batch::{BATCH_HEADER, BatchEnd};
 pub use context::{Attempt, OCCURRENCE_HEADER, TaskContext};
 pub use error::{TaskError, TaskResult};
 pub use options::{Delivery, LatePolicy, OnLate, WorkerOptions};

@@ -101,6 +101,9 @@ use proc_macro::TokenStream;
 /// - `timeout = "30s"`: time limit of one attempt (30 minutes)
 /// - `lock = "30s"`: how long a crashed process delays its tasks; at least `1s` (30 seconds)
 /// - `concurrency = 8`: most tasks of the type at the same time in this process (256)
+/// - `pool = "mail"`: the pool of this process whose slots the type shares with others; its size is
+///   declared by `.pool("mail", 16)` of the builder (shares with nobody)
+/// - `weight = 8`: the type's share of its pool while there is more to do than slots, 1 to 100 (1)
 /// - `delivery = at_most_once`: done before it starts: cut off by a crash, but never run twice
 ///   (`at_least_once`)
 /// - `blocking`: runs on the blocking pool
@@ -122,8 +125,9 @@ use proc_macro::TokenStream;
 /// - `alias = "order.cancel-old"`, or several in brackets: former names of the type, which it
 ///   serves, too
 /// - `on_late = drop`, `late_after = "10m"`: what happens to a task that is later than this: `run`,
-///   `drop`, or `dead` (`run`)
-///
+///   `drop`, `dead`, or `spread` (`run`)
+/// - `late_spread = "30m"`: with `on_late = spread`, the time from now at a random point of which
+///   such a task runs
 /// - `every = "0 9 * * *"`: a task of this type recurs, with the message `null`: a cron expression
 ///   of five fields, or an interval such as `"15m"` (it does not recur)
 /// - `zone = "Europe/Berlin"`: the time zone of that expression (UTC)

@@ -15,6 +15,8 @@ pub(crate) struct Ending {
     pub(crate) run_time: Duration,
     /// Somebody asked to cancel the task: unless it is done or dead, it ends as cancelled.
     pub(crate) is_cancel_requested: bool,
+    /// The task was settled before it started (at most once): only the error is noted.
+    pub(crate) is_noted: bool,
 }
 
 impl Ending {
@@ -25,6 +27,19 @@ impl Ending {
             attempt,
             run_time: Duration::ZERO,
             is_cancel_requested: false,
+            is_noted: false,
+        }
+    }
+
+    /// The failure of a task that was settled before it started.
+    pub(crate) fn noted(lock: Lock, attempt: u32, error: &str) -> Self {
+        let end = AttemptEnd::Dead {
+            error: error.to_owned(),
+            succeeded: Vec::new(),
+        };
+        Self {
+            is_noted: true,
+            ..Self::unstarted(lock, attempt, end)
         }
     }
 

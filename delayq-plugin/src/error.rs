@@ -4,6 +4,8 @@ use std::fmt;
 
 use delayq_core::registry::MissingComponent;
 
+use crate::config::ConfigError;
+
 /// Why [`start`](crate::DelayQueuePluginBuilder::start) failed. Nothing runs then.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
@@ -11,6 +13,9 @@ pub enum StartError {
     /// The store cannot be opened, reached or trusted.
     #[error(transparent)]
     Store(#[from] delayq_core::Error),
+    /// The configuration does not fit the workers.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// No worker was linked in or added.
     #[error(
         "no worker is registered: annotate one with #[task_worker(type = \"..\")], or add one with \
@@ -58,6 +63,24 @@ pub enum StartError {
         name: String,
         /// What is wrong and what to write.
         reason: &'static str,
+    },
+    /// A pool that cannot be: declared twice, without workers, or named and not declared.
+    #[error("pool {pool:?}: {reason}")]
+    InvalidPool {
+        /// The pool.
+        pool: String,
+        /// What is wrong and what to write.
+        reason: String,
+    },
+    /// A pattern given to `weight` matches no worker that has a pool.
+    #[error(
+        "weight({pattern:?}, ..): no worker with a pool serves that; name one in its          #[task_worker(.., pool = \"..\")]; registered: {registered}"
+    )]
+    WeightUnserved {
+        /// The pattern.
+        pattern: String,
+        /// The registered types and patterns.
+        registered: String,
     },
     /// A worker asks for something that was not added.
     #[error("worker {name:?} of type {task_type}: {missing}")]

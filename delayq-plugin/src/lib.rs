@@ -8,9 +8,11 @@ extern crate self as delayq_plugin;
 
 mod attempt;
 mod backoff;
+mod batch;
 mod bulk;
 mod call;
 mod clock_skew;
+mod config;
 mod ending;
 mod error;
 mod events;
@@ -28,6 +30,7 @@ mod report;
 mod schedule;
 mod settings;
 mod skew_log;
+mod slots;
 mod status;
 pub mod store;
 mod submit;
@@ -39,6 +42,7 @@ mod trace_context;
 mod type_context;
 mod unserved;
 mod url;
+mod watcher;
 mod workers;
 
 #[cfg(any(test, feature = "test-util"))]
@@ -52,16 +56,18 @@ pub use delayq_core::store::{CancelOutcome, ChangeOutcome, Durability, SubmitOut
 pub use delayq_core::{
     AttemptHistory, Backoff, Clock, Component, Components, DelayQueueJob, Delivery, Error, Expiry,
     FleetLimits, FromComponents, IntoDelay, IntoTaskResult, IntoTime, Json, LatePolicy, Limits,
-    Lock, Namespace, OnConflict, OnLate, Rate, Result, RetryPolicy, Store, SystemClock,
+    Lock, Namespace, OnConflict, OnLate, PastError, Rate, Result, RetryPolicy, Store, SystemClock,
     TaskContext, TaskDetail, TaskError, TaskId, TaskInfo, TaskResult, TaskState, TaskType,
-    TaskWorker, Timestamp, TypePattern, Versioned, When, WorkerOptions, WorkerRegistration, days,
-    hours, millis, minutes, seconds,
+    TaskWorker, Timestamp, TypePattern, Versioned, WaitsFor, When, WorkerOptions,
+    WorkerRegistration, days, hours, millis, minutes, seconds,
 };
 
 /// For an `impl` of [`TaskWorker`] or [`Middleware`] by hand; `#[task_worker]` adds it by itself.
 pub use async_trait::async_trait;
+pub use batch::{Batch, BatchEnd, BatchProgress, BatchReceipt, BatchState};
 pub use bulk::{BulkChange, BulkError, BulkReport, TaskFilter};
 pub use clock_skew::ClockSkew;
+pub use config::{ChangedOption, Config, ConfigError, Reloaded};
 pub use delayq_macros::task_worker;
 pub use error::StartError;
 pub use events::{FailureCause, TaskEvent, TaskEventKind, TaskEvents, TaskListener};

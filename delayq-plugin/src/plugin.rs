@@ -1,11 +1,13 @@
 //! The plugin while it runs.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use delayq_core::presence::{InstanceId, InstanceInfo};
-use delayq_core::{Error, Result, TaskType};
+use delayq_core::{Error, Result, TaskType, TypePattern};
 use tracing::info;
 
+use crate::config::{ChangedOption, Config, ConfigError, Reloaded};
 use crate::events::TaskEvents;
 use crate::handler_set::HandlerSet;
 use crate::health::{Health, UnservedType};
@@ -15,7 +17,7 @@ mod builder;
 
 pub use builder::DelayQueuePluginBuilder;
 
-/// How long running workers may take when a signal ends the process.
+/// How long running workers may take when a signal ends the process, by default.
 const SIGNAL_GRACE: Duration = Duration::from_secs(20);
 
 /// A running plugin: one [`DelayBucketHandler`](crate::DelayBucketHandler) for each bucket of each
@@ -27,6 +29,11 @@ const SIGNAL_GRACE: Duration = Duration::from_secs(20);
 pub struct DelayQueuePlugin {
     service: TaskSubmitService,
     handlers: HandlerSet,
+    /// The configuration that it was started with.
+    config: Config,
+    /// The grace time without a configuration.
+    own_grace: Duration,
+    grace: Mutex<Duration>,
 }
 
 impl DelayQueuePlugin {
@@ -54,6 +61,32 @@ impl DelayQueuePlugin {
     #[must_use]
     pub fn served_types(&self) -> Vec<TaskType> {
         self.handlers.types()
+    }
+
+    /// Changes how many tasks each type that `pattern` matches (`mail.send`, `mail.*`) may run at
+    /// the same time in this process: at least 1. Returns how many served types it met; those that
+    /// are served later get it, too. Nothing is stopped: what runs above the new number ends in its
+    /// own time. It holds until the process ends or a [`reload`](Self::reload), which puts the
+    /// numbers of its configuration in force; of several calls the last one that matches counts.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for 0, or when no worker here could serve such a type;
+    /// [`Error::InvalidName`] for what is no pattern. Nothing has changed then.
+    pub fn set_concurrency(&self, pattern: &str, most: usize) -> Result<usize> {
+        check_slots("concurrency", most)?;
+        self.handlers
+            .set_concurrency(TypePattern::new(pattern)?, most)
+    }
+
+    /// Changes how many slots a [pool](DelayQueuePluginBuilder::pool) of this process has: at least
+    /// 1. Nothing is stopped, as with [`set_concurrency`](Self::set_concurrency).
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for 0, and for a pool that was not declared. Nothing has changed
+    /// then.
+    pub fn set_pool(&self, name: &str, slots: usize) -> Result<()> {
+        check_slots("pool", slots)?;
+        self.handlers.set_pool(name, slots)
     }
 
     /// The running instances, this one among them, in the order of their starts: every plugin on
@@ -116,6 +149,38 @@ impl DelayQueuePlugin {
         Ok(unserved)
     }
 
+    /// Puts another configuration in force, as far as that is possible while the plugin runs.
+    ///
+    /// In force at once, for all that starts or ends from now on: `retry`, `max_releases`,
+    /// `timeout`, `concurrency`, `on_late`, `late_after`, `late_spread`, `fleet_concurrency`,
+    /// `fleet_rate`, and `grace`.
+    /// `max_pending` is in the store within a poll interval; without one any more the type is
+    /// unbounded again. The answer names these, and what needs a restart: all else, `lock`
+    /// among it. Types that are served first after the reload use all of it.
+    ///
+    /// It ends what [`set_concurrency`](Self::set_concurrency) has set: the numbers of the new
+    /// configuration are in force, for types that are served and for those to come.
+    ///
+    /// `config` is the whole configuration: what it does not name has the worker's own option, or
+    /// the default, again.
+    ///
+    /// # Errors
+    /// A table that no worker serves, or options that cannot be together. Nothing changes then.
+    pub fn reload(&self, config: Config) -> Result<Reloaded, ConfigError> {
+        let config = Arc::new(config);
+        let mut reloaded = self.handlers.reload(&config)?;
+        let changed = self.config.changed(&config).into_iter();
+        let restart = changed.map(ChangedOption::of_plugin);
+        reloaded.needs_restart.extend(restart);
+        let mut grace = self.grace.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = config.grace.unwrap_or(self.own_grace);
+        if wanted != *grace {
+            *grace = wanted;
+            reloaded.applied.push(ChangedOption::of_plugin("grace"));
+        }
+        Ok(reloaded)
+    }
+
     /// Stops claiming, lets running workers finish for up to `grace`, then fires their
     /// `cancelled()` and soon after gives what is left back, so that another instance gets it at
     /// once and no attempt is burned. Returns once all is settled: after at most `grace` + 6 s,
@@ -126,17 +191,32 @@ impl DelayQueuePlugin {
         self.handlers.shutdown(grace).await;
     }
 
-    /// Waits for Ctrl-C or, on Unix, SIGTERM, then shuts down with a grace time of 20 s: all is
-    /// over within 26 s, below the 30 s after which Kubernetes kills.
+    /// The grace time of a shutdown by a signal.
+    #[must_use]
+    pub fn grace(&self) -> Duration {
+        *self.grace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for Ctrl-C or, on Unix, SIGTERM, then shuts down with the grace time of the
+    /// [builder](DelayQueuePluginBuilder::grace), 20 s by default: all is over within 26 s, below
+    /// the 30 s after which Kubernetes kills.
     ///
     /// # Errors
     /// The signal handlers cannot be installed; the plugin goes on running.
     pub async fn run_until_signal(&self) -> std::io::Result<()> {
         signal().await?;
         info!("signal received: shutting down");
-        self.shutdown(SIGNAL_GRACE).await;
+        self.shutdown(self.grace()).await;
         Ok(())
     }
+}
+
+fn check_slots(what: &'static str, slots: usize) -> Result<()> {
+    if slots == 0 {
+        let reason = "at least 1: to stop a type, pause it with the submit service";
+        return Err(Error::invalid(what, reason));
+    }
+    Ok(())
 }
 
 #[cfg(unix)]

@@ -6,6 +6,7 @@ use delayq_core::log_limit::LogLimit;
 use delayq_core::store::{AttemptEnd, ClaimEnd, EndCause};
 use delayq_core::worker::Attempt;
 use delayq_core::{TaskId, TaskType};
+use tracing::field::debug;
 use tracing::{debug, info, trace, warn};
 
 use crate::ending::Ending;
@@ -21,6 +22,16 @@ pub(crate) struct Failure<'a> {
     pub(crate) run_time: Duration,
     /// The wait before the next attempt, if there is one.
     pub(crate) retry_in: Option<Duration>,
+}
+
+/// A field of a line that is absent while nothing was left out.
+fn if_any(left_out: u64) -> Option<u64> {
+    (left_out > 0).then_some(left_out)
+}
+
+/// A wait as people read it: without parts of a millisecond.
+fn millis(wait: Duration) -> Duration {
+    Duration::new(wait.as_secs(), wait.subsec_millis() * 1_000_000)
 }
 
 /// Reports of one type. Each kind of line is limited to 5 a second; `left_out` counts the others,
@@ -67,11 +78,12 @@ impl Report {
         let Failure {
             id, attempt, error, ..
         } = *failure;
-        let (cause, retry_in) = (failure.cause.as_str(), failure.retry_in);
-        if let Some(left_out) = self.failed.admit() {
-            info!(%task_type, %id, attempt, cause, error, ?retry_in, left_out, "attempt failed");
+        let cause = failure.cause.as_str();
+        let retry_in = failure.retry_in.map(|wait| debug(millis(wait)));
+        if let Some(left_out) = self.failed.admit().map(if_any) {
+            info!(%task_type, %id, attempt, cause, error, retry_in, left_out, "attempt failed");
         } else {
-            debug!(%task_type, %id, attempt, cause, error, ?retry_in, "attempt failed");
+            debug!(%task_type, %id, attempt, cause, error, retry_in, "attempt failed");
         }
         self.emit_failure(failure);
     }
@@ -82,7 +94,7 @@ impl Report {
         let task_type = &self.task_type;
         let Failure { id, error, .. } = *failure;
         let cause = failure.cause.as_str();
-        if let Some(left_out) = self.dead.admit() {
+        if let Some(left_out) = self.dead.admit().map(if_any) {
             warn!(%task_type, %id, cause, error, left_out,
                     "failed, and never runs again: its type is at most once");
         } else {
@@ -126,7 +138,7 @@ impl Report {
 
     fn died(&self, id: &TaskId, attempt: Option<u32>, error: &str) {
         let task_type = &self.task_type;
-        if let Some(left_out) = self.dead.admit() {
+        if let Some(left_out) = self.dead.admit().map(if_any) {
             warn!(%task_type, %id, attempt, error, left_out,
                     "the task is dead: it waits until somebody requeues or discards it");
         } else {
@@ -140,7 +152,7 @@ impl Report {
 
     fn expired(&self, id: &TaskId) {
         let task_type = &self.task_type;
-        if let Some(left_out) = self.unstarted.admit() {
+        if let Some(left_out) = self.unstarted.admit().map(if_any) {
             info!(%task_type, %id, left_out, "expired unstarted");
         } else {
             debug!(%task_type, %id, "expired unstarted");
@@ -171,7 +183,7 @@ impl Report {
     /// The attempt has lost its lock.
     pub(crate) fn lock_lost(&self, id: &TaskId, attempt: u32, how: &str) {
         let task_type = &self.task_type;
-        if let Some(left_out) = self.lost.admit() {
+        if let Some(left_out) = self.lost.admit().map(if_any) {
             warn!(%task_type, %id, attempt, left_out, "{how}");
         } else {
             debug!(%task_type, %id, attempt, "{how}");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use delayq_core::{Clock, SystemClock};
 
+use crate::slots::Slots;
 use crate::telemetry::Telemetry;
 
 /// A task whose lock has expired this often is poison.
@@ -20,6 +21,7 @@ pub(crate) struct Settings {
     /// Handlers run on the application's runtime, beside the workers.
     pub(crate) on_app_runtime: bool,
     pub(crate) max_lock_expiries: u32,
+    pub(crate) slots: Slots,
     pub(crate) telemetry: Telemetry,
 }
 
@@ -31,6 +33,7 @@ impl Default for Settings {
             threads: None,
             on_app_runtime: false,
             max_lock_expiries: MAX_LOCK_EXPIRIES,
+            slots: Slots::default(),
             telemetry: Telemetry::new(&(Arc::new(SystemClock) as Arc<dyn Clock>)),
         }
     }

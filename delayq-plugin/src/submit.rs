@@ -14,10 +14,12 @@ use delayq_core::{
 use serde::Serialize;
 use tracing::debug;
 
+mod batches;
 mod declared;
 mod recurrence;
 mod sent;
 
+pub(crate) use self::batches::{cancel_members, with_largest_messages};
 pub(crate) use self::recurrence::{ensure_all, may_start};
 
 use self::declared::Declared;

@@ -1,18 +1,26 @@
 //! What the handlers of one type share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use delayq_core::{Clock, Delivery, Store, TaskType, WorkerOptions};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 
 use crate::attempt::RunningTasks;
 use crate::report::Report;
 use crate::settings::Settings;
+use crate::slots::TypeSlots;
 use crate::submit::TaskSubmitService;
 use crate::workers::TypeWorkers;
+
+/// The workers of a type, and their options combined. Lock, weight, delivery and shards stay
+/// as they were at the start.
+#[derive(Debug)]
+struct Current {
+    workers: TypeWorkers,
+    options: WorkerOptions,
+}
 
 /// A type as this process serves it. Its handlers, one a bucket, share it.
 #[derive(Debug)]
@@ -21,14 +29,13 @@ pub(crate) struct TypeContext {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) tasks: Arc<TaskSubmitService>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) workers: TypeWorkers,
-    pub(crate) options: WorkerOptions,
+    /// What a reload may change.
+    current: RwLock<Current>,
     pub(crate) max_lock_expiries: u32,
     pub(crate) poll: Duration,
     /// The application's runtime, on which workers run.
     pub(crate) app: Handle,
-    /// One permit for each attempt that may run at the same time.
-    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) slots: TypeSlots,
     pub(crate) running: RunningTasks,
     pub(crate) report: Report,
     /// How many handlers the type has.
@@ -45,31 +52,49 @@ impl TypeContext {
     ) -> Self {
         let options = workers.combined();
         let report = Report::new(task_type.clone(), settings.telemetry.hub.clone());
-        let slots = options.concurrency.min(Semaphore::MAX_PERMITS);
+        let slots = settings.slots.serve(&task_type, &options);
         Self {
             task_type,
             store: Arc::clone(tasks.store()),
             tasks,
             clock: Arc::clone(&settings.clock),
-            workers,
-            options,
+            current: RwLock::new(Current { workers, options }),
             max_lock_expiries: settings.max_lock_expiries,
             poll: settings.poll,
             app,
-            slots: Arc::new(Semaphore::new(slots)),
+            slots,
             running: RunningTasks::default(),
             report,
             handlers: AtomicUsize::new(0),
         }
     }
 
-    pub(crate) fn is_at_most_once(&self) -> bool {
-        self.options.delivery == Delivery::AtMostOnce
+    /// The workers, with the options of now.
+    pub(crate) fn workers(&self) -> TypeWorkers {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.workers.clone()
     }
 
-    /// The most slots that one handler may reserve for a claim: its share of the concurrency.
+    /// The options of now.
+    pub(crate) fn options(&self) -> WorkerOptions {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.options
+    }
+
+    /// Takes the same workers with other options, for everything that reads them from now on.
+    pub(crate) fn reload(&self, workers: TypeWorkers) {
+        let options = workers.combined();
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Current { workers, options };
+    }
+
+    pub(crate) fn is_at_most_once(&self) -> bool {
+        self.options().delivery == Delivery::AtMostOnce
+    }
+
+    /// The most slots that one handler may reserve: its share of the concurrency.
     pub(crate) fn share(&self) -> usize {
         let handlers = self.handlers.load(Ordering::Relaxed).max(1);
-        self.options.concurrency.div_ceil(handlers)
+        self.slots.size().div_ceil(handlers)
     }
 }

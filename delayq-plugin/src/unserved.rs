@@ -9,6 +9,8 @@ use delayq_core::{Clock, Result, Store, TaskType, seconds};
 use tokio::runtime::Handle;
 use tracing::{debug, warn};
 
+use crate::batch::BATCH_TYPE;
+
 /// How long after the first task of a type the instances are asked for. A worker for a pattern
 /// finds a new type within some polls, and announces it.
 const ASK_AFTER: std::time::Duration = seconds(30);
@@ -74,6 +76,10 @@ impl UnservedLog {
     async fn ask(&self, store: &dyn Store, task_type: &TaskType) {
         match store.instances().await {
             Ok(instances) if serves(&instances, task_type) => {}
+            Ok(_) if task_type.as_str() == BATCH_TYPE && self.is_news(task_type) => warn!(
+                "a batch was sent, and no running instance watches it: start a plugin, of this \
+                 release or a later one, on this store and namespace"
+            ),
             Ok(_) if self.is_news(task_type) => warn!(%task_type,
                 "a task was sent, and no running instance serves its type: is the name right?"),
             Ok(_) => {}

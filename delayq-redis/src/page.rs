@@ -2,7 +2,7 @@
 
 use delayq_core::operate::{Cursor, Page, TypeStats};
 use delayq_core::task::TaskInfo;
-use delayq_core::{TaskId, Timestamp};
+use delayq_core::{TaskId, TaskState, Timestamp};
 
 /// The counts of two shards together.
 pub(crate) fn sum(mut sum: TypeStats, other: &TypeStats) -> TypeStats {
@@ -18,19 +18,31 @@ pub(crate) fn sum(mut sum: TypeStats, other: &TypeStats) -> TypeStats {
         (one, other) => one.or(other),
     };
     sum.refused += other.refused;
+    sum.totals = sum.totals + other.totals;
+    sum.remembered += other.remembered;
+    sum.remembered_since = sum.remembered_since.max(other.remembered_since);
     sum.fleet_concurrency = sum.fleet_concurrency.or(other.fleet_concurrency);
     sum.fleet_rate = sum.fleet_rate.or(other.fleet_rate);
     sum
 }
 
-/// One page of the pages of all shards: merged up to where each of them has been read.
-pub(crate) fn merge(pages: Vec<Page>, limit: usize) -> Page {
+/// One page of the pages of all shards: merged up to where each of them has been read. Ended tasks
+/// are listed the latest first.
+pub(crate) fn merge(pages: Vec<Page>, state: TaskState, limit: usize) -> Page {
+    let order = |a: (Timestamp, &TaskId), b: (Timestamp, &TaskId)| {
+        let order = a.cmp(&b);
+        if state.is_ended() {
+            order.reverse()
+        } else {
+            order
+        }
+    };
     let ends = pages.iter().filter_map(|page| page.next.as_ref());
-    let read_to = ends.min_by(|a, b| position(a).cmp(&position(b))).cloned();
+    let read_to = ends.min_by(|a, b| order(position(a), position(b))).cloned();
     let mut tasks: Vec<TaskInfo> = pages.into_iter().flat_map(|page| page.tasks).collect();
-    tasks.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
+    tasks.sort_by(|a, b| order((a.at, &a.id), (b.at, &b.id)));
     if let Some(end) = &read_to {
-        tasks.retain(|task| (task.at, &task.id) <= position(end));
+        tasks.retain(|task| order((task.at, &task.id), position(end)).is_le());
     }
     let has_more = read_to.is_some() || tasks.len() > limit;
     tasks.truncate(limit);
@@ -47,8 +59,6 @@ fn position(cursor: &Cursor) -> (Timestamp, &TaskId) {
 
 #[cfg(test)]
 mod tests {
-    use delayq_core::TaskState;
-
     use super::*;
 
     fn page(at: &[i64], has_more: bool) -> Page {
@@ -64,7 +74,7 @@ mod tests {
     }
 
     fn merged(pages: Vec<Page>, limit: usize) -> (Vec<i64>, Option<i64>) {
-        let page = merge(pages, limit);
+        let page = merge(pages, TaskState::Scheduled, limit);
         let at = page.tasks.iter().map(|task| task.at.as_millis());
         (at.collect(), page.next.map(|next| next.at.as_millis()))
     }
@@ -77,6 +87,17 @@ mod tests {
             page(&[4], false),
         ];
         assert_eq!(merged(pages, 9), (vec![1, 2, 3], Some(3)));
+    }
+
+    #[test]
+    fn ended_tasks_are_merged_the_latest_first() {
+        let pages = vec![page(&[9, 7, 5], true), page(&[8, 6], true)];
+        let page = merge(pages, TaskState::Done, 9);
+        let at: Vec<i64> = page.tasks.iter().map(|task| task.at.as_millis()).collect();
+        assert_eq!(
+            (at, page.next.map(|next| next.at.as_millis())),
+            (vec![9, 8, 7, 6], Some(6))
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub(crate) mod audit;
 pub(crate) mod change;
 pub(crate) mod claim;
 pub(crate) mod dead;
+pub(crate) mod ended;
 pub(crate) mod keys;
 pub(crate) mod query;
 pub(crate) mod record;
@@ -20,6 +21,16 @@ pub(crate) use keys::{Keyspace, ShardId, ShardKeys};
 
 use crate::connection::{Fields, LuaScript};
 use delayq_core::{Error, Result, TaskId, TaskState};
+
+/// What a store remembers of ended tasks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retention {
+    /// How long, ms.
+    pub(crate) ms: i64,
+    /// How many of a type, at least: the elder generation alone has them when the younger one
+    /// begins.
+    pub(crate) most: usize,
+}
 
 /// A script, named like its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,17 +63,20 @@ pub(crate) enum Script {
     Open,
     Layout,
     Drop,
+    Ended,
+    Note,
 }
 
 const MODEL: &str = include_str!("scripts/model.lua");
 const AGAIN: &str = include_str!("scripts/again.lua");
+const GATE: &str = include_str!("scripts/gate.lua");
 const LIMIT: &str = include_str!("scripts/limit.lua");
 const ORDER: &str = include_str!("scripts/order.lua");
 const DEAD: &str = include_str!("scripts/dead.lua");
 
 /// Every script in the order of the discriminants, and its file: the flags in the first line, then
 /// the operation.
-pub(crate) const FILES: [(Script, &str); 28] = [
+pub(crate) const FILES: [(Script, &str); 30] = [
     (Script::Submit, include_str!("scripts/submit.lua")),
     (Script::Claim, include_str!("scripts/claim.lua")),
     (Script::Settle, include_str!("scripts/settle.lua")),
@@ -91,6 +105,8 @@ pub(crate) const FILES: [(Script, &str); 28] = [
     (Script::Open, include_str!("scripts/open.lua")),
     (Script::Layout, include_str!("scripts/layout.lua")),
     (Script::Drop, include_str!("scripts/drop.lua")),
+    (Script::Ended, include_str!("scripts/ended.lua")),
+    (Script::Note, include_str!("scripts/note.lua")),
 ];
 
 /// The text of each script, in the order of [`FILES`].
@@ -115,13 +131,11 @@ impl Script {
     fn parts(self) -> &'static [&'static str] {
         match self {
             Self::Claim => &[MODEL, AGAIN, LIMIT],
-            Self::List => &[MODEL, AGAIN, ORDER],
-            Self::Submit
-            | Self::Settle
-            | Self::Cancel
-            | Self::Find
-            | Self::Purge
-            | Self::AuditIndex => &[MODEL, AGAIN],
+            Self::Find => &[MODEL, AGAIN, GATE],
+            Self::List => &[MODEL, AGAIN, GATE, ORDER],
+            Self::Submit | Self::Settle | Self::Cancel | Self::Purge | Self::AuditIndex => {
+                &[MODEL, AGAIN]
+            }
             Self::Requeue | Self::Discard => &[MODEL, ORDER, DEAD],
             Self::Layout => &[],
             _ => &[MODEL],

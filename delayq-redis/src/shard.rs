@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use delayq_core::job::When;
 use delayq_core::store::{
     BucketState, CancelOutcome, ChangeOutcome, ClaimEnd, ClaimRequest, Claimed, EndCause,
-    ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement,
+    ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement, warn_of_early_forgetting,
 };
 use delayq_core::task::{Lock, TaskInfo};
 use delayq_core::{Error, FleetLimits, Result, TaskId};
@@ -80,7 +80,7 @@ impl Shard {
         let open = self.cx.in_doubt.begin(bucket, request);
         let tells = staggers && stagger.tells(bucket);
         let call = ClaimCall {
-            retention_ms: self.cx.retention_ms,
+            retention: self.cx.retention,
             wake: tells.then_some(&*self.wake),
         };
         let command = claim::command(
@@ -200,12 +200,13 @@ impl Shard {
         while let Some((batch, after)) = rest.split_at_checked(settle::one_call(rest))
             && !batch.is_empty()
         {
-            let command = settle::settle(&self.keys, &self.wake, self.cx.retention_ms, batch);
+            let command = settle::settle(&self.keys, &self.wake, self.cx.retention, batch);
             let fields = self.run(Class::Main, command).await?;
             let mut settled = settle::read_settled(fields, batch.len())?;
             if settled.is_earlier {
                 self.cx.hub.wake(&self.keys.bucket);
             }
+            self.note_forgetting(settled.forgot_early);
             outcomes.append(&mut settled.outcomes);
             rest = after;
         }
@@ -227,8 +228,23 @@ impl Shard {
     }
 
     pub(crate) async fn cancel(&self, id: &TaskId) -> Result<Lookup<CancelOutcome>> {
-        let command = change::cancel(&self.keys, id, self.cx.retention_ms);
-        change::read_cancelled(self.run(Class::Main, command).await?)
+        let command = change::cancel(&self.keys, id, self.cx.retention);
+        let fields = self.run(Class::Main, command).await?;
+        let (answer, forgot_early) = change::read_cancelled(fields)?;
+        self.note_forgetting(forgot_early);
+        Ok(answer)
+    }
+
+    pub(crate) async fn note_failure(&self, lock: &Lock, error: &str) -> Result<bool> {
+        let command = settle::note(&self.keys, lock, error);
+        self.run(Class::Main, command).await?.flag()
+    }
+
+    fn note_forgetting(&self, is_early: bool) {
+        if is_early {
+            let task_type = self.keys.bucket.task_type();
+            warn_of_early_forgetting(task_type, self.cx.retention.most);
+        }
     }
 
     pub(crate) async fn reschedule(
@@ -236,7 +252,7 @@ impl Shard {
         id: &TaskId,
         when: When,
     ) -> Result<Lookup<ChangeOutcome>> {
-        let command = change::reschedule(&self.keys, id, when, self.cx.retention_ms, &self.wake);
+        let command = change::reschedule(&self.keys, id, when, self.cx.retention.ms, &self.wake);
         let fields = self.run_and_wake(command).await?;
         change::read_rescheduled(&self.keys, id, fields)
     }
@@ -249,7 +265,7 @@ impl Shard {
     ) -> Result<Lookup<ChangeOutcome>> {
         let mut fixed = String::new();
         for _ in 0..MAX_UPDATE_TRIES {
-            let command = change::update(&self.keys, id, message, &fixed, self.cx.retention_ms);
+            let command = change::update(&self.keys, id, message, &fixed, self.cx.retention.ms);
             let fields = self.run(Class::Main, command).await?;
             match change::read_updated(&self.keys, id, fields)? {
                 Updated::Answer(answer) => return Ok(answer),
@@ -263,7 +279,7 @@ impl Shard {
     }
 
     pub(crate) async fn find(&self, id: &TaskId) -> Result<Lookup<Option<TaskInfo>>> {
-        let command = query::find(&self.keys, id, self.cx.retention_ms);
+        let command = query::find(&self.keys, id, self.cx.retention.ms);
         let fields = self.run(Class::Main, command).await?;
         query::read_found(&self.keys, id, fields)
     }

@@ -268,6 +268,10 @@ impl Store for RedisStore {
         self.shard(bucket)?.extend(&locks, lock_for).await
     }
 
+    async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
+        self.shard(bucket)?.note_failure(lock, error).await
+    }
+
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
         let ask = |shard: Arc<Shard>| async move { shard.cancel(id).await };
         self.shards.lookup(task_type, id, ask).await

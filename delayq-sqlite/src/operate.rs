@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use delayq_core::error::{Error, Result};
 use delayq_core::name::{TaskId, TaskType};
 use delayq_core::operate::{
-    AuditReport, Cursor, DeadFilter, Operate, Page, TypeSettings, TypeStats,
+    AuditReport, Cursor, DeadFilter, Operate, Page, TypeSettings, TypeStats, check_histogram,
 };
 use delayq_core::state::TaskState;
 use delayq_core::time::Timestamp;
@@ -51,10 +51,6 @@ impl Operate for SqliteStore {
         cursor: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page> {
-        if state.is_ended() {
-            let reason = format!("{state} tasks cannot be listed: find answers for one id");
-            return Err(Error::invalid("argument", reason));
-        }
         let cursor = cursor.cloned();
         let query =
             move |tasks: &mut TypeTasks<'_>| query::list(tasks, state, cursor.as_ref(), limit);
@@ -68,10 +64,7 @@ impl Operate for SqliteStore {
         to: Timestamp,
         steps: usize,
     ) -> Result<Vec<u64>> {
-        if to <= from || !(1..=1_000).contains(&steps) {
-            let reason = format!("cannot split {from}..{to} into {steps} steps: use 1 to 1000");
-            return Err(Error::invalid("argument", reason));
-        }
+        check_histogram(from, to, steps)?;
         let query = move |tasks: &mut TypeTasks<'_>| query::due_histogram(tasks, from, to, steps);
         self.query(task_type, query).await
     }

@@ -15,10 +15,25 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("schema/schema_2.sql"),
 ];
 
-/// Columns of `types` that came later and that every release of this version can do without. They
-/// are no step, which would keep older processes out: the limits of the fleet that all claimers
-/// keep to, the span in microseconds.
-const COLUMNS: [&str; 4] = ["fleet_concurrency", "rate_starts", "rate_per", "rate_burst"];
+/// Columns that came later and that every release of this version can do without: table, name,
+/// type. They are no step, which would keep older processes out. Of `types` the limits of the fleet
+/// that all claimers keep to, the span in microseconds; how many tasks have ended, which an older
+/// process does not count, and the end of the latest one forgotten before its retention was over.
+/// Of `tasks` `holder`, the last fence given with a holder, a blank, and the holder's short
+/// identity; and `errors`, an `ErrorLog`.
+const COLUMNS: [[&str; 3]; 10] = [
+    ["types", "fleet_concurrency", "INTEGER"],
+    ["types", "rate_starts", "INTEGER"],
+    ["types", "rate_per", "INTEGER"],
+    ["types", "rate_burst", "INTEGER"],
+    ["types", "done", "INTEGER"],
+    ["types", "died", "INTEGER"],
+    ["types", "cancelled", "INTEGER"],
+    ["types", "expired", "INTEGER"],
+    ["types", "failed", "INTEGER"],
+    ["types", "forgotten", "INTEGER"],
+];
+const TASK_COLUMNS: &str = ", holder TEXT, errors TEXT";
 
 /// The version that this release writes, and the newest that it reads.
 pub(crate) fn version(steps: &[&str]) -> u32 {
@@ -63,16 +78,43 @@ pub(crate) fn migrate(connection: &mut Connection, store: &str, steps: &[&str]) 
     for column in COLUMNS {
         add_column(&tx, column)?;
     }
+    widen_tasks(&tx)?;
     tx.commit()?;
     Ok(())
 }
 
-fn add_column(connection: &Connection, column: &str) -> Outcome<()> {
-    let sql = "SELECT count(*) FROM pragma_table_info('types') WHERE name = ?1";
-    let found: u32 = connection.query_row(sql, [column], |row| row.get(0))?;
+fn add_column(connection: &Connection, [table, column, kind]: [&str; 3]) -> Outcome<()> {
+    let sql = "SELECT count(*) FROM pragma_table_info(?1) WHERE name = ?2";
+    let found: u32 = connection.query_row(sql, [table, column], |row| row.get(0))?;
     if found == 0 {
-        connection.execute_batch(&format!("ALTER TABLE types ADD COLUMN {column} INTEGER"))?;
+        connection.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {column} {kind}"))?;
     }
+    Ok(())
+}
+
+/// Adds [`TASK_COLUMNS`] to the definition of `tasks`, which is all that columns without a value
+/// need. `ALTER TABLE` would read every row of a STRICT table first: for longer than other
+/// processes wait, and one damaged row would keep the whole file shut. Source: the procedure for
+/// changes that leave the content as it is, <https://www.sqlite.org/lang_altertable.html>.
+fn widen_tasks(connection: &Connection) -> Outcome<()> {
+    let definition = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = 'tasks'";
+    let sql: String = connection.query_row(definition, [], |row| row.get(0))?;
+    let (columns, options) = sql.rsplit_once(')').unwrap_or((&sql, ""));
+    if columns.contains(TASK_COLUMNS) {
+        return Ok(());
+    }
+    let wide = format!("{columns}{TASK_COLUMNS}){options}");
+    let schema: i64 = connection.query_row("PRAGMA schema_version", [], |row| row.get(0))?;
+    connection.execute_batch("PRAGMA writable_schema = ON")?;
+    let change = "UPDATE sqlite_schema SET sql = ?1 WHERE type = 'table' AND name = 'tasks'";
+    let changed = connection.execute(change, [wide]);
+    // Other connections read the definition anew by it, and RESET has this one do so.
+    connection.execute_batch(&format!(
+        "PRAGMA schema_version = {}; PRAGMA writable_schema = RESET",
+        schema.wrapping_add(1)
+    ))?;
+    changed?;
+    connection.prepare("SELECT holder, errors FROM tasks LIMIT 1")?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use delayq_core::job::{NewTask, When};
 use delayq_core::name::{Namespace, TaskId, TaskType};
 use delayq_core::store::{
     Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
-    SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome, Wakeups,
+    SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome, Wakeups, cut_error,
 };
 use delayq_core::task::{Lock, TaskInfo};
 use delayq_core::time::Clock;
@@ -86,6 +86,7 @@ impl SqliteStore {
             clock,
             namespace: options.namespace.clone(),
             retention: options.retention,
+            remembered: options.remembered,
         };
         let engine = Engine::start(path, sync, context, options.call_timeout).await?;
         let durability = sync.durability();
@@ -231,6 +232,13 @@ impl Store for SqliteStore {
             settle::extend(tasks, lock, until)
         };
         self.edit_each(bucket, locks, extend).await
+    }
+
+    async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
+        let (lock, error) = (lock.clone(), cut_error(error).to_owned());
+        let operation = move |tasks: &mut TypeTasks<'_>| settle::note_failure(tasks, &lock, &error);
+        self.edit_known(bucket.task_type(), Size::ONE, operation)
+            .await
     }
 
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {

@@ -76,6 +76,11 @@ impl Store for CountingStore {
         self.count("extend").extend(bucket, locks, lock_for).await
     }
 
+    async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
+        let store = self.count("note_failure");
+        store.note_failure(bucket, lock, error).await
+    }
+
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
         self.count("cancel").cancel(task_type, id).await
     }

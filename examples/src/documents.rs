@@ -4,11 +4,17 @@
 #[doc = include_str!("../../docs/guide/axum.md")]
 mod axum {}
 
+#[doc = include_str!("../../docs/guide/batches.md")]
+mod batches {}
+
 #[doc = include_str!("../../docs/guide/change.md")]
 mod change {}
 
 #[doc = include_str!("../../docs/guide/cluster.md")]
 mod cluster {}
+
+#[doc = include_str!("../../docs/guide/config.md")]
+mod config {}
 
 #[doc = include_str!("../../docs/guide/containers.md")]
 mod containers {}
@@ -55,6 +61,8 @@ mod sqlite {}
 #[doc = include_str!("../../docs/guide/submit.md")]
 mod submit {}
 
+#[doc = include_str!("../../docs/guide/pools.md")]
+mod pools {}
 #[doc = include_str!("../../docs/guide/tenants.md")]
 mod tenants {}
 

@@ -135,7 +135,7 @@ async fn every_fault_at_every_operation_on_sqlite() {
             store.unwrap() as Arc<dyn Store>
         }
     };
-    LocalSet::new().run_until(enumerate(open)).await;
+    Box::pin(LocalSet::new().run_until(enumerate(open))).await;
 }
 
 #[cfg_attr(feature = "soak", tokio::test)]
@@ -149,5 +149,5 @@ async fn every_fault_at_every_operation_on_redis() {
         let store = RedisStore::connect(&RedisServer::shared().url(), options).await;
         store.unwrap() as Arc<dyn Store>
     };
-    LocalSet::new().run_until(enumerate(open)).await;
+    Box::pin(LocalSet::new().run_until(enumerate(open))).await;
 }

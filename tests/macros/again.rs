@@ -39,6 +39,7 @@ async fn a_worker_that_sends_its_own_id_runs_again_once_it_has_ended() {
         .component(42_u64)
         .component(Arc::new(7_u32))
         .component_arc::<dyn Mailer>(Arc::new(Smtp))
+        .pool("post", 1)
         .start()
         .await
         .expect("all components are there");

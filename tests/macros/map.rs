@@ -50,6 +50,7 @@ fn builder() -> DelayQueuePluginBuilder {
         .component(42_u64)
         .component(Arc::new(7_u32))
         .component_arc::<dyn Mailer>(Arc::new(Smtp))
+        .pool("post", 1)
         .worker("map.by-hand", WorkerOptions::DEFAULT, ByHand)
 }
 

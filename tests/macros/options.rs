@@ -35,6 +35,8 @@ workers! {
         timeout = "250ms",
         lock = "1s",
         concurrency = 1,
+        pool = "post",
+        weight = 3,
         delivery = at_least_once,
         blocking,
         on_late = dead,
@@ -57,6 +59,7 @@ workers! {
     once_in_quotes: ("option.once-in-quotes", delivery = "at_most_once");
     once_and_never: ("option.once-and-never", delivery = at_most_once, retry = never);
     late_drop: ("option.late-drop", on_late = drop, late_after = "10m");
+    late_spread: ("option.late-spread", on_late = spread, late_after = "10m", late_spread = "1h");
     late_run: ("option.late-run", on_late = "run");
     recurs: ("option.recurs", every = "0 9 * * MON-FRI", zone = "Europe/Berlin", version = 2);
     recurs_in_utc: ("option.recurs-in-utc", every = "0 9 1 * *");
@@ -102,6 +105,8 @@ fn every_option_arrives_exactly() {
         timeout: millis(250),
         lock: seconds(1),
         concurrency: 1,
+        pool: Some("post"),
+        weight: 3,
         delivery: Delivery::AtLeastOnce,
         blocking: true,
         late: LatePolicy {
@@ -189,6 +194,11 @@ fn delivery_and_lateness_are_words_with_or_without_quotes() {
         after: minutes(10),
     };
     assert_options("option.late-drop", WorkerOptions { late, ..DEFAULT });
+    let late = LatePolicy {
+        action: OnLate::Spread(hours(1)),
+        ..late
+    };
+    assert_options("option.late-spread", WorkerOptions { late, ..DEFAULT });
     assert_options("option.late-run", DEFAULT);
 }
 

@@ -19,6 +19,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use delayq_core::operate::TypeTotals;
 use delayq_core::store::{ClaimRequest, Claimed, DEFAULT_RETENTION, Settlement, StoreOptions};
 use delayq_core::{Bucket, Lock, Namespace, Store, TaskId, TaskInfo, TaskState, Timestamp, millis};
 use delayq_sqlite::SqliteSync;
@@ -281,7 +282,7 @@ impl Pair {
                 .store
                 .find(&task_type(), &TaskId::new(id).unwrap())
                 .await;
-            tasks.insert(id, info.unwrap());
+            tasks.insert(id, info.unwrap().map(unexplained));
         }
         tasks
     }
@@ -313,7 +314,10 @@ impl Pair {
     /// Every other view of the store shows the same tasks.
     async fn compare_views(&self) {
         let task_type = task_type();
-        let stats = self.store.stats(&task_type).await.unwrap();
+        let mut stats = self.store.stats(&task_type).await.unwrap();
+        // The contract tests compare what has ended.
+        (stats.totals, stats.remembered) = (TypeTotals::default(), 0);
+        stats.remembered_since = None;
         assert_eq!(stats, self.model.stats(stats.now));
         for state in [TaskState::Scheduled, TaskState::Running, TaskState::Dead] {
             let mut listed = Vec::new();
@@ -324,7 +328,7 @@ impl Pair {
                     .list(&task_type, state, cursor.as_ref(), 3)
                     .await
                     .unwrap();
-                listed.extend(page.tasks);
+                listed.extend(page.tasks.into_iter().map(unexplained));
                 cursor = page.next;
                 if cursor.is_none() {
                     break;
@@ -391,4 +395,11 @@ prop_state_machine! {
 
     #[test]
     fn the_redis_store_does_what_the_model_does(sequential 1..60 => Compare<Redis>);
+}
+
+/// Without what explains a task, of which the model has nothing.
+fn unexplained(mut info: TaskInfo) -> TaskInfo {
+    (info.started_at, info.holder, info.waits_for) = (None, None, None);
+    info.errors.clear();
+    info
 }

@@ -89,3 +89,34 @@ async fn an_audit_finds_and_adopts_what_an_earlier_release_left() {
     }
     are_scheduled(&store).await;
 }
+
+/// More requests than one claim looks at, all of them but one beside tasks that run.
+#[tokio::test]
+async fn a_request_left_behind_is_found_among_many_that_are_not() {
+    const MANY: usize = 200;
+    let server = RedisServer::start(Persistence::None, &[]);
+    let store = open(&server).await;
+    for n in 0..MANY {
+        accept(&store, job(&format!("done{n}"))).await;
+    }
+    let mut locks = Vec::new();
+    while locks.len() < MANY {
+        let tasks = claim(&store).await.unwrap().tasks;
+        locks.extend(tasks.into_iter().map(|task| task.lock));
+    }
+    for lock in &locks {
+        let again = job(lock.id.as_str()).again_if_running();
+        let outcome = submit(&store, again).await;
+        assert!(matches!(outcome, Ok(SubmitOutcome::RunsAgain { .. })));
+    }
+    // Wherever it lies in the table: each of them in turn.
+    let mut connection = raw(&server).await;
+    for lock in locks.iter().take(5) {
+        end(&mut connection, lock.id.as_str(), lock.fence).await;
+        let mut claims = 0;
+        while claim(&store).await.unwrap().tasks.is_empty() {
+            claims += 1;
+            assert!(claims < 2 * MANY, "{} is never found", lock.id);
+        }
+    }
+}

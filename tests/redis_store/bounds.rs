@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use delayq_core::operate::Cursor;
-use delayq_core::store::{AttemptEnd, MAX_RETAINED, Settlement, StoreOptions};
+use delayq_core::store::{AttemptEnd, DEFAULT_REMEMBERED, Settlement, StoreOptions};
 use delayq_core::{DelayQueueJob, Operate, Presence, Store, TaskState};
 use delayq_redis::RedisStore;
 use delayq_tests::redis_server::{Persistence, RedisServer};
@@ -73,14 +73,17 @@ async fn ended_tasks_are_remembered_up_to_the_cap_and_no_further() {
     let store = open(&server).await;
     let mut redis = raw(&server).await;
     end(&store, "a", 200).await;
-    end(&store, "b", MAX_RETAINED).await;
+    end(&store, "b", DEFAULT_REMEMBERED).await;
     assert!(is_known(&store, "b0").await, "as many as promised");
-    end(&store, "c", MAX_RETAINED).await;
+    end(&store, "c", DEFAULT_REMEMBERED).await;
     assert!(is_known(&store, "c0").await, "as many as promised");
     assert!(!is_known(&store, "a0").await);
     let young: usize = run(&mut redis, &format!("HLEN {}", key("gone"))).await;
     let old: usize = run(&mut redis, &format!("HLEN {}", key("gone_old"))).await;
-    assert!(young + old <= 2 * (MAX_RETAINED + 128), "{young} + {old}");
+    assert!(
+        young + old <= 2 * (DEFAULT_REMEMBERED + 128),
+        "{young} + {old}"
+    );
 }
 
 #[tokio::test]

@@ -279,7 +279,10 @@ async fn only_tasks_of_a_full_node_are_refused() {
         let outcomes = store.submit(all(n));
         async move {
             let outcomes = outcomes.await;
-            outcomes.iter().any(Result::is_err).then_some(outcomes)
+            // On a busy machine a node may be late, which is no refusal.
+            let is_full = |outcome: &Result<_, _>| matches!(outcome, Err(Error::Full { .. }));
+            let is_late = outcomes.iter().any(|o| o.is_err() && !is_full(o));
+            (outcomes.iter().any(is_full) && !is_late).then_some(outcomes)
         }
     })
     .await;

@@ -220,6 +220,14 @@ impl Store for ShardedMemory {
         home.store.extend(&whole, locks, lock_for).await
     }
 
+    async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
+        let Some(home) = self.at(bucket) else {
+            return Ok(false);
+        };
+        let whole = Bucket::whole(bucket.task_type().clone());
+        home.store.note_failure(&whole, lock, error).await
+    }
+
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
         let home = self.home(task_type, id).await?;
         home.store.cancel(task_type, id).await

@@ -57,13 +57,17 @@ mod tests {
     use std::time::Duration;
 
     use super::super::operations::submit;
+    use super::super::type_tasks::Retention;
     use super::*;
     use crate::job::DelayQueueJob;
     use crate::job::Limits;
     use crate::time::Timestamp;
 
     fn bucket_with_a_task() -> TypeTasks {
-        let mut bucket = TypeTasks::new(Duration::ZERO);
+        let mut bucket = TypeTasks::new(Retention {
+            span: Duration::ZERO,
+            most: 1,
+        });
         let job = DelayQueueJob::raw("a", "x").id("1");
         let task = job.into_task(&Limits::default(), Timestamp::ZERO).unwrap();
         submit(&mut bucket, task).unwrap();

@@ -3,7 +3,7 @@
 use super::entry::Task;
 use super::type_tasks::TypeTasks;
 use crate::error::{Error, Result};
-use crate::machine::{self, Claiming, MAX_FENCE, Outlook, Quota, Record};
+use crate::machine::{self, Claiming, MAX_FENCE, Outlook, Quota, Record, expiry_text};
 use crate::name::TaskId;
 use crate::state::TaskState;
 use crate::store::{ClaimEnd, ClaimRequest, Claimed};
@@ -67,7 +67,14 @@ fn take(
         Claiming::Started { task: book, due_at } => {
             tasks.high_water = book.fence;
             tasks.change(&id, |task| {
+                let is_taken_over = task.book.state == TaskState::Running;
                 task.book = book;
+                if is_taken_over {
+                    let expired = expiry_text(task.holder.as_deref());
+                    task.note_error(claimed.store_now, &expired);
+                }
+                let holder = request.holder.as_ref();
+                task.holder = holder.map(|holder| holder.short().to_owned());
                 claimed.tasks.push(handed_out(task, id.clone(), due_at));
             });
             return Ok(());
@@ -77,9 +84,11 @@ fn take(
             cause
         }
         Claiming::Dead(book, cause, error) => {
+            tasks.totals.count(book.state);
             if !tasks.follow(&id, book.settled) {
                 tasks.change(&id, |task| {
                     task.book = book;
+                    task.note_error(claimed.store_now, &error);
                     task.last_error = Some(error);
                 });
             }

@@ -3,7 +3,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::job::{Expiry, NewTask, OnConflict};
-use crate::machine::{Accepted, Asked, Bookkeeping, Ended, Existing, accepted};
+use crate::machine::{
+    Accepted, Asked, Bookkeeping, Ended, ErrorLog, Existing, Gate, Stored, accepted,
+};
 use crate::name::TaskId;
 use crate::state::TaskState;
 use crate::task::{Headers, TaskInfo};
@@ -13,7 +15,7 @@ use crate::time::{Reading, Timestamp, duration_ms};
 #[derive(Debug)]
 pub(super) enum Entry {
     /// Scheduled, running or dead.
-    Live(Task),
+    Live(Box<Task>),
     /// Ended, and remembered for the retention.
     Ended(Remembered),
 }
@@ -28,6 +30,10 @@ pub(super) struct Task {
     pub(super) headers: Headers,
     pub(super) last_error: Option<String>,
     pub(super) succeeded: Vec<String>,
+    /// See [`ErrorLog`].
+    pub(super) errors: String,
+    /// The short form of the identity of its last holder.
+    pub(super) holder: Option<String>,
     /// The task that it becomes at its end.
     pub(super) follow_up: Option<Box<Task>>,
 }
@@ -38,6 +44,8 @@ pub(super) struct Remembered {
     pub(super) ended: Ended,
     /// Of message, headers and expiry, to recognise the same request.
     checksum: u64,
+    /// Why it failed, of a task that was settled before it started.
+    pub(super) last_error: Option<String>,
 }
 
 impl Entry {
@@ -76,17 +84,17 @@ impl Entry {
         }
     }
 
-    pub(super) fn info(&self, id: &TaskId) -> TaskInfo {
+    pub(super) fn info(&self, id: &TaskId, gate: Gate) -> TaskInfo {
         match self {
-            Self::Live(task) => task.info(id),
+            Self::Live(task) => task.info(id, gate),
             Self::Ended(task) => {
                 let Ended {
                     state, at, attempt, ..
                 } = task.ended;
-                TaskInfo {
-                    attempt,
-                    ..TaskInfo::new(id.clone(), state, at)
-                }
+                let mut info = TaskInfo::new(id.clone(), state, at);
+                info.attempt = attempt;
+                info.history.last_error.clone_from(&task.last_error);
+                info
             }
         }
     }
@@ -104,6 +112,8 @@ impl Task {
             headers: new.headers,
             last_error: None,
             succeeded: Vec::new(),
+            errors: String::new(),
+            holder: None,
             follow_up: None,
         }
     }
@@ -132,6 +142,7 @@ impl Task {
         Remembered {
             ended,
             checksum: checksum(&self.message, &self.headers, self.expiry),
+            last_error: None,
         }
     }
 
@@ -142,9 +153,21 @@ impl Task {
             && expiry_ms(self.expiry) == expiry_ms(new.expiry)
     }
 
-    fn info(&self, id: &TaskId) -> TaskInfo {
+    /// Notes an error that has ended its last attempt.
+    pub(super) fn note_error(&mut self, now: Timestamp, error: &str) {
+        let line = ErrorLog::line(&self.book, now, error);
+        self.errors = ErrorLog::noted(&self.errors, &line);
+    }
+
+    fn info(&self, id: &TaskId, gate: Gate) -> TaskInfo {
         let book = &self.book;
-        TaskInfo {
+        let stored = Stored {
+            asked_due: book.asked_due,
+            fence: book.fence,
+            holder: self.holder.as_deref(),
+            errors: &self.errors,
+        };
+        let mut info = TaskInfo {
             submitted_at: Some(self.submitted_at),
             expires_at: self.expires_at(),
             attempt: book.attempt(),
@@ -154,7 +177,9 @@ impl Task {
             cancel_requested: book.cancel_requested,
             again_at: self.follow_up.as_ref().map(|task| task.book.at),
             ..TaskInfo::new(id.clone(), book.state, book.at)
-        }
+        };
+        gate.explain(&mut info, stored);
+        info
     }
 }
 

@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use super::{MemoryStore, audit, operations};
 use crate::error::{Error, Result};
 use crate::name::{TaskId, TaskType};
-use crate::operate::{AuditReport, Cursor, DeadFilter, Operate, Page, TypeSettings, TypeStats};
+use crate::operate::{
+    AuditReport, Cursor, DeadFilter, Operate, Page, TypeSettings, TypeStats, check_histogram,
+};
 use crate::state::TaskState;
 use crate::time::Timestamp;
 
@@ -44,10 +46,6 @@ impl Operate for MemoryStore {
         cursor: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page> {
-        if state.is_ended() {
-            let reason = format!("{state} tasks cannot be listed: find answers for one id");
-            return Err(Error::invalid("argument", reason));
-        }
         self.read(task_type, |tasks, _| tasks.list(state, cursor, limit))
     }
 
@@ -58,10 +56,7 @@ impl Operate for MemoryStore {
         to: Timestamp,
         steps: usize,
     ) -> Result<Vec<u64>> {
-        if to <= from || !(1..=1_000).contains(&steps) {
-            let reason = format!("cannot split {from}..{to} into {steps} steps: use 1 to 1000");
-            return Err(Error::invalid("argument", reason));
-        }
+        check_histogram(from, to, steps)?;
         self.read(task_type, |tasks, _| tasks.due_histogram(from, to, steps))
     }
 

@@ -44,7 +44,7 @@ pub(super) fn submit(tasks: &mut TypeTasks, new: NewTask) -> Result<SubmitOutcom
     let id = new.id.clone();
     let task = Task::new(new, waiting_since, tasks.reading);
     let due_at = task.book.at;
-    tasks.put(id, Entry::Live(task));
+    tasks.put(id, Entry::Live(Box::new(task)));
     Ok(SubmitOutcome::Accepted { due_at, replaced })
 }
 
@@ -73,7 +73,16 @@ pub(super) fn settle(tasks: &mut TypeTasks, settlement: &Settlement) -> SettleOu
         Some(Entry::Ended(task)) => return machine::settle_ended(&task.ended, *fence),
         Some(Entry::Live(task)) => &task.book,
     };
-    match machine::settle(task, *fence, &settlement.end, tasks.reading) {
+    let now = tasks.reading.now;
+    let settling = machine::settle(task, *fence, &settlement.end, tasks.reading);
+    if let Settling::NotHeld(outcome) = settling {
+        return outcome;
+    }
+    tasks.totals.failed += u64::from(settlement.end.is_failure());
+    if let Settling::Changed { task: book, .. } = settling {
+        tasks.totals.count(book.state);
+    }
+    match settling {
         Settling::NotHeld(outcome) => return outcome,
         Settling::Ended(ended) => tasks.end(id, ended),
         Settling::Changed { task: book, .. }
@@ -86,6 +95,7 @@ pub(super) fn settle(tasks: &mut TypeTasks, settlement: &Settlement) -> SettleOu
             task.book = book;
             task.succeeded = succeeded.to_vec();
             if let Some(error) = error {
+                task.note_error(now, error);
                 task.last_error = Some(error.to_owned());
             }
         }),

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::entry::{Entry, Task};
 use crate::fleet::FleetLimits;
-use crate::machine::Ended;
+use crate::machine::{Ended, Gate};
 use crate::name::TaskId;
-use crate::operate::{Cursor, Page, TypeStats};
+use crate::operate::{Cursor, Page, TypeStats, TypeTotals};
 use crate::state::TaskState;
-use crate::store::{MAX_BATCH, MAX_RETAINED};
-use crate::task::TaskInfo;
+use crate::store::{MAX_BATCH, cut_error};
+use crate::task::{Lock, TaskInfo};
 use crate::time::{Reading, Timestamp};
 
 /// The states whose tasks are only remembered.
@@ -40,9 +40,20 @@ pub(super) struct TypeTasks {
     pub(super) fleet: FleetLimits,
     /// Tasks refused by it.
     pub(super) refused: u64,
+    /// Tasks that have ended.
+    pub(super) totals: TypeTotals,
     /// The time of this operation.
     pub(super) reading: Reading,
-    retention: Duration,
+    retention: Retention,
+    /// The end of the latest task that was forgotten before its retention was over.
+    forgotten: Timestamp,
+}
+
+/// What is remembered of ended tasks: how long, and how many at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retention {
+    pub(super) span: Duration,
+    pub(super) most: usize,
 }
 
 /// The next event of a bucket: the end of its pause, then its first due time.
@@ -66,7 +77,7 @@ impl Head {
 }
 
 impl TypeTasks {
-    pub(super) fn new(retention: Duration) -> Self {
+    pub(super) fn new(retention: Retention) -> Self {
         Self {
             entries: BTreeMap::new(),
             orders: BTreeMap::new(),
@@ -77,8 +88,10 @@ impl TypeTasks {
             max_pending: None,
             fleet: FleetLimits::NONE,
             refused: 0,
+            totals: TypeTotals::default(),
             reading: Reading::default(),
             retention,
+            forgotten: Timestamp::ZERO,
         }
     }
 
@@ -90,7 +103,19 @@ impl TypeTasks {
     }
 
     pub(super) fn find(&self, id: &TaskId) -> Option<TaskInfo> {
-        self.entries.get(id).map(|entry| entry.info(id))
+        let entry = self.entries.get(id)?;
+        Some(entry.info(id, self.gate()))
+    }
+
+    fn gate(&self) -> Gate {
+        Gate {
+            reading: self.reading,
+            paused_until: self.pause_at(self.reading.now),
+            running: self.count(TaskState::Running),
+            held_back: self.held_back,
+            fleet: self.fleet,
+            tat: self.tat,
+        }
     }
 
     pub(super) fn state(&self, id: &TaskId) -> Option<TaskState> {
@@ -150,6 +175,7 @@ impl TypeTasks {
     /// Ends a task: frees its message, and remembers the rest for the retention. One that follows
     /// it takes its place instead.
     pub(super) fn end(&mut self, id: &TaskId, ended: Ended) {
+        self.totals.count(ended.state);
         if self.follow(id, ended.settled) {
             return;
         }
@@ -160,15 +186,36 @@ impl TypeTasks {
         self.forget(ended.at);
     }
 
-    /// Forgets ended tasks after their retention, and the oldest above [`MAX_RETAINED`].
+    /// Notes why the task failed that `lock` has settled as done.
+    pub(super) fn note_failure(&mut self, lock: &Lock, error: &str) -> bool {
+        let Some(Entry::Ended(task)) = self.entries.get_mut(&lock.id) else {
+            return false;
+        };
+        let is_meant = task.ended.state == TaskState::Done && task.ended.settled == lock.fence;
+        if !is_meant || task.last_error.is_some() {
+            return false;
+        }
+        task.last_error = Some(cut_error(error).to_owned());
+        self.totals.failed += 1;
+        true
+    }
+
+    /// Forgets ended tasks after their retention, and the oldest of too many.
     pub(super) fn forget(&mut self, now: Timestamp) {
         while let Some((ended_at, id)) = self.oldest_ended() {
-            let retained: usize = ENDED.iter().map(|state| self.count(*state)).sum();
-            if retained <= MAX_RETAINED && ended_at.plus(self.retention) > now {
+            let is_over = ended_at.plus(self.retention.span) <= now;
+            if !is_over && self.remembered() <= self.retention.most {
                 return;
+            }
+            if !is_over {
+                self.forgotten = self.forgotten.max(ended_at);
             }
             self.take(&id);
         }
+    }
+
+    fn remembered(&self) -> usize {
+        ENDED.iter().map(|state| self.count(*state)).sum()
     }
 
     fn oldest_ended(&self) -> Option<(Timestamp, TaskId)> {
@@ -236,14 +283,24 @@ impl TypeTasks {
             fleet_concurrency: self.fleet.concurrency,
             fleet_rate: self.fleet.rate,
             refused: self.refused,
+            totals: self.totals,
+            remembered: self.remembered() as u64,
+            remembered_since: Some(now.minus(self.retention.span).max(self.forgotten)),
         }
     }
 
     pub(super) fn list(&self, state: TaskState, cursor: Option<&Cursor>, limit: usize) -> Page {
-        let after = cursor.map_or(Bound::Unbounded, |cursor| {
+        let bound = cursor.map_or(Bound::Unbounded, |cursor| {
             Bound::Excluded((cursor.at, cursor.id.clone()))
         });
-        let mut rest = self.after(state, after).peekable();
+        let order = self.order(state).into_iter();
+        let rest: Box<dyn Iterator<Item = _>> = if state.is_ended() {
+            let before = (Bound::Unbounded, bound);
+            Box::new(order.flat_map(move |order| order.range(before.clone()).rev()))
+        } else {
+            Box::new(self.after(state, bound))
+        };
+        let mut rest = rest.peekable();
         let shown = rest.by_ref().take(limit.clamp(1, MAX_BATCH));
         let tasks: Vec<TaskInfo> = shown.filter_map(|(_, id)| self.find(id)).collect();
         let last = tasks.last().filter(|_| rest.peek().is_some());
@@ -276,10 +333,11 @@ mod tests {
     use crate::time::days;
 
     #[test]
-    fn no_more_ended_tasks_are_remembered_than_the_cap_and_the_oldest_go_first() {
-        let mut bucket = TypeTasks::new(days(1));
+    fn no_more_ended_tasks_are_remembered_than_the_most_and_the_oldest_go_first() {
+        let (span, most) = (days(1), 9);
+        let mut bucket = TypeTasks::new(Retention { span, most });
         let id = |n: usize| TaskId::new(n.to_string()).unwrap();
-        for n in 0..=MAX_RETAINED {
+        for n in 0..=most {
             let job = DelayQueueJob::raw("a", "x").id(n.to_string());
             let task = job.into_task(&Limits::default(), Timestamp::ZERO).unwrap();
             let now = Timestamp::from_millis(i64::try_from(n).unwrap());
@@ -287,7 +345,7 @@ mod tests {
             submit(&mut bucket, task).unwrap();
             let _ = cancel(&mut bucket, &id(n), now);
         }
-        assert_eq!(bucket.entries.len(), MAX_RETAINED);
+        assert_eq!(bucket.entries.len(), most);
         assert!(bucket.find(&id(0)).is_none());
         assert!(bucket.find(&id(1)).is_some());
     }

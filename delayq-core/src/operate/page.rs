@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Page {
-    /// The tasks, by their `at` and id.
+    /// The tasks, by their `at` and id; ended ones the other way round, the latest first.
     pub tasks: Vec<TaskInfo>,
     /// Where the next page begins; `None` after the last one.
     pub next: Option<Cursor>,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::BucketState;
 use crate::fleet::FleetLimits;
 use crate::name::TaskId;
+use crate::presence::InstanceId;
 use crate::task::ClaimedTask;
 use crate::time::Timestamp;
 
@@ -36,6 +37,9 @@ pub struct ClaimRequest {
     /// the place of the one here. A claim starts at most as many tasks as they leave; what they
     /// hold back stays due.
     pub fleet: FleetLimits,
+    /// Who claims, as [`TaskInfo::holder`](crate::TaskInfo::holder) then says; default: nobody that
+    /// is known.
+    pub holder: Option<InstanceId>,
 }
 
 impl ClaimRequest {
@@ -48,6 +52,7 @@ impl ClaimRequest {
             caller_now,
             max_lock_expiries: 3,
             fleet: FleetLimits::NONE,
+            holder: None,
         }
     }
 
@@ -55,6 +60,13 @@ impl ClaimRequest {
     #[must_use]
     pub fn max_lock_expiries(mut self, expiries: u32) -> Self {
         self.max_lock_expiries = expiries;
+        self
+    }
+
+    /// Who claims.
+    #[must_use]
+    pub fn holder(mut self, instance: &InstanceId) -> Self {
+        self.holder = Some(instance.clone());
         self
     }
 

@@ -11,10 +11,11 @@ use crate::name::Namespace;
 /// How long a store remembers a task that has ended, by default.
 pub const DEFAULT_RETENTION: Duration = Duration::from_mins(10);
 
-/// Most ended tasks of one type that a store has to remember; above this the oldest may be
-/// forgotten before their retention is over (a store may keep up to twice as many). It bounds the
-/// memory of a type that ends 100,000 tasks a second.
-pub const MAX_RETAINED: usize = 50_000;
+/// How many ended tasks of one type a store remembers at least, by default.
+pub const DEFAULT_REMEMBERED: usize = 50_000;
+
+/// The largest [`StoreOptions::remembered`].
+pub const MAX_REMEMBERED: usize = 1_000_000;
 
 /// Longest time that a call may be given.
 pub const MAX_CALL_TIMEOUT: Duration = Duration::from_hours(24);
@@ -71,6 +72,14 @@ pub struct StoreOptions {
     pub durability: Durability,
     /// How long ended tasks are remembered; default [`DEFAULT_RETENTION`], zero: not at all.
     pub retention: Duration,
+    /// How many ended tasks of a type, or of each shard of one, are remembered at least, 1 to
+    /// [`MAX_REMEMBERED`]; default [`DEFAULT_REMEMBERED`]. Above this the oldest are forgotten
+    /// before their retention is over (a store may keep up to twice as many): a request that is
+    /// repeated after that runs again. [`TypeStats::remembered_since`] is the true span. On Redis
+    /// each takes about 110 bytes and its id.
+    ///
+    /// [`TypeStats::remembered_since`]: crate::operate::TypeStats::remembered_since
+    pub remembered: usize,
     /// How long one call may take before it fails; default 5 s. The largest batches take
     /// milliseconds, so a longer wait means that the store is down. At least 1 ms; more than a day
     /// counts as a day.
@@ -81,12 +90,18 @@ impl StoreOptions {
     /// The options with every value within its limits; a store opens with these.
     ///
     /// # Errors
-    /// `InvalidInput` when no call could be answered in time.
+    /// `InvalidInput` when no call could be answered in time, or as many ended tasks cannot be
+    /// remembered.
     pub fn checked(self) -> Result<Self> {
         let timeout = self.call_timeout;
         if timeout < Duration::from_millis(1) {
             let reason = format!("{timeout:?} is too short: give at least 1 ms, better seconds");
             return Err(Error::invalid("call timeout", reason));
+        }
+        let remembered = self.remembered;
+        if !(1..=MAX_REMEMBERED).contains(&remembered) {
+            let reason = format!("{remembered} ended tasks: give 1 to {MAX_REMEMBERED}");
+            return Err(Error::invalid("remembered", reason));
         }
         Ok(Self {
             call_timeout: timeout.min(MAX_CALL_TIMEOUT),
@@ -101,6 +116,7 @@ impl Default for StoreOptions {
             namespace: Namespace::default(),
             durability: Durability::Process,
             retention: DEFAULT_RETENTION,
+            remembered: DEFAULT_REMEMBERED,
             call_timeout: Duration::from_secs(5),
         }
     }

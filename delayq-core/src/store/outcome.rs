@@ -96,6 +96,12 @@ pub enum AttemptEnd {
 }
 
 impl AttemptEnd {
+    /// Whether it counts as a failed attempt.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::Retry { .. } | Self::Dead { .. })
+    }
+
     /// How soon the task is due again; `None` when it has ended.
     #[must_use]
     pub fn due_again_in(&self) -> Option<Duration> {

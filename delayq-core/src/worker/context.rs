@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::StopSignal;
+use super::batch::{BATCH_HEADER, BatchEnd};
 use super::follow_ups::FollowUps;
 use crate::error::{Error, Result};
 use crate::job::{DelayQueueJob, IntoTime};
@@ -188,6 +189,13 @@ impl TaskContext {
     #[must_use]
     pub fn occurrence(&self) -> Option<Timestamp> {
         self.header(OCCURRENCE_HEADER)?.into_time().ok()
+    }
+
+    /// The batch that this task completes, with what became of its members; `None` for any other
+    /// task.
+    #[must_use]
+    pub fn batch(&self) -> Option<BatchEnd> {
+        serde_json::from_str(self.header(BATCH_HEADER)?).ok()
     }
 
     /// The number of this attempt's lock: strictly larger than that of any earlier attempt.

@@ -26,6 +26,10 @@ pub enum OnLate {
     Drop,
     /// Send it to dead, for an operator to decide.
     Dead,
+    /// Give it back, due at a random time within this span, or before it expires: after a downtime
+    /// not all overdue tasks run at once. Counts as a release and as no attempt. A task that was
+    /// released before, by this or by its worker, is run.
+    Spread(Duration),
 }
 
 /// What "too late" means and what happens then. Only first attempts are measured.
@@ -40,8 +44,9 @@ pub struct LatePolicy {
 /// The options of one worker, as the attribute or the builder gives them.
 ///
 /// When several workers serve one type (fan-out), the type uses the longest lock and time limit,
-/// the smallest concurrency, fleet limits and bound and the first worker's late policy, and
-/// at-most-once only if all say so; retry policies and `max_releases` stay each worker's own.
+/// the smallest concurrency, fleet limits and bound, the largest weight, the first pool that one of
+/// them names and the first worker's late policy, and at-most-once only if all say so; retry
+/// policies and `max_releases` stay each worker's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerOptions {
     /// When a failed attempt is repeated. Default [`RetryPolicy::DEFAULT`].
@@ -59,6 +64,13 @@ pub struct WorkerOptions {
     /// Most tasks of the type that this process runs at the same time; default 256, at least 1:
     /// two batches of a claim, so that one is on its way while the other runs.
     pub concurrency: usize,
+    /// The pool whose slots the type shares with others in this process, besides its own
+    /// `concurrency`. Its number of slots is declared by `.pool(name, slots)` of the builder.
+    /// Default `None`: the type shares with nobody.
+    pub pool: Option<&'static str>,
+    /// The type's share of its pool when there is more to do than there are slots, 1 to 100: with
+    /// 8, eight starts for each one of a type with 1. Default 1. Only with a pool.
+    pub weight: u32,
     /// At-least-once (default) or at-most-once.
     pub delivery: Delivery,
     /// Whether the worker blocks its thread; it then runs on the runtime's blocking pool.
@@ -85,6 +97,8 @@ impl WorkerOptions {
         timeout: Duration::from_mins(30),
         lock: Duration::from_secs(30),
         concurrency: 256,
+        pool: None,
+        weight: 1,
         delivery: Delivery::AtLeastOnce,
         blocking: false,
         late: LatePolicy {

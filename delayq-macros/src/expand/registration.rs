@@ -231,6 +231,11 @@ fn options(private: &TokenStream, args: &Args) -> TokenStream {
         ("lock", time(&args.lock)),
         ("concurrency", number(args.concurrency.as_ref())),
         (
+            "pool",
+            args.pool.as_deref().map(|pool| some(quote! { #pool })),
+        ),
+        ("weight", number(args.weight.as_ref())),
+        (
             "delivery",
             variant(&quote! { #private::Delivery }, args.delivery.as_ref()),
         ),
@@ -325,8 +330,11 @@ fn given(ty: &TokenStream, fields: &[(&str, Option<TokenStream>)]) -> TokenStrea
 fn late(private: &TokenStream, args: &Args) -> Option<TokenStream> {
     let (action, after) = (args.on_late.as_deref()?, args.late_after.as_deref()?);
     let after = duration(private, *after);
+    let spread = args.late_spread.as_deref();
+    let spread = spread.map(|span| duration(private, *span));
+    let span = spread.map(|span| quote! { (#span) });
     Some(quote! {
-        #private::LatePolicy { action: #private::OnLate::#action, after: #after }
+        #private::LatePolicy { action: #private::OnLate::#action #span, after: #after }
     })
 }
 

@@ -36,6 +36,10 @@ pub(crate) struct Args {
     pub(crate) lock: Option<SpannedValue<Duration>>,
     #[darling(default, with = value::count)]
     pub(crate) concurrency: Option<SpannedValue<u32>>,
+    #[darling(default, with = value::pool)]
+    pub(crate) pool: Option<SpannedValue<String>>,
+    #[darling(default, with = value::weight)]
+    pub(crate) weight: Option<SpannedValue<u32>>,
     /// A variant of `Delivery`.
     #[darling(default, with = value::delivery)]
     pub(crate) delivery: Option<SpannedValue<Ident>>,
@@ -46,6 +50,8 @@ pub(crate) struct Args {
     pub(crate) on_late: Option<SpannedValue<Ident>>,
     #[darling(default, with = value::duration)]
     pub(crate) late_after: Option<SpannedValue<Duration>>,
+    #[darling(default, with = value::late_spread)]
+    pub(crate) late_spread: Option<SpannedValue<Duration>>,
     #[darling(default, with = value::count)]
     pub(crate) fleet_concurrency: Option<SpannedValue<u32>>,
     #[darling(default, with = rate::rate)]
@@ -124,7 +130,9 @@ impl Args {
         errors.handle(self.check_delivery());
         errors.handle(self.check_fleet());
         errors.handle(self.check_shards());
+        errors.handle(self.check_pool());
         errors.handle(self.check_late());
+        errors.handle(self.check_spread());
         let task_type = self.task_type.as_deref();
         errors.handle(schedule::check(
             task_type,
@@ -195,6 +203,33 @@ impl Args {
         self.version.as_ref().map_or(1, |version| **version)
     }
 
+    fn check_pool(&self) -> Result<()> {
+        match (&self.pool, &self.weight) {
+            (None, Some(weight)) => Err(Error::custom(
+                "`weight` is the share of a pool: add for example `pool = \"mail\"`, or remove \
+                 `weight`",
+            )
+            .with_span(&weight.span())),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_spread(&self) -> Result<()> {
+        let action = self.on_late.as_ref();
+        match (action.filter(|action| ***action == "Spread"), &self.late_spread) {
+            (Some(action), None) => Err(Error::custom(
+                "say over which time late tasks are spread: add for example `late_spread = \"30m\"`",
+            )
+            .with_span(&action.span())),
+            (None, Some(spread)) => Err(Error::custom(
+                "`late_spread` is the time over which `on_late = spread` spreads tasks: write that, \
+                 too, or remove `late_spread`",
+            )
+            .with_span(&spread.span())),
+            _ => Ok(()),
+        }
+    }
+
     fn check_late(&self) -> Result<()> {
         match (&self.on_late, &self.late_after) {
             (Some(action), None) if **action != "Run" => Err(Error::custom(
@@ -203,11 +238,12 @@ impl Args {
             .with_span(&action.span())),
             (Some(action), Some(after)) if **action == "Run" => Err(Error::custom(
                 "`on_late = run` runs tasks however late: remove `late_after`, or write `on_late = \
-                 drop` or `on_late = dead`",
+                 drop`, `on_late = dead` or `on_late = spread`",
             )
             .with_span(&after.span())),
             (None, Some(after)) => Err(Error::custom(
-                "say what happens to a task that is late: add `on_late = drop` or `on_late = dead`",
+                "say what happens to a task that is late: add `on_late = drop`, `on_late = dead` or \
+                 `on_late = spread`",
             )
             .with_span(&after.span())),
             _ => Ok(()),

@@ -113,7 +113,7 @@ proptest! {
     }
 }
 
-const WORDS: [&str; 70] = [
+const WORDS: [&str; 71] = [
     "type = ",
     "\"order.cancel\"",
     "\"report.*\"",
@@ -163,6 +163,7 @@ const WORDS: [&str; 70] = [
     "drop",
     "dead",
     "late_after = ",
+    "weight = ",
     "fleet_concurrency = ",
     "fleet_rate = ",
     "\"5/h\"",
@@ -187,7 +188,7 @@ const WORDS: [&str; 70] = [
 ];
 
 /// One valid option each, so that most attributes are nearly right.
-const OPTIONS: [&str; 23] = [
+const OPTIONS: [&str; 27] = [
     "quote_message",
     "name = \"cancel\"",
     "retry = never",
@@ -199,11 +200,15 @@ const OPTIONS: [&str; 23] = [
     "timeout = \"30s\"",
     "lock = \"1500ms\"",
     "concurrency = 8",
+    "pool = \"mail\"",
+    "weight = 8",
     "delivery = at_most_once",
     "delivery = at_least_once",
     "blocking",
     "on_late = drop",
     "on_late = run",
+    "on_late = spread",
+    "late_spread = \"30m\"",
     "late_after = \"1d\"",
     "fleet_concurrency = 10",
     "fleet_rate = \"100/s\"",
@@ -229,6 +234,8 @@ fn written(args: &Args) -> String {
     options.extend(args.timeout.as_deref().map(|t| time("timeout", *t)));
     options.extend(args.lock.as_deref().map(|t| time("lock", *t)));
     options.extend(args.late_after.as_deref().map(|t| time("late_after", *t)));
+    options.extend(args.late_spread.as_deref().map(|t| time("late_spread", *t)));
+    options.extend(args.pool.as_deref().map(|text| format!("pool = {text:?}")));
     options.extend(
         args.concurrency
             .as_deref()
@@ -245,6 +252,7 @@ fn written(args: &Args) -> String {
             .map(|w| choice("on_late", w.to_string())),
     );
     let counts = [
+        ("weight", &args.weight),
         ("fleet_concurrency", &args.fleet_concurrency),
         ("max_pending", &args.max_pending),
         ("max_releases", &args.max_releases),
@@ -325,6 +333,16 @@ fn assert_valid(args: &Args) {
         .as_deref()
         .is_some_and(|action| action != "Run");
     assert_eq!(late, args.late_after.is_some());
+    let spread = args
+        .on_late
+        .as_deref()
+        .is_some_and(|action| action == "Spread");
+    assert_eq!(spread, args.late_spread.is_some());
+    assert!(
+        args.weight
+            .as_deref()
+            .is_none_or(|n| (1..=100).contains(n) && args.pool.is_some())
+    );
     let Some(Retry::Policy(retry)) = args.retry.as_deref() else {
         return;
     };

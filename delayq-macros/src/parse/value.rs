@@ -139,6 +139,12 @@ pub(super) fn worker_name(item: &Meta) -> Value<String> {
     Ok(Some(spanned(text, &span)))
 }
 
+pub(super) fn pool(item: &Meta) -> Value<String> {
+    let (text, span) = text(item, "\"mail\"")?;
+    check_word(&text).map_err(|rule| wrong(&span, format!("invalid pool {text:?}: {rule}")))?;
+    Ok(Some(spanned(text, &span)))
+}
+
 pub(super) fn duration(item: &Meta) -> Value<Duration> {
     let value = value(item, "\"30s\"")?;
     let name = name_of(item);
@@ -203,6 +209,14 @@ pub(super) fn lock(item: &Meta) -> Value<Duration> {
     )
 }
 
+pub(super) fn late_spread(item: &Meta) -> Value<Duration> {
+    at_least(
+        duration(item)?,
+        &MIN_TIMEOUT,
+        "late tasks are spread over at least 1 ms: write for example `late_spread = \"30m\"`",
+    )
+}
+
 pub(super) fn timeout(item: &Meta) -> Value<Duration> {
     at_least(
         duration(item)?,
@@ -240,14 +254,25 @@ pub(super) fn count(item: &Meta) -> Value<u32> {
 
 /// Most shards of a type, as the store has it.
 const MAX_SHARDS: u32 = 256;
+/// The largest share of a pool, as delayq-plugin has it.
+const MAX_WEIGHT: u32 = 100;
 
 /// The number of shards of a type.
 pub(super) fn shards(item: &Meta) -> Value<u32> {
+    at_most(item, MAX_SHARDS, "each instance polls each of them")
+}
+
+/// A share of a pool.
+pub(super) fn weight(item: &Meta) -> Value<u32> {
+    at_most(item, MAX_WEIGHT, "give the other types less instead")
+}
+
+fn at_most(item: &Meta, most: u32, why: &str) -> Value<u32> {
     let given = count(item)?;
     match &given {
-        Some(many) if **many > MAX_SHARDS => Err(wrong(
+        Some(many) if **many > most => Err(wrong(
             value(item, "6")?,
-            format!("`shards` is at most {MAX_SHARDS}: each instance polls each of them"),
+            format!("`{}` is at most {most}: {why}", name_of(item)),
         )),
         _ => Ok(given),
     }
@@ -264,6 +289,7 @@ fn zero_count(name: &str) -> &'static str {
         }
         "concurrency" => "`concurrency` is 1 or more: with 0 no task would ever run",
         "fleet_concurrency" => "`fleet_concurrency` is 1 or more: with 0 no task would ever run",
+        "weight" => "`weight` is 1 or more: with 0 no task would ever run",
         "shards" => "`shards` is 1 or more: 1 is a type that is not sharded",
         "max_pending" => "`max_pending` is 1 or more: with 0 no task would ever be accepted",
         "version" => "`version` is 1 or more: 1 is the version of a message that names none",
@@ -347,7 +373,15 @@ pub(super) fn delivery(item: &Meta) -> Value<Ident> {
 }
 
 pub(super) fn on_late(item: &Meta) -> Value<Ident> {
-    choice(item, &[("run", "Run"), ("drop", "Drop"), ("dead", "Dead")])
+    choice(
+        item,
+        &[
+            ("run", "Run"),
+            ("drop", "Drop"),
+            ("dead", "Dead"),
+            ("spread", "Spread"),
+        ],
+    )
 }
 
 /// `blocking`, a word without a value.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use delayq_core::worker::StopSignal;
 use delayq_core::{AttemptHistory, Lock};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
 
 use super::{LeaseDeadline, RunningTask, WorkerResult};
 use crate::events::FailureCause;
+use crate::slots::Slot;
 use crate::workers::TypeWorkers;
 
 /// How long a stopped worker is waited for, so that the next attempt does not begin beside it.
@@ -72,7 +72,7 @@ pub(crate) struct Lease {
     /// limit keeps nobody waiting any more.
     pub(crate) running_task: Option<RunningTask>,
     /// Its share of the type's concurrency, until all workers are gone.
-    pub(crate) _slot: OwnedSemaphorePermit,
+    pub(crate) _slot: Slot,
 }
 
 impl Lease {

@@ -11,13 +11,13 @@ use delayq_core::{
     TaskWorker, Timestamp, TypePattern, VirtualClock, WorkerOptions, seconds,
 };
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::LeaseDeadline;
 use super::lease::STOPPED_WITHIN;
 use super::*;
 use crate::events::FailureCause;
+use crate::slots::Slots;
 use crate::submit::TaskSubmitService;
 use crate::workers::{TypeWorkers, Worker};
 
@@ -227,7 +227,10 @@ fn lease(running: &RunningTasks) -> Lease {
         id: TaskId::new("a").unwrap(),
         fence: 7,
     };
-    let slots = Arc::new(Semaphore::new(1));
+    let slots = Slots::default();
+    let task_type = TaskType::new("job").unwrap();
+    let mut place = slots.serve(&task_type, &WorkerOptions::DEFAULT).place();
+    place.ask(1, true);
     Lease {
         running_task: running.enter(&lock.id),
         lock,
@@ -246,7 +249,7 @@ fn lease(running: &RunningTasks) -> Lease {
         started_at: seconds(2),
         limit_at: seconds(102),
         cause: FailureCause::default(),
-        _slot: slots.try_acquire_owned().unwrap(),
+        _slot: place.take().unwrap().start().unwrap(),
     }
 }
 

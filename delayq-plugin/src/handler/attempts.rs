@@ -7,7 +7,6 @@ use std::time::Duration;
 use delayq_core::store::{Bucket, ExtendOutcome};
 use delayq_core::worker::{Attempt, StopSignal};
 use delayq_core::{ClaimedTask, Lock, TaskContext, TaskError, TaskResult};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{Id, JoinError, JoinSet};
 use tracing::{debug, info};
 
@@ -15,6 +14,7 @@ use super::conclusion::{Conclusion, describe};
 use crate::attempt::{Invocation, Lease, LeaseDeadline, LeaseState, LeaseStep, WorkerResult};
 use crate::ending::Ending;
 use crate::events::FailureCause;
+use crate::slots::Slot;
 use crate::status::Status;
 use crate::type_context::TypeContext;
 
@@ -28,7 +28,7 @@ pub(super) type Finished = Result<(Id, TaskResult), JoinError>;
 #[derive(Debug)]
 pub(super) struct NewAttempt {
     pub(super) task: ClaimedTask,
-    pub(super) slot: OwnedSemaphorePermit,
+    pub(super) slot: Slot,
     /// `Clock::elapsed` before the claim was sent.
     pub(super) claimed_at: Duration,
 }
@@ -120,7 +120,7 @@ impl Attempts {
         let lock_for = if at_most_once {
             Duration::MAX
         } else {
-            context.options.lock
+            context.options().lock
         };
         let deadline = LeaseDeadline::new(new.claimed_at, lock_for);
         let invocation = Invocation {
@@ -133,7 +133,7 @@ impl Attempts {
         self.last_seq += 1;
         let mut workers = Vec::with_capacity(1);
         let seq = self.last_seq;
-        for (index, worker) in context.workers.open(&task.history) {
+        for (index, worker) in context.workers().open(&task.history) {
             let worker = worker.clone();
             let invocation = Invocation {
                 worker: index,
@@ -159,7 +159,7 @@ impl Attempts {
             is_extension_failed: false,
             is_cancel_requested: false,
             started_at: now,
-            limit_at: now.saturating_add(context.options.timeout),
+            limit_at: now.saturating_add(context.options().timeout),
             cause: FailureCause::default(),
             running_task,
             _slot: new.slot,
@@ -173,7 +173,7 @@ impl Attempts {
     /// A third of the lock must be left, or it would expire before the first extension is answered.
     /// A store that is always so slow must not keep a task from starting for ever.
     fn is_too_late(&self, task: &ClaimedTask, claimed_at: Duration, now: Duration) -> bool {
-        let lock = self.context.options.lock;
+        let lock = self.context.options().lock;
         let is_first = task.history.releases == 0;
         let fair = if is_first { lock / 3 * 2 } else { lock };
         claimed_at.saturating_add(fair) <= now
@@ -237,10 +237,11 @@ impl Attempts {
                 continue;
             }
             lease.conclude();
-            if let Some(back) = conclusion.of_cut_off(lease) {
+            let back = conclusion.of_cut_off(lease);
+            if !back.is_noted {
                 info!(bucket = %self.bucket, id = %lease.lock.id, "given back by the shutdown");
-                settle.push(back);
             }
+            settle.push(back);
         }
         settle
     }
@@ -347,7 +348,7 @@ fn facts(context: &TypeContext, task: &mut ClaimedTask) -> Attempt {
         id: task.lock.id.clone(),
         attempt: task.attempt,
         due_at: task.due_at,
-        claimed_at: task.lock_until.minus(context.options.lock),
+        claimed_at: task.lock_until.minus(context.options().lock),
         submitted_at: task.submitted_at,
         fence: task.lock.fence,
         headers: std::mem::take(&mut task.headers),

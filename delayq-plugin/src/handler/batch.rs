@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use delayq_core::ClaimedTask;
 use delayq_core::store::{BucketState, ClaimEnd};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::clock_skew::ClockSkew;
 use crate::ending::Ending;
+use crate::slots::Reserved;
 
 /// What one claim brought.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Batch {
     /// Ended by the claim itself.
     pub(crate) ended: Vec<ClaimEnd>,
     /// The slots that were reserved for the claim.
-    pub(crate) slots: Option<OwnedSemaphorePermit>,
+    pub(crate) slots: Option<Reserved>,
     /// `Clock::elapsed` before the claim was sent.
     pub(crate) sent_at: Duration,
     /// After which span, from when it was sent, the next claim can find something.

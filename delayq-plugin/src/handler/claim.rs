@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, Bucket, ClaimRequest};
 use delayq_core::{ClaimedTask, OnLate, Result, Timestamp};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::early_settlement::EarlySettlement;
 use super::{Batch, Wiring};
 use crate::clock_skew::{CallWindow, ClockSkew};
 use crate::ending::Ending;
+use crate::slots::Reserved;
 use crate::type_context::TypeContext;
 
 /// A claim from one bucket, with the slots reserved for it.
@@ -19,7 +19,7 @@ pub(super) struct Claim {
     pub(super) bucket: Bucket,
     pub(super) wiring: Wiring,
     /// `None`: a probe, which takes nothing.
-    pub(super) slots: Option<OwnedSemaphorePermit>,
+    pub(super) slots: Option<Reserved>,
 }
 
 impl Claim {
@@ -29,13 +29,12 @@ impl Claim {
     pub(super) async fn run(self) -> Result<Batch> {
         let context = &self.context;
         let (sent_at, before) = (context.clock.elapsed(), context.clock.now());
-        let limit = self
-            .slots
-            .as_ref()
-            .map_or(0, OwnedSemaphorePermit::num_permits);
-        let request = ClaimRequest::new(limit, context.options.lock, before)
+        let limit = self.slots.as_ref().map_or(0, Reserved::count);
+        let options = context.options();
+        let request = ClaimRequest::new(limit, options.lock, before)
             .max_lock_expiries(context.max_lock_expiries)
-            .fleet(context.options.fleet);
+            .fleet(options.fleet)
+            .holder(&self.wiring.instance);
         let claimed = context.store.claim(&self.bucket, &request).await?;
         let after = context.clock.now();
         let skew = ClockSkew::measure(claimed.store_now, CallWindow { before, after });
@@ -78,10 +77,11 @@ impl Claim {
     /// The end of a task that must not be started, if so: its workers have all succeeded, as the
     /// one that failed is gone, or it is too late, or an expired lock was its last attempt.
     fn refusal(&self, task: &ClaimedTask, now: Timestamp) -> Option<AttemptEnd> {
-        if self.context.workers.open(&task.history).next().is_none() {
+        let workers = self.context.workers();
+        if workers.open(&task.history).next().is_none() {
             return Some(AttemptEnd::Done);
         }
-        let options = &self.context.options;
+        let options = self.context.options();
         let (lateness, late) = (now.since(task.due_at), options.late);
         let is_first = task.attempt == 1 && task.history.requeues == 0;
         if is_first && lateness > late.after {
@@ -93,9 +93,17 @@ impl Claim {
                     let succeeded = Vec::new();
                     return Some(AttemptEnd::Dead { error, succeeded });
                 }
+                OnLate::Spread(_) if task.history.releases > 0 => {}
+                OnLate::Spread(span) => {
+                    let left = task.expires_at.map(|at| at.since(now));
+                    let span = left.map_or(span, |left| left.min(span));
+                    let after = span.mul_f64(fastrand::f64());
+                    let succeeded = Vec::new();
+                    return Some(AttemptEnd::Release { after, succeeded });
+                }
             }
         }
-        let max_attempts = self.context.workers.max_attempts(&task.history);
+        let max_attempts = workers.max_attempts(&task.history);
         // An at-most-once task in the store has never started, whatever became of earlier locks.
         let counts = !self.context.is_at_most_once();
         (counts && task.attempt > max_attempts).then(|| AttemptEnd::Dead {

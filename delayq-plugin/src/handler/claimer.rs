@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use delayq_core::Result;
 use delayq_core::store::{Bucket, MAX_BATCH};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::Batch;
 use super::Wiring;
@@ -14,21 +13,26 @@ use super::fruitless_wakes::FruitlessWakes;
 use crate::backoff::Backoff;
 use crate::call::Call;
 use crate::poll_grid::PollGrid;
+use crate::slots::{Place, Reserved};
 use crate::type_context::TypeContext;
 
 /// The claim of a handler that is under way or comes next.
 ///
-/// A claim reserves slots of its type's concurrency before it is sent, its share of them at most,
-/// and those that it does not need go back. After a failed claim the next one is a probe, which
-/// takes no task and needs no slot: a silent bucket keeps none from the others.
+/// A claim reserves slots before it is sent, its share of its type's concurrency at most, and those
+/// that it does not need go back. While due tasks are left, the handler stays in the line for slots
+/// during a claim, too: its turn does not depend on how fast the store answers. After a failed
+/// claim the next one is a probe, which takes no task and needs no slot: a silent bucket keeps none
+/// from the others.
 #[derive(Debug)]
 pub(super) struct Claimer {
     context: Arc<TypeContext>,
     bucket: Bucket,
     wiring: Wiring,
     claiming: Call<Result<Batch>>,
-    /// Waits until an attempt of the type ends.
-    slot: Call<Option<OwnedSemaphorePermit>>,
+    place: Place,
+    /// Waits for a slot.
+    slot: Call<()>,
+    purpose: Purpose,
     next_at: Duration,
     /// Woken while a claim was under way, which may have been too early to see why.
     is_woken: bool,
@@ -40,21 +44,33 @@ pub(super) struct Claimer {
     due_at: Option<Duration>,
     /// The last question to the handler before the claim was sent.
     question: u64,
-    is_probe: bool,
     backoff: Backoff,
+}
+
+/// What the next claim is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// To see whether anything is due.
+    Look,
+    /// To take what the last one has left: tasks that are due.
+    Rest,
+    /// To see whether the store answers, after a failure. It takes nothing.
+    Probe,
 }
 
 /// What a [`Claimer`] waited for.
 #[derive(Debug)]
 pub(super) enum ClaimEvent {
     Answered(Result<Batch>),
-    /// A slot became free.
-    Slot(Option<OwnedSemaphorePermit>),
+    /// There is a slot.
+    Slot,
 }
 
 impl Claimer {
     pub(super) fn new(bucket: Bucket, context: Arc<TypeContext>, wiring: Wiring) -> Self {
         Self {
+            place: context.slots.place(),
+            purpose: Purpose::Look,
             context,
             bucket,
             wiring,
@@ -67,7 +83,6 @@ impl Claimer {
             wakes: FruitlessWakes::default(),
             due_at: None,
             question: 0,
-            is_probe: false,
             backoff: Backoff::default(),
         }
     }
@@ -95,7 +110,7 @@ impl Claimer {
 
     /// When a claim may find something, or is tried again after a failure.
     pub(super) fn expects_at(&self) -> Option<Duration> {
-        if self.is_probe {
+        if self.purpose == Purpose::Probe {
             return Some(self.next_at);
         }
         self.due_at
@@ -115,33 +130,29 @@ impl Claimer {
     /// Takes no slot any more.
     pub(super) fn stop(&mut self) {
         self.slot.cancel();
+        self.place.withdraw();
     }
 
     /// Starts a claim, or waits for a slot when all are taken.
     pub(super) fn start(&mut self) {
-        if self.is_probe {
+        if self.purpose == Purpose::Probe {
             return self.send(None);
         }
-        if let Some(reserved) = self.reserve(self.context.share().min(MAX_BATCH)) {
-            return self.send(Some(reserved));
-        }
-        let slots = Arc::clone(&self.context.slots);
-        self.slot
-            .start(async move { slots.acquire_owned().await.ok() });
+        let most = self.context.share().min(MAX_BATCH);
+        self.place.ask(most, self.purpose == Purpose::Rest);
+        self.start_with_given();
     }
 
-    /// Starts a claim with a slot that became free, and with more of them if there are.
-    pub(super) fn start_with(&mut self, mut slot: OwnedSemaphorePermit) {
-        let more = self.context.share().min(MAX_BATCH).saturating_sub(1);
-        if let Some(more) = self.reserve(more) {
-            slot.merge(more);
+    /// Starts a claim with the slots that there are by now, or waits for one.
+    pub(super) fn start_with_given(&mut self) {
+        match self.place.take() {
+            Some(reserved) => self.send(Some(reserved)),
+            None => self.slot.start(self.place.given()),
         }
-        self.send(Some(slot));
     }
 
     /// Plans the next claim after one that was answered.
     pub(super) fn answered(&mut self, batch: &Batch, now: Duration) {
-        self.is_probe = false;
         self.backoff.reset();
         let poll_at = PollGrid::new(self.context.poll).next(batch.sent_at);
         // From when it was sent: a claim sent so much later arrives so much later.
@@ -151,6 +162,13 @@ impl Claimer {
         self.wakes
             .count(self.is_for_wake_up, batch.is_fruitful(), due_at);
         self.due_at = due_at;
+        self.purpose = match batch.next_in {
+            Some(Duration::ZERO) => Purpose::Rest,
+            _ => Purpose::Look,
+        };
+        if self.purpose == Purpose::Look {
+            self.place.withdraw();
+        }
         self.next_at = due_at.map_or(poll_at, |due_at| due_at.min(poll_at));
         if self.is_woken {
             self.wake(now);
@@ -159,28 +177,28 @@ impl Claimer {
 
     /// Plans a probe after a claim that failed.
     pub(super) fn failed(&mut self, now: Duration) {
-        self.is_probe = true;
+        self.purpose = Purpose::Probe;
+        self.place.withdraw();
         self.next_at = now + self.backoff.next();
     }
 
     pub(super) async fn event(&mut self) -> ClaimEvent {
         tokio::select! {
             answer = self.claiming.answer() => ClaimEvent::Answered(answer),
-            slot = self.slot.answer() => ClaimEvent::Slot(slot),
+            () = self.slot.answer() => ClaimEvent::Slot,
         }
     }
 
-    /// Up to `most` slots, if any is free.
-    fn reserve(&self, most: usize) -> Option<OwnedSemaphorePermit> {
-        let slots = &self.context.slots;
-        let count = most.min(slots.available_permits());
-        let count = u32::try_from(count).ok().filter(|count| *count > 0)?;
-        let all = Arc::clone(slots).try_acquire_many_owned(count);
-        // The handlers of a type share a thread; only a worker that ends can change the number.
-        all.or_else(|_| Arc::clone(slots).try_acquire_owned()).ok()
+    /// Asks for the slots of the next claim while this one is under way, if due tasks were left.
+    fn ask_ahead(&mut self, reserved: usize) {
+        match self.context.share().saturating_sub(reserved).min(MAX_BATCH) {
+            most if most > 0 && self.purpose == Purpose::Rest => self.place.ask(most, true),
+            _ => self.place.withdraw(),
+        }
     }
 
-    fn send(&mut self, slots: Option<OwnedSemaphorePermit>) {
+    fn send(&mut self, slots: Option<Reserved>) {
+        self.ask_ahead(slots.as_ref().map_or(0, Reserved::count));
         self.is_for_wake_up = std::mem::take(&mut self.is_woken);
         self.sent_at = self.context.clock.elapsed();
         self.question = self.wiring.idleness.question();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, Settlement};
+use delayq_core::store::AttemptEnd;
 use tokio::task::JoinError;
 
 use crate::attempt::{AttemptFacts, Lease, LeaseState, Verdict};
@@ -34,23 +34,19 @@ impl Conclusion<'_> {
 
     /// The settlement of an attempt that a shutdown cuts off: it is given back. An at-most-once
     /// task has failed.
-    pub(super) fn of_cut_off(&self, lease: &Lease) -> Option<Ending> {
-        if self.context.is_at_most_once() {
-            self.failed(
-                lease,
-                FailureCause::Stopped,
-                "cut off by the shutdown",
-                None,
-            );
-            return None;
-        }
-        let history = lease.history_so_far(&self.context.workers);
+    pub(super) fn of_cut_off(&self, lease: &Lease) -> Ending {
         let lock = lease.lock.clone();
-        Some(Ending::give_back(lock, &history, Duration::ZERO))
+        if self.context.is_at_most_once() {
+            let error = "cut off by the shutdown";
+            self.failed(lease, FailureCause::Stopped, error, None);
+            return Ending::noted(lock, lease.attempt, error);
+        }
+        let history = lease.history_so_far(&self.context.workers());
+        Ending::give_back(lock, &history, Duration::ZERO)
     }
 
-    /// Reports how an attempt ended. Returns its settlement, unless it is at most once: settled
-    /// before it started, whatever came of it.
+    /// Reports how an attempt ended. Returns its settlement; of one that is at most once, which was
+    /// settled before it started, the note of its failure.
     fn conclude(&self, lease: &Lease, end: AttemptEnd) -> Option<Ending> {
         let at_most_once = self.context.is_at_most_once();
         let error = match &end {
@@ -59,6 +55,8 @@ impl Conclusion<'_> {
             _ => None,
         };
         let run_time = self.run_time(lease);
+        let note = error.filter(|_| at_most_once);
+        let note = note.map(|error| Ending::noted(lease.lock.clone(), lease.attempt, error));
         if let Some(error) = error {
             let is_again = !at_most_once && !lease.is_cancel_requested;
             let retry_in = end.due_again_in().filter(|_| is_again);
@@ -67,11 +65,13 @@ impl Conclusion<'_> {
             let report = &self.context.report;
             report.succeeded(&lease.lock.id, lease.attempt, run_time);
         }
-        (!at_most_once).then(|| Ending {
-            settlement: Settlement::new(lease.lock.clone(), end),
-            attempt: lease.attempt,
+        if at_most_once {
+            return note;
+        }
+        Some(Ending {
             run_time,
             is_cancel_requested: lease.is_cancel_requested,
+            ..Ending::unstarted(lease.lock.clone(), lease.attempt, end)
         })
     }
 
@@ -109,11 +109,11 @@ impl Conclusion<'_> {
             self.status.update(|health| health.stopped = Some(why));
             return AttemptEnd::Release {
                 after: self.context.poll,
-                succeeded: lease.history_so_far(&self.context.workers).succeeded,
+                succeeded: lease.history_so_far(&self.context.workers()).succeeded,
             };
         }
         let facts = AttemptFacts {
-            workers: &self.context.workers,
+            workers: &self.context.workers(),
             attempt: lease.attempt,
             history: &lease.history,
             is_stopped: lease.stop.is_stopped() || lease.deadline.at() <= self.now,
@@ -122,11 +122,12 @@ impl Conclusion<'_> {
     }
 
     fn timed_out(&self, lease: &Lease) -> AttemptEnd {
-        let limit = self.context.options.timeout;
+        // A reload may have changed it since the attempt started.
+        let limit = lease.limit_at.saturating_sub(lease.started_at);
         let facts = AttemptFacts {
-            workers: &self.context.workers,
+            workers: &self.context.workers(),
             attempt: lease.attempt,
-            history: &lease.history_so_far(&self.context.workers),
+            history: &lease.history_so_far(&self.context.workers()),
             is_stopped: true,
         };
         Verdict::of_failure(facts, &format!("timed out after {limit:?}"))

@@ -30,7 +30,7 @@ impl<'a> EarlySettlement<'a> {
         let mut settlements: Vec<_> = tasks.iter().map(done).collect();
         let others = std::mem::take(&mut batch.settle);
         settlements.extend(others.iter().map(|ending| ending.settlement.clone()));
-        let give_up_at = clock.elapsed().saturating_add(self.context.options.lock);
+        let give_up_at = clock.elapsed().saturating_add(self.context.options().lock);
         let mut backoff = Backoff::default();
         loop {
             let settled = self.context.store.settle(self.bucket, settlements.clone());

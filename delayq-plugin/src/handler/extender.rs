@@ -50,7 +50,7 @@ impl Extender {
         let (seqs, locks) = self.waiting.drain(..).unzip();
         let (context, bucket) = (Arc::clone(&self.context), self.bucket.clone());
         self.call.start(async move {
-            let lock_for = context.options.lock;
+            let lock_for = context.options().lock;
             let outcomes = context.store.extend(&bucket, locks, lock_for).await;
             Extended {
                 seqs,

@@ -16,6 +16,7 @@ mod early_settlement;
 mod extender;
 mod fruitless_wakes;
 mod idleness;
+mod notes;
 mod settler;
 mod wiring;
 
@@ -29,6 +30,7 @@ use self::extender::{Extended, Extender};
 use self::settler::{Settled, Settler};
 use crate::call::Call;
 use crate::ending::Ending;
+use crate::slots::Reserved;
 use crate::type_context::TypeContext;
 
 /// The calls, as the log names them.
@@ -105,7 +107,7 @@ impl DelayBucketHandler {
 
     /// Runs until a shutdown is complete, or the bucket has drained.
     pub(crate) async fn run(mut self) {
-        debug!(bucket = %self.bucket, workers = ?self.context.workers.names(), "handler started");
+        debug!(bucket = %self.bucket, workers = ?self.context.workers().names(), "handler started");
         loop {
             let now = self.elapsed();
             // First the workers that have finished, so that none counts as over its time limit.
@@ -211,7 +213,7 @@ impl DelayBucketHandler {
             // In this order calls are sent: a claim must not take over a lock that has just expired
             // while the settlement or the extension that would have saved it waits behind.
             biased;
-            settled = self.settler.answer() => Event::Settled(settled),
+            settled = self.settler.answer() => settled.map_or(Event::Timer, Event::Settled),
             extended = self.extender.answer() => Event::Extended(extended),
             claim = self.claimer.event() => Event::Claim(claim),
             Some(finished) = self.attempts.next_finished() => Event::Finished(finished),
@@ -233,11 +235,8 @@ impl DelayBucketHandler {
                 self.claimer.failed(self.elapsed());
                 self.wiring.status.failed(CLAIM, error);
             }
-            Event::Claim(ClaimEvent::Slot(slot)) => {
-                if let Some(slot) = slot.filter(|_| self.may_claim()) {
-                    self.claimer.start_with(slot);
-                }
-            }
+            Event::Claim(ClaimEvent::Slot) if self.may_claim() => self.claimer.start_with_given(),
+            Event::Claim(ClaimEvent::Slot) => self.claimer.stop(),
             Event::Finished(finished) => {
                 let now = self.elapsed();
                 self.settler.extend(self.attempts.finish(finished, now));
@@ -300,7 +299,7 @@ impl DelayBucketHandler {
         let mut started = 0;
         let may_start = self.wiring.stop_at().is_none() || self.context.is_at_most_once();
         for task in std::mem::take(&mut batch.start) {
-            let slot = batch.slots.as_mut().and_then(|slots| slots.split(1));
+            let slot = batch.slots.as_mut().and_then(Reserved::start);
             let Some(slot) = slot.filter(|_| may_start) else {
                 let back = Ending::give_back(task.lock, &task.history, Duration::ZERO);
                 self.settler.extend([back]);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use delayq_core::store::{Bucket, MAX_BATCH, SettleOutcome};
 use delayq_core::{Error, Result};
 
+use super::notes::Notes;
 use crate::backoff::Backoff;
 use crate::call::Call;
 use crate::ending::Ending;
@@ -33,6 +34,7 @@ pub(super) struct Settler {
     bucket: Bucket,
     waiting: VecDeque<Ending>,
     call: Call<Settled>,
+    notes: Notes,
     /// Most settlements of the next call.
     most: usize,
     next_at: Duration,
@@ -42,6 +44,7 @@ pub(super) struct Settler {
 impl Settler {
     pub(super) fn new(bucket: Bucket, context: Arc<TypeContext>) -> Self {
         Self {
+            notes: Notes::new(bucket.clone(), Arc::clone(&context)),
             context,
             bucket,
             waiting: VecDeque::new(),
@@ -53,7 +56,13 @@ impl Settler {
     }
 
     pub(super) fn extend(&mut self, endings: impl IntoIterator<Item = Ending>) {
-        self.waiting.extend(endings);
+        for ending in endings {
+            if ending.is_noted {
+                self.notes.push(ending.settlement);
+            } else {
+                self.waiting.push_back(ending);
+            }
+        }
     }
 
     /// How many settlements wait, those under way not counted.
@@ -67,11 +76,11 @@ impl Settler {
 
     /// Whether everything has been settled.
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && !self.call.is_under_way()
+        self.waiting.is_empty() && !self.is_under_way()
     }
 
     pub(super) fn is_under_way(&self) -> bool {
-        self.call.is_under_way()
+        self.call.is_under_way() || self.notes.is_under_way()
     }
 
     /// When to settle next.
@@ -99,8 +108,12 @@ impl Settler {
         });
     }
 
-    pub(super) async fn answer(&mut self) -> Settled {
-        self.call.answer().await
+    /// The answer of a call; `None`: errors were noted.
+    pub(super) async fn answer(&mut self) -> Option<Settled> {
+        tokio::select! {
+            settled = self.call.answer() => Some(settled),
+            () = self.notes.answer() => None,
+        }
     }
 
     pub(super) fn succeeded(&mut self) {

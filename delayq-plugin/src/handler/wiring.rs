@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::TaskType;
+use delayq_core::presence::InstanceId;
 use delayq_core::store::Bucket;
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -33,6 +34,8 @@ pub(crate) enum Notice {
 /// What a handler shares with the set that made it.
 #[derive(Clone, Debug)]
 pub(crate) struct Wiring {
+    /// Who claims.
+    pub(crate) instance: InstanceId,
     pub(crate) status: Status,
     pub(crate) wake: Arc<Notify>,
     pub(crate) phase: watch::Receiver<Phase>,

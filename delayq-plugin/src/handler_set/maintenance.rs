@@ -114,6 +114,10 @@ impl Maintenance {
         }
         let now = self.shared.elapsed();
         let has_lost_data = self.shared.has_lost_data.swap(false, Ordering::Relaxed);
+        // A batch may have made the type of its watcher known.
+        if self.shared.has_missed.swap(false, Ordering::Relaxed) {
+            self.next_listing = self.next_listing.min(self.in_polls(POLLS_PER_LISTING));
+        }
         let is_check = self.next_check <= now;
         if is_check {
             self.check_store().await;
@@ -165,6 +169,7 @@ impl Maintenance {
     }
 
     fn plan_listing(&mut self) {
+        self.next_listing = Duration::MAX;
         if self.shared.registry.has_patterns() {
             self.next_listing = self.in_polls(POLLS_PER_LISTING);
         }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::TaskType;
 use delayq_core::presence::InstanceId;
+use delayq_core::{Error, Result, TaskType, TypePattern};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{error, warn};
@@ -14,6 +14,7 @@ mod dispatcher;
 mod idle;
 mod maintenance;
 mod member;
+mod reload;
 mod served_type;
 mod shared;
 mod thread;
@@ -23,7 +24,9 @@ mod watched;
 use self::dispatcher::dispatch;
 use self::idle::until_idle;
 use self::maintenance::Maintenance;
+use self::reload::reload;
 use self::shared::Shared;
+use crate::config::{Config, ConfigError, Reloaded};
 use crate::error::StartError;
 use crate::health::HandlerHealth;
 use crate::settings::Settings;
@@ -84,8 +87,29 @@ impl HandlerSet {
         &self.shared.instance.id
     }
 
+    /// Puts the tables of `config` in force as far as that is possible now.
+    pub(crate) fn reload(&self, config: &Arc<Config>) -> Result<Reloaded, ConfigError> {
+        reload(&self.shared, config)
+    }
+
     pub(crate) fn health(&self) -> Vec<HandlerHealth> {
         self.shared.health()
+    }
+
+    /// Changes the concurrency of the types that `pattern` matches. Returns how many it met.
+    pub(crate) fn set_concurrency(&self, pattern: TypePattern, most: usize) -> Result<usize> {
+        let registry = &self.shared.registry;
+        if !registry.may_serve(&pattern) {
+            let registered = registry.describe();
+            let reason = format!("no worker here serves {pattern}; registered: {registered}");
+            return Err(Error::invalid("task type pattern", reason));
+        }
+        let slots = &self.shared.settings.slots;
+        Ok(slots.set_concurrency(pattern, most))
+    }
+
+    pub(crate) fn set_pool(&self, name: &str, slots: usize) -> Result<()> {
+        self.shared.settings.slots.set_pool(name, slots)
     }
 
     /// Waits until nothing is left to do at the present time. Returns when something is again, by

@@ -32,7 +32,7 @@ pub(super) struct ServedType {
 impl ServedType {
     pub(super) fn new(context: Arc<TypeContext>, thread: Arc<SchedulerThread>) -> Self {
         Self {
-            undeclared: settings_of(&context.options),
+            undeclared: settings_of(&context.options()),
             context,
             thread,
             handlers: BTreeMap::new(),
@@ -43,7 +43,14 @@ impl ServedType {
 
     /// Has the settings put into the store again.
     pub(super) fn forget_declared(&mut self) {
-        self.undeclared = settings_of(&self.context.options);
+        self.undeclared = settings_of(&self.context.options());
+    }
+
+    /// Has another bound put into the store, or taken away when there is none any more.
+    pub(super) fn declare_max_pending(&mut self) {
+        let most = self.context.options().max_pending;
+        let settings = self.undeclared.take().unwrap_or_default();
+        self.undeclared = Some(settings.max_pending(most));
     }
 
     /// Starts a handler for each of these buckets that has none. Handlers of other buckets go on

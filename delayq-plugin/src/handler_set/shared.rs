@@ -43,12 +43,14 @@ pub(super) struct Shared {
     pub(super) news: Notify,
     /// The store has lost data, perhaps its list of types.
     pub(super) has_lost_data: AtomicBool,
+    /// Wake-ups may have been missed, of types that are not served yet.
+    pub(super) has_missed: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
-struct State {
-    types: BTreeMap<TaskType, ServedType>,
+pub(super) struct State {
+    pub(super) types: BTreeMap<TaskType, ServedType>,
     /// The types whose settings or buckets are open, each with the `Clock::elapsed` from which the
     /// store may be asked: not more often than once a poll.
     stale: BTreeMap<TaskType, Duration>,
@@ -82,11 +84,12 @@ impl Shared {
             questions: watch::Sender::default(),
             news: Notify::new(),
             has_lost_data: AtomicBool::new(false),
+            has_missed: AtomicBool::new(false),
             state: Mutex::new(state),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -172,10 +175,11 @@ impl Shared {
             &self.settings,
             self.app.clone(),
         );
-        let options = &context.options;
+        let options = &context.options();
         check_shards(task_type.as_str(), options, shards_of(options))?;
-        if context.workers.len() > 1 {
-            let workers = context.workers.names();
+        let workers = context.workers();
+        if workers.len() > 1 {
+            let workers = workers.names();
             info!(%task_type, ?workers, "each task of this type runs all of these workers");
         }
         if let Some(unserved) = &self.settings.telemetry.unserved {
@@ -261,7 +265,7 @@ impl Shared {
         if *self.phase.borrow() != Phase::Running {
             return Ok(());
         }
-        let options = &served.context.options;
+        let options = &served.context.options();
         let checked = buckets.and_then(|buckets| {
             check_shards(task_type.as_str(), options, buckets.len())?;
             Ok(buckets)
@@ -277,7 +281,7 @@ impl Shared {
     }
 
     /// Has the settings and buckets of a type looked after again.
-    fn mark_stale(&self, task_type: &TaskType) {
+    pub(super) fn mark_stale(&self, task_type: &TaskType) {
         let poll = self.settings.poll;
         let mut state = self.state();
         let asked_at = state
@@ -306,6 +310,7 @@ impl Shared {
 
     fn wiring(&self, bucket: &Bucket) -> Wiring {
         Wiring {
+            instance: self.instance.id.clone(),
             status: Status::new(bucket.clone(), &self.settings.telemetry.outages),
             wake: Arc::new(Notify::new()),
             phase: self.phase.subscribe(),
@@ -348,6 +353,9 @@ impl Shared {
     /// Wakes the handlers that it concerns.
     pub(super) fn wake(&self, wakeup: &Wakeup) {
         let Some(task_type) = wakeup.task_type() else {
+            if !self.has_missed.swap(true, Ordering::Relaxed) {
+                self.news.notify_one();
+            }
             let state = self.state();
             let types = state.types.values();
             return types.for_each(|served| served.wake(None));

@@ -4,30 +4,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::job::MAX_MESSAGE_BYTES;
-use delayq_core::registry::registered_workers;
 use delayq_core::store::{Durability, StoreOptions};
 use delayq_core::time::MAX_DELAY;
 use delayq_core::{Clock, Components, Limits, Namespace, Store, TaskWorker, WorkerOptions};
-use tokio::runtime::Handle;
-use tracing::info;
 
+mod configured;
 mod listeners;
-mod maps;
+mod start;
+mod worker_plan;
 
+use self::configured::configured;
 use self::listeners::Listeners;
-use self::maps::Maps;
+use self::worker_plan::WorkerPlan;
 use super::DelayQueuePlugin;
-use crate::attempt::Innermost;
+use crate::config::Config;
 use crate::error::StartError;
-use crate::events::{TaskListener, run_listener};
-use crate::handler_set::HandlerSet;
+use crate::events::TaskListener;
 use crate::middleware::{Middleware, MiddlewareStack};
 use crate::recurring::Recurring;
 use crate::settings::Settings;
-use crate::submit::TaskSubmitService;
-use crate::telemetry::Telemetry;
-use crate::url::{StoreUrl, open_store};
-use crate::workers::{BuiltWorker, WorkerRegistry};
+use crate::url::StoreUrl;
+use crate::workers::BuiltWorker;
 
 /// Sets up a [`DelayQueuePlugin`].
 #[derive(Debug, Default)]
@@ -38,15 +35,12 @@ pub struct DelayQueuePluginBuilder {
     options: StoreOptions,
     limits: Limits,
     components: Components,
-    workers: Vec<BuiltWorker>,
-    recurring: Vec<Recurring>,
-    maps: Maps,
-    without_registered: bool,
-    expected: Vec<String>,
-    only: Vec<String>,
+    plan: WorkerPlan,
     settings: Settings,
     listeners: Listeners,
     middleware: MiddlewareStack,
+    config: Config,
+    grace: Option<Duration>,
     /// The options given that are about opening a store.
     opening: Vec<&'static str>,
     /// What was given twice or cannot be used; `start` says so.
@@ -54,7 +48,8 @@ pub struct DelayQueuePluginBuilder {
 }
 
 impl DelayQueuePluginBuilder {
-    /// Keeps tasks where `url` says, see [`open_store`]. Default `sqlite:delayq.sqlite`.
+    /// Keeps tasks where `url` says, see [`open_store`](crate::open_store). Default
+    /// `sqlite:delayq.sqlite`.
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.opening.push("url");
         self.url = StoreUrl(url.into());
@@ -90,8 +85,14 @@ impl DelayQueuePluginBuilder {
         self
     }
 
-    /// How long one call to the store may take before it fails and is repeated; default 5 s, at
-    /// most a day.
+    /// How many ended tasks of a type are remembered at least; default 50,000, up to a million.
+    pub fn remembered(mut self, tasks: usize) -> Self {
+        self.opening.push("remembered");
+        self.options.remembered = tasks;
+        self
+    }
+
+    /// How long a call to the store may take before it is repeated; default 5 s, at most a day.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.opening.push("call_timeout");
         self.options.call_timeout = timeout;
@@ -102,10 +103,8 @@ impl DelayQueuePluginBuilder {
     /// ones: messages of 1 MiB and delays of 10 years.
     pub fn limits(mut self, limits: Limits) -> Self {
         if limits.max_message_bytes > MAX_MESSAGE_BYTES || limits.max_delay > MAX_DELAY {
-            self.mistaken(
-                "limits",
-                "at most 1 MiB (1,048,576 bytes) a message and 10 years of delay",
-            );
+            let most = "at most 1 MiB (1,048,576 bytes) a message and 10 years of delay";
+            self.mistaken("limits", most);
         }
         self.limits = limits;
         self
@@ -113,7 +112,8 @@ impl DelayQueuePluginBuilder {
 
     /// Adds a value that workers are built from, see
     /// [`FromComponents`](delayq_core::FromComponents). One of each type: `start` fails for a
-    /// second one. [`TaskSubmitService`] is one that every plugin has, for workers that send.
+    /// second one. [`TaskSubmitService`](crate::TaskSubmitService) is one that every plugin has,
+    /// for workers that send.
     pub fn component<T: Send + Sync + 'static>(mut self, component: T) -> Self {
         self.refuse_second::<T>();
         self.components.insert(component);
@@ -163,7 +163,7 @@ impl DelayQueuePluginBuilder {
     ) -> Self {
         let name = std::any::type_name::<W>();
         let built = BuiltWorker::new(task_type, name, options, Arc::new(worker));
-        self.workers.push(built);
+        self.plan.workers.push(built);
         self
     }
 
@@ -182,7 +182,7 @@ impl DelayQueuePluginBuilder {
     /// # Ok(()) }
     /// ```
     pub fn recurring(mut self, recurring: Recurring) -> Self {
-        self.recurring.push(recurring);
+        self.plan.recurring.push(recurring);
         self
     }
 
@@ -202,7 +202,7 @@ impl DelayQueuePluginBuilder {
         mut self,
         map: impl Fn(BuiltWorker) -> BuiltWorker + Send + Sync + 'static,
     ) -> Self {
-        self.maps.0.push(Box::new(map));
+        self.plan.maps.push(Box::new(map));
         self
     }
 
@@ -220,31 +220,83 @@ impl DelayQueuePluginBuilder {
         self
     }
 
+    /// Takes over what `config` sets: the options of the plugin, as if their methods were called
+    /// here, and those of types, over the options of the workers, also those that
+    /// [`map_workers`](Self::map_workers) set. `start` fails for a table that no worker serves.
+    pub fn config(self, config: Config) -> Self {
+        configured(self, config)
+    }
+
+    /// How long running workers may take when a signal ends the process, see
+    /// [`run_until_signal`](crate::DelayQueuePlugin::run_until_signal); default 20 s. One in
+    /// the configuration goes first.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = Some(grace);
+        self
+    }
+
     /// Leaves out the workers that `#[task_worker]` registered; only those added by hand run.
     pub fn without_registered_workers(mut self) -> Self {
-        self.without_registered = true;
+        self.plan.without_registered = true;
         self
     }
 
     /// `start` fails unless each of these types has a worker: a guard against a crate that the
     /// linker dropped.
     pub fn expect_types<T: Into<String>>(mut self, types: impl IntoIterator<Item = T>) -> Self {
-        self.expected.extend(types.into_iter().map(Into::into));
+        let types = types.into_iter().map(Into::into);
+        self.plan.expected.extend(types);
         self
     }
 
     /// Serves only the types that one of these patterns matches, such as `mail.*` or
     /// `order.cancel`, of all workers: a process for the mails, from the same program. Sending is
-    /// not limited. `start` fails for a pattern that no worker serves, and for an empty list.
+    /// not limited, nor is the watching of batches. `start` fails for a pattern that no worker
+    /// serves, and for an empty list.
     pub fn only<T: Into<String>>(mut self, patterns: impl IntoIterator<Item = T>) -> Self {
-        let before = self.only.len();
-        self.only.extend(patterns.into_iter().map(Into::into));
-        if self.only.len() == before {
+        let only = &mut self.plan.only;
+        let before = only.len();
+        only.extend(patterns.into_iter().map(Into::into));
+        if only.len() == before {
             self.mistaken(
                 "only",
                 "at least one type or pattern: with none nothing would run",
             );
         }
+        self
+    }
+
+    /// Declares a pool: all types whose workers name it (`pool = "mail"`) run at most `slots`
+    /// attempts at the same time in this process, at least 1. Each type's own `concurrency` holds
+    /// beside it. While there is more to do than slots, they go round the types that have due
+    /// tasks, by [`weight`](Self::weight). `start` fails for a pool that is declared twice, that no
+    /// worker names, or that a worker names and nobody declares.
+    ///
+    /// ```
+    /// use delayq_plugin::{DelayQueuePlugin, TaskResult, task_worker};
+    ///
+    /// #[task_worker(type = "mail.*", pool = "mail")]
+    /// async fn mail(to: &str) -> TaskResult {
+    ///     println!("mail to {to}");
+    ///     Ok(())
+    /// }
+    ///
+    /// let builder = DelayQueuePlugin::builder().pool("mail", 16).weight("mail.high", 8);
+    /// # let _ = builder;
+    /// ```
+    pub fn pool(mut self, name: &str, slots: usize) -> Self {
+        let declared = self.settings.slots.declare(name, slots);
+        self.mistakes.extend(declared.err());
+        self
+    }
+
+    /// Gives the types that `pattern` matches (`mail.high`, `mail.vip.*`) a share of their pool, 1
+    /// to 100: with 8, eight starts for each one of a type with 1, while both have due tasks. Goes
+    /// before the `weight` of their workers; of several patterns the longest counts. `start` fails
+    /// for a pattern that no worker with a pool serves.
+    pub fn weight(mut self, pattern: &str, weight: u32) -> Self {
+        let weighed = self.settings.slots.weigh(pattern, weight);
+        self.mistakes.extend(weighed.err());
         self
     }
 
@@ -304,93 +356,7 @@ impl DelayQueuePluginBuilder {
     ///
     /// # Errors
     /// See [`StartError`]; nothing runs then.
-    pub async fn start(mut self) -> Result<DelayQueuePlugin, StartError> {
-        let app = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-        self.check()?;
-        let is_opened_here = self.store.is_none();
-        let opened = match self.store.take() {
-            Some(store) => store,
-            None => open_store(&self.url.0, self.options.clone()).await?,
-        };
-        let clock = Arc::clone(&self.settings.clock);
-        let telemetry = Telemetry::new(&clock).with_unserved(Arc::clone(&clock));
-        self.settings.telemetry = telemetry.clone();
-        let service = TaskSubmitService::new(Arc::clone(&opened));
-        let service = service.with_limits(self.limits).with_clock(clock);
-        let service = service.with_telemetry(telemetry.clone());
-        let service = service.with_stack(self.middleware.clone());
-        // One that the application added is of another store, and goes first.
-        if self.components.get::<TaskSubmitService>().is_err() {
-            self.components.insert(service.clone());
-        }
-        let registry = match self.registry(&service) {
-            Ok(registry) => registry,
-            Err(error) => {
-                if is_opened_here {
-                    opened.close().await;
-                }
-                return Err(error);
-            }
-        };
-        let types = registry.describe();
-        service
-            .declared()
-            .set(registry.recurring().to_vec(), self.settings.clock.now());
-        for listener in self.listeners.0 {
-            app.spawn(run_listener(listener, telemetry.hub.listen()));
-        }
-        let handlers = HandlerSet::start(service.clone(), registry, self.settings, app).await?;
-        let store = service.store();
-        let durability = store.durability().as_str();
-        let namespace = store.namespace().map(Namespace::as_str);
-        info!(store = store.name(), namespace, durability, instance = %handlers.instance_id(),
-            %types, "delayq started");
-        Ok(DelayQueuePlugin { service, handlers })
-    }
-
-    /// Refuses what cannot be before a store is opened.
-    fn check(&mut self) -> Result<(), StartError> {
-        if let Some(mistake) = self.mistakes.drain(..).next() {
-            return Err(mistake);
-        }
-        if self.store.is_some() && !self.opening.is_empty() {
-            let options = self.opening.join(", ");
-            return Err(StartError::OptionsOfStore { options });
-        }
-        let is_linked = !self.without_registered && registered_workers().next().is_some();
-        if self.workers.is_empty() && !is_linked {
-            return Err(StartError::NoWorkers);
-        }
-        Ok(())
-    }
-
-    fn registry(&self, tasks: &TaskSubmitService) -> Result<WorkerRegistry, StartError> {
-        let mut registry = WorkerRegistry::default();
-        let mut workers = Vec::new();
-        if !self.without_registered {
-            workers = BuiltWorker::registered(&self.components)?;
-        }
-        workers.extend(self.workers.iter().cloned());
-        for worker in workers {
-            let mut built = self.maps.0.iter().fold(worker, |built, map| map(built));
-            if !self.middleware.is_empty() {
-                let (name, tasks) = (built.name.clone(), tasks.clone());
-                let worker = built.worker;
-                let inner = Innermost {
-                    worker,
-                    name,
-                    tasks,
-                };
-                built.worker = self.middleware.around(Arc::new(inner));
-            }
-            registry.add(built)?;
-        }
-        for recurring in &self.recurring {
-            registry.declare(recurring.clone())?;
-        }
-        registry.check_recurring()?;
-        registry.keep_only(&self.only)?;
-        registry.expect(&self.expected)?;
-        Ok(registry)
+    pub async fn start(self) -> Result<DelayQueuePlugin, StartError> {
+        start::start(self).await
     }
 }

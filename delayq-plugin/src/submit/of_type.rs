@@ -20,11 +20,11 @@ macro_rules! of_a_type {
 }
 
 of_a_type! {
-    /// A page of the scheduled, running or dead tasks of a type; pass the page's `next` for the
-    /// next.
+    /// A page of the tasks of a type in `state`; pass the page's `next` for the next. Ended ones
+    /// come the latest first.
     ///
     /// # Errors
-    /// `InvalidInput` for the ended states, and as for every call.
+    /// As for every call.
     list[state: TaskState, cursor: Option<&Cursor>, limit: usize] -> Page;
 
     /// Counts, next due time, and pause of a type.

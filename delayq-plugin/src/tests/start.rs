@@ -71,6 +71,63 @@ async fn an_option_that_cannot_hold_is_refused_by_its_name() {
     assert!(refusal(own).await.contains("TaskSubmitService"));
 }
 
+#[tokio::test]
+async fn a_pool_or_a_weight_that_cannot_be_is_refused_with_what_to_write() {
+    let unused = refusal(|one| one.pool("mail", 2)).await;
+    assert!(
+        unused.starts_with("pool \"mail\": no worker uses it"),
+        "{unused}"
+    );
+    let empty = refusal(|one| one.pool("mail", 0)).await;
+    assert!(empty.contains("at least 1 slot"), "{empty}");
+    let twice = refusal(|one| one.pool("mail", 2).pool("mail", 3)).await;
+    assert!(twice.contains("declared twice"), "{twice}");
+    let pooled = |one: DelayQueuePluginBuilder| {
+        one.map_workers(|mut built| {
+            built.options.pool = Some("mail");
+            built
+        })
+    };
+    let undeclared = refusal(pooled).await;
+    assert!(
+        undeclared.contains(".pool(\"mail\", 16) of the builder"),
+        "{undeclared}"
+    );
+    // Of no pool, and of no worker.
+    let alone = refusal(|one| one.weight("job", 2)).await;
+    assert!(alone.starts_with("weight(\"job\", ..)"), "{alone}");
+    for (options, reason) in [
+        (
+            WorkerOptions {
+                weight: 0,
+                ..WorkerOptions::DEFAULT
+            },
+            "1 to 100",
+        ),
+        (
+            WorkerOptions {
+                weight: 101,
+                ..WorkerOptions::DEFAULT
+            },
+            "1 to 100",
+        ),
+        (
+            WorkerOptions {
+                weight: 2,
+                ..WorkerOptions::DEFAULT
+            },
+            "name the pool",
+        ),
+    ] {
+        let clock = VirtualClock::default();
+        let plugin = builder(&memory(&clock), &clock).worker("job", options, Nothing);
+        let refused = plugin.start().await.unwrap_err().to_string();
+        assert!(refused.contains(reason), "{refused}");
+    }
+    let range = refusal(|one| one.weight("job", 101)).await;
+    assert_eq!(range, "weight: use a weight of 1 to 100");
+}
+
 #[cfg(feature = "sqlite")]
 #[tokio::test]
 async fn a_mere_sender_makes_no_file_and_a_path_is_no_line_of_a_file() {

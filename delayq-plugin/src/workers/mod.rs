@@ -1,13 +1,14 @@
 //! Workers of this process: which of them serve which task type.
 
 mod built;
+mod configured;
 mod options;
 mod registry;
 mod type_workers;
 mod worker;
 
 pub use built::BuiltWorker;
-pub(crate) use options::{check_shards, shards_of};
+pub(crate) use options::{broken_rule, check_shards, shards_of};
 pub(crate) use registry::WorkerRegistry;
 pub(crate) use type_workers::TypeWorkers;
 pub(crate) use worker::Worker;

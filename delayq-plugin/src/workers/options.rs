@@ -1,11 +1,15 @@
 //! Rules that the options of a worker keep, beyond their types.
 
+use std::time::Duration;
+
 use delayq_core::operate::MAX_SHARDS;
 use delayq_core::time::MAX_DELAY;
-use delayq_core::{Delivery, Error, FleetLimits, WorkerOptions, seconds};
+use delayq_core::{Delivery, Error, FleetLimits, OnLate, WorkerOptions, seconds};
+
+use crate::slots::MAX_WEIGHT;
 
 /// The rule that `options` break, if any.
-pub(super) fn broken_rule(options: &WorkerOptions) -> Option<&'static str> {
+pub(crate) fn broken_rule(options: &WorkerOptions) -> Option<&'static str> {
     if options.lock < seconds(1) {
         return Some("lock must be at least 1 s: shorter ones expire under an ordinary hiccup");
     }
@@ -14,6 +18,15 @@ pub(super) fn broken_rule(options: &WorkerOptions) -> Option<&'static str> {
     }
     if options.concurrency == 0 {
         return Some("concurrency must be at least 1");
+    }
+    if !(1..=MAX_WEIGHT).contains(&options.weight) {
+        return Some("weight must be 1 to 100");
+    }
+    if options.weight != 1 && options.pool.is_none() {
+        return Some("weight is a share of a pool: name the pool, too, or leave the weight at 1");
+    }
+    if options.late.action == OnLate::Spread(Duration::ZERO) {
+        return Some("OnLate::Spread takes a span longer than 0: with 0 nothing would be spread");
     }
     if options.retry.max_attempts == 0 {
         return Some("max_attempts must be at least 1, which is one attempt and no retry");

@@ -1,22 +1,54 @@
 //! Registry of the workers of this process.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use delayq_core::{TaskType, TypePattern};
 
 use super::options::{broken_rule, check_shards, shards_of};
-use super::{BuiltWorker, TypeWorkers, Worker};
+use super::{BuiltWorker, TypeWorkers, Worker, configured};
+use crate::batch::BATCH_TYPE;
+use crate::config::{Config, ConfigError};
 use crate::error::StartError;
 use crate::recurring::Recurring;
+use crate::slots::Slots;
+use crate::watcher::{self, Watcher};
 
 /// All workers of this process.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerRegistry {
     workers: Vec<Worker>,
+    /// The patterns of all workers, also of those that `only` left out.
+    registered: Vec<TypePattern>,
     /// What is served; empty: everything that there are workers for.
     only: Vec<TypePattern>,
     recurring: Vec<Recurring>,
+    /// Delayq's own worker.
+    watcher: Option<Worker>,
+    /// The tables of types, over the workers' own options.
+    config: RwLock<Arc<Config>>,
 }
 
 impl WorkerRegistry {
+    /// Adds the worker that watches batches, whatever [`keep_only`](Self::keep_only) says. It is
+    /// served once there is a batch: an application without any has no handler for it.
+    pub(crate) fn watch_batches(&mut self, watcher: Watcher) -> Result<(), StartError> {
+        let (pattern, options) = (TypePattern::new(BATCH_TYPE)?, watcher::OPTIONS);
+        if let Some(other) = self.workers.iter().find(|other| other.pattern == pattern) {
+            return Err(StartError::InvalidOption {
+                task_type: BATCH_TYPE.to_owned(),
+                name: other.name.to_string(),
+                reason: "the type is delayq's own: give the worker another one",
+            });
+        }
+        self.watcher = Some(Worker {
+            name: BATCH_TYPE.into(),
+            pattern,
+            options,
+            code: Arc::new(watcher),
+        });
+        Ok(())
+    }
+
     pub(crate) fn add(&mut self, built: BuiltWorker) -> Result<(), StartError> {
         let BuiltWorker {
             task_type,
@@ -49,6 +81,7 @@ impl WorkerRegistry {
             let recurring = Recurring::of_schedule(task_type.clone(), schedule);
             self.declare(recurring.of_version(version))?;
         }
+        self.registered.push(pattern.clone());
         self.workers.push(Worker {
             name: name.into(),
             pattern,
@@ -127,6 +160,52 @@ impl WorkerRegistry {
         }
     }
 
+    /// Refuses a pool that is not declared or has no worker, and a weight that nobody has.
+    pub(crate) fn check_pools(&self, slots: &Slots) -> Result<(), StartError> {
+        let declared = slots.pools();
+        let refused = |pool: &str, reason| {
+            let pool = pool.to_owned();
+            Err(StartError::InvalidPool { pool, reason })
+        };
+        for worker in &self.workers {
+            if let Some(pool) = worker.options.pool
+                && !declared.iter().any(|name| name == pool)
+            {
+                let (name, pattern) = (&worker.name, &worker.pattern);
+                let reason = format!(
+                    "worker {name:?} of type {pattern} names it: declare how many slots it has \
+                     with .pool({pool:?}, 16) of the builder"
+                );
+                return refused(pool, reason);
+            }
+        }
+        let pooled = || self.workers.iter().filter(|one| one.options.pool.is_some());
+        for pool in &declared {
+            if !pooled().any(|worker| worker.options.pool == Some(pool)) {
+                let reason = format!(
+                    "no worker uses it: write pool = {pool:?} in a #[task_worker(..)], or remove \
+                     .pool({pool:?}, ..)"
+                );
+                return refused(pool, reason);
+            }
+        }
+        for pattern in slots.weighed() {
+            if !pooled().any(|worker| worker.may_serve(&pattern)) {
+                let (pattern, registered) = (pattern.to_string(), self.describe());
+                return Err(StartError::WeightUnserved {
+                    pattern,
+                    registered,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a worker here serves, or may come to serve, a type that `pattern` matches.
+    pub(crate) fn may_serve(&self, pattern: &TypePattern) -> bool {
+        self.workers.iter().any(|worker| worker.may_serve(pattern))
+    }
+
     pub(crate) fn recurring(&self) -> &[Recurring] {
         &self.recurring
     }
@@ -145,9 +224,38 @@ impl WorkerRegistry {
         types.into_iter().cloned().collect()
     }
 
-    /// The workers of `task_type`: its own ones, else those of the longest pattern that matches it.
-    /// `None` when there are none.
+    /// Puts the tables of `config`, which is checked, over the workers' own options for every
+    /// [`of_type`](Self::of_type) from now on.
+    pub(crate) fn configure(&self, config: Arc<Config>) {
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    /// Refuses a table that no worker serves, and options that cannot be together.
+    pub(crate) fn check_config(&self, config: &Config) -> Result<(), ConfigError> {
+        configured::check_config(&self.workers, &self.registered, config)
+    }
+
+    /// The workers of `task_type`, with the options of its table in the configuration: its own
+    /// ones, else those of the longest pattern that matches it. `None` when there are none.
     pub(crate) fn of_type(&self, task_type: &TaskType) -> Option<TypeWorkers> {
+        let config = self.config.read().unwrap_or_else(PoisonError::into_inner);
+        self.of_type_by(&config, task_type)
+    }
+
+    /// The same, with the tables of `config`.
+    pub(crate) fn of_type_by(&self, config: &Config, task_type: &TaskType) -> Option<TypeWorkers> {
+        let watcher = self.watcher.as_ref();
+        if let Some(watcher) = watcher.filter(|one| one.pattern.matches(task_type)) {
+            // Delayq's own: a table of `*` is meant for the application's workers.
+            return Some(TypeWorkers::new(vec![watcher.clone()]));
+        }
+        let mut workers = self.closest(task_type)?;
+        configured::configure(config, task_type, &mut workers);
+        Some(TypeWorkers::new(workers))
+    }
+
+    /// The application's workers of `task_type`, with their own options.
+    fn closest(&self, task_type: &TaskType) -> Option<Vec<Worker>> {
         let mut only = self.only.iter();
         if !self.only.is_empty() && !only.any(|pattern| pattern.matches(task_type)) {
             return None;
@@ -156,7 +264,7 @@ impl WorkerRegistry {
         let serving = serving.filter(|worker| worker.pattern.matches(task_type));
         let rank = serving.clone().map(|worker| worker.pattern.rank()).max()?;
         let closest = serving.filter(|worker| worker.pattern.rank() == rank);
-        Some(TypeWorkers::new(closest.cloned().collect()))
+        Some(closest.cloned().collect())
     }
 
     /// The types and patterns served, for logs and errors.
@@ -183,167 +291,4 @@ fn invalid_recurring(task_type: &str, reason: &str) -> StartError {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use async_trait::async_trait;
-    use delayq_core::{
-        Delivery, Error, FleetLimits, TaskContext, TaskResult, TaskWorker, WorkerOptions, minutes,
-    };
-
-    use super::*;
-
-    struct Nothing;
-
-    #[async_trait]
-    impl TaskWorker for Nothing {
-        async fn invoke(&self, _message: &str, _cx: &TaskContext) -> TaskResult {
-            Ok(())
-        }
-    }
-
-    fn built(pattern: &str, name: &str, options: WorkerOptions) -> BuiltWorker {
-        BuiltWorker::new(pattern, name, options, Arc::new(Nothing))
-    }
-
-    fn registry(workers: &[(&str, &str, WorkerOptions)]) -> WorkerRegistry {
-        let mut registry = WorkerRegistry::default();
-        for (pattern, name, options) in workers {
-            registry.add(built(pattern, name, *options)).unwrap();
-        }
-        registry
-    }
-
-    fn combined(workers: &[(&str, &str, WorkerOptions)]) -> WorkerOptions {
-        let task_type = TaskType::new("a").unwrap();
-        registry(workers).of_type(&task_type).unwrap().combined()
-    }
-
-    #[test]
-    fn a_types_own_workers_come_before_those_of_patterns() {
-        let default = WorkerOptions::DEFAULT;
-        let exact = registry(&[("report.day", "day", default)]);
-        assert!(!exact.has_patterns());
-        let both = registry(&[("report.*", "any", default), ("report.day", "day", default)]);
-        assert!(both.has_patterns());
-        let names = |task_type: &str| {
-            let workers = both.of_type(&TaskType::new(task_type).unwrap());
-            format!("{:?}", workers.as_ref().map(TypeWorkers::names))
-        };
-        assert_eq!(names("report.day"), "Some([\"day\"])");
-        assert_eq!(names("report.week"), "Some([\"any\"])");
-        assert_eq!(names("mail"), "None");
-    }
-
-    #[test]
-    fn of_overlapping_patterns_the_longest_one_serves_and_equal_ones_do_together() {
-        let default = WorkerOptions::DEFAULT;
-        let registry = registry(&[
-            ("*", "all", default),
-            ("report.sales.*", "sales", default),
-            ("report.*", "any", default),
-            ("report.*", "again", default),
-        ]);
-        let names = |task_type: &str| {
-            let workers = registry.of_type(&TaskType::new(task_type).unwrap());
-            format!("{:?}", workers.unwrap().names())
-        };
-        assert_eq!(names("report.sales.may"), "[\"sales\"]");
-        assert_eq!(names("report.stock"), "[\"any\", \"again\"]");
-        assert_eq!(names("mail"), "[\"all\"]");
-    }
-
-    #[test]
-    fn only_what_matches_is_served_and_a_pattern_without_a_worker_is_refused() {
-        let default = WorkerOptions::DEFAULT;
-        let workers = [
-            ("mail.*", "any", default),
-            ("mail.vip", "vip", default),
-            ("report.day", "day", default),
-        ];
-        let only = |patterns: &[&str]| {
-            let mut registry = registry(&workers);
-            let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
-            registry.keep_only(&patterns).map(|()| registry)
-        };
-        let serves = |registry: &WorkerRegistry, name: &str| {
-            registry.of_type(&TaskType::new(name).unwrap()).is_some()
-        };
-        let mails = only(&["mail.a.*"]).unwrap();
-        assert!(serves(&mails, "mail.a.x") && mails.has_patterns());
-        assert!(!serves(&mails, "mail.b") && !serves(&mails, "report.day"));
-        assert_eq!(mails.describe(), "mail.* (only mail.a.*)");
-        let exact = only(&["mail.vip", "report.*"]).unwrap();
-        let exact_types: Vec<_> = exact
-            .exact_types()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        assert_eq!(exact_types, ["mail.vip", "report.day"]);
-        assert!(!serves(&exact, "mail.a"));
-        let refused = only(&["mail.*", "male.*", "day"]).unwrap_err().to_string();
-        assert!(refused.contains("male.*, day"), "{refused}");
-        assert!(
-            refused.contains("mail.*, mail.vip, report.day"),
-            "{refused}"
-        );
-        assert!(serves(&only(&[]).unwrap(), "report.day"));
-    }
-
-    #[test]
-    fn a_type_runs_with_the_longest_times_and_the_smallest_concurrency_of_its_workers() {
-        let options = |lock, timeout, concurrency, delivery| WorkerOptions {
-            lock: minutes(lock),
-            timeout: minutes(timeout),
-            concurrency,
-            delivery,
-            ..WorkerOptions::DEFAULT
-        };
-        let both = |one, other| combined(&[("a", "one", one), ("a", "other", other)]);
-        let (once, again) = (Delivery::AtMostOnce, Delivery::AtLeastOnce);
-        let mixed = both(options(2, 3, 9, once), options(4, 1, 7, again));
-        let found = (mixed.lock, mixed.timeout, mixed.concurrency, mixed.delivery);
-        assert_eq!(found, (minutes(4), minutes(3), 7, again));
-        let swapped = both(options(1, 5, 3, again), options(1, 6, 8, once));
-        let found = (swapped.timeout, swapped.concurrency, swapped.delivery);
-        assert_eq!(found, (minutes(6), 3, again));
-        let both_once = both(options(1, 1, 1, once), options(1, 1, 1, once));
-        assert_eq!(both_once.delivery, once);
-    }
-
-    #[test]
-    fn a_type_keeps_the_tightest_fleet_limits_and_the_smallest_bound_of_its_workers() {
-        let options = |concurrency, max_pending| WorkerOptions {
-            fleet: FleetLimits {
-                concurrency,
-                rate: None,
-            },
-            max_pending,
-            ..WorkerOptions::DEFAULT
-        };
-        let workers = [
-            ("a", "one", options(Some(3), None)),
-            ("a", "two", options(Some(2), Some(7))),
-            ("a", "three", options(None, Some(9))),
-        ];
-        assert_eq!(combined(&workers), options(Some(2), Some(7)));
-    }
-
-    #[test]
-    fn a_worker_with_a_fleet_limit_and_shards_is_refused() {
-        let options = WorkerOptions {
-            fleet: FleetLimits {
-                concurrency: Some(3),
-                rate: None,
-            },
-            shards: Some(4),
-            ..WorkerOptions::DEFAULT
-        };
-        let refused = WorkerRegistry::default().add(built("mail.*", "any", options));
-        let Err(StartError::Store(Error::FleetLimitOnShards { task_type, shards })) = refused
-        else {
-            panic!("{refused:?}")
-        };
-        assert_eq!((task_type.as_str(), shards), ("mail.*", 4));
-    }
-}
+mod tests;

@@ -23,6 +23,24 @@ impl TypeWorkers {
         self.0.get(index)
     }
 
+    /// The same workers, each with what `of` makes of its options and those of its like in `other`.
+    pub(crate) fn with_options(
+        &self,
+        other: &Self,
+        of: fn(WorkerOptions, WorkerOptions) -> WorkerOptions,
+    ) -> Self {
+        let pairs = self.0.iter().zip(other.0.iter());
+        let workers = pairs.map(|(worker, other)| Worker {
+            options: of(worker.options, other.options),
+            ..worker.clone()
+        });
+        Self(workers.collect())
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Worker> {
+        self.0.iter()
+    }
+
     /// The stable names, for the log.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.0.iter().map(|worker| &*worker.name).collect()
@@ -36,6 +54,8 @@ impl TypeWorkers {
             timeout: all.timeout.max(one.timeout),
             lock: all.lock.max(one.lock),
             concurrency: all.concurrency.min(one.concurrency),
+            pool: all.pool.or(one.pool),
+            weight: all.weight.max(one.weight),
             delivery: match (all.delivery, one.delivery) {
                 (Delivery::AtMostOnce, Delivery::AtMostOnce) => Delivery::AtMostOnce,
                 _ => Delivery::AtLeastOnce,

@@ -35,10 +35,17 @@ impl Worker {
 
     /// Whether a type that `pattern` matches may be served by it.
     pub(super) fn may_serve(&self, pattern: &TypePattern) -> bool {
-        match (&self.pattern, pattern) {
-            (TypePattern::Exact(task_type), _) => pattern.matches(task_type),
-            (_, TypePattern::Exact(task_type)) => self.pattern.matches(task_type),
-            (TypePattern::Prefix(_), TypePattern::Prefix(_)) => self.overlaps(pattern),
+        overlap(&self.pattern, pattern)
+    }
+}
+
+/// Whether some type matches both.
+pub(super) fn overlap(one: &TypePattern, other: &TypePattern) -> bool {
+    match (one, other) {
+        (TypePattern::Exact(task_type), _) => other.matches(task_type),
+        (_, TypePattern::Exact(task_type)) => one.matches(task_type),
+        (TypePattern::Prefix(one), TypePattern::Prefix(other)) => {
+            one.starts_with(other.as_str()) || other.starts_with(one.as_str())
         }
     }
 }

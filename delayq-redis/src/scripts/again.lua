@@ -68,3 +68,21 @@ local function adopt(id, record, now)
   drop_requests({ id }, numbers_of_meta('again')[1] or 1)
 end
 
+-- Adopts what it finds in one slice of META. Where META is a table, a slice is a part of it, and
+-- the cursor of the next one is kept.
+local function adopt_slice(most, now)
+  local from = call('HGET', META, 'again_scan') or '0'
+  local scan = call('HSCAN', META, find(from, '^%d+$') and from or '0', 'COUNT', most)
+  local cursor, found = scan[1], scan[2]
+  for i = 1, #found, 2 do
+    local id = left_alone(found[i])
+    if id then
+      adopt(id, found[i + 1], now)
+    end
+  end
+  if cursor == '0' and from ~= '0' then
+    call('HDEL', META, 'again_scan')
+  elseif cursor ~= from then
+    call('HSET', META, 'again_scan', cursor)
+  end
+end

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Moves a scheduled task to dead, as its record is damaged; nothing when it is not as it was seen.
 -- KEYS: the nine of model.lua.
--- ARGV: 1 id · 2 its record · 3 what is wrong with it
+-- ARGV: 1 id · 2 its record · 3 what is wrong with it, in one line
 -- Returns: whether it was moved.
 local id, seen, problem = ARGV[1], ARGV[2], ARGV[3]
 
@@ -11,7 +11,7 @@ if call('HGET', TASKS, id) ~= seen or place_of(id) ~= 's' then
   return 0
 end
 local trail = parse_trail(call('HGET', TRAIL, id))
-trail.error = '+' .. problem
+note_error(trail, now, problem, problem)
 call('HSET', TRAIL, id, trail_text(trail))
 call('ZREM', DUE, id)
 call('ZADD', DEAD, text(now), id)

@@ -2,13 +2,15 @@
 -- Cancels a scheduled task, or marks a running one; a request to run it again is dropped.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 id · 2 retention, ms · 3 ends that one generation holds
--- Returns: "ok" cancelled, "r" running and marked, the letter of its state (k dead, d done, c
---   cancelled, e expired), or "" and split_of() for an id that is not known.
+-- Returns: "ok" cancelled, "ok!" and ends were forgotten early, "r" running and marked, the letter
+--   of its state (k dead, d done, c cancelled, e expired), or "" and split_of() for an id that is
+--   not known.
 local id, retention, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local now = clock()
 check_all()
-local requests = numbers_of_meta('again')[1]
+local meta = numbers_of_meta('again', 'gone', unpack(TOTALS))
+local requests = meta[1]
 local record = call('HGET', TASKS, id)
 if not record then
   local ended = remembered({ id }, retention, now)[id]
@@ -36,5 +38,5 @@ call('HDEL', TASKS, id)
 call('HDEL', TRAIL, id)
 drop_requests({ id }, requests)
 local value = format('c%.0f %s %.0f %s', now, trail.settled, trail.failures + trail.expiries, crc_of(record))
-remember({ id, value }, retention, most, now)
-return 'ok'
+add_to_totals({ cancelled = 1 }, meta, 2)
+return remember({ id, value }, retention, most, now, meta[2]) and 'ok!' or 'ok'

@@ -1,12 +1,15 @@
 //! Arguments and answers of `cancel.lua`, `reschedule.lua` and `update.lua`.
 
 use delayq_core::job::When;
-use delayq_core::store::{CancelOutcome, ChangeOutcome, MAX_RETAINED};
+use delayq_core::store::{CancelOutcome, ChangeOutcome};
 use delayq_core::{Result, TaskId, TaskState, Timestamp};
 
 use super::submit::WakeCall;
-use super::{Script, ShardKeys, record, state_of};
+use super::{Retention, Script, ShardKeys, record, state_of};
 use crate::connection::{Command, Fields};
+
+/// Cancelled, and ends were forgotten before their retention was over.
+const FORGOT_EARLY: &str = "ok!";
 
 /// How much a shard knows of a task. A task that is live in one shard has ended in every other one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,23 +42,24 @@ impl Knowledge {
     }
 }
 
-pub(crate) fn cancel(keys: &ShardKeys, id: &TaskId, retention_ms: i64) -> Command {
+pub(crate) fn cancel(keys: &ShardKeys, id: &TaskId, retention: Retention) -> Command {
     keys.script(Script::Cancel, 192)
         .arg(id.as_str())
-        .number(retention_ms)
-        .arg(MAX_RETAINED.to_string())
+        .number(retention.ms)
+        .arg(retention.most.to_string())
 }
 
-pub(crate) fn read_cancelled(mut fields: Fields) -> Result<Lookup<CancelOutcome>> {
+/// The answer to a cancel, and whether ends were forgotten early.
+pub(crate) fn read_cancelled(mut fields: Fields) -> Result<(Lookup<CancelOutcome>, bool)> {
     let word = fields.text()?;
     let answer = match word.as_str() {
-        "ok" => CancelOutcome::Cancelled,
+        "ok" | FORGOT_EARLY => CancelOutcome::Cancelled,
         "" => CancelOutcome::NotFound,
         "r" => CancelOutcome::Running,
         letter => CancelOutcome::Finished(state_of(letter)?),
     };
     let knowledge = Knowledge::read(&word, &mut fields)?;
-    Ok(Lookup { knowledge, answer })
+    Ok((Lookup { knowledge, answer }, word == FORGOT_EARLY))
 }
 
 pub(crate) fn reschedule(

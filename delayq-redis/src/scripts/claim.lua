@@ -9,7 +9,7 @@
 --   holds · 7 the number of this claim · 8 the numbers of the caller's claims whose answers were
 --   lost, each between blanks · 9 most tasks that run in the fleet, or "" · 10 starts of the
 --   fleet's rate, or "" · 11 their span, microseconds · 12 its burst · 13 wake channel, or "" to
---   tell nobody · 14 wake message
+--   tell nobody · 14 wake message · 15 "@<holder> ", the short identity of the claimer, or ""
 -- Returns: the server's now · what was cut off it, microseconds · the now that due times were
 --   compared with · the next time to call or -1 · the first fence, the others follow it · ids of
 --   the locked tasks · their records · those with a history {which of the locked ones, due or -1
@@ -23,7 +23,7 @@ local limit, lock_for, caller_now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumb
 local max_expiries, retention, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local CLAIM, number, unanswered = KEYS[10], ARGV[7], ARGV[8]
 local most_running = tonumber(ARGV[9])
-local channel, message = ARGV[13], ARGV[14]
+local channel, message, holder = ARGV[13], ARGV[14], ARGV[15]
 local rate = ARGV[10] ~= '' and { starts = tonumber(ARGV[10]), per = tonumber(ARGV[11]), burst = tonumber(ARGV[12]) }
 -- Records are read in slices, and no more once so much was read, so that large messages do not keep
 -- everybody else waiting.
@@ -139,13 +139,7 @@ local requests = meta[5]
 if #ids == 0 then
   if requests and requests > 0 then
     check_all()
-    local found = call('HSCAN', META, 0, 'COUNT', SLICE)[2]
-    for i = 1, #found, 2 do
-      local id = left_alone(found[i])
-      if id then
-        adopt(id, found[i + 1], now)
-      end
-    end
+    adopt_slice(128, now)
   end
   return { now, past, guarded, next_call(), 0, {}, {}, {}, {}, {}, high_water, split_told() }
 end
@@ -172,7 +166,7 @@ local taken, taken_ids, taken_records, reply_trails, ended, newer, moved = 0, {}
 local run, held = { until_text, LONG }, { LONG, '' }
 local put_off_due, put_off_run = {}, {}
 local freed, stopped, ends, deaths, histories = {}, {}, {}, {}, {}
-local followed, requested = {}, {}
+local followed, requested, totals = {}, {}, {}
 
 local function keep_history(id, history)
   histories[#histories + 1] = id
@@ -197,6 +191,10 @@ local function finish(id, letter, trail, record, state)
   stopped[#stopped + 1] = id
   ended[#ended + 1] = id
   ended[#ended + 1] = letter
+  local total = letter == 'p' and 'died' or TOTAL_OF[letter]
+  if total then
+    totals[total] = (totals[total] or 0) + 1
+  end
   local request = requests_of({ id }, requests)[id]
   if request then
     return follow(id, request, trail and trail.settled or '0')
@@ -221,7 +219,7 @@ local low = first_fence % 1000
 local above = first_fence - low
 local above_text = text(above / 1000)
 
--- `attempt` stands between blanks.
+-- `attempt` stands between blanks, with the holder behind it.
 local function take(id, record, attempt, crc)
   taken = taken + 1
   run[2 * taken + 1], run[2 * taken + 2] = until_text, id
@@ -270,18 +268,25 @@ local function look(i, id, record)
   if is_lost and sub(locks[i] or '', -1) == '!' then
     finish(id, 'c', trail, record, 'c')
   elseif is_lost and trail.expiries >= max_expiries then
-    trail.error = format('+poison: its lock expired %.0f times; its process may have crashed', trail.expiries)
+    local problem = format('poison: its lock expired %.0f times; its process may have crashed', trail.expiries)
+    note_error(trail, now, problem, problem)
     finish(id, 'p', trail)
   elseif expiry and expiry <= guarded then
     finish(id, 'e', trail, record, 'e')
   else
+    if is_lost then
+      local former = match(locks[i] or '', ' @(%w+) ')
+      note_error(trail, now, 'its lock expired' .. (former and ', held by ' .. former or ''))
+    end
     local history = is_lost and keep_history(id, trail_text(trail)) or trails[i] or nil
-    take(id, record, ' ' .. text(trail.failures + trail.expiries + 1) .. ' ', crc_of(record))
+    take(id, record, ' ' .. text(trail.failures + trail.expiries + 1) .. ' ' .. holder, crc_of(record))
     if history then
       tell_history(i, id, history)
     end
   end
 end
+
+local FIRST_ATTEMPT = ' 1 ' .. holder
 
 -- Nearly all are plain, which shows without a pattern: of version 1, and the checksum,
 -- ,"c":"12345678"}, stands behind the first comma after the time, which begins at the 25th byte.
@@ -289,7 +294,7 @@ for i = 1, count do
   local id, record = ids[i], records[i]
   local head = i > lost and not trails[i] and record and find(record, '\n', 1, true)
   if head and find(record, ',', 25, true) == head - 16 and byte(record) == VERSION_1 then
-    take(id, record, ' 1 ', sub(record, head - 10, head - 3))
+    take(id, record, FIRST_ATTEMPT, sub(record, head - 10, head - 3))
   else
     look(i, id, record)
   end
@@ -301,6 +306,7 @@ end
 if #ends > 0 then
   check_hash(GONE)
 end
+local totals_before = #ended > 0 and numbers_of_meta(unpack(TOTALS))
 if taken > 0 then
   call('HSET', META, 'fence', text(first_fence + taken - 1))
   if rate then
@@ -354,6 +360,9 @@ if #put_off_due > 0 then
 end
 if #put_off_run > 0 then
   call('ZADD', RUNNING, unpack(put_off_run))
+end
+if #ended > 0 then
+  add_to_totals(totals, totals_before, 0)
 end
 remember(ends, retention, most, now, meta[4])
 local next_time = next_call()

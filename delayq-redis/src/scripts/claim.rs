@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use delayq_core::fleet::{FleetLimits, Rate};
 use delayq_core::store::{
-    BucketState, CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH, MAX_RETAINED,
+    BucketState, CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH,
 };
 use delayq_core::task::{ClaimedTask, Lock};
 use delayq_core::{Result, TaskId, Timestamp};
 
 use super::record::{self, Damage};
 use super::submit::WakeCall;
-use super::{Script, ShardKeys};
+use super::{Retention, Script, ShardKeys};
 use crate::connection::{Command, Fields};
 
 /// The number of a claim of this instance, and of earlier ones whose answers were lost.
@@ -41,21 +41,21 @@ pub(crate) fn command(
         .number(record::span_ms(request.lock_for))
         .number(request.caller_now.plus(CLOCK_GUARD).as_millis())
         .number(request.max_lock_expiries.max(1))
-        .number(call.retention_ms)
-        // The elder generation alone has all that has to be remembered when the younger one begins.
-        .arg(MAX_RETAINED.to_string())
+        .number(call.retention.ms)
+        .arg(call.retention.most.to_string())
         .arg(numbers.number.to_string())
         .arg(&numbers.in_doubt);
     with_limits(command, request.fleet)
         .arg(call.wake.map_or("", |wake| &wake.channel))
         .arg(call.wake.map_or("", |wake| &wake.message))
+        .arg(record::holder_word(request.holder.as_ref()))
 }
 
 /// Settings of a claim that are the store's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClaimCall<'a> {
-    /// How long ended tasks are remembered.
-    pub(crate) retention_ms: i64,
+    /// What is remembered of ended tasks.
+    pub(crate) retention: Retention,
     /// Who is told what the claim takes; `None`: nobody.
     pub(crate) wake: Option<&'a WakeCall>,
 }

@@ -25,7 +25,7 @@ local function dead_meant(at)
     elseif #meant >= limit then
       return meant, next_at, next_id
     end
-    local problem = needle ~= '' and parse_trail(call('HGET', TRAIL, id)).error or ''
+    local problem = needle ~= '' and split_error(parse_trail(call('HGET', TRAIL, id)).error) or ''
     if needle == '' or find(problem, needle, 2, true) then
       meant[#meant + 1] = id
     end

@@ -15,7 +15,8 @@ for i = 1, #scan[2], 2 do
   local id, ended = scan[2][i], tonumber(match(scan[2][i + 1], '^' .. state .. '(%d+) '))
   if ended then
     has_written = true
-    local is_hidden = key == GONE_OLD and call('HEXISTS', GONE, id) == 1
+    local is_note = sub(id, 1, #NOTE) == NOTE
+    local is_hidden = is_note or key == GONE_OLD and call('HEXISTS', GONE, id) == 1
     if call('HDEL', key, id) == 1 and not is_hidden and ended + retention > now then
       forgotten = forgotten + 1
     end

@@ -3,8 +3,8 @@
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 state: s scheduled, r running, k dead · 2 most tasks · 3 after this time, ms, or "" · 4
 --   and this id
--- Returns: whether there are more · then for each: id · time, ms · record or "" · trail or "" ·
---   lock or "" · when the request to run it again is due, ms, or -1.
+-- Returns: whether there are more · what gate() tells · then for each: id · time, ms · record or
+--   "" · trail or "" · lock or "" · when the request to run it again is due, ms, or -1.
 local state, limit, after_at, after_id = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 -- A page ends early once it is so large, so that large messages do not keep everybody else waiting.
 local MAX_BYTES = 4194304
@@ -12,7 +12,7 @@ local MAX_BYTES = 4194304
 local zset = state == 's' and DUE or state == 'r' and RUNNING or DEAD
 local from = after_at ~= '' and rank_after(zset, after_at, after_id) or 0
 local page = call('ZRANGE', zset, from, from + limit, 'WITHSCORES')
-local reply, bytes = { 0 }, 0
+local reply, bytes = { 0, gate() }, 0
 local requests = numbers_of_meta('again')[1]
 for i = 1, #page, 2 do
   if i > 2 * limit or bytes > MAX_BYTES then

@@ -2,19 +2,24 @@
 --
 -- KEYS, the same nine for every operation, all of one hash slot: 1 due       zset  id -> due, ms
 --   2 running  zset  id -> end of the lock, ms 3 locks     hash  id -> "<fence> <attempt> <crc>",
---   with a "!" behind it once a cancel was asked for 4 dead      zset  id -> died, ms        5
+--   with "@<holder> " before the crc where that is known, and a "!" behind it once a cancel was
+--   asked for 4 dead      zset  id -> died, ms        5
 --   tasks    hash  id -> record 6 trail     hash  id -> "1 <failures> <expiries> <releases>
 --   <requeues> <settled> <succeeded>\n<error>";
 --                           only for tasks with a history; error: "-" for none, else "+" and its
---   text
+--   text; behind it "\30" and the last errors, newest first, see note_error
 --   7 meta      hash  v (format), fence (the largest given), pause (its end, ms), gone
 --                           (generation's begin, ms), tat, held_back, limited, fleet_concurrency
 --                           and fleet_rate (see limit.lua),
+--                           gone_from (what is known of the elder one, see known_since), done,
+--                           died, cancelled, expired, failed (how many ever, see TOTALS),
 --                           max_pending (scheduled tasks), refused (by that), split (see split_of),
 --                           next (the shard map that sealed it), sealed_at (the fence then),
---                           again (see again.lua)
+--                           noted, noted_old (notes in gone and gone_old, see notes_in),
+--                           again, again_scan (see again.lua)
 --   8 gone, 9 gone_old  hash  id -> "<d|c|e><ended, ms> <fence> <attempt> <crc>" (done, cancelled,
--- expired)
+-- expired); "! <id>" -> "d<ended, ms> <fence> 0 <+error, in hex>": why one failed that was settled
+-- as done before it started. In this form for the audits of earlier releases.
 -- Record: 1{"s":<submitted ms>,"a":<delay ms> | "d":<due
 -- ms>[,"x":..|,"xa":..][,"h":{..}],"c":"<crc>"}\n<message>
 --
@@ -31,16 +36,22 @@ local function text(number)
   return format('%.0f', number)
 end
 
+-- Fields of META that count what has ended.
+local TOTALS = { 'done', 'died', 'cancelled', 'expired', 'failed' }
+local IS_TOTAL = { done = true, died = true, cancelled = true, expired = true, failed = true }
+
 -- Fields of META as numbers, in their order; false for one that is not there. Garbage fails the
 -- operation before it has written anything, and names the field: a fence that is not exact would be
--- given twice.
+-- given twice. A total is not worth an attempt: it begins anew.
 local function numbers_of_meta(...)
   local values = call('HMGET', META, ...)
   for i, field in ipairs({ ... }) do
     local value = values[i]
     if value then
       local number = find(value, '^%d+$') and tonumber(value)
-      if not number or number >= MAX_EXACT then
+      if IS_TOTAL[field] and (not number or number >= MAX_EXACT) then
+        number = false
+      elseif not number or number >= MAX_EXACT then
         error({ err = 'DAMAGED ' .. META .. ' ' .. field .. ' ' .. sub(value, 1, 40) })
       end
       values[i] = number
@@ -118,6 +129,31 @@ local function parse_trail(trail)
   return t
 end
 
+-- The error of a trail, and the log of the last errors behind it. A process of an earlier release
+-- shows both as the last error, and writes a new one in the place of both.
+local function split_error(error)
+  local at, later = nil, find(error, '\30', 1, true)
+  while later do
+    at, later = later, find(error, '\30', later + 1, true)
+  end
+  if at and find(error, '^%d+ %d+ %d+ ', at + 1) then
+    return sub(error, 1, at - 1), sub(error, at + 1)
+  end
+  return error, ''
+end
+
+-- Notes how the last attempt has ended, in the log: five lines "<now, ms> <attempt> <releases>
+-- <line>", as in the ErrorLog of delayq-core; and `problem` as the last error, if there is one.
+local function note_error(trail, now, line, problem)
+  local last, log = split_error(trail.error)
+  local attempt, stop = trail.failures + trail.expiries, 0
+  log = format('%.0f %.0f %.0f ', now, attempt, trail.releases) .. line .. '\n' .. log
+  for _ = 1, 5 do
+    stop = find(log, '\n', stop + 1, true) or #log
+  end
+  trail.error = (problem and '+' .. problem or last) .. '\30' .. sub(log, 1, stop)
+end
+
 -- Concatenated, as %s would cut a text at a zero byte.
 local function trail_text(t)
   return format('1 %.0f %.0f %.0f %.0f ', t.failures, t.expiries, t.releases, t.requeues)
@@ -143,27 +179,82 @@ local function remembered(ids, retention, now)
   return found
 end
 
+-- Why the task failed whose remembered end is `ended`; "" for no such note.
+local NOTE = '! '
+
+local function note_of(id, ended)
+  for _, key in ipairs({ GONE, GONE_OLD }) do
+    local note = call('HGET', key, NOTE .. id)
+    if note and match(note, '^%a%d+ %d+ ') == match(ended, '^%a%d+ %d+ ') then
+      return match(note, ' (%x+)$') or ''
+    end
+  end
+  return ''
+end
+
+local TOTAL_OF = { d = 'done', c = 'cancelled', e = 'expired' }
+
+-- Adds numbers by name to the totals, which stand in `meta` behind the index `at`.
+local function add_to_totals(more, meta, at)
+  local fields = {}
+  for i, name in ipairs(TOTALS) do
+    if more[name] then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = text((meta[at + i] or 0) + more[name])
+    end
+  end
+  if #fields > 0 then
+    call('HSET', META, unpack(fields))
+  end
+end
+
+-- From when on all ends are known, ms, as far as only their number counts. gone_from holds that and
+-- the generation's begin: an earlier release that starts a generation does not write it.
+local function known_since(began)
+  local from, at = match(call('HGET', META, 'gone_from') or '', '^(%d+) (%d+)$')
+  return tonumber(at) == began and tonumber(from) or began or 0
+end
+
+-- How many notes stand in a generation: META's `field` holds when the younger one began, and that.
+-- Notes take the place of no end.
+local function notes_in(field, began)
+  local at, notes = match(call('HGET', META, field) or '', '^(%d+) (%d+)$')
+  return tonumber(at) == began and tonumber(notes) or 0
+end
+
 -- Remembers ends (id, value, ...). Two generations make forgetting O(1): when the younger one is
 -- older than the retention or holds as many as have to be remembered, the elder is dropped and the
--- younger takes its place. `began`: meta.gone, if the caller has read it already.
+-- younger takes its place. `began`: meta.gone, if the caller has read it already. Whether ends were
+-- forgotten before their retention was over.
 local function remember(ends, retention, most, now, began)
   if retention == 0 or #ends == 0 then
-    return
+    return false
   end
-  local kept = call('HLEN', GONE)
-  began = began or numbers_of_meta('gone')[1] or 0
-  if kept > 0 and (kept >= most or began + retention <= now) then
-    call('UNLINK', GONE_OLD)
+  local kept, is_early = call('HLEN', GONE), false
+  began = began or numbers_of_meta('gone')[1]
+  local since, notes = began or 0, 0
+  local is_full = kept >= most and kept - notes_in('noted', began) >= most
+  if kept > 0 and (is_full or since + retention <= now) then
+    notes = notes_in('noted', began)
+    local dropped = call('UNLINK', GONE_OLD) > 0
+    is_early = dropped and since + retention > now
+    since = dropped and since or known_since(began)
     call('RENAME', GONE, GONE_OLD)
     kept = 0
+  elseif kept == 0 then
+    since = known_since(began)
   end
   call('HSET', GONE, unpack(ends))
   if kept == 0 then
-    call('HSET', META, 'gone', text(now))
+    call('HSET', META, 'gone', text(now), 'gone_from', text(since) .. ' ' .. text(now))
+    if notes > 0 then
+      call('HSET', META, 'noted_old', text(now) .. ' ' .. text(notes))
+    end
     -- Frees the memory of a type that has come to rest: the last end of this generation is younger
     -- than one retention and is asked for during one more.
     call('PEXPIRE', GONE, text(2 * retention + 1000))
   end
+  return is_early
 end
 
 -- Writes what is there already, before an answer that rests on an earlier call: replicas may not

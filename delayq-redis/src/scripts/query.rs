@@ -1,9 +1,11 @@
 //! Arguments and answers of `find.lua`, `list.lua`, `stats.lua` and `histogram.lua`.
 
+use delayq_core::fleet::FleetLimits;
+use delayq_core::machine::{self, Gate};
 use delayq_core::operate::{Cursor, Page, TypeStats};
 use delayq_core::store::MAX_BATCH;
 use delayq_core::task::{AttemptHistory, TaskInfo};
-use delayq_core::{Error, Result, TaskId, TaskState, Timestamp};
+use delayq_core::{Result, TaskId, TaskState, Timestamp};
 
 use super::change::{Knowledge, Lookup};
 use super::claim;
@@ -45,18 +47,20 @@ impl Stored {
         let end = record::decode_end(&self.lock)?;
         let mut info = TaskInfo::new(self.id, self.state, end.at);
         info.attempt = end.attempt;
+        info.history.last_error = record::decode_note(&self.trail);
         Some(info)
     }
 
-    fn shown(self) -> Shown {
+    fn shown(self, gate: &Gate) -> Shown {
         let mut info = TaskInfo::new(self.id, self.state, self.at);
-        let mut damage = None;
+        let (mut damage, mut asked_due) = (None, self.at);
         info.history = record::decode_trail(&self.trail).unwrap_or_else(|| {
             damage = Some(Damage::Bad("its trail is damaged"));
             AttemptHistory::default()
         });
         match record::decode(self.record.clone()) {
             Ok(record) => {
+                asked_due = record.due_at;
                 info.submitted_at = Some(record.submitted_at);
                 info.expires_at = record.expires_at;
                 info.headers = record.headers;
@@ -74,6 +78,13 @@ impl Stored {
         info.attempt = lock.as_ref().map_or(made, |lock| lock.attempt);
         info.again_at = self.again_at;
         info.cancel_requested = lock.is_some_and(|lock| lock.cancel_requested);
+        let stored = machine::Stored {
+            asked_due,
+            fence: lock.map_or(0, |lock| lock.fence),
+            holder: lock.and_then(|lock| lock.holder),
+            errors: record::errors_of(&self.trail),
+        };
+        gate.explain(&mut info, stored);
         Shown { info, damage }
     }
 }
@@ -105,7 +116,7 @@ pub(crate) fn read_found(
         let answer = Some(stored.ended().ok_or_else(damaged)?);
         return Ok(Lookup { knowledge, answer });
     }
-    let Shown { info, damage } = stored.shown();
+    let Shown { info, damage } = stored.shown(&read_gate(&mut fields)?);
     match damage {
         // Dead is where damaged tasks are put, so that somebody sees them.
         Some(Damage::Bad(_)) if info.state == TaskState::Dead => {}
@@ -116,39 +127,34 @@ pub(crate) fn read_found(
     Ok(Lookup { knowledge, answer })
 }
 
-/// # Errors
-/// `InvalidInput` for the ended states.
+/// One page of the tasks in `state`, which is not an ended one.
 pub(crate) fn list(
     keys: &ShardKeys,
     state: TaskState,
     cursor: Option<&Cursor>,
     limit: usize,
-) -> Result<Command> {
+) -> Command {
     let letter = match state {
         TaskState::Scheduled => "s",
         TaskState::Running => "r",
-        TaskState::Dead => "k",
-        _ => {
-            let reason = format!("{state} tasks cannot be listed: find answers for one id");
-            return Err(Error::invalid("argument", reason));
-        }
+        _ => "k",
     };
     let at = cursor.map_or(String::new(), |cursor| cursor.at.as_millis().to_string());
-    Ok(keys
-        .script(Script::List, 192)
+    keys.script(Script::List, 192)
         .arg(letter)
         .number(i64::try_from(limit.clamp(1, MAX_BATCH)).unwrap_or(1))
         .arg(at)
-        .arg(cursor.map_or("", |cursor| cursor.id.as_str())))
+        .arg(cursor.map_or("", |cursor| cursor.id.as_str()))
 }
 
 /// A listing shows damaged tasks as well: it is where people look for them.
 pub(crate) fn read_page(keys: &ShardKeys, state: TaskState, mut fields: Fields) -> Result<Page> {
     let has_more = fields.flag()?;
+    let gate = read_gate(&mut fields)?;
     let mut page = Page::default();
     while !fields.is_empty() {
         let id = id_of(&mut fields)?;
-        let Shown { mut info, damage } = Stored::read(id, state, &mut fields)?.shown();
+        let Shown { mut info, damage } = Stored::read(id, state, &mut fields)?.shown(&gate);
         if let Some(damage) = damage {
             let error = || keys.unreadable(info.id.as_str(), damage).to_string();
             info.history.last_error.get_or_insert_with(error);
@@ -160,6 +166,33 @@ pub(crate) fn read_page(keys: &ShardKeys, state: TaskState, mut fields: Fields) 
     Ok(page)
 }
 
+/// What `gate.lua` tells.
+fn read_gate(fields: &mut Fields) -> Result<Gate> {
+    let reading = fields.time()?.into();
+    let paused_until = fields.optional_time()?;
+    let fleet = read_fleet(fields)?;
+    let tat = i64::try_from(fields.count()?).unwrap_or(i64::MAX);
+    let held_back = fields.flag()?;
+    let running = usize::try_from(fields.count()?).unwrap_or(usize::MAX);
+    Ok(Gate {
+        reading,
+        paused_until,
+        running,
+        held_back,
+        fleet,
+        tat,
+    })
+}
+
+/// The limits in the settings of a type.
+fn read_fleet(fields: &mut Fields) -> Result<FleetLimits> {
+    let most = fields.optional_count()?;
+    Ok(FleetLimits {
+        concurrency: most.and_then(|most| u32::try_from(most).ok()),
+        rate: claim::read_rate(&fields.text()?),
+    })
+}
+
 /// The counts of a shard, and its field `split`.
 #[derive(Debug)]
 pub(crate) struct ShardStats {
@@ -167,7 +200,7 @@ pub(crate) struct ShardStats {
     pub(crate) split: String,
 }
 
-pub(crate) fn read_stats(mut fields: Fields) -> Result<ShardStats> {
+pub(crate) fn read_stats(mut fields: Fields, retention_ms: i64) -> Result<ShardStats> {
     let mut stats = TypeStats::default();
     stats.now = fields.time()?;
     stats.scheduled = fields.count()?;
@@ -178,10 +211,18 @@ pub(crate) fn read_stats(mut fields: Fields) -> Result<ShardStats> {
     stats.paused_until = fields.optional_time()?;
     stats.max_pending = fields.optional_count()?;
     stats.refused = fields.count()?;
-    let running = fields.optional_count()?;
-    stats.fleet_concurrency = running.and_then(|most| u32::try_from(most).ok());
-    stats.fleet_rate = claim::read_rate(&fields.text()?);
+    let fleet = read_fleet(&mut fields)?;
+    (stats.fleet_concurrency, stats.fleet_rate) = (fleet.concurrency, fleet.rate);
     let split = fields.text()?;
+    stats.totals.done = fields.count()?;
+    stats.totals.dead = fields.count()?;
+    stats.totals.cancelled = fields.count()?;
+    stats.totals.expired = fields.count()?;
+    stats.totals.failed = fields.count()?;
+    stats.remembered = fields.count()?;
+    let retained = stats.now.as_millis().saturating_sub(retention_ms);
+    let known_since = fields.time()?.max(Timestamp::from_millis(retained));
+    stats.remembered_since = Some(known_since);
     Ok(ShardStats { stats, split })
 }
 

@@ -8,6 +8,8 @@
 use std::io::Write;
 
 use delayq_core::job::{Expiry, NewTask, When};
+use delayq_core::machine::ErrorLog;
+use delayq_core::presence::{InstanceId, SHORT_LEN};
 use delayq_core::task::{AttemptHistory, Headers};
 use delayq_core::time::{Timestamp, duration_ms};
 
@@ -244,12 +246,28 @@ pub(crate) fn decode_trail(trail: &[u8]) -> Option<AttemptHistory> {
     trail.lock_expiries = lock_expiries;
     trail.releases = releases;
     trail.requeues = requeues;
+    let (error, _) = split_error(error);
     trail.last_error = match error.strip_prefix('+') {
         Some(error) => Some(error.to_owned()),
         None => error.starts_with('-').then_some(None)?,
     };
     trail.succeeded = succeeded;
     Some(trail)
+}
+
+/// The log of the last errors in a trail, see [`ErrorLog`]; empty for none.
+pub(crate) fn errors_of(trail: &[u8]) -> &str {
+    let trail = std::str::from_utf8(trail).unwrap_or_default();
+    let error = trail.split_once('\n').map(|(_, error)| error);
+    error.map_or("", |error| split_error(error).1)
+}
+
+/// The error of a trail, and the log behind it, as `split_error` of `model.lua`.
+fn split_error(error: &str) -> (&str, &str) {
+    let parts = error.rsplit_once('\u{1e}');
+    parts
+        .filter(|(_, log)| ErrorLog::begins(log))
+        .unwrap_or((error, ""))
 }
 
 /// `text` when it is digits, as the scripts require; `parse` takes a sign, too.
@@ -269,17 +287,59 @@ pub(crate) fn encode_succeeded(succeeded: &[String]) -> String {
 
 /// A decoded lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StoredLock {
+pub(crate) struct StoredLock<'a> {
+    /// 0 where it is damaged.
+    pub(crate) fence: u64,
     pub(crate) attempt: u32,
+    /// The short identity of the holder, if a claim of this release or a later one gave it.
+    pub(crate) holder: Option<&'a str>,
     pub(crate) cancel_requested: bool,
 }
 
-pub(crate) fn decode_lock(lock: &[u8]) -> Option<StoredLock> {
+/// How a claim writes its claimer into locks: with a blank behind it, and nothing for none. It has
+/// one length, by which a settlement cuts it off; anything else than a letter or digit could be
+/// taken for another part of the lock.
+pub(crate) fn holder_word(holder: Option<&InstanceId>) -> String {
+    let short = holder.map_or("", InstanceId::short);
+    let is_word = short.len() == SHORT_LEN && short.bytes().all(|b| b.is_ascii_alphanumeric());
+    if is_word {
+        format!("@{short} ")
+    } else {
+        String::new()
+    }
+}
+
+pub(crate) fn decode_lock(lock: &[u8]) -> Option<StoredLock<'_>> {
     let lock = std::str::from_utf8(lock).ok()?;
+    let mut words = lock.split(' ');
+    let fence = words.next()?;
     Some(StoredLock {
-        attempt: lock.split(' ').nth(1)?.parse().ok()?,
+        fence: fence.parse().unwrap_or(0),
+        attempt: words.next()?.parse().ok()?,
+        holder: words.next().and_then(|word| word.strip_prefix('@')),
         cancel_requested: lock.ends_with('!'),
     })
+}
+
+/// An error as a note of a remembered end has it: with a plus in front, so that it is never empty,
+/// and in hex digits.
+pub(crate) fn encode_note(error: &str) -> Vec<u8> {
+    let mut note = Vec::with_capacity(2 + 2 * error.len());
+    for byte in [b"+", error.as_bytes()].concat() {
+        // Writing to memory does not fail.
+        let _ = write!(note, "{byte:02x}");
+    }
+    note
+}
+
+/// The error of a note; `None` for none, or a damaged one.
+pub(crate) fn decode_note(note: &[u8]) -> Option<String> {
+    let digits = note.iter().map(|digit| char::from(*digit).to_digit(16));
+    let digits: Vec<u32> = digits.collect::<Option<_>>()?;
+    let pairs = digits.chunks_exact(2);
+    let bytes = pairs.map(|pair| u8::try_from(pair.iter().fold(0, |sum, digit| 16 * sum + digit)));
+    let text = String::from_utf8(bytes.collect::<Result<_, _>>().ok()?).ok()?;
+    Some(text.strip_prefix('+')?.to_owned())
 }
 
 /// The remembered end of a task.

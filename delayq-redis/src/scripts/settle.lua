@@ -3,13 +3,14 @@
 -- counts. A request to run again takes the place of a task that has come to its end.
 -- KEYS: the nine of model.lua.
 -- ARGV: 1 retention, ms · 2 ends that one generation holds · 3 wake channel · 4 wake message · then
---   for each: id, fence, end: D done, E expired, K succeeded<LF>error dead, C<LF>error dead as its
---   record is damaged, R<ms> succeeded<LF>error retry, L<ms> succeeded<LF> release
--- Returns: whether handlers have something earlier to do: the first due time, or a free slot · the
---   indexes of those whose lock was lost, from 0.
+--   for each: id, fence, end: D done, E expired, K succeeded<LF>line<LF>error dead,
+--   C<LF>line<LF>error dead as its record is damaged, R<ms> succeeded<LF>line<LF>error retry, L<ms>
+--   succeeded<LF><LF> release; line: the beginning of the error, in one line
+-- Returns: whether handlers have something earlier to do: the first due time, or a free slot ·
+--   whether ends were forgotten early · the indexes of those whose lock was lost, from 0.
 local retention, most, channel, message = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local FIRST_END = 5
-local byte, BLANK, EXCLAMATION_MARK = string.byte, 32, 33
+local byte, BLANK, EXCLAMATION_MARK, AT = string.byte, 32, 33, 64
 
 local now, rounded_up = clock()
 local now_text = text(now)
@@ -18,7 +19,7 @@ for i = 1, count do
   ids[i] = ARGV[FIRST_END + 3 * i - 3]
 end
 local locks = call('HMGET', LOCKS, unpack(ids))
-local meta = numbers_of_meta('gone', 'held_back', 'again')
+local meta = numbers_of_meta('gone', 'held_back', 'again', unpack(TOTALS))
 local began, is_held_back, requests = meta[1], meta[2], meta[3]
 local has_requests = (requests or 0) > 0
 check_zset(RUNNING)
@@ -35,10 +36,14 @@ local function was_settled(id, fence)
   return ended ~= nil and match(ended, '^%a%d+ (%d+) ') == fence
 end
 
-local reply, settled, freed, ends, deaths, dues, histories = { 0 }, {}, {}, {}, {}, {}, {}
-local records, followed = {}, {}
+local reply, settled, freed, ends, deaths, dues, histories = { 0, 0 }, {}, {}, {}, {}, {}, {}
+local records, followed, totals = {}, {}, {}
 local stopped, finished = 0, 0
 local earliest
+
+local function count_one(total)
+  totals[total] = (totals[total] or 0) + 1
+end
 
 -- The request to run again becomes the task.
 local function follow(id, fence, record)
@@ -53,7 +58,11 @@ local function follow(id, fence, record)
   histories[#histories + 1] = history
 end
 
+-- The holder, "@" and eight letters before the crc, is not remembered.
 local function finish(id, letter, lock)
+  if byte(lock, -18) == AT then
+    lock = sub(lock, 1, -19) .. sub(lock, -8)
+  end
   finished = finished + 1
   freed[finished] = id
   ends[2 * finished - 1], ends[2 * finished] = id, letter .. now_text .. ' ' .. lock
@@ -62,7 +71,7 @@ end
 -- Keeps the task: scheduled again, or dead. The trail counts how the attempt ended.
 local function keep(id, fence, kind, ending)
   local trail = parse_trail(has_trails and call('HGET', TRAIL, id) or nil)
-  local after, succeeded, problem = match(ending, '^%a(%d*) ?([^\n]*)\n(.*)$')
+  local after, succeeded, line, problem = match(ending, '^%a(%d*) ?([^\n]*)\n([^\n]*)\n(.*)$')
   trail.settled = fence
   if kind == 'R' or kind == 'K' then
     trail.failures = trail.failures + 1
@@ -70,7 +79,7 @@ local function keep(id, fence, kind, ending)
   if kind == 'L' then
     trail.releases = trail.releases + 1
   else
-    trail.error = '+' .. problem
+    note_error(trail, now, line, problem)
   end
   if kind ~= 'C' then
     trail.succeeded = succeeded
@@ -97,14 +106,18 @@ for i = 1, count do
     settled[stopped] = id
     local is_last = kind ~= 'R' and kind ~= 'L' or is_cancelled
     local request = has_requests and is_last and requests_of({ id }, requests)[id]
+    local letter = kind == 'D' and 'd' or kind == 'E' and 'e'
+      or is_last and (kind == 'R' or kind == 'L') and 'c'
+    if is_last then
+      count_one(letter and TOTAL_OF[letter] or 'died')
+    end
+    if kind == 'R' or kind == 'K' then
+      count_one('failed')
+    end
     if request then
       follow(id, fence, request)
-    elseif kind == 'D' then
-      finish(id, 'd', lock)
-    elseif kind == 'E' then
-      finish(id, 'e', lock)
-    elseif is_last and (kind == 'R' or kind == 'L') then
-      finish(id, 'c', lock)
+    elseif letter then
+      finish(id, letter, lock)
     else
       keep(id, fence, kind, ending)
     end
@@ -114,7 +127,7 @@ for i = 1, count do
 end
 
 if stopped == 0 then
-  if #reply <= count then
+  if #reply <= count + 1 then
     touch()
   end
   return reply
@@ -155,5 +168,6 @@ end
 if #deaths > 0 then
   call('ZADD', DEAD, unpack(deaths))
 end
-remember(ends, retention, most, now, began)
+add_to_totals(totals, meta, 3)
+reply[2] = remember(ends, retention, most, now, began) and 1 or 0
 return reply

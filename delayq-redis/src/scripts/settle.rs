@@ -4,15 +4,19 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use delayq_core::Result;
+use delayq_core::machine::one_line;
 use delayq_core::store::{
-    AttemptEnd, ExtendOutcome, MAX_BATCH, MAX_RETAINED, SettleOutcome, Settlement, cut_error,
+    AttemptEnd, ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement, cut_error,
 };
 use delayq_core::task::Lock;
 
 use super::claim::Damaged;
 use super::submit::WakeCall;
-use super::{Script, ShardKeys, record};
+use super::{Retention, Script, ShardKeys, record};
 use crate::connection::{Command, Fields};
+
+/// Longest error that is kept with a remembered end.
+const NOTE_BYTES: usize = 200;
 
 /// A settlement as the script takes it. The id is what is stored, which damage may have made
 /// invalid.
@@ -27,7 +31,7 @@ impl Ending {
     pub(crate) fn new(settlement: &Settlement) -> Self {
         let kept = |kind: &str, succeeded: &[String], error: &str| {
             let names = record::encode_succeeded(succeeded);
-            format!("{kind} {names}\n{}", cut_error(error))
+            format!("{kind} {names}\n{}\n{}", one_line(error), cut_error(error))
         };
         let again = |kind: char, after: Duration| format!("{kind}{}", record::span_ms(after));
         let end = match &settlement.end {
@@ -51,10 +55,11 @@ impl Ending {
 
     /// The end of a task that cannot be read: dead.
     pub(crate) fn corrupt(task: &Damaged) -> Self {
+        let why = format!("corrupt: {}", task.why);
         Self {
             id: task.id.clone(),
             fence: task.fence,
-            end: format!("C\ncorrupt: {}", task.why).into_bytes(),
+            end: format!("C\n{why}\n{why}").into_bytes(),
         }
     }
 }
@@ -69,14 +74,14 @@ pub(crate) fn one_call(endings: &[Ending]) -> usize {
 pub(crate) fn settle(
     keys: &ShardKeys,
     wake: &WakeCall,
-    retention_ms: i64,
+    retention: Retention,
     endings: &[Ending],
 ) -> Command {
     let bytes = endings.iter().map(|ending| ending.end.len() + 160).sum();
     let mut command = keys
         .script(Script::Settle, bytes)
-        .number(retention_ms)
-        .arg(MAX_RETAINED.to_string())
+        .number(retention.ms)
+        .arg(retention.most.to_string())
         .arg(&wake.channel)
         .arg(&wake.message);
     for ending in endings {
@@ -92,18 +97,32 @@ pub(crate) fn settle(
 pub(crate) struct Settled {
     /// Handlers have something earlier to do.
     pub(crate) is_earlier: bool,
+    /// Ends were forgotten before their retention was over.
+    pub(crate) forgot_early: bool,
     pub(crate) outcomes: Vec<SettleOutcome>,
 }
 
 pub(crate) fn read_settled(mut fields: Fields, count: usize) -> Result<Settled> {
     let mut settled = Settled {
         is_earlier: fields.flag()?,
+        forgot_early: fields.flag()?,
         outcomes: vec![SettleOutcome::Settled; count],
     };
     while !fields.is_empty() {
         *fields.item_of(&mut settled.outcomes)? = SettleOutcome::LockLost;
     }
     Ok(settled)
+}
+
+/// Notes why a task failed that `lock` has settled as done. A remembered end is small, so the error
+/// is cut.
+pub(crate) fn note(keys: &ShardKeys, lock: &Lock, error: &str) -> Command {
+    let end = error.floor_char_boundary(NOTE_BYTES);
+    let hex = record::encode_note(error.get(..end).unwrap_or_default());
+    keys.script(Script::Note, 64 + hex.len())
+        .arg(lock.id.as_str())
+        .arg(lock.fence.to_string())
+        .arg(hex)
 }
 
 pub(crate) fn extend(keys: &ShardKeys, locks: &[Lock], lock_for: Duration) -> Command {
@@ -154,7 +173,7 @@ mod tests {
                     error: error(),
                     succeeded: succeeded(),
                 },
-                "K [\"mail\"]\nno\nway",
+                "K [\"mail\"]\nno way\nno\nway",
             ),
             (
                 AttemptEnd::Retry {
@@ -162,14 +181,14 @@ mod tests {
                     error: error(),
                     succeeded: Vec::new(),
                 },
-                "R1500 \nno\nway",
+                "R1500 \nno way\nno\nway",
             ),
             (
                 AttemptEnd::Release {
                     after,
                     succeeded: succeeded(),
                 },
-                "L1500 [\"mail\"]\n",
+                "L1500 [\"mail\"]\n\n",
             ),
         ] {
             let ending = Ending::new(&settlement("1", end));
@@ -193,16 +212,16 @@ mod tests {
 
     #[test]
     fn the_locks_that_were_lost_are_named_by_their_index() {
-        let settled = Reply::List(vec![Reply::Int(1), Reply::Int(1)]);
+        let settled = Reply::List([1, 0, 1].map(Reply::Int).into());
         let settled = read_settled(settled.fields(), 3).unwrap();
-        assert!(settled.is_earlier);
+        assert!(settled.is_earlier && !settled.forgot_early);
         let expected = [
             SettleOutcome::Settled,
             SettleOutcome::LockLost,
             SettleOutcome::Settled,
         ];
         assert_eq!(settled.outcomes, expected);
-        let stranger = Reply::List(vec![Reply::Int(0), Reply::Int(3)]);
+        let stranger = Reply::List([0, 0, 3].map(Reply::Int).into());
         assert!(read_settled(stranger.fields(), 3).is_err());
         let until = delayq_core::Timestamp::from_millis(9);
         let extended = [9, 1, 2, 0].map(Reply::Int).into();

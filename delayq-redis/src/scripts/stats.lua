@@ -5,10 +5,16 @@
 -- Returns: now · scheduled · due · running · dead · first due, ms, or -1 · end of the pause, ms, or
 --   -1 · most scheduled tasks, if new ones are taken, or -1 · tasks refused for that · most that
 --   run in the fleet, by the settings, or -1 · the fleet's rate by them, or "" · split, as
---   split_of() tells.
+--   split_of() tells · the totals, in their order · how many ends are remembered · since when all
+--   are, but for the retention, ms.
 local now = clock()
 local meta, split = numbers_of_meta('pause', 'max_pending', 'refused', 'fleet_concurrency'), split_of()
+local totals, began = numbers_of_meta(unpack(TOTALS)), numbers_of_meta('gone')[1]
 local pause = meta[1] or 0
+local remembered = call('HLEN', GONE) + call('HLEN', GONE_OLD)
+if remembered > 0 then
+  remembered = math.max(remembered - notes_in('noted', began) - notes_in('noted_old', began), 0)
+end
 return {
   now,
   call('ZCARD', DUE),
@@ -22,4 +28,11 @@ return {
   meta[4] or -1,
   call('HGET', META, 'fleet_rate') or '',
   split,
+  totals[1] or 0,
+  totals[2] or 0,
+  totals[3] or 0,
+  totals[4] or 0,
+  totals[5] or 0,
+  remembered,
+  known_since(began),
 }

@@ -1,6 +1,7 @@
 //! What the shards of one store share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use delayq_core::log_limit::LogLimit;
 use delayq_core::store::StoreOptions;
@@ -11,15 +12,17 @@ use super::wakeup_hub::WakeupHub;
 use crate::connection::Connections;
 use crate::memory_limit::Watermark;
 use crate::scripts::submit::WakeCall;
-use crate::scripts::{Keyspace, ShardKeys, record};
+use crate::scripts::{Keyspace, Retention, ShardKeys, record};
 
 /// The connections, names and settings of one store.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) connections: Connections,
     pub(crate) keys: Keyspace,
-    /// How long ended tasks are remembered.
-    pub(crate) retention_ms: i64,
+    /// What is remembered of ended tasks.
+    pub(crate) retention: Retention,
+    /// How long a call may take.
+    pub(crate) timeout: Duration,
     pub(crate) hub: Arc<WakeupHub>,
     pub(crate) batcher: Arc<Batcher>,
     pub(crate) in_doubt: InDoubt,
@@ -35,12 +38,16 @@ impl Context {
         hub: Arc<WakeupHub>,
         watermark: Option<f64>,
     ) -> Arc<Self> {
-        let retention_ms = record::span_ms(options.retention);
+        let retention = Retention {
+            ms: record::span_ms(options.retention),
+            most: options.remembered,
+        };
         let watermark = watermark.map(|share| Watermark::new(&connections, share));
         Arc::new(Self {
-            batcher: Batcher::new(&connections, Arc::clone(&hub), retention_ms, watermark),
+            batcher: Batcher::new(&connections, Arc::clone(&hub), retention.ms, watermark),
             keys: Keyspace::new(options.namespace.clone()),
-            retention_ms,
+            retention,
+            timeout: options.call_timeout,
             hub,
             in_doubt: InDoubt::default(),
             log: LogLimit::new(),

@@ -1,13 +1,17 @@
 //! Upkeep of a shard: what operators and a resize do to it. Long work goes chunk by chunk, so that
 //! no step keeps everybody else waiting.
 
+use std::time::Instant;
+
 use delayq_core::operate::{AuditReport, Cursor, Page, Setting, TypeSettings};
 use delayq_core::{Error, Result, TaskId, TaskState, Timestamp};
 
 use super::Shard;
+use super::context::Context;
 use crate::connection::{Class, Reply};
 use crate::scripts::audit::{Audit, Audited, INDEXES};
 use crate::scripts::dead::{DeadScan, Purge, RequeuePlan, TOMBSTONES};
+use crate::scripts::ended::{EndedScan, GENERATIONS};
 use crate::scripts::query::ShardStats;
 use crate::scripts::{Script, claim, dead, query};
 
@@ -43,14 +47,46 @@ impl Upkeep<'_> {
         cursor: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page> {
-        let command = query::list(&self.0.keys, state, cursor, limit)?;
+        if state.is_ended() {
+            return self.list_ended(EndedScan::new(state, cursor, limit)).await;
+        }
+        let command = query::list(&self.0.keys, state, cursor, limit);
         let fields = self.0.run(Class::Main, command).await?;
         query::read_page(&self.0.keys, state, fields)
     }
 
+    /// Goes through all that is remembered, in small steps.
+    async fn list_ended(self, mut scan: EndedScan) -> Result<Page> {
+        let Context {
+            retention, timeout, ..
+        } = &*self.0.cx;
+        let begun = Instant::now();
+        for generation in GENERATIONS {
+            let mut at = "0".to_owned();
+            loop {
+                let command = scan.step(&self.0.keys, generation, &at, retention.ms);
+                let fields = self.0.run(Class::Main, command).await?;
+                at = scan.read(&self.0.keys, fields)?;
+                if at == "0" {
+                    break;
+                }
+                if begun.elapsed() > *timeout {
+                    let detail = format!(
+                        "listing the ended tasks takes longer than {timeout:?}: raise call_timeout, \
+                         or lower remembered"
+                    );
+                    let place = self.0.cx.connections.place().to_string();
+                    return Err(Error::unavailable(place, detail));
+                }
+            }
+        }
+        Ok(scan.into_page())
+    }
+
     pub(crate) async fn stats(self) -> Result<ShardStats> {
         let command = self.0.keys.script(Script::Stats, 0);
-        query::read_stats(self.0.run(Class::Main, command).await?)
+        let retention_ms = self.0.cx.retention.ms;
+        query::read_stats(self.0.run(Class::Main, command).await?, retention_ms)
     }
 
     pub(crate) async fn histogram(self, bounds: &[Timestamp]) -> Result<Vec<u64>> {
@@ -112,7 +148,7 @@ impl Upkeep<'_> {
                 let command = command
                     .arg(&cursor)
                     .arg(state)
-                    .number(self.0.cx.retention_ms);
+                    .number(self.0.cx.retention.ms);
                 let mut fields = self.0.run(Class::Main, command).await?;
                 cursor = fields.text()?;
                 forgotten += fields.count()?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use delayq_core::operate::{
     AuditReport, Cursor, DeadFilter, Operate, Page, Problem, Setting, TypeSettings, TypeStats,
+    check_histogram,
 };
 use delayq_core::store::MAX_BATCH;
 use delayq_core::{Error, Result, TaskId, TaskState, TaskType, Timestamp};
@@ -72,6 +73,7 @@ impl Operate for RedisStore {
             share::check(Some(most), count.max(wanted.unwrap_or(1)), task_type)?;
         }
         if let Some(wanted) = settings.shards {
+            set_settings(&self.shards, task_type, &lifted_limits(settings)).await?;
             let keeps_bound = settings.max_pending == Setting::Keep;
             let count = self.shards.resize(task_type, wanted, keeps_bound).await?;
             if count > usize::try_from(wanted).unwrap_or(1) {
@@ -107,6 +109,7 @@ impl Operate for RedisStore {
         .await;
         Ok(page::merge(
             pages.into_iter().collect::<Result<_>>()?,
+            state,
             limit,
         ))
     }
@@ -118,10 +121,7 @@ impl Operate for RedisStore {
         to: Timestamp,
         steps: usize,
     ) -> Result<Vec<u64>> {
-        if to <= from || !(1..=1_000).contains(&steps) {
-            let reason = format!("cannot split {from}..{to} into {steps} steps: use 1 to 1000");
-            return Err(Error::invalid("argument", reason));
-        }
+        check_histogram(from, to, steps)?;
         let bounds = query::bounds(from, to, steps);
         let map = self.shards.current(task_type).await?;
         let mut sums = vec![0; steps];
@@ -341,6 +341,18 @@ async fn set_settings(
         shards.refresh(task_type, &map).await?;
     }
     Err(shards.unsettled(task_type))
+}
+
+/// Limits of the fleet that `settings` lift: a resize that comes with them needs that first.
+fn lifted_limits(settings: &TypeSettings) -> TypeSettings {
+    let mut lifted = TypeSettings::default();
+    if settings.fleet_concurrency == Setting::Unset {
+        lifted.fleet_concurrency = Setting::Unset;
+    }
+    if settings.fleet_rate == Setting::Unset {
+        lifted.fleet_rate = Setting::Unset;
+    }
+    lifted
 }
 
 async fn set_pause(shards: &Shards, task_type: &TaskType, until: Timestamp) -> Result<()> {

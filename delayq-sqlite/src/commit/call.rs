@@ -230,6 +230,7 @@ mod tests {
             clock: Arc::new(SystemClock),
             namespace: Namespace::default(),
             retention: Duration::ZERO,
+            remembered: 1,
         };
         let connection = Connection::open_in_memory().unwrap();
         command.run(&mut Tx::new(&connection, &context)).unwrap();

@@ -69,6 +69,8 @@ enum Stage {
     Places { after: Place },
     /// What is counted.
     Counts,
+    /// Requests to run again with ids after this one.
+    FollowUps { after: String },
 }
 
 /// An entry of the index of places.
@@ -128,9 +130,11 @@ pub(crate) fn audit(tasks: &mut TypeTasks<'_>, mut audit: Audit) -> Outcome<Audi
         Stage::Counts => {
             audit_counts(tasks, &mut audit)?;
             audit_bodies(tasks, &mut audit)?;
-            audit_follow_ups(tasks, &mut audit)?;
-            audit.is_over = true;
+            audit.stage = Stage::FollowUps {
+                after: String::new(),
+            };
         }
+        Stage::FollowUps { after } => audit_follow_ups(tasks, &after, &mut audit)?,
     }
     Ok(audit)
 }
@@ -316,8 +320,17 @@ fn audit_counts(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
 }
 
 /// Requests to run again whose tasks neither wait nor run: an earlier release has ended them.
-fn audit_follow_ups(tasks: &mut TypeTasks<'_>, audit: &mut Audit) -> Outcome<()> {
-    for id in FollowUp::left(tasks, STEP_ROWS)? {
+fn audit_follow_ups(tasks: &mut TypeTasks<'_>, after: &str, audit: &mut Audit) -> Outcome<()> {
+    let left = FollowUp::left(tasks, after, STEP_ROWS)?;
+    match left.last() {
+        Some(last) => {
+            audit.stage = Stage::FollowUps {
+                after: last.clone(),
+            };
+        }
+        None => audit.is_over = true,
+    }
+    for id in left {
         if audit.repairs
             && let Ok(id) = TaskId::new(&id)
         {

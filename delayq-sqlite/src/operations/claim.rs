@@ -119,7 +119,7 @@ fn take(
     let cause = match claiming.ok_or_else(|| no_fence(tasks))? {
         Claiming::Started { task, due_at } => {
             tasks.row.raise_fence(task.fence);
-            tasks.lock(&record.row, &task)?;
+            tasks.lock(&record, &task, request.holder.as_ref())?;
             claimed.tasks.push(record.into_claimed(id, &task, due_at));
             return Ok(());
         }
@@ -128,6 +128,7 @@ fn take(
             cause
         }
         Claiming::Dead(task, cause, error) => {
+            tasks.row.totals.count(task.state);
             if !FollowUp::start(tasks, &record.row, task.settled)? {
                 tasks.change_texts(&record.row, &task, Some(&error), None)?;
             }
@@ -152,6 +153,7 @@ fn no_fence(tasks: &TypeTasks<'_>) -> Error {
 fn bury(tasks: &mut TypeTasks<'_>, record: &TaskRecord, claimed: &mut Claimed) -> Outcome<()> {
     let error = record.fatal_damage().unwrap_or_default();
     let id = tasks.bury(record, &error)?;
+    tasks.row.totals.count(TaskState::Dead);
     claimed.ended.push(ClaimEnd::new(id, EndCause::Corrupt));
     Ok(())
 }

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use delayq_core::log_limit::LogLimit;
+use delayq_core::machine::Gate;
 use delayq_core::name::{TaskId, TaskType};
 use delayq_core::operate::{Cursor, Page, TypeStats};
 use delayq_core::state::TaskState;
 use delayq_core::store::MAX_BATCH;
 use delayq_core::task::TaskInfo;
-use delayq_core::time::Timestamp;
+use delayq_core::time::{Timestamp, duration_ms};
 
 use crate::error::Outcome;
 use crate::rows::{FollowUp, ROWS_BYTES, TaskRecord, Tx, TypeTasks, code, select_records, signed};
@@ -19,6 +20,10 @@ static DAMAGED: LogLimit = LogLimit::new();
 const SELECT_PAGE: &str = select_records!(
     "INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 AND (at, id) > (?3, ?4) \
      ORDER BY at, id LIMIT ?5"
+);
+const SELECT_ENDED: &str = select_records!(
+    "INDEXED BY tasks_place WHERE type = ?1 AND state = ?2 AND (at, id) < (?3, ?4) AND at > ?6 \
+     ORDER BY at DESC, id DESC LIMIT ?5"
 );
 const COUNT_DUE: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_place \
      WHERE type = ?1 AND state = 0 AND at <= ?2";
@@ -60,13 +65,17 @@ pub(crate) fn stats(tasks: &TypeTasks<'_>) -> Outcome<TypeStats> {
     stats.fleet_concurrency = tasks.row.fleet.concurrency;
     stats.fleet_rate = tasks.row.fleet.rate;
     stats.refused = tasks.row.refused;
+    stats.totals = tasks.row.totals;
+    stats.remembered = tasks.row.count(TaskState::Done);
+    let retained = tasks.now.minus(tasks.retention);
+    stats.remembered_since = Some(retained.max(tasks.row.forgotten));
     Ok(stats)
 }
 
 pub(crate) fn find(tasks: &TypeTasks<'_>, id: &TaskId) -> Outcome<Option<TaskInfo>> {
     let record = tasks.record(id)?;
     let record = record.filter(|record| !tasks.is_over(&record.row));
-    let mut info = record.and_then(TaskRecord::into_info);
+    let mut info = record.and_then(|record| record.into_info(&gate(tasks)));
     if let Some(info) = &mut info {
         info.again_at = again_at(tasks, info)?;
     }
@@ -88,16 +97,29 @@ pub(crate) fn list(
     cursor: Option<&Cursor>,
     limit: usize,
 ) -> Outcome<Page> {
-    let (at, id) = cursor.map_or((-1, ""), |c| (c.at.as_millis(), c.id.as_str()));
+    let cursor = cursor.map(|cursor| (cursor.at.as_millis(), cursor.id.as_str()));
     let limit = limit.clamp(1, MAX_BATCH);
     // One more than asked for: then there is a next page.
     let most = limit.saturating_add(1);
-    let key = (tasks.row.id, code(state), at, id, signed(most));
-    let mut records = tasks.records(SELECT_PAGE, key, most)?;
+    let mut records = if state.is_ended() {
+        let (at, id) = cursor.unwrap_or((i64::MAX, ""));
+        let over = tasks
+            .now
+            .as_millis()
+            .saturating_sub(duration_ms(tasks.retention));
+        let key = (tasks.row.id, code(state), at, id, signed(most), over);
+        tasks.records(SELECT_ENDED, key, most)?
+    } else {
+        let (at, id) = cursor.unwrap_or((-1, ""));
+        let key = (tasks.row.id, code(state), at, id, signed(most));
+        tasks.records(SELECT_PAGE, key, most)?
+    };
     let bytes: usize = records.iter().map(|record| record.message.len()).sum();
     let has_more = records.len() > limit || bytes >= ROWS_BYTES;
     records.truncate(limit);
     let mut page = Page::default();
+    let gate = gate(tasks);
+    let shown = |record| shown(record, &gate);
     page.tasks = records.into_iter().filter_map(shown).collect();
     for info in &mut page.tasks {
         info.again_at = again_at(tasks, info)?;
@@ -121,10 +143,22 @@ pub(crate) fn due_histogram(
     Ok((0..signed(steps)).map(count).collect())
 }
 
+/// What lets due tasks of the type start, or holds them.
+fn gate(tasks: &TypeTasks<'_>) -> Gate {
+    Gate {
+        reading: tasks.reading,
+        paused_until: tasks.row.pause_at(tasks.now),
+        running: tasks.row.running(),
+        held_back: tasks.row.held_back,
+        fleet: tasks.row.fleet,
+        tat: tasks.row.tat,
+    }
+}
+
 /// A task for a listing. One whose id is damaged has no form to be shown in.
-fn shown(record: TaskRecord) -> Option<TaskInfo> {
+fn shown(record: TaskRecord, gate: &Gate) -> Option<TaskInfo> {
     let seq = record.row.seq;
-    let info = record.into_info();
+    let info = record.into_info(gate);
     if info.is_none()
         && let Some(left_out) = DAMAGED.admit()
     {

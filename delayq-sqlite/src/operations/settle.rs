@@ -7,7 +7,10 @@ use delayq_core::task::Lock;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
-use crate::rows::{FollowUp, Status, TypeTasks};
+use crate::rows::{FollowUp, Status, TypeTasks, signed};
+
+const NOTE: &str = "UPDATE tasks SET last_error = ?4 \
+     WHERE type = ?1 AND id = ?2 AND state = 3 AND settled = ?3 AND last_error IS NULL";
 
 pub(crate) fn settle(tasks: &mut TypeTasks<'_>, settlement: &Settlement) -> Outcome<SettleOutcome> {
     let Lock { id, fence } = &settlement.lock;
@@ -19,7 +22,15 @@ pub(crate) fn settle(tasks: &mut TypeTasks<'_>, settlement: &Settlement) -> Outc
         Status::Ended(ended) => return Ok(machine::settle_ended(&ended, *fence)),
         Status::Unknown => return Ok(SettleOutcome::LockLost),
     };
-    match machine::settle(&task, *fence, &settlement.end, tasks.reading) {
+    let settling = machine::settle(&task, *fence, &settlement.end, tasks.reading);
+    if let Settling::NotHeld(outcome) = settling {
+        return Ok(outcome);
+    }
+    tasks.row.totals.failed += u64::from(settlement.end.is_failure());
+    if let Settling::Changed { task, .. } = settling {
+        tasks.row.totals.count(task.state);
+    }
+    match settling {
         Settling::NotHeld(outcome) => return Ok(outcome),
         Settling::Ended(ended) => tasks.end(&row, ended)?,
         Settling::Changed { task, .. }
@@ -33,6 +44,17 @@ pub(crate) fn settle(tasks: &mut TypeTasks<'_>, settlement: &Settlement) -> Outc
     Ok(SettleOutcome::Settled)
 }
 
+/// Notes why the task failed that `lock` has settled as done.
+pub(crate) fn note_failure(tasks: &mut TypeTasks<'_>, lock: &Lock, error: &str) -> Outcome<bool> {
+    let key = (tasks.row.id, lock.id.as_str(), signed(lock.fence), error);
+    let is_noted = tasks.execute(NOTE, key)? > 0;
+    if is_noted {
+        tasks.row.totals.failed += 1;
+        tasks.row.touch();
+    }
+    Ok(is_noted)
+}
+
 pub(crate) fn extend(
     tasks: &mut TypeTasks<'_>,
     lock: &Lock,
@@ -44,7 +66,7 @@ pub(crate) fn extend(
     };
     let outcome = machine::extend(&task, lock.fence, until);
     if outcome != ExtendOutcome::LockLost {
-        tasks.lock(row, &task.locked(task.fence, until))?;
+        tasks.extend(row, until)?;
     }
     Ok(outcome)
 }

@@ -14,4 +14,6 @@ pub(crate) struct Context {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) namespace: Namespace,
     pub(crate) retention: Duration,
+    /// Most ended tasks of a type.
+    pub(crate) remembered: usize,
 }

@@ -22,7 +22,8 @@ const SELECT_OF_ROW: &str = "SELECT seq, at, submitted, message IS NULL FROM tas
 const SELECT_ANY: &str = "SELECT 1 FROM tasks WHERE type = -?1 LIMIT 1";
 const PROMOTE: &str = "UPDATE tasks SET type = ?2, at = ?3, settled = ?4 WHERE seq = ?1";
 const SELECT_LEFT: &str = "SELECT id FROM tasks AS waiting WHERE type = -?1 AND NOT EXISTS \
-     (SELECT 1 FROM tasks WHERE type = ?1 AND id = waiting.id AND state IN (0, 1)) LIMIT ?2";
+     (SELECT 1 FROM tasks WHERE type = ?1 AND id = waiting.id AND state IN (0, 1)) \
+     AND id > ?2 ORDER BY id LIMIT ?3";
 const DELETE_BODY: &str = "DELETE FROM bodies WHERE seq = ?1";
 const DELETE: &str = "DELETE FROM tasks WHERE seq = ?1";
 
@@ -116,9 +117,9 @@ impl FollowUp {
         Ok(())
     }
 
-    /// The ids of some requests whose tasks neither wait nor run.
-    pub(crate) fn left(tasks: &TypeTasks<'_>, limit: usize) -> Outcome<Vec<String>> {
-        let key = (tasks.row.id, signed(limit));
+    /// The first ids behind `after` of requests whose tasks neither wait nor run.
+    pub(crate) fn left(tasks: &TypeTasks<'_>, after: &str, limit: usize) -> Outcome<Vec<String>> {
+        let key = (tasks.row.id, after, signed(limit));
         tasks.query(SELECT_LEFT, key, |row| row.get(0))
     }
 
@@ -144,7 +145,7 @@ impl FollowUp {
         if !Self::any(tasks)? {
             return Ok(());
         }
-        for id in Self::left(tasks, limit)? {
+        for id in Self::left(tasks, "", limit)? {
             if let Ok(id) = TaskId::new(&id) {
                 Self::adopt(tasks, &id)?;
             }

@@ -2,7 +2,7 @@
 
 use delayq_core::name::TaskType;
 use delayq_core::state::TaskState;
-use delayq_core::store::MAX_RETAINED;
+use delayq_core::store::warn_of_early_forgetting;
 use delayq_core::time::{Timestamp, duration_ms};
 
 use super::follow_up::FollowUp;
@@ -25,25 +25,24 @@ const FORGET: &str = "DELETE FROM tasks WHERE seq IN (SELECT seq FROM ( \
      WHERE type = ?1 AND state = 4 AND at <= ?2 ORDER BY at, id LIMIT ?3) UNION ALL \
      SELECT * FROM (SELECT seq, at, id FROM tasks INDEXED BY tasks_place \
      WHERE type = ?1 AND state = 5 AND at <= ?2 ORDER BY at, id LIMIT ?3) \
-     ORDER BY at, id LIMIT ?3))";
+     ORDER BY at, id LIMIT ?3)) RETURNING at";
 const SELECT_RETAINING: &str = "SELECT name FROM types WHERE namespace = ?1 AND ended > 0";
 
 const SELECT_REQUESTED: &str = "SELECT name FROM types WHERE namespace = ?1 AND EXISTS \
      (SELECT 1 FROM tasks WHERE type = -types.id)";
 
 /// Forgets twice as many old tasks as have ended in this transaction.
-pub(super) fn forget_some(tasks: &mut TypeTasks<'_>) -> Outcome<()> {
+pub(super) fn forget_some(tasks: &mut TypeTasks<'_>, task_type: &TaskType) -> Outcome<()> {
     match tasks.row.ended {
         0 => Ok(()),
-        ended => forget(tasks, ended + EXTRA),
+        ended => forget(tasks, task_type, ended + EXTRA),
     }
 }
 
-/// Forgets up to `limit` ended tasks: the oldest ones above [`MAX_RETAINED`], then those whose
-/// retention is over.
-fn forget(tasks: &mut TypeTasks<'_>, limit: usize) -> Outcome<()> {
+/// Forgets up to `limit` ended tasks: the oldest of too many, then those whose retention is over.
+fn forget(tasks: &mut TypeTasks<'_>, task_type: &TaskType, limit: usize) -> Outcome<()> {
     let ended = usize::try_from(tasks.row.count(TaskState::Done)).unwrap_or(usize::MAX);
-    let surplus = ended.saturating_sub(MAX_RETAINED).min(limit);
+    let surplus = ended.saturating_sub(tasks.remembered).min(limit);
     let any = Timestamp::MAX.as_millis();
     let over = tasks
         .now
@@ -51,8 +50,15 @@ fn forget(tasks: &mut TypeTasks<'_>, limit: usize) -> Outcome<()> {
         .saturating_sub(duration_ms(tasks.retention));
     for (until, most) in [(any, surplus), (over, limit - surplus)] {
         if most > 0 {
-            let forgotten = tasks.execute(FORGET, (tasks.row.id, until, signed(most)))?;
-            tasks.row.add(TaskState::Done, -signed(forgotten));
+            let key = (tasks.row.id, until, signed(most));
+            let forgotten: Vec<i64> = tasks.query(FORGET, key, |row| row.get(0))?;
+            tasks.row.add(TaskState::Done, -signed(forgotten.len()));
+            let latest = forgotten.into_iter().max().filter(|latest| *latest > over);
+            if let Some(latest) = latest {
+                let latest = Timestamp::from_millis(latest);
+                tasks.row.forgotten = tasks.row.forgotten.max(latest);
+                warn_of_early_forgetting(task_type, tasks.remembered);
+            }
         }
     }
     Ok(())
@@ -69,7 +75,7 @@ pub(crate) fn forget_overdue(tx: &mut Tx<'_>, limit: usize) -> Outcome<()> {
             && has_to_forget(&tasks)?
         {
             refuse_snapshot(is_snapshot)?;
-            forget(&mut tasks, limit)?;
+            forget(&mut tasks, &task_type, limit)?;
         }
     }
     Ok(())
@@ -82,7 +88,7 @@ pub(crate) fn adopt_requests(tx: &mut Tx<'_>, limit: usize) -> Outcome<()> {
     for name in tx.names(SELECT_REQUESTED)? {
         if let Ok(task_type) = TaskType::new(&name)
             && let Ok(mut tasks) = tx.known(&task_type)
-            && !FollowUp::left(&tasks, 1)?.is_empty()
+            && !FollowUp::left(&tasks, "", 1)?.is_empty()
         {
             refuse_snapshot(is_snapshot)?;
             FollowUp::adopt_left(&mut tasks, limit)?;
@@ -93,7 +99,7 @@ pub(crate) fn adopt_requests(tx: &mut Tx<'_>, limit: usize) -> Outcome<()> {
 
 /// Whether [`forget`] would find something.
 fn has_to_forget(tasks: &TypeTasks<'_>) -> Outcome<bool> {
-    if tasks.row.count(TaskState::Done) > MAX_RETAINED as u64 {
+    if tasks.row.count(TaskState::Done) > tasks.remembered as u64 {
         return Ok(true);
     }
     for state in ENDED {

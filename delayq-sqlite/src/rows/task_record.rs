@@ -1,7 +1,7 @@
 //! Whole row of a task, with its message and headers.
 
 use delayq_core::job::NewTask;
-use delayq_core::machine::{Asked, Bookkeeping};
+use delayq_core::machine::{Asked, Bookkeeping, Gate, Stored};
 use delayq_core::name::TaskId;
 use delayq_core::state::TaskState;
 use delayq_core::task::{ClaimedTask, Lock, TaskInfo};
@@ -17,7 +17,7 @@ macro_rules! select_records {
         concat!(
             "SELECT seq, state, at, due, delay, fence, settled, cancel, failures, lock_expiries, ",
             "releases, requeues, attempt, checksum, message IS NULL, id, submitted, expires_at, ",
-            "expires_after, last_error, succeeded, headers, message FROM tasks ",
+            "expires_after, last_error, succeeded, headers, holder, errors, message FROM tasks ",
             $rest
         )
     };
@@ -36,13 +36,16 @@ pub(crate) struct TaskRecord {
     pub(crate) last_error: Option<String>,
     pub(crate) succeeded: Vec<String>,
     pub(crate) headers: Option<String>,
+    holder: Option<String>,
+    /// See [`ErrorLog`](delayq_core::machine::ErrorLog).
+    errors: Option<String>,
     pub(crate) message: Vec<u8>,
 }
 
 impl TaskRecord {
     /// Reads a row, but for a message that is in the table of large ones.
     pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let message: Option<Vec<u8>> = row.get(22)?;
+        let message: Option<Vec<u8>> = row.get(24)?;
         Ok(Self {
             row: TaskRow::read(row)?,
             id: text(row, 15)?.unwrap_or_default(),
@@ -54,6 +57,8 @@ impl TaskRecord {
             last_error: text(row, 19)?,
             succeeded: text(row, 20)?.map_or_else(Vec::new, |names| read_names(&names)),
             headers: text(row, 21)?,
+            holder: text(row, 22)?,
+            errors: text(row, 23)?,
             message: message.unwrap_or_default(),
         })
     }
@@ -124,19 +129,29 @@ impl TaskRecord {
         claimed
     }
 
+    /// The holder of its lock. A process of an earlier release leaves that of an earlier lock.
+    pub(crate) fn holder(&self) -> Option<&str> {
+        let (fence, holder) = self.holder.as_deref()?.split_once(' ')?;
+        let task = self.row.live()?;
+        task.is_held_by(fence.parse().ok()?).then_some(holder)
+    }
+
     /// The answer to a query; `None` when the id or state is damaged beyond showing.
-    pub(crate) fn into_info(self) -> Option<TaskInfo> {
+    pub(crate) fn into_info(self, gate: &Gate) -> Option<TaskInfo> {
         let id = TaskId::new(&self.id).ok()?;
         let task = match self.row.status {
             Status::Unknown => return None,
             Status::Ended(ended) => {
                 let mut info = TaskInfo::new(id, ended.state, ended.at);
                 info.attempt = ended.attempt;
+                info.history.last_error = self.last_error;
                 return Some(info);
             }
             Status::Live(task) => task,
         };
         let mut info = TaskInfo::new(id, task.state, task.at);
+        let holder = self.holder().map(str::to_owned);
+        let errors = self.errors.clone().unwrap_or_default();
         // Damage is shown by the first query, not only once the claim finds it.
         let last_error = self.damage().or(self.last_error);
         info.attempt = task.attempt();
@@ -146,6 +161,13 @@ impl TaskRecord {
         info.message = Some(self.message);
         info.history = task.history(last_error, self.succeeded);
         info.cancel_requested = task.cancel_requested;
+        let stored = Stored {
+            asked_due: task.asked_due,
+            fence: task.fence,
+            holder: holder.as_deref(),
+            errors: &errors,
+        };
+        gate.explain(&mut info, stored);
         Some(info)
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use delayq_core::job::Expiry;
+use delayq_core::machine::Gate;
 use delayq_core::task::Headers;
 use delayq_core::time::Timestamp;
 use proptest::prelude::*;
@@ -209,7 +210,7 @@ proptest! {
         let is_hurt = [17, 18].iter().any(|column| !is_same(column))
             || !(is_same(&22) || (message.is_empty() && row[22] == Value::Null));
         prop_assert!(!is_sound || !is_hurt || !is_same(&CHECKSUM), "{:?}", row);
-        if let Some(info) = record.into_info() {
+        if let Some(info) = record.into_info(&Gate::default()) {
             prop_assert!(is_sound || info.state.is_ended() || info.history.last_error.is_some());
         }
     }

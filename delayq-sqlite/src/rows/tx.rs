@@ -16,7 +16,7 @@ use crate::error::Outcome;
 
 const SELECT_TYPE: &str = "SELECT id, listed, paused_until, fence, scheduled, running, dead, \
      ended, tat, held_back, max_pending, refused, fleet_concurrency, rate_starts, rate_per, \
-     rate_burst FROM types WHERE namespace = ?1 AND name = ?2";
+     rate_burst, done, died, cancelled, expired, failed, forgotten FROM types WHERE namespace = ?1 AND name = ?2";
 const INSERT_TYPE: &str = "INSERT INTO types (namespace, name) VALUES (?1, ?2)";
 
 /// One transaction: the operations of a group run in it one after the other.
@@ -96,7 +96,7 @@ impl<'a> Tx<'a> {
         let mut woken = Vec::new();
         for (task_type, row) in &mut self.rows {
             let mut tasks = TypeTasks::new(self.connection, self.context, row);
-            forget_some(&mut tasks)?;
+            forget_some(&mut tasks, task_type)?;
             tasks.row.write(self.connection)?;
             if tasks.row.is_woken {
                 woken.push(task_type.clone());

@@ -6,9 +6,10 @@ use delayq_core::error::Error;
 use delayq_core::fleet::{FleetLimits, Rate};
 use delayq_core::machine::MAX_FENCE;
 use delayq_core::name::TaskType;
+use delayq_core::operate::TypeTotals;
 use delayq_core::state::TaskState;
 use delayq_core::time::Timestamp;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Row, params};
 
 use super::number::signed;
 use crate::error::Outcome;
@@ -16,7 +17,8 @@ use crate::error::Outcome;
 const UPDATE_TYPE: &str = "UPDATE types SET listed = ?2, paused_until = ?3, fence = ?4, \
      scheduled = ?5, running = ?6, dead = ?7, ended = ?8, tat = ?9, held_back = ?10, \
      max_pending = ?11, refused = ?12, fleet_concurrency = ?13, rate_starts = ?14, \
-     rate_per = ?15, rate_burst = ?16 WHERE id = ?1";
+     rate_per = ?15, rate_burst = ?16, done = ?17, died = ?18, cancelled = ?19, expired = ?20, \
+     failed = ?21, forgotten = ?22 WHERE id = ?1";
 
 /// The row of a type, written back once at the end of the transaction.
 #[derive(Debug, Default)]
@@ -41,6 +43,10 @@ pub(crate) struct TypeRow {
     pub(crate) refused: u64,
     /// Limits that take the place of the claimers' own.
     pub(crate) fleet: FleetLimits,
+    /// Tasks that have ended.
+    pub(crate) totals: TypeTotals,
+    /// The end of the latest task that was forgotten before its retention was over.
+    pub(crate) forgotten: Timestamp,
     /// Whether handlers have to claim earlier than they planned.
     pub(crate) is_woken: bool,
     /// How many tasks ended in this transaction: as many older ones may have to be forgotten.
@@ -78,6 +84,8 @@ impl TypeRow {
             max_pending: max_pending.map(count),
             refused: count(row.get(11)?),
             fleet: fleet(row)?,
+            totals: totals(row)?,
+            forgotten: Timestamp::from_millis(optional(row, 21)?),
             damage: Self::damage(row)?,
             ..Self::default()
         })
@@ -101,6 +109,12 @@ impl TypeRow {
             (13, "rate_starts", u32::MAX.into()),
             (14, "rate_per", i64::MAX),
             (15, "rate_burst", u32::MAX.into()),
+            (16, "done", i64::MAX),
+            (17, "died", i64::MAX),
+            (18, "cancelled", i64::MAX),
+            (19, "expired", i64::MAX),
+            (20, "failed", i64::MAX),
+            (21, "forgotten", largest_time),
         ] {
             let value: Option<i64> = row.get(index)?;
             if let Some(value) = value.filter(|value| !(0..=largest).contains(value)) {
@@ -156,7 +170,15 @@ impl TypeRow {
         let [scheduled, running, dead, ended] = self.counts;
         let rate = self.fleet.rate;
         let per = rate.map(|rate| i64::try_from(rate.per.as_micros()).unwrap_or(i64::MAX));
-        connection.prepare_cached(UPDATE_TYPE)?.execute((
+        let TypeTotals {
+            done,
+            dead: died,
+            cancelled,
+            expired,
+            failed,
+            ..
+        } = self.totals;
+        connection.prepare_cached(UPDATE_TYPE)?.execute(params![
             self.id,
             self.listed,
             self.paused_until.as_millis(),
@@ -173,7 +195,13 @@ impl TypeRow {
             rate.map(|rate| rate.starts),
             per,
             rate.map(|rate| rate.burst),
-        ))?;
+            signed(done),
+            signed(died),
+            signed(cancelled),
+            signed(expired),
+            signed(failed),
+            self.forgotten.as_millis(),
+        ])?;
         Ok(())
     }
 
@@ -235,6 +263,27 @@ impl TypeRow {
     pub(crate) fn pause_at(&self, now: Timestamp) -> Option<Timestamp> {
         (self.paused_until > now).then_some(self.paused_until)
     }
+}
+
+/// How many tasks have ended.
+fn totals(row: &Row<'_>) -> rusqlite::Result<TypeTotals> {
+    let mut totals = TypeTotals::default();
+    for (index, total) in [
+        (16, &mut totals.done),
+        (17, &mut totals.dead),
+        (18, &mut totals.cancelled),
+        (19, &mut totals.expired),
+        (20, &mut totals.failed),
+    ] {
+        *total = u64::try_from(optional(row, index)?).unwrap_or(0);
+    }
+    Ok(totals)
+}
+
+/// A number that an older process leaves out.
+fn optional(row: &Row<'_>, index: usize) -> rusqlite::Result<i64> {
+    let number: Option<i64> = row.get(index)?;
+    Ok(number.unwrap_or_default())
 }
 
 /// The limits in the row; a rate is there as a whole or not at all.

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use delayq_core::job::NewTask;
-use delayq_core::machine::{Accepted, Bookkeeping, Bound, Ended, accepted};
+use delayq_core::machine::{
+    Accepted, Bookkeeping, Bound, ERROR_LOG_CHARS, Ended, ErrorLog, accepted, expiry_text,
+};
 use delayq_core::name::TaskId;
+use delayq_core::presence::InstanceId;
 use delayq_core::state::TaskState;
 use delayq_core::time::{Reading, Timestamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
@@ -29,24 +32,28 @@ pub(crate) const ROWS_BYTES: usize = 8 << 20;
 
 const SELECT_ROW: &str = select_rows!("WHERE type = ?1 AND id = ?2");
 const SELECT_RECORD: &str = select_records!("WHERE type = ?1 AND id = ?2");
-const SELECT_FIRST: &str = "SELECT at FROM tasks INDEXED BY tasks_place \
-     WHERE type = ?1 AND state = ?2 ORDER BY at, id LIMIT 1";
+const SELECT_FIRST: &str = "SELECT at FROM tasks INDEXED BY tasks_place WHERE type = ?1 AND state \
+     = ?2 ORDER BY at, id LIMIT 1";
 const INSERT: &str = "INSERT INTO tasks (type, id, state, at, due, delay, submitted, expires_at, \
-     expires_after, checksum, headers, message) \
-     VALUES (?1, ?2, 0, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
+     expires_after, checksum, headers, message) VALUES (?1, ?2, 0, ?3, ?3, ?4, ?5, ?6, ?7, ?8, \
+     ?9, ?10) ON CONFLICT DO NOTHING";
 const UPDATE_MESSAGE: &str = "UPDATE tasks SET checksum = ?2, message = ?3 WHERE seq = ?1";
-const LOCK: &str =
-    "UPDATE tasks SET state = 1, at = ?2, fence = ?3, lock_expiries = ?4 WHERE seq = ?1";
+const EXTEND: &str = "UPDATE tasks SET at = ?2 WHERE seq = ?1";
+const LOCK: &str = "UPDATE tasks SET state = 1, at = ?2, fence = ?3, lock_expiries = ?4, holder = \
+     ?5 WHERE seq = ?1";
+const TAKE_OVER: &str = "UPDATE tasks SET at = ?2, fence = ?3, lock_expiries = ?4, holder = ?5, \
+     errors = substr(?6 || coalesce(errors, ''), 1, ?7) WHERE seq = ?1";
 const UPDATE: &str = "UPDATE tasks SET state = ?2, at = ?3, due = ?4, delay = ?5, fence = ?6, \
-     settled = ?7, cancel = ?8, failures = ?9, lock_expiries = ?10, releases = ?11, \
-     requeues = ?12, last_error = coalesce(?13, last_error), \
-     succeeded = CASE WHEN ?14 THEN ?15 ELSE succeeded END WHERE seq = ?1";
+     settled = ?7, cancel = ?8, failures = ?9, lock_expiries = ?10, releases = ?11, requeues = \
+     ?12, last_error = coalesce(?13, last_error), succeeded = CASE WHEN ?14 THEN ?15 ELSE \
+     succeeded END, errors = coalesce(substr(?16 || coalesce(errors, ''), 1, ?17), errors) WHERE \
+     seq = ?1";
 const BURY: &str = "UPDATE tasks SET id = ?2, state = 2, at = ?3, fence = 0, cancel = 0, \
      last_error = ?4 WHERE seq = ?1";
 const DELETE: &str = "DELETE FROM tasks WHERE seq = ?1";
 const END: &str = "UPDATE tasks SET state = ?2, at = ?3, attempt = ?4, settled = ?5, fence = 0, \
-     cancel = 0, last_error = NULL, succeeded = NULL, headers = NULL, message = NULL \
-     WHERE seq = ?1";
+     cancel = 0, last_error = NULL, succeeded = NULL, headers = NULL, message = NULL, holder = \
+     NULL, errors = NULL WHERE seq = ?1";
 const INSERT_BODY: &str = "INSERT OR REPLACE INTO bodies (seq, message) VALUES (?1, ?2)";
 const SELECT_BODY: &str = "SELECT message FROM bodies WHERE seq = ?1";
 const DELETE_BODY: &str = "DELETE FROM bodies WHERE seq = ?1";
@@ -61,6 +68,8 @@ pub(crate) struct TypeTasks<'a> {
     /// The same, with parts of a millisecond.
     pub(crate) reading: Reading,
     pub(crate) retention: Duration,
+    /// Most ended tasks.
+    pub(crate) remembered: usize,
 }
 
 impl<'a> TypeTasks<'a> {
@@ -72,6 +81,7 @@ impl<'a> TypeTasks<'a> {
             now: reading.now,
             reading,
             retention: context.retention,
+            remembered: context.remembered,
         }
     }
 
@@ -223,12 +233,33 @@ impl<'a> TypeTasks<'a> {
         Ok(())
     }
 
-    /// Writes the lock of a task that runs now; nothing else of its bookkeeping differs. A
-    /// statement of its own, as every claim makes a hundred of them.
-    pub(crate) fn lock(&mut self, row: &TaskRow, task: &Bookkeeping) -> Outcome<()> {
+    /// Writes the lock of a task that runs now under `holder`; nothing else of its bookkeeping
+    /// differs. A statement of its own, as every claim makes a hundred of them.
+    pub(crate) fn lock(
+        &mut self,
+        record: &TaskRecord,
+        task: &Bookkeeping,
+        holder: Option<&InstanceId>,
+    ) -> Outcome<()> {
+        let row = &record.row;
         let (until, fence) = (task.at.as_millis(), signed(task.fence));
-        self.execute(LOCK, (row.seq, until, fence, task.lock_expiries))?;
+        let holder = holder.map(|holder| format!("{fence} {}", holder.short()));
+        let is_taken_over = row.state() == Some(TaskState::Running);
+        if is_taken_over {
+            let line = ErrorLog::line(task, self.now, &expiry_text(record.holder()));
+            let (expiries, most) = (task.lock_expiries, signed(ERROR_LOG_CHARS));
+            let lock = params![row.seq, until, fence, expiries, holder, line, most];
+            self.execute(TAKE_OVER, lock)?;
+        } else {
+            self.execute(LOCK, (row.seq, until, fence, task.lock_expiries, holder))?;
+        }
         self.note_change(row, task)
+    }
+
+    /// Moves the end of a lock.
+    pub(crate) fn extend(&self, row: &TaskRow, until: Timestamp) -> Outcome<()> {
+        self.execute(EXTEND, (row.seq, until.as_millis()))?;
+        Ok(())
     }
 
     /// Changes the bookkeeping of a task.
@@ -246,6 +277,7 @@ impl<'a> TypeTasks<'a> {
     ) -> Outcome<()> {
         let (due, delay) = (task.asked_due.as_millis(), task.delay_ms);
         let (fence, settled) = (signed(task.fence), signed(task.settled));
+        let line = error.map(|error| ErrorLog::line(task, self.now, error));
         self.execute(
             UPDATE,
             params![
@@ -264,6 +296,8 @@ impl<'a> TypeTasks<'a> {
                 error,
                 succeeded.is_some(),
                 succeeded.and_then(names_text),
+                line,
+                signed(ERROR_LOG_CHARS),
             ],
         )?;
         self.note_change(row, task)
@@ -318,6 +352,7 @@ impl<'a> TypeTasks<'a> {
     /// Ends a task: frees its message, and remembers the rest for the retention. A request to run
     /// again takes its place instead.
     pub(crate) fn end(&mut self, row: &TaskRow, ended: Ended) -> Outcome<()> {
+        self.row.totals.count(ended.state);
         if FollowUp::start(self, row, ended.settled)? {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Ended tasks: forgotten after the retention, and the oldest when there are too many.
 
-use delayq_core::store::{CancelOutcome, MAX_RETAINED};
+use delayq_core::store::CancelOutcome;
 use delayq_core::time::{VirtualClock, hours, seconds};
 
 use super::*;
@@ -58,16 +58,20 @@ async fn ended_tasks_are_forgotten_as_others_end() {
     assert_eq!(left, Ok("2".to_owned()), "the first one is forgotten");
 }
 
+/// How many ended tasks the crowded store remembers.
+const MOST: usize = 1_000;
+
 /// A store that remembers `more` ended tasks than it may, within their retention, and one that is
 /// scheduled.
 async fn crowded(place: &Place, more: usize) -> Arc<SqliteStore> {
     let options = StoreOptions {
         retention: hours(10),
+        remembered: MOST,
         ..StoreOptions::default()
     };
     let store = place.try_open(options).await.unwrap();
     accept(&store, "new").await;
-    let tasks = MAX_RETAINED + more;
+    let tasks = MOST + more;
     let first = SystemClock.now().minus(hours(1)).as_millis();
     let fill = format!(
         "BEGIN IMMEDIATE;
@@ -91,12 +95,20 @@ async fn the_oldest_ended_tasks_beyond_the_most_are_forgotten_as_others_end() {
     let store = crowded(&place, 9).await;
     cancel(&store, "new").await;
     let rows = place.connect();
-    let most = i64::try_from(MAX_RETAINED).unwrap();
+    let most = i64::try_from(MOST).unwrap();
     assert_eq!(number(&rows, ENDED), most);
     // All of the latest are there: each ended a millisecond after the one before.
     assert_eq!(number(&rows, OLDEST), 2 - most);
     assert_eq!(number(&rows, "SELECT ended FROM types"), most);
     assert!(find(&store, "new").await.is_some());
+    // The tenth is the latest one that is forgotten, ten hours before its retention is over.
+    let stats = store.stats(&usual_type()).await.unwrap();
+    let forgotten = number(&rows, "SELECT min(at) - 1 FROM tasks WHERE state >= 3");
+    let since = Timestamp::from_millis(forgotten);
+    assert_eq!(
+        (stats.remembered, stats.remembered_since),
+        (MOST as u64, Some(since))
+    );
 }
 
 #[tokio::test]
@@ -104,7 +116,7 @@ async fn the_oldest_ended_tasks_beyond_the_most_are_forgotten_while_nothing_happ
     let place = Place::new();
     let store = crowded(&place, 9).await;
     let rows = place.connect();
-    let most = i64::try_from(MAX_RETAINED).unwrap();
+    let most = i64::try_from(MOST).unwrap();
     comes_to(&rows, ENDED, most).await;
     assert_eq!(number(&rows, OLDEST), 1 - most);
     assert!(find(&store, "new").await.is_some());

@@ -2,6 +2,7 @@
 
 use delayq_core::operate::TypeSettings;
 use delayq_core::state::TaskState;
+use delayq_core::task::WaitsFor;
 use delayq_core::time::VirtualClock;
 
 use super::*;
@@ -16,6 +17,34 @@ fn a_version_never_changes_as_files_have_it() {
     let steps = schema::STEPS.iter();
     let sums: Vec<u32> = steps.map(|step| crc32fast::hash(step.as_bytes())).collect();
     assert_eq!(sums, [3_988_150_623, 2_438_617_801]);
+}
+
+#[tokio::test]
+async fn a_file_of_an_earlier_release_with_a_damaged_row_is_opened() {
+    let place = Place::new();
+    let file = place.connect();
+    file.execute_batch(VERSION_1).unwrap();
+    let loosen = "PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')') WHERE name = 'tasks';
+         PRAGMA writable_schema = RESET;
+         UPDATE tasks SET checksum = 'no number' WHERE id = 'dead';
+         PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET sql = sql || ' STRICT' WHERE name = 'tasks';
+         PRAGMA writable_schema = RESET;";
+    file.execute_batch(loosen).unwrap();
+    drop(file);
+    let store = SqliteStore::open(
+        place.path(),
+        Arc::new(VirtualClock::default()),
+        StoreOptions::default(),
+    );
+    let store = store.await.unwrap();
+    assert!(find(&store, "scheduled").await.is_some());
+    let second = place.connect();
+    let columns =
+        "SELECT count(*) FROM pragma_table_info('tasks') WHERE name IN ('holder', 'errors')";
+    let columns: u32 = second.query_row(columns, [], |row| row.get(0)).unwrap();
+    assert_eq!(columns, 2);
 }
 
 #[tokio::test]
@@ -82,6 +111,20 @@ async fn a_process_of_an_earlier_release_goes_on_in_a_file_with_later_columns() 
     assert_eq!(
         (stats.fleet_concurrency, stats.max_pending),
         (Some(3), Some(5))
+    );
+    // A task that it locks, and settles with an error, is shown without what it did not store.
+    accept(&store, "1").await;
+    let claim = "UPDATE tasks SET state = 1, at = 9e12, fence = 1767225600000123";
+    assert_eq!(earlier.execute(claim, []).unwrap(), 1);
+    let running = find(&store, "1").await.unwrap();
+    assert_eq!(running.holder, None);
+    assert_eq!(running.started_at.unwrap().as_millis(), 1_767_225_600_000);
+    let retry = "UPDATE tasks SET state = 0, fence = 0, failures = 1, last_error = 'no van'";
+    earlier.execute(retry, []).unwrap();
+    let waiting = find(&store, "1").await.unwrap();
+    assert_eq!(
+        (waiting.waits_for, waiting.errors.len()),
+        (Some(WaitsFor::Retry), 0)
     );
     // As each further start of this release finds it.
     schema::migrate(&mut earlier, "the file", schema::STEPS).unwrap();
@@ -172,4 +215,30 @@ async fn an_audit_runs_again_what_an_earlier_release_has_ended() {
     assert_eq!(claimed.tasks[0].message.len(), 10_000);
     let cancelled = find(&store, "cancelled").await.unwrap();
     assert_eq!(cancelled.state, TaskState::Cancelled);
+}
+
+#[tokio::test]
+async fn an_audit_finds_more_requests_than_it_reads_at_once() {
+    const MANY: usize = 300;
+    let place = Place::new();
+    let store = place.open().await;
+    let ids: Vec<_> = (0..MANY).map(|n| format!("id{n}")).collect();
+    for id in &ids {
+        accept(&store, id).await;
+    }
+    while !claim(&store).await.unwrap().tasks.is_empty() {}
+    for id in &ids {
+        let mut again = large_task(id, 10);
+        again.again_if_running = true;
+        let outcome = submit(&store, again).await;
+        assert!(matches!(outcome, Ok(SubmitOutcome::RunsAgain { .. })));
+    }
+    let ends = "UPDATE tasks SET state = 3, fence = 0, message = NULL WHERE type > 0;
+        UPDATE types SET running = 0, ended = 300;";
+    place.connect().execute_batch(ends).unwrap();
+    for repair in [false, true] {
+        let report = store.audit(&usual_type(), repair).await.unwrap();
+        assert_eq!(report.problems.len(), MANY);
+    }
+    is_sound(&store).await;
 }

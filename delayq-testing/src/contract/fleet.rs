@@ -8,6 +8,7 @@ use delayq_core::{
     DelayQueueJob, FleetLimits, Rate, TaskState, TaskType, Timestamp, hours, millis,
 };
 
+use super::micros::micros;
 use super::rig::{LONG, Rig, Round, SHORT, job, release, retry, usual_type};
 
 /// A rate that allows nothing more within a test once its burst is used up.
@@ -170,9 +171,9 @@ pub async fn a_rate_starts_its_burst_and_then_nothing(rig: &Rig) {
     let request = limited(rig, paced(rate)).await;
     let mut one = request.clone();
     one.limit = 1;
-    let before = rig.micros().await;
+    let before = micros(rig).await;
     let first = rig.claim_as(&one).await;
-    let after = rig.micros().await;
+    let after = micros(rig).await;
     first.assert_order(&["000"]);
     assert!(first.is_more_due(), "three more");
     let rest = rig.claim_as(&request).await;
@@ -197,9 +198,9 @@ pub async fn a_claim_without_a_start_left_waits_until_a_few_have_gathered(rig: &
         let rig = rig.with_retention(LONG).await;
         accept_many(&rig, 11).await;
         let began = Instant::now();
-        let before = rig.micros().await;
+        let before = micros(&rig).await;
         let claimed = claim_with(&rig, paced(rate)).await;
-        let after = rig.micros().await;
+        let after = micros(&rig).await;
         assert_eq!(claimed.tasks.len(), rate.burst as usize);
         assert_next(&claimed, before + wait..=after + wait);
         let too_early = claim_with(&rig, paced(rate)).await;

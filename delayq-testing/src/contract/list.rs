@@ -3,7 +3,7 @@
 use delayq_core::TaskState::{Dead, Running, Scheduled};
 use delayq_core::operate::{Cursor, Page};
 use delayq_core::store::MAX_BATCH;
-use delayq_core::{Error, TaskInfo, TaskState, TaskType, When, hours, minutes};
+use delayq_core::{TaskInfo, TaskState, TaskType, When, hours, minutes};
 
 use super::rig::{LONG, Rig, id, ids, job, usual_type};
 
@@ -118,16 +118,6 @@ pub async fn a_page_is_capped(rig: &Rig) {
     assert_eq!(second.tasks.len(), MAX_BATCH);
     let third = page(rig, second.next.as_ref(), 1_000_000).await;
     assert_eq!((third.tasks.len(), third.next), (300 - 2 * MAX_BATCH, None));
-}
-
-pub async fn the_ended_states_are_not_listed(rig: &Rig) {
-    for state in [TaskState::Done, TaskState::Cancelled, TaskState::Expired] {
-        let refusal = rig.store().list(&usual_type(), state, None, 10).await;
-        assert!(
-            matches!(refusal, Err(Error::InvalidInput { .. })),
-            "{refusal:?}"
-        );
-    }
 }
 
 pub async fn an_unknown_type_lists_nothing(rig: &Rig) {

@@ -44,19 +44,29 @@ impl fmt::Debug for Rig {
 impl Rig {
     /// Opens the harness' store in a namespace that no other test uses.
     pub async fn open(harness: impl StoreUnderTest) -> Self {
-        Self::with(Arc::new(harness), StoreOptions::default().retention).await
+        Self::with(Arc::new(harness), StoreOptions::default()).await
     }
 
     /// The same place in yet another namespace, with this retention.
     pub(super) async fn with_retention(&self, retention: Duration) -> Self {
-        Self::with(self.harness.clone(), retention).await
+        let remembered = StoreOptions::default().remembered;
+        self.with_ends(retention, remembered).await
     }
 
-    async fn with(harness: Arc<dyn StoreUnderTest>, retention: Duration) -> Self {
+    /// The same place in yet another namespace, with so many ended tasks remembered for so long.
+    pub(super) async fn with_ends(&self, retention: Duration, remembered: usize) -> Self {
+        let options = StoreOptions {
+            retention,
+            remembered,
+            ..StoreOptions::default()
+        };
+        Self::with(self.harness.clone(), options).await
+    }
+
+    async fn with(harness: Arc<dyn StoreUnderTest>, options: StoreOptions) -> Self {
         let options = StoreOptions {
             namespace: Namespace::new(TaskId::generate().as_str()).unwrap(),
-            retention,
-            ..StoreOptions::default()
+            ..options
         };
         let store = harness.open(options.clone()).await;
         Self {
@@ -184,22 +194,6 @@ impl Rig {
             Some(bucket) => bucket,
             None => self.buckets(&usual_type()).await.remove(0),
         }
-    }
-
-    /// The store's clock, in microseconds: a claim says how long a task of known time has to wait.
-    pub(super) async fn micros(&self) -> i64 {
-        let task_type = TaskType::new("clock").unwrap();
-        let job = DelayQueueJob::raw(task_type.as_str(), "").id("mark").keep();
-        let at = self.now().await.plus(LONG);
-        self.submit(job.at(at)).await;
-        let mark = self.store.find(&task_type, &self::id("mark")).await;
-        let due_at = mark.unwrap().unwrap().at;
-        let mut none = self.request().await;
-        none.limit = 0;
-        let round = self.claim_of(&task_type, &none).await;
-        let (_, claimed) = &round.parts[0];
-        let wait = i64::try_from(claimed.next_in.unwrap().as_micros()).unwrap();
-        due_at.as_millis() * 1_000 - wait
     }
 
     /// Claims exactly one task and nothing else.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use delayq_core::store::{AttemptEnd, MAX_ERROR_BYTES, SettleOutcome, Settlement};
 use delayq_core::{AttemptHistory, Bucket, Lock, TaskState, TaskType, Timestamp, hours, millis};
 
+use super::micros::micros;
 use super::rig::{LONG, Rig, SHORT, dead, every_end, id, job, release, retry, usual_type};
 
 pub async fn a_done_task_is_remembered_without_its_message(rig: &Rig) {
@@ -89,7 +90,7 @@ pub async fn a_wait_counts_from_the_end_of_the_present_millisecond(rig: &Rig) {
     for n in 0..50 {
         let id = n.to_string();
         let task = rig.run(&id).await;
-        let before = rig.micros().await;
+        let before = micros(rig).await;
         rig.settled(&task.lock, release(millis(1))).await;
         assert!(rig.info(&id).await.at.as_millis() * 1_000 >= before + 1_000);
         let _ = rig.cancel(&id).await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use delayq_core::store::SubmitOutcome;
 use delayq_core::{AttemptHistory, DelayQueueJob, TaskState, Timestamp, hours, millis};
 
+use super::micros::micros;
 use super::rig::{LONG, Rig, TYPE, id, job, usual_type};
 
 pub async fn a_submitted_task_is_found_at_once_as_it_was_sent(rig: &Rig) {
@@ -36,7 +37,7 @@ pub async fn a_delay_counts_from_the_stores_clock(rig: &Rig) {
 pub async fn a_delay_counts_from_the_end_of_the_present_millisecond(rig: &Rig) {
     for n in 0..50 {
         let task = rig.task(job(&n.to_string()).after(millis(1))).await;
-        let before = rig.micros().await;
+        let before = micros(rig).await;
         let outcomes = rig.store().submit(vec![task]).await;
         let Ok(SubmitOutcome::Accepted { due_at, .. }) = outcomes[0] else {
             panic!("{outcomes:?}");

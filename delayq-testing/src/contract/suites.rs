@@ -225,8 +225,18 @@ sentences! {
         a_page_that_ends_with_the_last_task_is_the_last_page,
         a_cursor_stays_valid_while_tasks_come_and_go,
         a_page_is_capped,
-        the_ended_states_are_not_listed,
         an_unknown_type_lists_nothing,
+    ]
+    explain: [
+        a_scheduled_task_says_what_it_waits_for,
+        a_running_task_says_who_runs_it_since_when_and_what_went_wrong_before,
+    ]
+    ended: [
+        ended_tasks_are_listed_page_by_page_the_latest_first,
+        what_is_forgotten_is_not_listed,
+        what_has_ended_is_counted_by_how_it_did,
+        of_too_many_ends_the_oldest_are_forgotten_and_the_stats_say_since_when,
+        a_failure_is_noted_with_the_end_of_its_task,
     ]
     query: [
         a_store_has_a_name_a_durability_and_good_health,

@@ -25,12 +25,23 @@ type Run = (TaskType, TaskId, oneshot::Receiver<Result<(), String>>);
 pub(crate) struct Inline {
     waiting: Arc<Mutex<HashMap<(TaskType, TaskId), Ended>>>,
     served: Arc<Mutex<Vec<TypePattern>>>,
+    pools: Arc<Mutex<Vec<&'static str>>>,
 }
 
 impl Inline {
     /// Tasks of this type or pattern have a worker.
     pub(crate) fn serve(&self, pattern: TypePattern) {
         lock(&self.served).push(pattern);
+    }
+
+    /// A worker has slots of this pool.
+    pub(crate) fn note_pool(&self, pool: Option<&'static str>) {
+        lock(&self.pools).extend(pool);
+    }
+
+    /// The pools of all workers.
+    pub(crate) fn pools(&self) -> Vec<&'static str> {
+        lock(&self.pools).clone()
     }
 
     /// The tasks, those that have a worker due now but for occurrences of

@@ -83,6 +83,11 @@ impl Store for FaultyStore {
         self.call_bucket("extend", bucket, extend).await
     }
 
+    async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
+        let note = self.inner.note_failure(bucket, lock, error);
+        self.call_bucket("note_failure", bucket, note).await
+    }
+
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
         self.call("cancel", async {
             let outcome = self.inner.cancel(task_type, id).await?;

@@ -77,7 +77,8 @@ impl TestQueue {
     /// attempt. A task that a worker sends runs before that worker goes on. An occurrence of a
     /// recurring task waits for its time, as in [`start`](Self::start).
     ///
-    /// Every type is at-least-once here, and has no limit over all instances.
+    /// Every type is at-least-once here, and has no limit over all instances; a pool has as many
+    /// slots as are asked for.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -99,10 +100,14 @@ impl TestQueue {
             .clock(Arc::new(clock.clone()))
             .on_application_runtime();
         let mut builder = build(builder);
+        let pooled = inline.clone();
         if let Some(inline) = inline {
             builder = builder.map_workers(move |built| run_inline(&inline, built));
         }
         let plugin = builder.start().await?;
+        for pool in pooled.map_or_else(Vec::new, |inline| inline.pools()) {
+            plugin.set_pool(pool, usize::MAX)?;
+        }
         Ok(Self {
             tasks: plugin.submit_service(),
             plugin,
@@ -305,6 +310,7 @@ fn run_inline(inline: &Inline, mut built: BuiltWorker) -> BuiltWorker {
     if let Ok(pattern) = TypePattern::new(&built.task_type) {
         inline.serve(pattern);
     }
+    inline.note_pool(built.options.pool);
     let options = &mut built.options;
     options.retry = RetryPolicy::NEVER;
     options.delivery = Delivery::AtLeastOnce;

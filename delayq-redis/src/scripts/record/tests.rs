@@ -66,7 +66,9 @@ fn a_trail_of_version_1_is_read() {
 #[test]
 fn locks_and_ends_of_version_1_are_read() {
     let lock = |cancel_requested| StoredLock {
+        fence: 1_767_225_600_000_000,
         attempt: 2,
+        holder: None,
         cancel_requested,
     };
     let stored = decode_lock(b"1767225600000000 2 0badcafe");
@@ -78,6 +80,64 @@ fn locks_and_ends_of_version_1_are_read() {
         decode_end(b"d1767225600000 17 3 0badcafe"),
         Some(StoredEnd { at, attempt: 3 })
     );
+    assert_eq!(encode_note("no\nä"), b"2b6e6f0ac3a4");
+    assert_eq!(decode_note(b"2b6e6f0ac3a4").as_deref(), Some("no\nä"));
+    for damaged in ["", "6e6f", "2bzz", "2bff"] {
+        assert_eq!(decode_note(damaged.as_bytes()), None, "{damaged}");
+    }
+}
+
+#[test]
+fn a_lock_names_its_holder_in_a_word_that_an_earlier_release_skips() {
+    let instance = InstanceId::stored("01JDAY0000000000000000000A".to_owned());
+    let word = holder_word(Some(&instance));
+    assert_eq!(word, "@0000000A ");
+    for none in ["", "a", "01JDAY0000000000000000000!"] {
+        assert_eq!(holder_word(Some(&InstanceId::stored(none.to_owned()))), "");
+    }
+    for (mark, cancel_requested) in [("", false), ("!", true)] {
+        let text = format!("1767225600000000 2 {word}0badcafe{mark}");
+        let lock = StoredLock {
+            fence: 1_767_225_600_000_000,
+            attempt: 2,
+            holder: Some("0000000A"),
+            cancel_requested,
+        };
+        assert_eq!(decode_lock(text.as_bytes()), Some(lock));
+        // What the release before reads: the fence in front, the second word, the mark, and where
+        // the lock was ended by it the checksum as the last word.
+        assert!(text.starts_with("1767225600000000 "));
+        assert_eq!(text.split(' ').nth(1), Some("2"));
+        assert_eq!(text.ends_with('!'), cancel_requested);
+        let last = text.trim_end_matches('!').rsplit(' ').next();
+        assert_eq!(last, Some("0badcafe"));
+        let end = format!("d1767225600000 {}", text.trim_end_matches('!'));
+        assert_eq!(decode_end(end.as_bytes()).unwrap().attempt, 2);
+    }
+}
+
+#[test]
+fn a_trail_has_the_last_errors_behind_the_last_one() {
+    let head = "1 2 0 1 0 1767225600000000 \n";
+    let log = "1767225600007 2 0 no way\n1767225600001 1 0 boom\n";
+    for (error, last) in [
+        ("+no\nway", Some("no\nway")),
+        ("+a\u{1e}b", Some("a\u{1e}b")),
+        ("-", None),
+    ] {
+        // As the release before wrote it, and as it reads what this one writes: the head, and an
+        // error that begins with its sign.
+        let old = format!("{head}{error}");
+        assert_eq!(
+            decode_trail(old.as_bytes()).unwrap().last_error.as_deref(),
+            last
+        );
+        assert_eq!(errors_of(old.as_bytes()), "");
+        let new = format!("{old}\u{1e}{log}");
+        assert_eq!(decode_trail(new.as_bytes()), decode_trail(old.as_bytes()));
+        assert_eq!(errors_of(new.as_bytes()), log);
+        assert!(new.starts_with(&old));
+    }
 }
 
 #[test]

@@ -41,6 +41,7 @@ sentences! {
         a_rate_in_the_settings_takes_the_place_of_every_claimers_own,
         limits_that_cannot_be_kept_are_refused_and_the_others_are_shown,
     ]
+    explain: [a_due_task_names_the_limit_that_holds_it]
     drop: [
         a_dropped_type_leaves_nothing_but_its_largest_fence,
         a_type_with_tasks_is_not_dropped,

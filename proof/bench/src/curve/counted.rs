@@ -94,6 +94,10 @@ impl Store for CountedStore {
         self.inner.extend(bucket, locks, lock_for).await
     }
 
+    async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
+        self.inner.note_failure(bucket, lock, error).await
+    }
+
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
         self.inner.cancel(task_type, id).await
     }
@@ -194,6 +198,10 @@ impl Operate for CountedStore {
 
     async fn purge(&self, task_type: &TaskType, state: TaskState) -> Result<u64> {
         self.inner.purge(task_type, state).await
+    }
+
+    async fn drop_type(&self, task_type: &TaskType) -> Result<()> {
+        self.inner.drop_type(task_type).await
     }
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {

@@ -1,7 +1,7 @@
 //! I2: an accepted task is in the store until it has ended.
 
 use delayq_core::TaskState;
-use delayq_core::store::MAX_RETAINED;
+use delayq_core::store::DEFAULT_REMEMBERED;
 
 use super::view::TaskView;
 use super::{Figures, Findings, Promise};
@@ -256,5 +256,5 @@ fn is_remembered(view: &TaskView<'_>, sent: &Row) -> bool {
     plan.dumps_ended
         && since_ms < plan.retention_ms
         && !undone
-        && view.run.tasks_of(view.task_type) < MAX_RETAINED
+        && view.run.tasks_of(view.task_type) < DEFAULT_REMEMBERED
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use delayq_core::store::MAX_RETAINED;
+use delayq_core::store::DEFAULT_REMEMBERED;
 
 use super::view::{Cause, LockView, TaskView};
 use super::{Findings, Promise};
@@ -177,7 +177,7 @@ fn is_accepted_before(view: &TaskView<'_>, first: &Row, second: &Row) -> bool {
 fn may_be_forgotten(view: &TaskView<'_>, first: &Row, second: &Row) -> bool {
     let plan = view.run.history.plan.as_ref();
     let retention_ns = plan.map_or(0, |plan| plan.retention_ms) * 1_000_000;
-    let many = view.run.history.tasks.len() >= MAX_RETAINED;
+    let many = view.run.history.tasks.len() >= DEFAULT_REMEMBERED;
     let between = |row: &&Row| row.to >= first.from && row.from <= second.to;
     let changed = |row: &&Row| match row.step {
         Step::Submit { result, .. } => {

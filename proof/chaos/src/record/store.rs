@@ -214,6 +214,10 @@ impl Store for RecordedStore {
         .await
     }
 
+    async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
+        self.inner.note_failure(bucket, lock, error).await
+    }
+
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
         let task = task_name(task_type, id);
         let invoked = |call| What::ChangeInvoked {
@@ -342,6 +346,11 @@ impl Operate for RecordedStore {
         let change = TypeChange::Purge { state };
         let removed = |removed: &u64| *removed;
         self.change_type(task_type, change, purge, removed).await
+    }
+
+    /// Not recorded: no operation of a run drops a type.
+    async fn drop_type(&self, task_type: &TaskType) -> Result<()> {
+        self.inner.drop_type(task_type).await
     }
 
     async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {

@@ -277,7 +277,10 @@ fn read_trail(text: &[u8]) {
 fn read_lock_and_end(text: &[u8]) {
     if let Some(lock) = decode_lock(text) {
         let mark = if lock.cancel_requested { "!" } else { "" };
-        let again = format!("0 {} 0{mark}", lock.attempt);
+        let holder = lock
+            .holder
+            .map_or(String::new(), |holder| format!("@{holder} "));
+        let again = format!("{} {} {holder}0{mark}", lock.fence, lock.attempt);
         assert_eq!(decode_lock(again.as_bytes()), Some(lock));
     }
     if let Some(end) = decode_end(text) {
@@ -358,13 +361,15 @@ proptest! {
 
     #[test]
     fn locks_and_ends_are_read_the_same_again(
-        attempt: u32, crc: u32, cancel_requested: bool,
+        attempt: u32, crc: u32, cancel_requested: bool, holder in option::of("[0-9A-Z]{8}"),
         letter in select(vec!['d', 'c', 'e']), rest in spelled(&TRAIL_WORDS),
         bytes in vec(any::<u8>(), 0..8),
     ) {
         let mark = if cancel_requested { "!" } else { "" };
-        let lock = format!("1767225600000000 {attempt} {crc:08x}{mark}");
-        let expected = StoredLock { attempt, cancel_requested };
+        let word = holder.as_ref().map_or(String::new(), |holder| format!("@{holder} "));
+        let lock = format!("1767225600000000 {attempt} {word}{crc:08x}{mark}");
+        let (fence, holder) = (1_767_225_600_000_000, holder.as_deref());
+        let expected = StoredLock { fence, attempt, holder, cancel_requested };
         prop_assert_eq!(decode_lock(lock.as_bytes()), Some(expected));
         let end = format!("{letter}{SUBMITTED_MS} 17 {attempt} {crc:08x}");
         let expected = StoredEnd { at: submitted_at(), attempt };

@@ -1,0 +1,104 @@
+//! Explanation of a task: since when it runs, or what it waits for.
+
+use crate::fleet::FleetLimits;
+use crate::state::TaskState;
+use crate::task::{TaskInfo, WaitsFor};
+use crate::time::{Reading, Timestamp};
+
+use super::{ErrorLog, RateLimiter};
+
+/// The state of a type that lets its due tasks start, or holds them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gate {
+    /// The store's now.
+    pub reading: Reading,
+    /// The end of the pause, while paused; `MAX`: without an end.
+    pub paused_until: Option<Timestamp>,
+    /// How many tasks run.
+    pub running: usize,
+    /// A claim left due tasks behind because no slot was free.
+    pub held_back: bool,
+    /// The limits in the settings of the type.
+    pub fleet: FleetLimits,
+    /// See [`RateLimiter`]; microseconds.
+    pub tat: i64,
+}
+
+/// What the store has of a task beside its [`TaskInfo`].
+#[derive(Clone, Copy, Debug)]
+pub struct Stored<'a> {
+    /// The due time that the last submit, reschedule or requeue gave.
+    pub asked_due: Timestamp,
+    /// The fence of the lock; 0 for none.
+    pub fence: u64,
+    /// The short form of the holder's identity, if it is known.
+    pub holder: Option<&'a str>,
+    /// See [`ErrorLog`].
+    pub errors: &'a str,
+}
+
+impl Gate {
+    /// Fills in what explains a task that has not ended: start, holder, errors, what it waits for.
+    pub fn explain(&self, info: &mut TaskInfo, stored: Stored<'_>) {
+        let log = ErrorLog::read(stored.errors);
+        match info.state {
+            TaskState::Scheduled if info.at > self.reading.now => {
+                info.waits_for = Some(due_time(info, stored.asked_due, log.releases));
+            }
+            TaskState::Scheduled => info.waits_for = Some(self.hold()),
+            TaskState::Running => {
+                let claimed_at = claimed_at(stored.fence).min(self.reading.now);
+                info.started_at = (stored.fence > 0).then_some(claimed_at);
+                info.holder = stored.holder.map(str::to_owned);
+            }
+            _ => {}
+        }
+        info.errors = log.errors;
+    }
+
+    /// What holds the due tasks.
+    fn hold(&self) -> WaitsFor {
+        let has_slot = !self.held_back && self.fleet.free_slots(self.running) > 0;
+        if let Some(until) = self.paused_until {
+            let until = (until < Timestamp::MAX).then_some(until);
+            WaitsFor::Pause { until }
+        } else if self.running > 0 && !has_slot {
+            WaitsFor::Concurrency
+        } else if self.has_no_start() {
+            WaitsFor::Rate
+        } else {
+            WaitsFor::Claim
+        }
+    }
+
+    fn has_no_start(&self) -> bool {
+        let now = self.reading.now.as_millis().saturating_mul(1_000);
+        self.fleet.rate.map_or(self.tat > now, |rate| {
+            RateLimiter::new(rate, self.tat, self.reading).allowed() == 0
+        })
+    }
+}
+
+/// Why a task is due later. `releases`: how often it had been given back at its newest error.
+fn due_time(info: &TaskInfo, asked_due: Timestamp, releases: Option<u32>) -> WaitsFor {
+    let history = &info.history;
+    let is_untried = history.next_attempt() == 1 && history.releases == 0;
+    if info.at == asked_due || is_untried {
+        return match history.requeues {
+            1.. if is_untried => WaitsFor::Requeue,
+            _ => WaitsFor::Delay,
+        };
+    }
+    let is_released = releases.is_some_and(|before| history.releases > before);
+    if history.failures == 0 || is_released {
+        WaitsFor::Release
+    } else {
+        WaitsFor::Retry
+    }
+}
+
+/// When a fence was given: it is not below that time in microseconds, and above it only where more
+/// than a thousand were given in one millisecond, or the clock was set back.
+fn claimed_at(fence: u64) -> Timestamp {
+    Timestamp::from_millis(i64::try_from(fence / 1_000).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,33 @@
+//! An error of an earlier attempt.
+
+use serde::Serialize;
+
+use crate::time::Timestamp;
+
+/// Most errors that a query shows of one task: the last ones.
+pub const MAX_PAST_ERRORS: usize = 5;
+
+/// Most bytes of a text that [`PastError`] shows.
+pub const MAX_PAST_ERROR_BYTES: usize = 200;
+
+/// How one attempt failed, or that its lock expired.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct PastError {
+    /// When it was stored, on the store's clock. That of an expired lock: when a claim found it.
+    pub at: Timestamp,
+    /// The attempt, as [`TaskInfo::attempt`](super::TaskInfo::attempt) counts; 0 if none was made.
+    pub attempt: u32,
+    /// The beginning of the error, at most [`MAX_PAST_ERROR_BYTES`], its control characters as
+    /// blanks; or `its lock expired`, with its holder.
+    pub error: String,
+}
+
+impl PastError {
+    /// The error of an attempt.
+    #[must_use]
+    pub fn new(at: Timestamp, attempt: u32, error: impl Into<String>) -> Self {
+        let error = error.into();
+        Self { at, attempt, error }
+    }
+}

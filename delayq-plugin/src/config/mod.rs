@@ -1,0 +1,230 @@
+//! Configuration of a plugin and of its types, from a file and the environment.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use std::{fmt, fs};
+
+use delayq_core::store::Durability;
+use delayq_core::{Error, Namespace, TypePattern};
+use serde::Deserialize;
+
+mod env;
+mod error;
+mod read;
+mod reloaded;
+#[cfg(test)]
+mod tests;
+mod type_options;
+mod value;
+
+pub use error::ConfigError;
+pub use reloaded::{ChangedOption, Reloaded};
+pub(crate) use type_options::TypeOptions;
+
+/// What an operator sets without a new build: the builder's options, and the options of task types.
+///
+/// [`load`](Self::load) reads a TOML file and the environment. The top level has `url`,
+/// `namespace`, `durability`, `retention`, `call_timeout`, `threads`, `poll_interval`,
+/// `max_lock_expiries`, `only` and `grace`, as the methods of the builder; `[types."mail.*"]` has
+/// the options of `#[task_worker]`, by the same names and in the same units. Of several tables that
+/// match a type the longest pattern wins. What it sets takes the place of the worker's own option.
+///
+/// It is also `Deserialize`, for a section of an application's own configuration.
+///
+/// ```
+/// use delayq_plugin::Config;
+///
+/// # fn main() -> Result<(), delayq_plugin::ConfigError> {
+/// let config = Config::parse(
+///     r#"
+///     url = "sqlite:tasks.sqlite"
+///
+///     [types."mail.*"]
+///     concurrency = 8
+///     fleet_rate = "100/s"
+///     retry = { max = 8, base = "2s" }
+///     "#,
+/// )?;
+/// # let _ = config;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    pub(crate) url: Option<Url>,
+    pub(crate) namespace: Option<Namespace>,
+    #[serde(default, deserialize_with = "value::durability")]
+    pub(crate) durability: Option<Durability>,
+    #[serde(default, deserialize_with = "value::span")]
+    pub(crate) retention: Option<Duration>,
+    #[serde(default, deserialize_with = "value::span")]
+    pub(crate) call_timeout: Option<Duration>,
+    #[serde(default, deserialize_with = "value::count")]
+    pub(crate) threads: Option<u32>,
+    #[serde(default, deserialize_with = "value::span")]
+    pub(crate) poll_interval: Option<Duration>,
+    #[serde(default, deserialize_with = "value::count")]
+    pub(crate) max_lock_expiries: Option<u32>,
+    pub(crate) only: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "value::span")]
+    pub(crate) grace: Option<Duration>,
+    #[serde(default)]
+    types: BTreeMap<Pattern, TypeOptions>,
+    /// Where it comes from, for errors.
+    #[serde(skip)]
+    source: Option<String>,
+}
+
+impl Config {
+    /// Reads the TOML file at `path`, and what the environment sets over it
+    /// ([`with_env`](Self::with_env)).
+    ///
+    /// # Errors
+    /// The file cannot be read, or file or environment have an unknown name or a value that cannot
+    /// be used.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        let path = path.as_ref();
+        let file = path.display().to_string();
+        match fs::read_to_string(path) {
+            Ok(text) => read::of_text(&file, &text)?.with_env(),
+            Err(error) => Err(ConfigError::new(&file, error)),
+        }
+    }
+
+    /// Reads TOML, without the environment.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        read::of_text("configuration", text)
+    }
+
+    /// This configuration, and what the environment sets over it: `DELAYQ_URL` for `url`,
+    /// `DELAYQ_TYPES__MAIL_SEND__CONCURRENCY` for `concurrency` of `[types."mail.send"]`.
+    ///
+    /// `__` separates the parts. In the name of a type `_` stands for a dot, and letters become
+    /// small ones. All other types and patterns are spelled in `DELAYQ_TYPES`, as TOML:
+    /// `{ "mail.*" = { concurrency = 8 } }`. An unknown variable is a warning in the log, as other
+    /// programs may make some; one below `DELAYQ_TYPES__` is an error.
+    ///
+    /// # Errors
+    /// A value that cannot be used, or an unknown option of a type.
+    pub fn with_env(self) -> Result<Self, ConfigError> {
+        env::over(self, std::env::vars_os())
+    }
+
+    /// What the environment alone sets, see [`with_env`](Self::with_env).
+    ///
+    /// # Errors
+    /// As [`with_env`](Self::with_env).
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::default().with_env()
+    }
+
+    /// The patterns with a table.
+    pub(crate) fn patterns(&self) -> impl Iterator<Item = &TypePattern> {
+        self.types.keys().map(|pattern| &pattern.0)
+    }
+
+    /// The table of exactly this pattern.
+    pub(crate) fn options(&self, pattern: &TypePattern) -> Option<&TypeOptions> {
+        self.types.get(&Pattern(pattern.clone()))
+    }
+
+    /// The error of a table that cannot be used.
+    pub(crate) fn refused(
+        &self,
+        pattern: &impl fmt::Display,
+        reason: impl fmt::Display,
+    ) -> ConfigError {
+        let source = self.source.as_deref().unwrap_or("configuration");
+        ConfigError::new(format!("{source}, types.\"{pattern}\""), reason)
+    }
+
+    /// The options of the plugin that are different in `other`, without `grace`.
+    pub(crate) fn changed(&self, other: &Self) -> Vec<&'static str> {
+        let options = [
+            ("url", self.url != other.url),
+            ("namespace", self.namespace != other.namespace),
+            ("durability", self.durability != other.durability),
+            ("retention", self.retention != other.retention),
+            ("call_timeout", self.call_timeout != other.call_timeout),
+            ("threads", self.threads != other.threads),
+            ("poll_interval", self.poll_interval != other.poll_interval),
+            (
+                "max_lock_expiries",
+                self.max_lock_expiries != other.max_lock_expiries,
+            ),
+            ("only", self.only != other.only),
+        ];
+        let changed = options.into_iter().filter(|(_, is_changed)| *is_changed);
+        changed.map(|(option, _)| option).collect()
+    }
+
+    /// Puts `other` over this configuration.
+    pub(crate) fn merge(&mut self, other: Self) {
+        put(&mut self.url, other.url);
+        put(&mut self.namespace, other.namespace);
+        put(&mut self.durability, other.durability);
+        put(&mut self.retention, other.retention);
+        put(&mut self.call_timeout, other.call_timeout);
+        put(&mut self.threads, other.threads);
+        put(&mut self.poll_interval, other.poll_interval);
+        put(&mut self.max_lock_expiries, other.max_lock_expiries);
+        put(&mut self.only, other.only);
+        put(&mut self.grace, other.grace);
+        put(&mut self.source, other.source);
+        for (pattern, options) in other.types {
+            self.types.entry(pattern).or_default().merge(options);
+        }
+    }
+}
+
+fn put<T>(place: &mut Option<T>, value: Option<T>) {
+    if value.is_some() {
+        *place = value;
+    }
+}
+
+/// A pattern of types, in an order of its own for the map.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Pattern(TypePattern);
+
+impl Pattern {
+    fn key(&self) -> (usize, String) {
+        (self.0.rank(), self.0.to_string())
+    }
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        TypePattern::new(&text).map(Self)
+    }
+}
+
+impl PartialOrd for Pattern {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Pattern {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// The URL of a store, which may hold a password.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Url(pub(crate) String);
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}

@@ -1,0 +1,87 @@
+//! Text of a configuration: read, or refused with the line, the key and what would do.
+
+use serde::Deserialize;
+use serde_path_to_error::{Path, Segment};
+use toml::Deserializer;
+
+use super::{Config, ConfigError};
+
+/// From which likeness on a name is suggested; the macros use the same.
+const ALIKE: f64 = 0.8;
+
+/// Reads the text of `file`. An error quotes no line, as a URL may hold a password.
+pub(super) fn of_text(file: &str, text: &str) -> Result<Config, ConfigError> {
+    let at = |error: &toml::de::Error| match error.span() {
+        Some(span) => {
+            let lines = text.bytes().take(span.start).filter(|byte| *byte == b'\n');
+            format!("{file}, line {}", lines.count() + 1)
+        }
+        None => file.to_owned(),
+    };
+    let input =
+        Deserializer::parse(text).map_err(|error| ConfigError::new(at(&error), error.message()))?;
+    let read = serde_path_to_error::deserialize(input).map_err(|error| {
+        let (key, error) = (key(error.path()), error.inner());
+        ConfigError::new(at(error), format!("{key}{}", with_hint(error.message())))
+    });
+    let source = Some(file.to_owned());
+    read.map(|config: Config| Config { source, ..config })
+}
+
+/// Reads `table`, which `place` set.
+pub(super) fn of_table(place: &str, table: toml::Table) -> Result<Config, ConfigError> {
+    Config::deserialize(table).map_err(|error| ConfigError::new(place, with_hint(error.message())))
+}
+
+/// The key as the file has it: `types."mail.*".lock: `.
+fn key(path: &Path) -> String {
+    let quoted = |key: &str| {
+        let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        if key.bytes().all(is_bare) {
+            key.to_owned()
+        } else {
+            format!("{key:?}")
+        }
+    };
+    let keys = path.iter().filter_map(|segment| match segment {
+        Segment::Map { key } => Some(quoted(key)),
+        Segment::Seq { index } => Some(index.to_string()),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    });
+    let keys: Vec<_> = keys.collect();
+    if keys.is_empty() {
+        String::new()
+    } else {
+        format!("{}: ", keys.join("."))
+    }
+}
+
+/// serde's message, and what was perhaps meant by an unknown name.
+fn with_hint(message: &str) -> String {
+    let message = message.trim_end();
+    let Some((name, known)) = unknown(message) else {
+        return message.to_owned();
+    };
+    let alike = known
+        .iter()
+        .map(|option| (strsim::jaro_winkler(name, option), option))
+        .filter(|(likeness, _)| *likeness > ALIKE)
+        .max_by(|one, other| one.0.total_cmp(&other.0));
+    let all = known.join("`, `");
+    let hint = match alike {
+        Some((_, option)) => format!("did you mean `{option}`? "),
+        // `[types.mail.send]` is a table `send` in a table `mail`.
+        None if known.contains(&"max_releases") => {
+            "a type with a dot is written in quotes, as in [types.\"mail.send\"]; ".to_owned()
+        }
+        None => String::new(),
+    };
+    format!("unknown option `{name}`: {hint}the options are `{all}`")
+}
+
+/// The name and the known ones in serde's message about an unknown field.
+fn unknown(message: &str) -> Option<(&str, Vec<&str>)> {
+    let rest = message.strip_prefix("unknown field `")?;
+    let (name, rest) = rest.split_once('`')?;
+    Some((name, rest.split('`').skip(1).step_by(2).collect()))
+}

@@ -1,0 +1,48 @@
+//! What a reload did.
+
+use std::fmt;
+
+use delayq_core::TaskType;
+
+/// What a [`reload`](crate::DelayQueuePlugin::reload) did with each option that is different now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reloaded {
+    /// In force from now on.
+    pub applied: Vec<ChangedOption>,
+    /// In force once the process is started again.
+    pub needs_restart: Vec<ChangedOption>,
+}
+
+/// One option that a reload found different.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChangedOption {
+    /// The type that it belongs to; `None`: the plugin.
+    pub task_type: Option<TaskType>,
+    /// Its name in the configuration, such as `retry`.
+    pub option: &'static str,
+}
+
+impl ChangedOption {
+    pub(crate) fn of_plugin(option: &'static str) -> Self {
+        let task_type = None;
+        Self { task_type, option }
+    }
+
+    pub(crate) fn of_type(task_type: &TaskType, option: &'static str) -> Self {
+        let task_type = Some(task_type.clone());
+        Self { task_type, option }
+    }
+}
+
+/// As the file has it: `types."mail.send".lock`.
+impl fmt::Display for ChangedOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let option = self.option;
+        match &self.task_type {
+            Some(task_type) => write!(f, "types.\"{task_type}\".{option}"),
+            None => f.write_str(option),
+        }
+    }
+}

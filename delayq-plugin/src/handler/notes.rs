@@ -1,0 +1,81 @@
+//! Errors of at-most-once attempts, on their way to the ends that the store remembers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use delayq_core::Lock;
+use delayq_core::log_limit::LogLimit;
+use delayq_core::store::{AttemptEnd, Bucket, Settlement};
+
+use crate::call::Call;
+use crate::type_context::TypeContext;
+
+/// Most errors that wait for the store; more are only reported, as every one is.
+const MAX_WAITING: usize = 1_024;
+
+/// Lines about errors that could not be noted.
+static LOST: LogLimit = LogLimit::new();
+
+/// The errors that wait, one call after the other. None is tried twice: what is lost is in the log.
+#[derive(Debug)]
+pub(super) struct Notes {
+    context: Arc<TypeContext>,
+    bucket: Bucket,
+    waiting: VecDeque<(Lock, String)>,
+    call: Call<()>,
+}
+
+impl Notes {
+    pub(super) fn new(bucket: Bucket, context: Arc<TypeContext>) -> Self {
+        Self {
+            context,
+            bucket,
+            waiting: VecDeque::new(),
+            call: Call::none(),
+        }
+    }
+
+    /// Takes the failure of a task that was settled before it started.
+    pub(super) fn push(&mut self, failure: Settlement) {
+        if let AttemptEnd::Dead { error, .. } = failure.end
+            && self.waiting.len() < MAX_WAITING
+        {
+            self.waiting.push_back((failure.lock, error));
+            self.start_next();
+        }
+    }
+
+    pub(super) fn is_under_way(&self) -> bool {
+        self.call.is_under_way()
+    }
+
+    /// Completes when nothing waits any more; never when nothing did.
+    pub(super) async fn answer(&mut self) {
+        loop {
+            self.call.answer().await;
+            self.start_next();
+            if !self.is_under_way() {
+                return;
+            }
+        }
+    }
+
+    fn start_next(&mut self) {
+        if self.is_under_way() {
+            return;
+        }
+        let Some((lock, error)) = self.waiting.pop_front() else {
+            return;
+        };
+        let (context, bucket) = (Arc::clone(&self.context), self.bucket.clone());
+        self.call.start(async move {
+            let noted = context.store.note_failure(&bucket, &lock, &error).await;
+            if let Err(error) = noted
+                && let Some(left_out) = LOST.admit()
+            {
+                tracing::warn!(%bucket, id = %lock.id, %error, left_out,
+                    "the error of an at-most-once task could not be noted with its end");
+            }
+        });
+    }
+}

@@ -1,0 +1,94 @@
+//! Start of a plugin: from what the builder was given to handlers that run.
+
+use std::sync::{Arc, Mutex};
+
+use delayq_core::Namespace;
+use tokio::runtime::Handle;
+use tracing::info;
+
+use super::DelayQueuePluginBuilder;
+use super::worker_plan::Surroundings;
+use crate::error::StartError;
+use crate::events::run_listener;
+use crate::handler_set::HandlerSet;
+use crate::plugin::{DelayQueuePlugin, SIGNAL_GRACE};
+use crate::submit::TaskSubmitService;
+use crate::telemetry::Telemetry;
+use crate::url::open_store;
+
+/// Starts the plugin; see the method of the builder.
+pub(super) async fn start(
+    mut builder: DelayQueuePluginBuilder,
+) -> Result<DelayQueuePlugin, StartError> {
+    let app = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+    check(&mut builder)?;
+    let is_opened_here = builder.store.is_none();
+    let opened = match builder.store.take() {
+        Some(store) => store,
+        None => open_store(&builder.url.0, builder.options.clone()).await?,
+    };
+    let clock = Arc::clone(&builder.settings.clock);
+    let telemetry = Telemetry::new(&clock).with_unserved(Arc::clone(&clock));
+    builder.settings.telemetry = telemetry.clone();
+    let service = TaskSubmitService::new(Arc::clone(&opened));
+    let service = service.with_limits(builder.limits).with_clock(clock);
+    let service = service.with_telemetry(telemetry.clone());
+    let service = service.with_stack(builder.middleware.clone());
+    // One that the application added is of another store, and goes first.
+    if builder.components.get::<TaskSubmitService>().is_err() {
+        builder.components.insert(service.clone());
+    }
+    let around = Surroundings {
+        components: &builder.components,
+        middleware: &builder.middleware,
+        slots: &builder.settings.slots,
+        tasks: &service,
+        config: &builder.config,
+    };
+    let registry = match builder.plan.registry(&around) {
+        Ok(registry) => registry,
+        Err(error) => {
+            if is_opened_here {
+                opened.close().await;
+            }
+            return Err(error);
+        }
+    };
+    let types = registry.describe();
+    service
+        .declared()
+        .set(registry.recurring().to_vec(), builder.settings.clock.now());
+    for listener in builder.listeners.0 {
+        app.spawn(run_listener(listener, telemetry.hub.listen()));
+    }
+    let handlers = HandlerSet::start(service.clone(), registry, builder.settings, app).await?;
+    let store = service.store();
+    let durability = store.durability().as_str();
+    let namespace = store.namespace().map(Namespace::as_str);
+    info!(store = store.name(), namespace, durability, instance = %handlers.instance_id(),
+        %types, "delayq started");
+    let (config, own_grace) = (builder.config, builder.grace.unwrap_or(SIGNAL_GRACE));
+    let grace = Mutex::new(config.grace.unwrap_or(own_grace));
+    Ok(DelayQueuePlugin {
+        service,
+        handlers,
+        config,
+        own_grace,
+        grace,
+    })
+}
+
+/// Refuses what cannot be before a store is opened.
+fn check(builder: &mut DelayQueuePluginBuilder) -> Result<(), StartError> {
+    if let Some(mistake) = builder.mistakes.drain(..).next() {
+        return Err(mistake);
+    }
+    if builder.store.is_some() && !builder.opening.is_empty() {
+        let options = builder.opening.join(", ");
+        return Err(StartError::OptionsOfStore { options });
+    }
+    if builder.plan.is_empty() {
+        return Err(StartError::NoWorkers);
+    }
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! Workers to be, until the plugin starts.
+
+use std::sync::Arc;
+
+use delayq_core::Components;
+use delayq_core::registry::registered_workers;
+
+use crate::attempt::Innermost;
+use crate::config::Config;
+use crate::error::StartError;
+use crate::middleware::MiddlewareStack;
+use crate::recurring::Recurring;
+use crate::slots::Slots;
+use crate::submit::TaskSubmitService;
+use crate::watcher::Watcher;
+use crate::workers::{BuiltWorker, WorkerRegistry};
+
+/// Which workers there are to be, and what becomes of them.
+#[derive(Default)]
+pub(super) struct WorkerPlan {
+    /// Those added by hand.
+    pub(super) workers: Vec<BuiltWorker>,
+    pub(super) recurring: Vec<Recurring>,
+    /// What is done to each worker before it runs.
+    pub(super) maps: Vec<Box<dyn Fn(BuiltWorker) -> BuiltWorker + Send + Sync>>,
+    pub(super) without_registered: bool,
+    pub(super) expected: Vec<String>,
+    pub(super) only: Vec<String>,
+}
+
+/// What the workers are built with.
+#[derive(Debug)]
+pub(super) struct Surroundings<'a> {
+    pub(super) components: &'a Components,
+    pub(super) middleware: &'a MiddlewareStack,
+    pub(super) slots: &'a Slots,
+    pub(super) tasks: &'a TaskSubmitService,
+    pub(super) config: &'a Config,
+}
+
+impl WorkerPlan {
+    /// Nobody was added, and nobody is linked in.
+    pub(super) fn is_empty(&self) -> bool {
+        let is_linked = !self.without_registered && registered_workers().next().is_some();
+        self.workers.is_empty() && !is_linked
+    }
+
+    /// Builds the workers.
+    pub(super) fn registry(&self, around: &Surroundings<'_>) -> Result<WorkerRegistry, StartError> {
+        let mut registry = WorkerRegistry::default();
+        let mut workers = Vec::new();
+        if !self.without_registered {
+            workers = BuiltWorker::registered(around.components)?;
+        }
+        workers.extend(self.workers.iter().cloned());
+        for worker in workers {
+            let mut built = self.maps.iter().fold(worker, |built, map| map(built));
+            if !around.middleware.is_empty() {
+                let (name, tasks) = (built.name.clone(), around.tasks.clone());
+                let worker = built.worker;
+                let inner = Innermost {
+                    worker,
+                    name,
+                    tasks,
+                };
+                built.worker = around.middleware.around(Arc::new(inner));
+            }
+            registry.add(built)?;
+        }
+        registry.check_config(around.config)?;
+        registry.configure(Arc::new(around.config.clone()));
+        for recurring in &self.recurring {
+            registry.declare(recurring.clone())?;
+        }
+        registry.check_recurring()?;
+        registry.check_pools(around.slots)?;
+        registry.keep_only(&self.only)?;
+        registry.expect(&self.expected)?;
+        registry.watch_batches(Watcher::new(around.tasks))?;
+        Ok(registry)
+    }
+}
+
+impl std::fmt::Debug for WorkerPlan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "WorkerPlan({:?})", self.workers)
+    }
+}

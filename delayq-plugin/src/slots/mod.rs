@@ -1,0 +1,141 @@
+//! Slots of this process: how many attempts may run at the same time, and who is next.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use delayq_core::{Error, Result, TaskType, TypePattern, WorkerOptions};
+
+mod fair_queue;
+mod pool;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use pool::{Place, Reserved, Slot, TypeSlots};
+
+use self::pool::Pool;
+use crate::error::StartError;
+
+/// The largest weight.
+pub(crate) const MAX_WEIGHT: u32 = 100;
+
+/// The pools that the builder declares, and the slots of all types that are served.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slots(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    pools: BTreeMap<String, Pool>,
+    weights: Vec<(TypePattern, u32)>,
+    types: BTreeMap<TaskType, TypeSlots>,
+    /// What was set at run time, the latest last: types that are served later get it, too.
+    set: Vec<(TypePattern, usize)>,
+}
+
+impl Slots {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a pool.
+    pub(crate) fn declare(&self, name: &str, size: usize) -> Result<(), StartError> {
+        let refused = |reason: &str| {
+            let (pool, reason) = (name.to_owned(), reason.to_owned());
+            Err(StartError::InvalidPool { pool, reason })
+        };
+        if size == 0 {
+            return refused("it has at least 1 slot: with 0 nothing of it would ever run");
+        }
+        let before = self.state().pools.insert(name.to_owned(), Pool::new(size));
+        match before {
+            None => Ok(()),
+            Some(_) => refused("it is declared twice: remove one .pool(..)"),
+        }
+    }
+
+    /// Gives the types of `pattern` a weight that goes before that of their workers.
+    pub(crate) fn weigh(&self, pattern: &str, weight: u32) -> Result<(), StartError> {
+        let pattern = TypePattern::new(pattern)?;
+        if !(1..=MAX_WEIGHT).contains(&weight) {
+            let (option, reason) = ("weight", "a weight of 1 to 100");
+            return Err(StartError::InvalidSetting { option, reason });
+        }
+        let mut state = self.state();
+        state.weights.retain(|(other, _)| *other != pattern);
+        state.weights.push((pattern, weight));
+        Ok(())
+    }
+
+    pub(crate) fn pools(&self) -> Vec<String> {
+        self.state().pools.keys().cloned().collect()
+    }
+
+    pub(crate) fn weighed(&self) -> Vec<TypePattern> {
+        let state = self.state();
+        state.weights.iter().map(|(one, _)| one.clone()).collect()
+    }
+
+    /// The slots of a type that is served from now on.
+    pub(crate) fn serve(&self, task_type: &TaskType, options: &WorkerOptions) -> TypeSlots {
+        let mut state = self.state();
+        let set = state.set.iter().rev();
+        let size = closest(set, task_type).unwrap_or(options.concurrency);
+        let pool = options.pool.and_then(|name| state.pools.get(name));
+        let slots = match pool {
+            Some(pool) => pool.join(size, state.weight(task_type, options)),
+            None => Pool::new(usize::MAX).join(size, 1),
+        };
+        state.types.insert(task_type.clone(), slots.clone());
+        slots
+    }
+
+    /// Changes the concurrency of the types that `pattern` matches, and of those to come. Returns
+    /// how many it met.
+    pub(crate) fn set_concurrency(&self, pattern: TypePattern, size: usize) -> usize {
+        let mut state = self.state();
+        let types = state.types.iter();
+        let met = types.filter(|(task_type, _)| pattern.matches(task_type));
+        let met = met.map(|(_, slots)| slots.resize(size)).count();
+        state.set.retain(|(other, _)| *other != pattern);
+        state.set.push((pattern, size));
+        met
+    }
+
+    /// Types that are served from now on get the concurrency of their workers again.
+    pub(crate) fn forget_set(&self) {
+        self.state().set.clear();
+    }
+
+    pub(crate) fn set_pool(&self, name: &str, size: usize) -> Result<()> {
+        let state = self.state();
+        let Some(pool) = state.pools.get(name) else {
+            let names: Vec<_> = state.pools.keys().map(String::as_str).collect();
+            let reason = format!(
+                "there is no pool {name:?}: declare it with .pool({name:?}, n) of the builder; \
+                 there are: [{}]",
+                names.join(", ")
+            );
+            return Err(Error::invalid("pool", reason));
+        };
+        pool.resize(size);
+        Ok(())
+    }
+}
+
+impl State {
+    /// That of the longest pattern, else that of the worker.
+    fn weight(&self, task_type: &TaskType, options: &WorkerOptions) -> u32 {
+        let mut weights: Vec<_> = self.weights.iter().collect();
+        weights.sort_by_key(|(pattern, _)| std::cmp::Reverse(pattern.rank()));
+        closest(weights, task_type).unwrap_or(options.weight)
+    }
+}
+
+/// What the first pattern that matches says.
+fn closest<'a, T: Copy + 'a>(
+    patterns: impl IntoIterator<Item = &'a (TypePattern, T)>,
+    task_type: &TaskType,
+) -> Option<T> {
+    let mut patterns = patterns.into_iter();
+    let found = patterns.find(|(pattern, _)| pattern.matches(task_type));
+    found.map(|(_, value)| *value)
+}

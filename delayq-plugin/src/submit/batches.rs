@@ -1,0 +1,271 @@
+//! Batches: sent, asked for, cancelled.
+
+use delayq_core::job::MAX_MESSAGE_BYTES;
+use delayq_core::store::{CancelOutcome, SubmitOutcome};
+use delayq_core::{
+    DelayQueueJob, Error, Limits, NewTask, Result, TaskId, TaskInfo, TaskState, seconds,
+};
+use tracing::debug;
+
+use super::TaskSubmitService;
+use crate::batch::{BATCH_TYPE, Batch, BatchProgress, BatchReceipt, BatchState, NewMembers, Watch};
+use crate::bulk::BulkReport;
+use crate::receipt::Receipt;
+
+/// Members that are sent in one call to the store.
+const SLICE: usize = 1_000;
+/// Members beyond its place that a question after a batch looks at.
+const MOST_ASKED: usize = 1_000;
+
+/// Operations on batches, which the functions below do.
+macro_rules! of_a_batch {
+    ($($(#[$doc:meta])* $name:ident[$arg:ident: $ty:ty] -> $out:ty: $operation:ident;)*) => {
+        impl TaskSubmitService {$(
+            $(#[$doc])*
+            pub async fn $name(&self, $arg: $ty) -> Result<$out> {
+                $operation(self, $arg).await
+            }
+        )*}
+    };
+}
+
+of_a_batch! {
+    /// Sends the members of a batch and then what watches them. Once this returns `Ok`, the job of
+    /// [`then`](Batch::then) is sent when all of them have ended, and not before; any running
+    /// plugin of the namespace sees to it. It is sent at most a tenth of the batch's age after the
+    /// end of the last member, but for at least 1 s and at most 10 s. Where a member that was due
+    /// later is cancelled or run before its time, it may take a tenth of the time that was left,
+    /// but for at least a minute and at most an hour.
+    ///
+    /// Repeat the whole call after an error or a crash, with a clone or an equal batch, within the
+    /// retention and while the ends of its tasks are remembered (`remembered` of the builder,
+    /// 50,000 of a type by default): nothing runs twice.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), for the first member that is refused: others are sent and run, and
+    /// without a repeat of the call nothing follows them. `Conflict` with a task of type
+    /// `delayq.batch`: another batch of this name waits; nothing was sent, unless both were sent at
+    /// the same moment. `InvalidInput`, `InvalidName` and `LimitExceeded` for a batch that cannot
+    /// be: up to 100,000 members without [`throttle`](DelayQueueJob::throttle), whose own ids have
+    /// to fit into a message, and a completion with room for one more header.
+    send_batch[batch: Batch] -> BatchReceipt: send;
+
+    /// A batch that waits, or was over within the retention; `None` for any other. It looks at up
+    /// to 1,000 members, one call to the store each.
+    ///
+    /// # Errors
+    /// As for every call.
+    batch[name: &str] -> Option<BatchProgress>: progress;
+
+    /// Cancels the members of a batch that have not ended; its completion is not sent. Running ones
+    /// are asked to stop, and counted apart. `None` when no batch of this name waits. If this
+    /// process dies meanwhile, the rest is cancelled about 10 s later. A cancel at the moment at
+    /// which the batch ends may find that its completion is sent.
+    ///
+    /// # Errors
+    /// As for every call; some may have been cancelled then. The call can be repeated.
+    cancel_batch[name: &str] -> Option<BulkReport>: cancel;
+}
+
+async fn send(tasks: &TaskSubmitService, mut batch: Batch) -> Result<BatchReceipt> {
+    let (name, completion) = batch.check()?;
+    let now = tasks.clock.now();
+    let (mut members, mut jobs) = (NewMembers::of(&name), Vec::new());
+    for job in std::mem::take(&mut batch.jobs) {
+        let job = tasks.pass_middleware(members.named(job)).await?;
+        let task = job.clone().into_task(&tasks.limits, now)?;
+        check_member(&job, &task)?;
+        members.push(task);
+        jobs.push(job);
+    }
+    let completion = tasks.pass_middleware(completion).await?;
+    let completion = completion.into_task(&tasks.limits, now)?;
+    let watch = Watch::new(members, completion, batch.waits_for_dead)?;
+    let watcher = watch.job()?.after(seconds(u64::from(!jobs.is_empty())));
+    check_watcher(tasks, &watcher)?;
+    check_completion(tasks, &watch)?;
+    refuse_other(tasks, &name, &watch).await?;
+    let members = send_members(tasks, jobs).await?;
+    let answer = tasks.send(watcher).await?;
+    match answer.outcome {
+        SubmitOutcome::AlreadyExists { state } if state == TaskState::Dead => {
+            return Err(conflict(&name, state));
+        }
+        // Somebody else was faster.
+        SubmitOutcome::AlreadyExists { .. } => refuse_other(tasks, &name, &watch).await?,
+        _ => {}
+    }
+    let (completion_type, completion_id) = watch.completion();
+    Ok(BatchReceipt {
+        members,
+        completion_type: completion_type.clone(),
+        completion_id: completion_id.clone(),
+        name,
+    })
+}
+
+async fn progress(tasks: &TaskSubmitService, name: &str) -> Result<Option<BatchProgress>> {
+    let Some(watcher) = tasks.find(BATCH_TYPE, name).await? else {
+        return Ok(None);
+    };
+    let Some(mut watch) = watch_of(&watcher)? else {
+        return Ok(Some(BatchProgress {
+            state: BatchState::new(watcher.state, None),
+            counts: None,
+            is_exact: false,
+        }));
+    };
+    let state = BatchState::new(watcher.state, Some(&watch));
+    for _ in 0..MOST_ASKED {
+        let Some((task_type, id)) = watch.first()? else {
+            break;
+        };
+        if !watch.pass(tasks.store.find(&task_type, &id).await?.as_ref()) {
+            watch.skip();
+        }
+    }
+    Ok(Some(BatchProgress {
+        state,
+        is_exact: watch.first()?.is_none(),
+        counts: Some(watch.counts),
+    }))
+}
+
+async fn cancel(tasks: &TaskSubmitService, name: &str) -> Result<Option<BulkReport>> {
+    let Some(watcher) = tasks.find(BATCH_TYPE, name).await? else {
+        return Ok(None);
+    };
+    let Some(watch) = watch_of(&watcher)? else {
+        return Ok(None);
+    };
+    // In the store before the first cancel, so that no look takes the cancelled members for the
+    // end of the batch.
+    let watch = watch.cancelled();
+    let mark = watch.job()?.after(seconds(10)).replace();
+    with_largest_messages(tasks)
+        .send(mark.again_if_running())
+        .await?;
+    cancel_members(tasks, watch).await.map(Some)
+}
+
+/// The same service for watchers, whose senders may allow larger messages than this process.
+pub(crate) fn with_largest_messages(tasks: &TaskSubmitService) -> TaskSubmitService {
+    let limits = Limits {
+        max_message_bytes: MAX_MESSAGE_BYTES,
+        ..Limits::default()
+    };
+    tasks.clone().with_limits(limits)
+}
+
+/// Cancels the members from its place on.
+pub(crate) async fn cancel_members(
+    tasks: &TaskSubmitService,
+    mut watch: Watch,
+) -> Result<BulkReport> {
+    let mut report = BulkReport {
+        is_complete: true,
+        ..BulkReport::default()
+    };
+    while let Some((task_type, id)) = watch.first()? {
+        match tasks.desk().cancel(&task_type, &id).await? {
+            CancelOutcome::Cancelled => report.changed += 1,
+            CancelOutcome::Running => report.running += 1,
+            _ => report.gone += 1,
+        }
+        report.matched += 1;
+        if !report.types.contains(&task_type) {
+            report.types.push(task_type);
+        }
+        watch.skip();
+    }
+    Ok(report)
+}
+
+/// Refuses a member whose id is decided by the time of its send: the watcher would look for another
+/// one, and take it for a member that has ended.
+fn check_member(job: &DelayQueueJob, task: &NewTask) -> Result<()> {
+    let reason = "a member has .throttle(..), so its id depends on when it is sent: leave that out, \
+                  or send it apart from the batch";
+    let is_throttled = task.id.as_str() != job.task_id();
+    (!is_throttled)
+        .then_some(())
+        .ok_or_else(|| Error::invalid("batch", reason))
+}
+
+/// Refuses a completion that has no room for the header with the counts.
+fn check_completion(tasks: &TaskSubmitService, watch: &Watch) -> Result<()> {
+    let completion = watch.widest_completion_job()?;
+    match completion.into_task(&tasks.limits, tasks.clock.now()) {
+        Err(Error::LimitExceeded { actual, limit, .. }) => Err(Error::LimitExceeded {
+            what: "number or bytes of the headers of what follows a batch, with the header \
+                   delayq-batch that has the counts",
+            actual,
+            limit,
+        }),
+        checked => checked.map(|_| ()),
+    }
+}
+
+/// Refuses a batch that is too large for one message, before anything of it is sent.
+fn check_watcher(tasks: &TaskSubmitService, watcher: &DelayQueueJob) -> Result<()> {
+    let checked = watcher.clone().into_task(&tasks.limits, tasks.clock.now());
+    match checked {
+        Err(Error::LimitExceeded { actual, limit, .. }) => Err(Error::LimitExceeded {
+            what: "size in bytes of a batch, which are the ids of its members unless they are \
+                   left out, and the message of what follows",
+            actual,
+            limit,
+        }),
+        checked => checked.map(|_| ()),
+    }
+}
+
+/// Refuses a batch while another one of its name waits, or it is being cancelled.
+async fn refuse_other(tasks: &TaskSubmitService, name: &TaskId, watch: &Watch) -> Result<()> {
+    let Some(found) = tasks.find(BATCH_TYPE, name.as_str()).await? else {
+        return Ok(());
+    };
+    match watch_of(&found)? {
+        Some(other)
+            if found.state != TaskState::Dead && !other.is_cancelled && other.is_same(watch) =>
+        {
+            Ok(())
+        }
+        Some(_) => Err(conflict(name, found.state)),
+        None => Ok(()),
+    }
+}
+
+/// Sends what is not refused, and fails with the first refusal.
+async fn send_members(
+    tasks: &TaskSubmitService,
+    mut jobs: Vec<DelayQueueJob>,
+) -> Result<Vec<Receipt>> {
+    let mut receipts = Vec::with_capacity(jobs.len());
+    while !jobs.is_empty() {
+        let rest = jobs.split_off(jobs.len().min(SLICE));
+        for result in tasks.send_all(std::mem::replace(&mut jobs, rest)).await {
+            receipts.push(result?);
+        }
+    }
+    debug!(members = receipts.len(), "the members of a batch are sent");
+    Ok(receipts)
+}
+
+/// What a watcher says; `None` once it has ended.
+fn watch_of(watcher: &TaskInfo) -> Result<Option<Watch>> {
+    let Some(message) = &watcher.message else {
+        return Ok(None);
+    };
+    let newer = "a newer release has sent it: ask there";
+    let watch = Watch::read(message)?.ok_or_else(|| Error::invalid("batch", newer))?;
+    Ok(Some(watch))
+}
+
+fn conflict(name: &TaskId, state: TaskState) -> Error {
+    Error::Conflict {
+        task_type: BATCH_TYPE.to_owned(),
+        id: name.to_string(),
+        state,
+    }
+}
