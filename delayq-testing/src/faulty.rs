@@ -163,10 +163,11 @@ impl FaultyStore {
         fault: Fault,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
-        if self.crash.has_happened() {
+        let Some(call_under_way) = self.crash.begin() else {
             return pending().await;
-        }
+        };
         let answer = self.suffer(operation, fault, call).await;
+        drop(call_under_way);
         if self.crash.has_happened() {
             return pending().await;
         }
