@@ -15,10 +15,10 @@ pub(crate) fn links(tree: &Tree) -> Vec<String> {
     found
 }
 
-/// The table of contents of the guide.
-const SUMMARY: &str = "docs/guide/SUMMARY.md";
+/// The table of contents of the book.
+const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Pages of the guide that its table of contents does not list.
+/// Pages that the table of contents of the book does not list.
 pub(crate) fn summary(tree: &Tree) -> Vec<String> {
     let Some(summary) = tree.get(SUMMARY) else {
         return vec![format!("{SUMMARY} is missing: write it")];
@@ -28,7 +28,7 @@ pub(crate) fn summary(tree: &Tree) -> Vec<String> {
         .filter_map(|(_, target)| resolved(SUMMARY, target))
         .collect();
     let is_left_out = |file: &&File| {
-        let is_page = file.path.starts_with("docs/guide/") && file.has_extension("md");
+        let is_page = file.path.starts_with("docs/") && file.has_extension("md");
         is_page && file.path != SUMMARY && !listed.contains(&file.path)
     };
     let what = |file: &File| format!("{}: not in {SUMMARY}: list it where it is read", file.path);
@@ -157,18 +157,18 @@ fn a_link_whose_text_is_code_is_looked_at() {
 }
 
 #[test]
-fn a_page_that_the_summary_of_the_guide_leaves_out_is_found() {
-    let contents = "# Summary\n\n[Guide](README.md)\n\n- [A](a.md)\n- `[B](b.md)`\n";
+fn a_page_that_the_summary_leaves_out_is_found() {
+    let contents = "# Summary\n\n[Guide](guide/README.md)\n\n- [A](guide/a.md)\n- `[B](guide/b.md)`\n";
     let tree = Tree::of(&[
         (SUMMARY, contents),
         ("docs/guide/README.md", ""),
         ("docs/guide/a.md", ""),
         ("docs/guide/b.md", ""),
         ("docs/guide/b.svg", ""),
-        ("docs/scale.md", ""),
+        ("README.md", ""),
     ]);
-    let left_out = "docs/guide/b.md: not in docs/guide/SUMMARY.md: list it where it is read";
+    let left_out = "docs/guide/b.md: not in docs/SUMMARY.md: list it where it is read";
     assert_eq!(summary(&tree), [left_out]);
     let missing = summary(&Tree::of(&[("docs/guide/a.md", "")]));
-    assert_eq!(missing, ["docs/guide/SUMMARY.md is missing: write it"]);
+    assert_eq!(missing, ["docs/SUMMARY.md is missing: write it"]);
 }

@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 
 use crate::call::Call;
+use crate::proof;
 
 /// One step. What fails soonest and costs least comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -19,6 +20,8 @@ pub(crate) enum Step {
     Tests,
     /// The examples in the documentation.
     DocTests,
+    /// The guide as a book, and the links in it.
+    Book,
     /// The combinations of features that an application may choose.
     Features,
     /// Does the embedded store compile with the oldest rusqlite that Cargo.toml allows?
@@ -62,6 +65,7 @@ impl Step {
                 Call::new("cargo test --locked --workspace --tests --no-fail-fast"),
             ],
             Self::DocTests => vec![Call::new("cargo test --locked --workspace --doc")],
+            Self::Book => vec![proof::call("cargo run --locked --package delayq-book")],
             Self::Features => features(),
         }
     }
