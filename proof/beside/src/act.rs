@@ -1,6 +1,8 @@
 //! The acts: the earlier release alone, both, the present one alone, and the way back.
 
-use delayq_beside::{ALL, Command, FAST, FORMER, HELD, HOT, ONCE, RETRIED, TICK, What};
+use delayq_beside::{
+    ALL, Command, FAST, FORMER, HELD, HOT, Known, Line, ONCE, RETRIED, TICK, What,
+};
 
 use crate::failure::{Result, ensure};
 use crate::instance::Instance;
@@ -24,8 +26,9 @@ pub(crate) fn play(scene: &mut Scene) -> Result<()> {
     earlier.ask(Command::Pause(FORMER.to_owned()))?;
     let waiting = scene.send(&mut earlier, FORMER, "paused", 0)?;
 
+    scene.say("the present release joins while the earlier one works");
+    work(scene, &mut earlier)?;
     let mut present = scene.start(Release::Present)?;
-    scene.say("the present release joins");
     both_are_listed(scene, &mut earlier, &mut present)?;
     let stats = present.ask(Command::Stats(FORMER.to_owned()))?;
     ensure(!stats["paused_until"].is_null(), || {
@@ -44,16 +47,21 @@ pub(crate) fn play(scene: &mut Scene) -> Result<()> {
 
     scene.say("the earlier release is killed; the present one takes over");
     take_over(scene, earlier, &mut present)?;
-    run_what_was_left(scene, &mut present, left)?;
+    run_what_was_left(scene, &mut present, &left)?;
     work(scene, &mut present)?;
     drained(scene, &mut present)?;
     let left = leave(scene, &mut present)?;
+    let dead = scene.send(&mut present, RETRIED, "die", 0)?;
+    scene.is_done(RETRIED, &dead, Done::StartedInVain)?;
+    is_listed_dead(scene, &mut present, &dead)?;
 
     scene.say("rollback: the earlier release is back; the present one is killed");
+    work(scene, &mut present)?;
     let mut earlier = scene.start(Release::Earlier)?;
     share(scene, &mut earlier, &mut present)?;
     take_over(scene, present, &mut earlier)?;
-    run_what_was_left(scene, &mut earlier, left)?;
+    run_what_was_left(scene, &mut earlier, &left)?;
+    dies_again(scene, &mut earlier, &dead)?;
     work(scene, &mut earlier)?;
     drained(scene, &mut earlier)?;
     is_sound(&mut earlier)?;
@@ -61,6 +69,14 @@ pub(crate) fn play(scene: &mut Scene) -> Result<()> {
     scene.say("forward once more");
     let mut present = scene.start(Release::Present)?;
     work(scene, &mut present)?;
+    let found = present.ask(Command::Find(RETRIED.to_owned(), dead))?;
+    let history = &found["history"];
+    let is_whole = history["requeues"] == 1 && history["last_error"] == "asked to die";
+    ensure(is_whole, || format!("dead in both releases: {found}"))?;
+    for (kind, id) in &left {
+        begins_anew(scene, &mut present, kind, id)?;
+    }
+    shows_holders(scene, &mut earlier, &mut present)?;
     finish(scene, earlier, present)
 }
 
@@ -110,25 +126,26 @@ fn leave(scene: &mut Scene, by: &mut Instance) -> Result<Vec<(&'static str, Stri
 fn run_what_was_left(
     scene: &mut Scene,
     by: &mut Instance,
-    left: Vec<(&'static str, String)>,
+    left: &[(&'static str, String)],
 ) -> Result<()> {
     by.ask(Command::Mood {
         holds: true,
         dies: false,
     })?;
     for (kind, id) in left {
+        let kind = *kind;
         let found = by.ask(Command::Find(kind.to_owned(), id.clone()))?;
         if kind == HELD {
             ensure(found["state"] == "dead", || format!("found {found}"))?;
             let ids = by.ask(Command::Requeue(kind.to_owned()))?;
-            ensure(ids.to_string().contains(&id), || {
+            ensure(ids.to_string().contains(id), || {
                 format!("{id}: requeued {ids}")
             })?;
-            scene.line("the end", (kind, &id), |line| line.what == What::Done)?;
+            scene.line("the end", (kind, id), |line| line.what == What::Done)?;
         } else {
             ensure(found["message"] == "left", || format!("found {found}"))?;
-            scene.may_start_now(kind, &id)?;
-            is_changed(by.ask(Command::RunNow(kind.to_owned(), id))?)?;
+            scene.may_start_now(kind, id)?;
+            is_changed(by.ask(Command::RunNow(kind.to_owned(), id.clone()))?)?;
         }
     }
     by.ask(Command::Mood {
@@ -188,7 +205,7 @@ fn take_over(scene: &mut Scene, mut victim: Instance, heir: &mut Instance) -> Re
         return Err(format!("{} got none of {} tasks", victim.name, all.len()).into());
     };
     scene.kill(victim)?;
-    let is_heirs = |line: &delayq_beside::Line| line.instance == heir.name;
+    let is_heirs = |line: &Line| line.instance == heir.name;
     let start = scene.line("the takeover", (HELD, &held), is_heirs)?;
     ensure(start.attempt == 2, || format!("the takeover is {start:?}"))?;
     let found = heir.ask(Command::Find(HELD.to_owned(), held))?;
@@ -222,6 +239,86 @@ fn both_are_listed(scene: &Scene, earlier: &mut Instance, present: &mut Instance
         let recurring = by.ask(Command::Recurring)?;
         let count = recurring.as_array().map_or(0, Vec::len);
         ensure(count == 1, || format!("{} recurs {recurring}", by.name))?;
+    }
+    Ok(())
+}
+
+/// A dead task of the other release is requeued, and dies once more.
+fn dies_again(scene: &Scene, by: &mut Instance, id: &str) -> Result<()> {
+    let ids = by.ask(Command::Requeue(RETRIED.to_owned()))?;
+    ensure(ids.to_string().contains(id), || {
+        format!("{id}: requeued {ids}")
+    })?;
+    let is_again = |line: &Line| line.what == What::Failed && line.instance == by.name;
+    scene.line("the second failure", (RETRIED, id), is_again)?;
+    is_listed_dead(scene, by, id)
+}
+
+/// A new task takes the id of one that this release began and the earlier one ended: it shows
+/// nothing of that one.
+fn begins_anew(scene: &mut Scene, present: &mut Instance, kind: &str, id: &str) -> Result<()> {
+    if kind == ONCE {
+        return Ok(());
+    }
+    scene.expect(kind, id)?.message = "anew".to_owned();
+    scene.is_done(kind, id, Done::Times(2))?;
+    let receipt = present.ask(Command::Send {
+        kind: kind.to_owned(),
+        id: id.to_owned(),
+        message: "anew".to_owned(),
+        after_ms: LATER,
+        known: Known::Refuse,
+        group: String::new(),
+    })?;
+    ensure(receipt["outcome"] == "accepted", || {
+        format!("{id}: {receipt}")
+    })?;
+    let found = present.ask(Command::Find(kind.to_owned(), id.to_owned()))?;
+    let is_new = found["attempt"] == 0 && found["history"]["last_error"].is_null();
+    let is_clean = found["errors"].as_array().is_some_and(Vec::is_empty);
+    ensure(is_new && is_clean && found["holder"].is_null(), || {
+        format!("a new task is {found}")
+    })?;
+    is_changed(present.ask(Command::RunNow(kind.to_owned(), id.to_owned()))?)
+}
+
+/// This release names the holder of a lock that it has taken itself, and none for a lock of the
+/// earlier one, whoever held the task before.
+fn shows_holders(scene: &mut Scene, earlier: &mut Instance, present: &mut Instance) -> Result<()> {
+    for _ in 0..ROUNDS {
+        let id = scene.send(present, HELD, "hold", 0)?;
+        let is_start = |line: &Line| line.what == What::Started;
+        let start = scene.line("the start", (HELD, &id), is_start)?;
+        let found = present.ask(Command::Find(HELD.to_owned(), id))?;
+        let is_named = start.instance == present.name;
+        ensure(found["holder"].is_string() == is_named, || {
+            format!("{} holds {found}", start.instance)
+        })?;
+        if !is_named {
+            break;
+        }
+    }
+    for by in [earlier, present] {
+        by.ask(Command::Mood {
+            holds: false,
+            dies: true,
+        })?;
+    }
+    Ok(())
+}
+
+/// This release shows why a task failed that was settled before it started, if it started it.
+fn shows_failures(scene: &Scene, present: &mut Instance) -> Result<()> {
+    let lines = scene.lines()?;
+    let failed = lines
+        .iter()
+        .filter(|line| line.kind == ONCE && line.what == What::Failed);
+    for line in failed.filter(|line| line.instance.starts_with("present")) {
+        let found = present.ask(Command::Find(ONCE.to_owned(), line.id.clone()))?;
+        let error = found["history"]["last_error"].as_str();
+        ensure(error == Some("asked to fail"), || {
+            format!("{line:?} is shown as {found}")
+        })?;
     }
     Ok(())
 }
@@ -274,6 +371,7 @@ fn finish(scene: &mut Scene, mut earlier: Instance, mut present: Instance) -> Re
             present.ask(Command::List(kind.to_owned(), state.to_owned()))?;
         }
     }
+    shows_failures(scene, &mut present)?;
     for (kind, id) in scene.ledger.keys() {
         for by in [&mut earlier, &mut present] {
             by.ask(Command::Find(kind.clone(), id.clone()))?;

@@ -74,9 +74,13 @@ impl Instance {
         // Its output ends with it. Its input stays open until then: its end is the end of a driver.
         let last = self.answers.recv_timeout(PATIENCE);
         let has_ended = last == Err(RecvTimeoutError::Disconnected);
-        ensure(has_ended, || format!("{} does not end: {last:?}", self.name))?;
+        ensure(has_ended, || {
+            format!("{} does not end: {last:?}", self.name)
+        })?;
         let status = self.child.wait()?;
-        ensure(status.success(), || format!("{} ended: {status}", self.name))
+        ensure(status.success(), || {
+            format!("{} ended: {status}", self.name)
+        })
     }
 
     /// Ends it with SIGKILL; it is gone when this returns.

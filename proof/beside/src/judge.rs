@@ -168,3 +168,6 @@ fn lock_losses(lines: &[&Line]) -> usize {
     });
     pairs.count()
 }
+
+#[cfg(test)]
+mod tests;
