@@ -42,12 +42,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     unpack(&commit, &folder)?;
     let manifest = write_package(&folder)?;
     let earlier = proof::call("cargo build --bin").word(EARLIER_PROGRAM);
-    earlier.word("--manifest-path").word(manifest.display().to_string()).run()?;
+    earlier
+        .word("--manifest-path")
+        .word(manifest.display().to_string())
+        .run()?;
     proof::call("cargo build --locked --package delayq-beside --bins").run()?;
     let built = proof::target().join("debug");
     let driver = proof::call("cargo run --locked --package delayq-beside --bin delayq-beside --");
-    let driver = driver.word("--earlier").word(built.join(EARLIER_PROGRAM).display().to_string());
-    let driver = driver.word("--present").word(built.join(PROGRAM).display().to_string());
+    let driver = driver
+        .word("--earlier")
+        .word(built.join(EARLIER_PROGRAM).display().to_string());
+    let driver = driver
+        .word("--present")
+        .word(built.join(PROGRAM).display().to_string());
     let driver = match &args.store {
         Some(store) => driver.word("--store").word(store),
         None => driver,
@@ -76,9 +83,16 @@ fn unpack(commit: &str, folder: &Path) -> Result<(), Failure> {
     }
     fs::create_dir_all(&partial)?;
     let archive = folder.join("tree.tar").display().to_string();
-    Call::new("git archive --output").word(&archive).word(commit).run()?;
+    Call::new("git archive --output")
+        .word(&archive)
+        .word(commit)
+        .run()?;
     let into = partial.display().to_string();
-    Call::new("tar -xf").word(&archive).word("-C").word(into).run()?;
+    Call::new("tar -xf")
+        .word(&archive)
+        .word("-C")
+        .word(into)
+        .run()?;
     fs::remove_file(&archive)?;
     // Only a whole tree gets its name.
     fs::rename(&partial, &tree)?;
@@ -148,7 +162,12 @@ mod tests {
         let proofs = fs::read_to_string(root().join("proof/Cargo.toml")).unwrap();
         let manifest = manifest_of(Path::new("/earlier"), &proofs);
         let has = |start: &str| manifest.lines().any(|line| line.starts_with(start));
-        let dependencies = ["serde = ", "serde_json = ", "tokio = ", "tracing-subscriber = "];
+        let dependencies = [
+            "serde = ",
+            "serde_json = ",
+            "tokio = ",
+            "tracing-subscriber = ",
+        ];
         assert!(dependencies.into_iter().all(has), "{manifest}");
         assert!(has("[profile.dev]") && has("delayq-plugin = { path = \"/earlier/tree/"));
     }

@@ -19,5 +19,8 @@ pub(crate) fn call(line: &str) -> Call {
 pub(crate) fn target() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR");
     // A relative one is meant from the folder of the call, as cargo takes it.
-    target.map_or_else(|| root().join("target"), |target| root().join("proof").join(target))
+    target.map_or_else(
+        || root().join("target"),
+        |target| root().join("proof").join(target),
+    )
 }

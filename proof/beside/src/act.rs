@@ -5,11 +5,11 @@ use delayq_beside::{
 };
 
 use crate::failure::{Result, ensure};
-use crate::instance::Instance;
+use crate::instance::{Instance, at};
 use crate::judge::judge;
 use crate::ledger::Done;
 use crate::operate::{LATER, is_changed, is_listed_dead, operate};
-use crate::scene::{Release, Scene};
+use crate::scene::{Release, Scene, until};
 
 /// Types whose tasks are left for the other release.
 const LEFT: [&str; 5] = [FAST, FORMER, RETRIED, HOT, ONCE];
@@ -21,20 +21,20 @@ pub(crate) fn play(scene: &mut Scene) -> Result<()> {
     let mut earlier = scene.start(Release::Earlier)?;
     scene.say("the earlier release alone");
     work(scene, &mut earlier)?;
-    drained(scene, &mut earlier)?;
+    drained(&mut earlier)?;
     let left = leave(scene, &mut earlier)?;
-    earlier.ask(Command::Pause(FORMER.to_owned()))?;
+    earlier.ask(&Command::Pause(FORMER.to_owned()))?;
     let waiting = scene.send(&mut earlier, FORMER, "paused", 0)?;
 
     scene.say("the present release joins while the earlier one works");
     work(scene, &mut earlier)?;
     let mut present = scene.start(Release::Present)?;
-    both_are_listed(scene, &mut earlier, &mut present)?;
-    let stats = present.ask(Command::Stats(FORMER.to_owned()))?;
-    ensure(!stats["paused_until"].is_null(), || {
+    both_are_listed(&mut earlier, &mut present)?;
+    let stats = present.ask(&Command::Stats(FORMER.to_owned()))?;
+    ensure(!at(&stats, "/paused_until").is_null(), || {
         format!("not paused: {stats}")
     })?;
-    present.ask(Command::Resume(FORMER.to_owned()))?;
+    present.ask(&Command::Resume(FORMER.to_owned()))?;
     scene.line("the end", (FORMER, &waiting), |line| {
         line.what == What::Done
     })?;
@@ -49,11 +49,11 @@ pub(crate) fn play(scene: &mut Scene) -> Result<()> {
     take_over(scene, earlier, &mut present)?;
     run_what_was_left(scene, &mut present, &left)?;
     work(scene, &mut present)?;
-    drained(scene, &mut present)?;
+    drained(&mut present)?;
     let left = leave(scene, &mut present)?;
     let dead = scene.send(&mut present, RETRIED, "die", 0)?;
     scene.is_done(RETRIED, &dead, Done::StartedInVain)?;
-    is_listed_dead(scene, &mut present, &dead)?;
+    is_listed_dead(&mut present, &dead)?;
 
     scene.say("rollback: the earlier release is back; the present one is killed");
     work(scene, &mut present)?;
@@ -63,15 +63,15 @@ pub(crate) fn play(scene: &mut Scene) -> Result<()> {
     run_what_was_left(scene, &mut earlier, &left)?;
     dies_again(scene, &mut earlier, &dead)?;
     work(scene, &mut earlier)?;
-    drained(scene, &mut earlier)?;
+    drained(&mut earlier)?;
     is_sound(&mut earlier)?;
 
     scene.say("forward once more");
     let mut present = scene.start(Release::Present)?;
     work(scene, &mut present)?;
-    let found = present.ask(Command::Find(RETRIED.to_owned(), dead))?;
-    let history = &found["history"];
-    let is_whole = history["requeues"] == 1 && history["last_error"] == "asked to die";
+    let found = present.ask(&Command::Find(RETRIED.to_owned(), dead))?;
+    let history = at(&found, "/history");
+    let is_whole = at(history, "/requeues") == 1 && at(history, "/last_error") == "asked to die";
     ensure(is_whole, || format!("dead in both releases: {found}"))?;
     for (kind, id) in &left {
         begins_anew(scene, &mut present, kind, id)?;
@@ -128,27 +128,29 @@ fn run_what_was_left(
     by: &mut Instance,
     left: &[(&'static str, String)],
 ) -> Result<()> {
-    by.ask(Command::Mood {
+    by.ask(&Command::Mood {
         holds: true,
         dies: false,
     })?;
     for (kind, id) in left {
         let kind = *kind;
-        let found = by.ask(Command::Find(kind.to_owned(), id.clone()))?;
+        let found = by.ask(&Command::Find(kind.to_owned(), id.clone()))?;
         if kind == HELD {
-            ensure(found["state"] == "dead", || format!("found {found}"))?;
-            let ids = by.ask(Command::Requeue(kind.to_owned()))?;
+            ensure(at(&found, "/state") == "dead", || format!("found {found}"))?;
+            let ids = by.ask(&Command::Requeue(kind.to_owned()))?;
             ensure(ids.to_string().contains(id), || {
                 format!("{id}: requeued {ids}")
             })?;
             scene.line("the end", (kind, id), |line| line.what == What::Done)?;
         } else {
-            ensure(found["message"] == "left", || format!("found {found}"))?;
+            ensure(at(&found, "/message") == "left", || {
+                format!("found {found}")
+            })?;
             scene.may_start_now(kind, id)?;
-            is_changed(by.ask(Command::RunNow(kind.to_owned(), id.clone()))?)?;
+            is_changed(&by.ask(&Command::RunNow(kind.to_owned(), id.clone()))?)?;
         }
     }
-    by.ask(Command::Mood {
+    by.ask(&Command::Mood {
         holds: true,
         dies: true,
     })?;
@@ -208,12 +210,13 @@ fn take_over(scene: &mut Scene, mut victim: Instance, heir: &mut Instance) -> Re
     let is_heirs = |line: &Line| line.instance == heir.name;
     let start = scene.line("the takeover", (HELD, &held), is_heirs)?;
     ensure(start.attempt == 2, || format!("the takeover is {start:?}"))?;
-    let found = heir.ask(Command::Find(HELD.to_owned(), held))?;
-    let is_running = found["state"] == "running" && found["attempt"] == 2;
-    ensure(is_running && found["history"]["lock_expiries"] == 1, || {
-        format!("found {found}")
-    })?;
-    heir.ask(Command::Mood {
+    let found = heir.ask(&Command::Find(HELD.to_owned(), held))?;
+    let is_running = at(&found, "/state") == "running" && at(&found, "/attempt") == 2;
+    ensure(
+        is_running && at(&found, "/history/lock_expiries") == 1,
+        || format!("found {found}"),
+    )?;
+    heir.ask(&Command::Mood {
         holds: false,
         dies: true,
     })?;
@@ -223,20 +226,20 @@ fn take_over(scene: &mut Scene, mut victim: Instance, heir: &mut Instance) -> Re
             scene.line("the end", (kind, &id), |line| line.what == What::Done)?;
         }
     }
-    heir.ask(Command::Mood {
+    heir.ask(&Command::Mood {
         holds: true,
         dies: true,
     })?;
     Ok(())
 }
 
-fn both_are_listed(scene: &Scene, earlier: &mut Instance, present: &mut Instance) -> Result<()> {
+fn both_are_listed(earlier: &mut Instance, present: &mut Instance) -> Result<()> {
     for by in [earlier, present] {
-        scene.until(&format!("two instances on the list of {}", by.name), || {
-            let count = by.ask(Command::Instances)?;
+        until(&format!("two instances on the list of {}", by.name), || {
+            let count = by.ask(&Command::Instances)?;
             Ok((count == 2).then_some(()))
         })?;
-        let recurring = by.ask(Command::Recurring)?;
+        let recurring = by.ask(&Command::Recurring)?;
         let count = recurring.as_array().map_or(0, Vec::len);
         ensure(count == 1, || format!("{} recurs {recurring}", by.name))?;
     }
@@ -245,13 +248,13 @@ fn both_are_listed(scene: &Scene, earlier: &mut Instance, present: &mut Instance
 
 /// A dead task of the other release is requeued, and dies once more.
 fn dies_again(scene: &Scene, by: &mut Instance, id: &str) -> Result<()> {
-    let ids = by.ask(Command::Requeue(RETRIED.to_owned()))?;
+    let ids = by.ask(&Command::Requeue(RETRIED.to_owned()))?;
     ensure(ids.to_string().contains(id), || {
         format!("{id}: requeued {ids}")
     })?;
     let is_again = |line: &Line| line.what == What::Failed && line.instance == by.name;
     scene.line("the second failure", (RETRIED, id), is_again)?;
-    is_listed_dead(scene, by, id)
+    is_listed_dead(by, id)
 }
 
 /// A new task takes the id of one that this release began and the earlier one ended: it shows
@@ -260,9 +263,9 @@ fn begins_anew(scene: &mut Scene, present: &mut Instance, kind: &str, id: &str) 
     if kind == ONCE {
         return Ok(());
     }
-    scene.expect(kind, id)?.message = "anew".to_owned();
+    "anew".clone_into(&mut scene.expect(kind, id)?.message);
     scene.is_done(kind, id, Done::Times(2))?;
-    let receipt = present.ask(Command::Send {
+    let receipt = present.ask(&Command::Send {
         kind: kind.to_owned(),
         id: id.to_owned(),
         message: "anew".to_owned(),
@@ -270,16 +273,17 @@ fn begins_anew(scene: &mut Scene, present: &mut Instance, kind: &str, id: &str) 
         known: Known::Refuse,
         group: String::new(),
     })?;
-    ensure(receipt["outcome"] == "accepted", || {
+    ensure(at(&receipt, "/outcome") == "accepted", || {
         format!("{id}: {receipt}")
     })?;
-    let found = present.ask(Command::Find(kind.to_owned(), id.to_owned()))?;
-    let is_new = found["attempt"] == 0 && found["history"]["last_error"].is_null();
-    let is_clean = found["errors"].as_array().is_some_and(Vec::is_empty);
-    ensure(is_new && is_clean && found["holder"].is_null(), || {
-        format!("a new task is {found}")
-    })?;
-    is_changed(present.ask(Command::RunNow(kind.to_owned(), id.to_owned()))?)
+    let found = present.ask(&Command::Find(kind.to_owned(), id.to_owned()))?;
+    let is_new = at(&found, "/attempt") == 0 && at(&found, "/history/last_error").is_null();
+    let is_clean = at(&found, "/errors").as_array().is_some_and(Vec::is_empty);
+    ensure(
+        is_new && is_clean && at(&found, "/holder").is_null(),
+        || format!("a new task is {found}"),
+    )?;
+    is_changed(&present.ask(&Command::RunNow(kind.to_owned(), id.to_owned()))?)
 }
 
 /// This release names the holder of a lock that it has taken itself, and none for a lock of the
@@ -289,9 +293,9 @@ fn shows_holders(scene: &mut Scene, earlier: &mut Instance, present: &mut Instan
         let id = scene.send(present, HELD, "hold", 0)?;
         let is_start = |line: &Line| line.what == What::Started;
         let start = scene.line("the start", (HELD, &id), is_start)?;
-        let found = present.ask(Command::Find(HELD.to_owned(), id))?;
+        let found = present.ask(&Command::Find(HELD.to_owned(), id))?;
         let is_named = start.instance == present.name;
-        ensure(found["holder"].is_string() == is_named, || {
+        ensure(at(&found, "/holder").is_string() == is_named, || {
             format!("{} holds {found}", start.instance)
         })?;
         if !is_named {
@@ -299,7 +303,7 @@ fn shows_holders(scene: &mut Scene, earlier: &mut Instance, present: &mut Instan
         }
     }
     for by in [earlier, present] {
-        by.ask(Command::Mood {
+        by.ask(&Command::Mood {
             holds: false,
             dies: true,
         })?;
@@ -314,8 +318,8 @@ fn shows_failures(scene: &Scene, present: &mut Instance) -> Result<()> {
         .iter()
         .filter(|line| line.kind == ONCE && line.what == What::Failed);
     for line in failed.filter(|line| line.instance.starts_with("present")) {
-        let found = present.ask(Command::Find(ONCE.to_owned(), line.id.clone()))?;
-        let error = found["history"]["last_error"].as_str();
+        let found = present.ask(&Command::Find(ONCE.to_owned(), line.id.clone()))?;
+        let error = at(&found, "/history/last_error").as_str();
         ensure(error == Some("asked to fail"), || {
             format!("{line:?} is shown as {found}")
         })?;
@@ -324,13 +328,13 @@ fn shows_failures(scene: &Scene, present: &mut Instance) -> Result<()> {
 }
 
 /// Awaits that nothing is due or runs, apart from what recurs.
-fn drained(scene: &Scene, by: &mut Instance) -> Result<()> {
+fn drained(by: &mut Instance) -> Result<()> {
     for kind in ALL.into_iter().filter(|kind| *kind != TICK) {
-        scene.until(&format!("the last task of {kind}"), || {
-            let stats = by.ask(Command::Stats(kind.to_owned()))?;
-            let is_left = |field: &str| stats[field].as_u64() != Some(0);
-            let soon = stats["now"].as_i64().map(|now| now + 60_000);
-            let is_scheduled = stats["next_due"]
+        until(&format!("the last task of {kind}"), || {
+            let stats = by.ask(&Command::Stats(kind.to_owned()))?;
+            let is_left = |field: &str| at(&stats, &format!("/{field}")).as_u64() != Some(0);
+            let soon = at(&stats, "/now").as_i64().map(|now| now + 60_000);
+            let is_scheduled = at(&stats, "/next_due")
                 .as_i64()
                 .is_some_and(|due| Some(due) < soon);
             Ok((!is_left("running") && !is_left("due") && !is_scheduled).then_some(()))
@@ -342,7 +346,7 @@ fn drained(scene: &Scene, by: &mut Instance) -> Result<()> {
 /// An audit of each type finds nothing.
 fn is_sound(by: &mut Instance) -> Result<()> {
     for kind in ALL {
-        let problems = by.ask(Command::Audit(kind.to_owned()))?;
+        let problems = by.ask(&Command::Audit(kind.to_owned()))?;
         let is_sound = problems.as_array().is_some_and(Vec::is_empty);
         ensure(is_sound, || {
             format!("an audit of {kind} by {}: {problems}", by.name)
@@ -355,26 +359,29 @@ fn is_sound(by: &mut Instance) -> Result<()> {
 fn finish(scene: &mut Scene, mut earlier: Instance, mut present: Instance) -> Result<()> {
     let dead = scene.send(&mut earlier, RETRIED, "die", 0)?;
     scene.is_done(RETRIED, &dead, Done::StartedInVain)?;
-    is_listed_dead(scene, &mut present, &dead)?;
-    drained(scene, &mut present)?;
+    is_listed_dead(&mut present, &dead)?;
+    drained(&mut present)?;
     for kind in ALL.into_iter().filter(|kind| *kind != TICK) {
         let mut counts = Vec::new();
         for by in [&mut earlier, &mut present] {
-            let stats = by.ask(Command::Stats(kind.to_owned()))?;
-            counts.push(["scheduled", "running", "dead"].map(|field| stats[field].clone()));
+            let stats = by.ask(&Command::Stats(kind.to_owned()))?;
+            counts.push(
+                ["scheduled", "running", "dead"]
+                    .map(|field| at(&stats, &format!("/{field}")).clone()),
+            );
         }
         ensure(
             counts.windows(2).all(|pair| pair.first() == pair.last()),
             || format!("{kind}: the releases count {counts:?}"),
         )?;
         for state in ["scheduled", "dead", "done", "cancelled"] {
-            present.ask(Command::List(kind.to_owned(), state.to_owned()))?;
+            present.ask(&Command::List(kind.to_owned(), state.to_owned()))?;
         }
     }
     shows_failures(scene, &mut present)?;
     for (kind, id) in scene.ledger.keys() {
         for by in [&mut earlier, &mut present] {
-            by.ask(Command::Find(kind.clone(), id.clone()))?;
+            by.ask(&Command::Find(kind.clone(), id.clone()))?;
         }
     }
     for by in [&mut earlier, &mut present] {

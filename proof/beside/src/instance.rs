@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -13,7 +13,12 @@ use serde_json::Value;
 use crate::failure::{Failure, Result, ensure};
 
 /// How long an answer, or anything else that has to come, may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A part of an answer, such as `/history/last_error`; null when it is not there.
+pub(crate) fn at<'a>(answer: &'a Value, path: &str) -> &'a Value {
+    answer.pointer(path).unwrap_or(&Value::Null)
+}
 
 /// A process, which dies with this value.
 #[derive(Debug)]
@@ -21,6 +26,7 @@ pub(crate) struct Instance {
     /// Its name, which its workers write to their lines.
     pub(crate) name: String,
     child: Child,
+    log: PathBuf,
     answers: Receiver<String>,
 }
 
@@ -28,12 +34,13 @@ impl Instance {
     /// Starts `program` on the store of this URL, and awaits that its plugin has started. Its log
     /// and the lines of its workers go into `folder`.
     pub(crate) fn start(name: &str, program: &Path, url: &str, folder: &Path) -> Result<Self> {
+        let log = folder.join(name).with_extension("log");
         let mut child = Process::new(program)
             .args([name, url])
             .arg(folder.join("lines"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(File::create(folder.join(name).with_extension("log"))?)
+            .stderr(File::create(&log)?)
             .spawn()?;
         let output = child.stdout.take().ok_or("the output is piped")?;
         let (sender, answers) = mpsc::channel();
@@ -48,6 +55,7 @@ impl Instance {
         let instance = Self {
             name: name.to_owned(),
             child,
+            log,
             answers,
         };
         let line = instance.line()?;
@@ -56,15 +64,15 @@ impl Instance {
     }
 
     /// Has it do something; fails when that fails.
-    pub(crate) fn ask(&mut self, command: Command) -> Result<Value> {
+    pub(crate) fn ask(&mut self, command: &Command) -> Result<Value> {
         let asked = format!("{command:?}");
         let answer = self.try_ask(command)?;
         answer.map_err(|error| format!("{}: {asked}: {error}", self.name).into())
     }
 
     /// Has it do something that may fail.
-    pub(crate) fn try_ask(&mut self, command: Command) -> Result<Answer> {
-        self.tell(&command)?;
+    pub(crate) fn try_ask(&mut self, command: &Command) -> Result<Answer> {
+        self.tell(command)?;
         Ok(serde_json::from_str(&self.line()?)?)
     }
 
@@ -101,7 +109,11 @@ impl Instance {
 
     fn line(&self) -> Result<String> {
         let line = self.answers.recv_timeout(PATIENCE);
-        line.map_err(|_| Failure::from(format!("{} does not answer: see its log", self.name)))
+        line.map_err(|_| {
+            let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+            let last = log.lines().last().unwrap_or("nothing");
+            Failure::from(format!("{} does not answer; it logged: {last}", self.name))
+        })
     }
 }
 

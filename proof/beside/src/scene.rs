@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use delayq_beside::{Command, Known, Line};
+use delayq_plugin::{Clock, SystemClock};
 use serde_json::Value;
 
 use crate::failure::{Result, ensure};
-use crate::instance::{Instance, PATIENCE};
+use crate::instance::{Instance, PATIENCE, at};
 use crate::ledger::{Done, Expected, Ledger};
 
 /// A release.
@@ -80,17 +81,16 @@ impl Scene {
         message: &str,
         after_ms: u64,
     ) -> Result<String> {
-        self.send_in_group(by, kind, message, after_ms, "")
+        self.send_in_group(by, (kind, ""), message, after_ms)
     }
 
     /// The same, with a group.
     pub(crate) fn send_in_group(
         &mut self,
         by: &mut Instance,
-        kind: &str,
+        (kind, group): (&str, &str),
         message: &str,
         after_ms: u64,
-        group: &str,
     ) -> Result<String> {
         self.ids += 1;
         let id = format!("{}-{}", by.name, self.ids);
@@ -100,7 +100,7 @@ impl Scene {
             message: message.to_owned(),
             not_before: now_ms() + i64::try_from(after_ms)?,
         };
-        let receipt = by.ask(Command::Send {
+        let receipt = by.ask(&Command::Send {
             kind: kind.to_owned(),
             id: id.clone(),
             message: message.to_owned(),
@@ -108,7 +108,7 @@ impl Scene {
             known: Known::Refuse,
             group: group.to_owned(),
         })?;
-        ensure(receipt["outcome"] == "accepted", || {
+        ensure(at(&receipt, "/outcome") == "accepted", || {
             format!("{id}: {receipt}")
         })?;
         self.ledger.insert((kind.to_owned(), id.clone()), expected);
@@ -133,10 +133,10 @@ impl Scene {
             group: String::new(),
         };
         if known != Known::Refuse {
-            self.expect(kind, id)?.message = message.to_owned();
+            message.clone_into(&mut self.expect(kind, id)?.message);
             self.may_start_now(kind, id)?;
         }
-        by.ask(command)
+        by.ask(&command)
     }
 
     /// What is expected of a task, to be changed.
@@ -168,23 +168,6 @@ impl Scene {
         Ok(lines.collect::<serde_json::Result<_>>()?)
     }
 
-    /// Awaits that a question has an answer.
-    pub(crate) fn until<T>(
-        &self,
-        what: &str,
-        mut question: impl FnMut() -> Result<Option<T>>,
-    ) -> Result<T> {
-        let begin = Instant::now();
-        loop {
-            if let Some(answer) = question()? {
-                return Ok(answer);
-            }
-            ensure(begin.elapsed() < PATIENCE, || format!("never came: {what}"))?;
-            // A pause between questions, not a guess at how long something takes.
-            thread::park_timeout(Duration::from_millis(10));
-        }
-    }
-
     /// Awaits a line of a task, the last one that is meant.
     pub(crate) fn line(
         &self,
@@ -192,7 +175,7 @@ impl Scene {
         (kind, id): (&str, &str),
         is_meant: impl Fn(&Line) -> bool,
     ) -> Result<Line> {
-        self.until(&format!("{what} of {kind}/{id}"), || {
+        until(&format!("{what} of {kind}/{id}"), || {
             let lines = self.lines()?;
             let mut of_task = lines.into_iter().rev();
             Ok(of_task.find(|line| line.kind == kind && line.id == id && is_meant(line)))
@@ -200,10 +183,20 @@ impl Scene {
     }
 }
 
+/// Awaits that a question has an answer.
+pub(crate) fn until<T>(what: &str, mut question: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let begin = Instant::now();
+    loop {
+        if let Some(answer) = question()? {
+            return Ok(answer);
+        }
+        ensure(begin.elapsed() < PATIENCE, || format!("never came: {what}"))?;
+        // A pause between questions, not a guess at how long something takes.
+        thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
 /// The time of day.
 pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-    })
+    SystemClock.now().as_millis()
 }
