@@ -121,13 +121,13 @@ fn manifest_of(folder: &Path, proofs: &str) -> String {
         "# Written by `cargo xtask beside`.\n\
          [workspace]\nresolver = \"3\"\n\n\
          [package]\nname = \"{EARLIER_PROGRAM}\"\nedition = \"2024\"\npublish = false\n\n\
-         [lib]\nname = \"delayq_beside\"\npath = {:?}\n\n\
-         [[bin]]\nname = \"{EARLIER_PROGRAM}\"\npath = {:?}\n\n\
+         [lib]\nname = \"delayq_beside\"\npath = {}\n\n\
+         [[bin]]\nname = \"{EARLIER_PROGRAM}\"\npath = {}\n\n\
          [dependencies]\n\
-         delayq-plugin = {{ path = {:?}, features = [\"redis\", \"sqlite\"] }}\n",
-        sources.join("lib.rs"),
-        sources.join("bin/instance/main.rs"),
-        folder.join("tree/delayq-plugin"),
+         delayq-plugin = {{ path = {}, features = [\"redis\", \"sqlite\"] }}\n",
+        quoted(&sources.join("lib.rs")),
+        quoted(&sources.join("bin/instance/main.rs")),
+        quoted(&folder.join("tree/delayq-plugin")),
     );
     for name in ["serde", "serde_json", "tokio", "tracing-subscriber"] {
         let start = format!("{name} = ");
@@ -137,6 +137,11 @@ fn manifest_of(folder: &Path, proofs: &str) -> String {
     let profile = proofs.find("[profile.dev]").and_then(|at| proofs.get(at..));
     text.extend(["\n", profile.unwrap_or_default()]);
     text
+}
+
+/// A path as TOML has it.
+fn quoted(path: &Path) -> String {
+    format!("{:?}", path.display().to_string())
 }
 
 /// An unchanged file keeps its time, so that cargo does not build anew.
