@@ -7,6 +7,7 @@
 )]
 
 mod bench;
+mod beside;
 mod call;
 mod chaos;
 mod install;
@@ -37,6 +38,8 @@ enum Command {
     Soak(soak::Args),
     /// Measure delayq, and write the figures to docs/benchmarks.md.
     Bench(bench::Args),
+    /// A rolling deploy: the program of an earlier revision beside that of this tree on one store.
+    Beside(beside::Args),
     /// Do faults to real processes on a real store, and check every promise.
     Chaos(chaos::Args),
     /// Take the power away from a real store, again and again: `--cycles N --seed S --store X`.
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Beside(args) => beside::run(&args),
         Command::Chaos(args) => chaos::run(&args),
         Command::Power(args) => chaos::power(&args),
     };

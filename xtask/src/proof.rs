@@ -1,5 +1,7 @@
 //! Calls of cargo in `proof/`, a workspace of its own.
 
+use std::path::PathBuf;
+
 use crate::call::{Call, root};
 
 /// A command line to be run in the workspace of the proofs. It builds into the target folder of the
@@ -11,4 +13,14 @@ pub(crate) fn call(line: &str) -> Call {
     }
     // Relative to the folder of the call: the line can be repeated from there.
     call.variable("CARGO_TARGET_DIR", "../target")
+}
+
+/// The folder that the proofs build into.
+pub(crate) fn target() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    // A relative one is meant from the folder of the call, as cargo takes it.
+    target.map_or_else(
+        || root().join("target"),
+        |target| root().join("proof").join(target),
+    )
 }
