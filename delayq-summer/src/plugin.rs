@@ -25,8 +25,8 @@ use crate::start::{Start, Step, Stepped};
 /// Like a web server it keeps [`run`](AppBuilder::run) going until Ctrl-C or SIGTERM. Its shutdown
 /// hook is the first that runs: claims stop, running workers have the `grace` of the section (20 s
 /// by default), the rest is given back, and only then the hooks of other plugins close what workers
-/// use. The store is closed after the last hook. [`build`](AppBuilder::build) runs no hooks: end the
-/// plugin with [`shutdown`](delayq_plugin::DelayQueuePlugin::shutdown) then.
+/// use. The store is closed after the last hook. [`build`](AppBuilder::build) runs no hooks: end
+/// the plugin with [`shutdown`](delayq_plugin::DelayQueuePlugin::shutdown) then.
 ///
 /// # Errors
 /// A mistake in the section, a missing component or a store that cannot be opened is an error of
@@ -48,7 +48,7 @@ impl DelayqPlugin {
         self.with(|builder, app| {
             let missing = || {
                 let name = type_name::<T>();
-                format!("delayq: no component {name} in the application for the workers: add one")
+                format!("no component {name} in the application for the workers of delayq: add one")
             };
             let component = app.get_component::<T>().ok_or_else(missing)?;
             Ok(builder.component(component))

@@ -20,12 +20,12 @@ pub(crate) fn with_the_application(app: &mut AppBuilder, plugin: Arc<DelayQueueP
 
 async fn until_signal() -> Result<String> {
     shutdown_signal("delayq").await;
-    Ok("delayq: a signal was received".to_owned())
+    Ok("delayq has received a signal".to_owned())
 }
 
 async fn shut_down(plugin: Arc<DelayQueuePlugin>) -> Result<String> {
     plugin.shutdown(plugin.grace()).await;
-    Ok("delayq: no worker runs any more".to_owned())
+    Ok("delayq has ended: no worker runs any more".to_owned())
 }
 
 /// Closes the store after all hooks, as those of other plugins may still send tasks.

@@ -21,8 +21,8 @@ pub(crate) type Stepped =
 /// A step of an application's own between configuration and start.
 pub(crate) type Step = Arc<dyn Fn(DelayQueuePluginBuilder, &AppBuilder) -> Stepped + Send + Sync>;
 
-/// Starts delayq when all plugins are built: their components are there, and a shutdown hook that is
-/// added now runs before theirs.
+/// Starts delayq when all plugins are built: their components are there, and a shutdown hook that
+/// is added now runs before theirs.
 pub(crate) struct Start {
     steps: Vec<Step>,
 }
