@@ -11,7 +11,7 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 6] = [
+const CRATES: [Crate; 7] = [
     Crate {
         name: "delayq-core",
         floors: &[
@@ -123,6 +123,11 @@ const CRATES: [Crate; 6] = [
         name: "delayq-testing",
         floors: &["assert", "contract", "faulty", "kit"],
         above: &["delayq-core", "delayq-plugin"],
+    },
+    Crate {
+        name: "delayq-summer",
+        floors: &["section", "gate", "shutdown", "start", "plugin"],
+        above: &["delayq-plugin"],
     },
 ];
 

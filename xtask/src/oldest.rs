@@ -10,6 +10,9 @@ use crate::test::Outcome;
 /// The lower end of the range of rusqlite in the workspace's Cargo.toml; a test compares them.
 const OLDEST: &str = "0.39.0";
 
+/// Folders with workspaces of their own.
+const APART: [&str; 2] = ["delayq-summer", "proof"];
+
 /// Checks delayq-sqlite with the oldest rusqlite, in a copy of the sources, so that the Cargo.lock
 /// of the workspace stays as it is. The copy builds into the workspace's target folder: what both
 /// versions need is built once.
@@ -29,7 +32,7 @@ pub(crate) fn run() -> Result<Outcome, Failure> {
     Ok(Outcome::Passed)
 }
 
-/// Copies Cargo.toml, Cargo.lock and the folders of the packages; the proofs are a workspace apart.
+/// Copies Cargo.toml, Cargo.lock and the folders of the workspace's packages.
 fn copy_sources(from: &Path, to: &Path) -> Result<(), Failure> {
     if to.exists() {
         fs::remove_dir_all(to)?;
@@ -39,7 +42,7 @@ fn copy_sources(from: &Path, to: &Path) -> Result<(), Failure> {
         let entry = entry?;
         let name = entry.file_name();
         let path = entry.path();
-        if path.join("Cargo.toml").is_file() && name != "proof" {
+        if path.join("Cargo.toml").is_file() && !APART.iter().any(|apart| name == *apart) {
             copy_folder(&path, &to.join(&name))?;
         } else if name == "Cargo.toml" || name == "Cargo.lock" || name == "README.md" {
             fs::copy(&path, to.join(&name))?;

@@ -1,13 +1,18 @@
-//! Calls of cargo in `proof/`, a workspace of its own.
+//! Calls of cargo in `proof/` and in other workspaces beside that of the product.
 
 use std::path::PathBuf;
 
 use crate::call::{Call, root};
 
-/// A command line to be run in the workspace of the proofs. It builds into the target folder of the
-/// product, so that what both need is built once.
+/// A command line to be run in the workspace of the proofs.
 pub(crate) fn call(line: &str) -> Call {
-    let call = Call::new(line).folder(root().join("proof"));
+    call_in("proof", line)
+}
+
+/// A command line to be run in the workspace in `folder`. It builds into the target folder of the
+/// product, so that what both need is built once.
+pub(crate) fn call_in(folder: &str, line: &str) -> Call {
+    let call = Call::new(line).folder(root().join(folder));
     if std::env::var_os("CARGO_TARGET_DIR").is_some() {
         return call;
     }

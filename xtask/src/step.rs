@@ -24,6 +24,8 @@ pub(crate) enum Step {
     Book,
     /// The combinations of features that an application may choose.
     Features,
+    /// The plugin for the framework summer, in an application of it.
+    Summer,
     /// Does the embedded store compile with the oldest rusqlite that Cargo.toml allows?
     OldestRusqlite,
     /// Licences, advisories and sources of the dependencies (when cargo-deny is installed).
@@ -67,6 +69,10 @@ impl Step {
             Self::DocTests => vec![Call::new("cargo test --locked --workspace --doc")],
             Self::Book => vec![proof::call("cargo run --locked --package delayq-book")],
             Self::Features => features(),
+            Self::Summer => vec![
+                proof::call_in("delayq-summer", "cargo fmt -- --check"),
+                proof::call_in("delayq-summer", "cargo test --locked"),
+            ],
         }
     }
 }

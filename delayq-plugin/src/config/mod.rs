@@ -30,7 +30,8 @@ pub(crate) use type_options::TypeOptions;
 /// the options of `#[task_worker]`, by the same names and in the same units. Of several tables that
 /// match a type the longest pattern wins. What it sets takes the place of the worker's own option.
 ///
-/// It is also `Deserialize`, for a section of an application's own configuration.
+/// It is also `Deserialize`, for a section of an application's own configuration;
+/// [`from_section`](Self::from_section) has the better messages.
 ///
 /// ```
 /// use delayq_plugin::Config;
@@ -98,6 +99,19 @@ impl Config {
     /// As [`load`](Self::load).
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         read::of_text("configuration", text)
+    }
+
+    /// Reads the section `name` of an application's own configuration, such as the table `[delayq]`
+    /// of its file, without the environment. Its mistakes are named as those of a file, with `name`
+    /// in the place of file and line; so is a table that no worker serves, when the plugin starts.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn from_section<'de, D>(name: &str, section: D) -> Result<Self, ConfigError>
+    where
+        D: serde::Deserializer<'de>,
+    {
+        read::of_section(name, section)
     }
 
     /// This configuration, and what the environment sets over it: `DELAYQ_URL` for `url`,

@@ -1,8 +1,7 @@
 //! Text of a configuration: read, or refused with the line, the key and what would do.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_path_to_error::{Path, Segment};
-use toml::Deserializer;
 
 use super::{Config, ConfigError};
 
@@ -18,13 +17,33 @@ pub(super) fn of_text(file: &str, text: &str) -> Result<Config, ConfigError> {
         }
         None => file.to_owned(),
     };
-    let input =
-        Deserializer::parse(text).map_err(|error| ConfigError::new(at(&error), error.message()))?;
+    let input = toml::Deserializer::parse(text)
+        .map_err(|error| ConfigError::new(at(&error), error.message()))?;
     let read = serde_path_to_error::deserialize(input).map_err(|error| {
-        let (key, error) = (key(error.path()), error.inner());
+        let (key, error) = (joined(&keys(error.path())), error.inner());
         ConfigError::new(at(error), format!("{key}{}", with_hint(error.message())))
     });
     let source = Some(file.to_owned());
+    read.map(|config: Config| Config { source, ..config })
+}
+
+/// Reads the section `name` of another configuration, in any format.
+pub(super) fn of_section<'de, D>(name: &str, section: D) -> Result<Config, ConfigError>
+where
+    D: Deserializer<'de>,
+{
+    let read = serde_path_to_error::deserialize(section).map_err(|error| {
+        let message = error.inner().to_string();
+        // Further lines are the format's own: where it read, which the keys say already.
+        let message = message.lines().next().unwrap_or_default();
+        let mut keys = keys(error.path());
+        let unknown = unknown(message).map(|(option, _)| option);
+        if keys.last().map(String::as_str) == unknown {
+            keys.pop();
+        }
+        ConfigError::new(name, format!("{}{}", joined(&keys), with_hint(message)))
+    });
+    let source = Some(name.to_owned());
     read.map(|config: Config| Config { source, ..config })
 }
 
@@ -33,8 +52,8 @@ pub(super) fn of_table(place: &str, table: toml::Table) -> Result<Config, Config
     Config::deserialize(table).map_err(|error| ConfigError::new(place, with_hint(error.message())))
 }
 
-/// The key as the file has it: `types."mail.*".lock: `.
-fn key(path: &Path) -> String {
+/// The keys as the file has them: `types`, `"mail.*"`, `lock`.
+fn keys(path: &Path) -> Vec<String> {
     let quoted = |key: &str| {
         let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         if key.bytes().all(is_bare) {
@@ -48,7 +67,11 @@ fn key(path: &Path) -> String {
         Segment::Seq { index } => Some(index.to_string()),
         Segment::Enum { .. } | Segment::Unknown => None,
     });
-    let keys: Vec<_> = keys.collect();
+    keys.collect()
+}
+
+/// Before a message: `types."mail.*".lock: `.
+fn joined(keys: &[String]) -> String {
     if keys.is_empty() {
         String::new()
     } else {

@@ -121,3 +121,37 @@ fn a_file_that_is_not_there_is_named() {
     let error = Config::load("no/such/file.toml").unwrap_err().to_string();
     assert!(error.starts_with("no/such/file.toml: "), "{error}");
 }
+
+#[test]
+fn a_section_of_another_configuration_is_read_with_the_messages_of_a_file() {
+    let section =
+        |text: &str| Config::from_section("[queue]", text.parse::<toml::Table>().unwrap());
+    let read = section("threads = 2\n[types.\"mail.*\"]\nlock = \"5s\"").unwrap();
+    assert_eq!(read.threads, Some(2));
+    assert_eq!(read.patterns().count(), 1);
+    let refused = read.refused(&"mail.*", "no worker").to_string();
+    assert_eq!(refused, "[queue], types.\"mail.*\": no worker");
+    for (text, message) in [
+        (
+            "thread = 2",
+            "unknown option `thread`: did you mean `threads`? the options are `url`",
+        ),
+        (
+            "[types.\"mail.*\"]\nlock = 30",
+            "types.\"mail.*\".lock: `30` has no unit",
+        ),
+    ] {
+        let error = section(text).unwrap_err().to_string();
+        let begins = format!("[queue]: {message}");
+        assert!(
+            error.starts_with(&begins) && !error.contains('\n'),
+            "{error}"
+        );
+    }
+    let json = Config::from_section("queue", serde_json::json!({ "threads": 0 }));
+    let error = json.unwrap_err().to_string();
+    assert!(
+        error.starts_with("queue: threads: 0: expected a whole number"),
+        "{error}"
+    );
+}
