@@ -6,7 +6,9 @@ use std::error::Error;
 
 use delayq_plugin::{DelayQueuePlugin, SECONDS_BUCKETS, TaskResult, seconds, task_worker};
 use metrics_exporter_opentelemetry::Recorder;
-use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
+use opentelemetry_sdk::metrics::data::{
+    AggregatedMetrics, HistogramDataPoint, MetricData, ResourceMetrics, SumDataPoint,
+};
 use opentelemetry_sdk::metrics::{
     Aggregation, InMemoryMetricExporter, Instrument, InstrumentKind, PeriodicReader, Stream,
 };
@@ -54,7 +56,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for scope in collected
         .get_finished_metrics()?
         .iter()
-        .flat_map(|one| one.scope_metrics())
+        .flat_map(ResourceMetrics::scope_metrics)
     {
         for metric in scope.metrics() {
             println!(
@@ -71,13 +73,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
 fn values(data: &AggregatedMetrics) -> String {
     match data {
         AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
-            let counts = histogram.data_points().map(|point| point.count());
+            let counts = histogram.data_points().map(HistogramDataPoint::count);
             format!("{} values", counts.sum::<u64>())
         }
         AggregatedMetrics::U64(MetricData::Sum(sum)) => {
             format!(
                 "{}",
-                sum.data_points().map(|point| point.value()).sum::<u64>()
+                sum.data_points().map(SumDataPoint::value).sum::<u64>()
             )
         }
         AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {

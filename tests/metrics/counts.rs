@@ -7,8 +7,8 @@ use delayq_plugin::store::{
     AttemptEnd, Bucket, CancelOutcome, ClaimRequest, SettleOutcome, Settlement,
 };
 use delayq_plugin::{
-    Clock, Component, DelayQueueJob, Lock, SystemClock, TaskContext, TaskError, TaskResult,
-    TaskState, TaskSubmitService, seconds, task_worker,
+    Clock, Component, DelayQueueJob, DelayQueuePluginBuilder, Lock, SystemClock, TaskContext,
+    TaskError, TaskResult, TaskState, TaskSubmitService, seconds, task_worker,
 };
 use delayq_testing::{Fault, TestQueue};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -113,11 +113,64 @@ async fn until(handle: &PrometheusHandle, series_and_value: &str) {
     );
 }
 
+/// What the next test makes of [`COUNTERS`].
+const EXPECTED: &[&str] = &[
+    "delayq_attempts_failed_total{cause=error,type=doomed} 1",
+    "delayq_attempts_failed_total{cause=error,type=flaky} 1",
+    "delayq_attempts_failed_total{cause=error,type=once} 1",
+    "delayq_attempts_failed_total{cause=error,type=releases} 1",
+    "delayq_attempts_failed_total{cause=panic,type=panics} 1",
+    "delayq_claimed_total{type=bounded} 1",
+    "delayq_claimed_total{type=doomed} 1",
+    "delayq_claimed_total{type=fine} 2",
+    "delayq_claimed_total{type=flaky} 2",
+    "delayq_claimed_total{type=once} 1",
+    "delayq_claimed_total{type=panics} 1",
+    "delayq_claimed_total{type=releases} 2",
+    "delayq_claimed_total{type=robbed} 2",
+    "delayq_locks_lost_total{type=robbed} 1",
+    "delayq_settled_total{outcome=cancelled,type=fine} 1",
+    "delayq_settled_total{outcome=dead,type=doomed} 1",
+    "delayq_settled_total{outcome=dead,type=panics} 1",
+    "delayq_settled_total{outcome=dead,type=releases} 1",
+    "delayq_settled_total{outcome=done,type=bounded} 1",
+    "delayq_settled_total{outcome=done,type=fine} 2",
+    "delayq_settled_total{outcome=done,type=flaky} 1",
+    "delayq_settled_total{outcome=done,type=once} 1",
+    "delayq_settled_total{outcome=done,type=robbed} 1",
+    "delayq_settled_total{outcome=released,type=releases} 1",
+    "delayq_settled_total{outcome=retried,type=flaky} 1",
+    "delayq_started_total{type=bounded} 1",
+    "delayq_started_total{type=doomed} 1",
+    "delayq_started_total{type=fine} 2",
+    "delayq_started_total{type=flaky} 2",
+    "delayq_started_total{type=once} 1",
+    "delayq_started_total{type=panics} 1",
+    "delayq_started_total{type=releases} 2",
+    "delayq_started_total{type=robbed} 2",
+    "delayq_submit_refused_total{reason=conflict,type=fine} 1",
+    "delayq_submit_refused_total{reason=invalid,type=(other)} 1",
+    "delayq_submit_refused_total{reason=queue_full,type=bounded} 1",
+    "delayq_submitted_total{outcome=accepted,type=bounded} 1",
+    "delayq_submitted_total{outcome=accepted,type=doomed} 1",
+    "delayq_submitted_total{outcome=accepted,type=fine} 3",
+    "delayq_submitted_total{outcome=accepted,type=flaky} 1",
+    "delayq_submitted_total{outcome=accepted,type=nobody} 1",
+    "delayq_submitted_total{outcome=accepted,type=once} 1",
+    "delayq_submitted_total{outcome=accepted,type=panics} 1",
+    "delayq_submitted_total{outcome=accepted,type=releases} 1",
+    "delayq_submitted_total{outcome=accepted,type=robbed} 1",
+    "delayq_submitted_total{outcome=already_exists,type=fine} 1",
+    "delayq_submitted_total{outcome=replaced,type=fine} 1",
+];
+
 #[tokio::test]
 async fn every_end_of_a_task_is_counted_once() {
     let (recorder, handle) = recorder();
     let _guard = metrics::set_default_local_recorder(&recorder);
-    let queue = TestQueue::start(|builder| builder.metrics()).await.unwrap();
+    let queue = TestQueue::start(DelayQueuePluginBuilder::metrics)
+        .await
+        .unwrap();
     for id in ["1", "2", "1"] {
         queue.send(raw("fine").id(id)).await.unwrap();
     }
@@ -137,58 +190,7 @@ async fn every_end_of_a_task_is_counted_once() {
     queue.send(raw("no type")).await.unwrap_err();
     queue.send(raw("nobody").after("1h")).await.unwrap();
     queue.advance("5s").await;
-    assert_eq!(
-        not_zero(&handle, COUNTERS),
-        [
-            "delayq_attempts_failed_total{cause=error,type=doomed} 1",
-            "delayq_attempts_failed_total{cause=error,type=flaky} 1",
-            "delayq_attempts_failed_total{cause=error,type=once} 1",
-            "delayq_attempts_failed_total{cause=error,type=releases} 1",
-            "delayq_attempts_failed_total{cause=panic,type=panics} 1",
-            "delayq_claimed_total{type=bounded} 1",
-            "delayq_claimed_total{type=doomed} 1",
-            "delayq_claimed_total{type=fine} 2",
-            "delayq_claimed_total{type=flaky} 2",
-            "delayq_claimed_total{type=once} 1",
-            "delayq_claimed_total{type=panics} 1",
-            "delayq_claimed_total{type=releases} 2",
-            "delayq_claimed_total{type=robbed} 2",
-            "delayq_locks_lost_total{type=robbed} 1",
-            "delayq_settled_total{outcome=cancelled,type=fine} 1",
-            "delayq_settled_total{outcome=dead,type=doomed} 1",
-            "delayq_settled_total{outcome=dead,type=panics} 1",
-            "delayq_settled_total{outcome=dead,type=releases} 1",
-            "delayq_settled_total{outcome=done,type=bounded} 1",
-            "delayq_settled_total{outcome=done,type=fine} 2",
-            "delayq_settled_total{outcome=done,type=flaky} 1",
-            "delayq_settled_total{outcome=done,type=once} 1",
-            "delayq_settled_total{outcome=done,type=robbed} 1",
-            "delayq_settled_total{outcome=released,type=releases} 1",
-            "delayq_settled_total{outcome=retried,type=flaky} 1",
-            "delayq_started_total{type=bounded} 1",
-            "delayq_started_total{type=doomed} 1",
-            "delayq_started_total{type=fine} 2",
-            "delayq_started_total{type=flaky} 2",
-            "delayq_started_total{type=once} 1",
-            "delayq_started_total{type=panics} 1",
-            "delayq_started_total{type=releases} 2",
-            "delayq_started_total{type=robbed} 2",
-            "delayq_submit_refused_total{reason=conflict,type=fine} 1",
-            "delayq_submit_refused_total{reason=invalid,type=(other)} 1",
-            "delayq_submit_refused_total{reason=queue_full,type=bounded} 1",
-            "delayq_submitted_total{outcome=accepted,type=bounded} 1",
-            "delayq_submitted_total{outcome=accepted,type=doomed} 1",
-            "delayq_submitted_total{outcome=accepted,type=fine} 3",
-            "delayq_submitted_total{outcome=accepted,type=flaky} 1",
-            "delayq_submitted_total{outcome=accepted,type=nobody} 1",
-            "delayq_submitted_total{outcome=accepted,type=once} 1",
-            "delayq_submitted_total{outcome=accepted,type=panics} 1",
-            "delayq_submitted_total{outcome=accepted,type=releases} 1",
-            "delayq_submitted_total{outcome=accepted,type=robbed} 1",
-            "delayq_submitted_total{outcome=already_exists,type=fine} 1",
-            "delayq_submitted_total{outcome=replaced,type=fine} 1",
-        ]
-    );
+    assert_eq!(not_zero(&handle, COUNTERS), EXPECTED);
     // Fifteen requests got to the store, which answered each of them.
     let calls = not_zero(&handle, &["delayq_store_calls_total"]);
     let submits: Vec<_> = calls.iter().filter(|one| one.contains("submit")).collect();

@@ -67,9 +67,12 @@ fn the_buckets_grow_from_a_millisecond_to_an_hour() {
     assert_eq!(SECONDS_BUCKETS.last(), Some(&3_600.0));
 }
 
+/// Kind, unit and description of a metric.
+type Said = (&'static str, Option<Unit>, String);
+
 /// Keeps the descriptions.
 #[derive(Default)]
-struct Described(Mutex<BTreeMap<String, (&'static str, Option<Unit>, String)>>);
+struct Described(Mutex<BTreeMap<String, Said>>);
 
 impl Described {
     fn note(&self, kind: &'static str, key: &KeyName, unit: Option<Unit>, text: &SharedString) {
