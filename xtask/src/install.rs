@@ -1,5 +1,5 @@
-//! What the tests need on this machine: redis-server, rustfmt and clippy. And promtool, which checks
-//! the alert rules: without it those checks are left out.
+//! What the tests need on this machine: redis-server, rustfmt and clippy. promtool, too, which
+//! checks the alert rules: without it those checks are left out.
 
 use std::env::consts::OS;
 
