@@ -98,6 +98,8 @@ pub struct ClaimedTask {
     pub headers: Headers,
     /// What happened before this attempt.
     pub history: AttemptHistory,
+    /// This claim took the task over from a holder whose lock had expired.
+    pub is_taken_over: bool,
 }
 
 impl fmt::Debug for ClaimedTask {
@@ -113,6 +115,7 @@ impl fmt::Debug for ClaimedTask {
             .field("message", &RedactedMessage(&self.message))
             .field("headers", &RedactedHeaders(&self.headers))
             .field("history", &self.history)
+            .field("is_taken_over", &self.is_taken_over)
             .finish()
     }
 }
@@ -132,6 +135,7 @@ impl ClaimedTask {
             message: Vec::new(),
             headers: Headers::new(),
             history: AttemptHistory::default(),
+            is_taken_over: false,
         }
     }
 }

@@ -5,12 +5,14 @@ use std::time::Duration;
 use delayq_core::log_limit::LogLimit;
 use delayq_core::store::{AttemptEnd, ClaimEnd, EndCause};
 use delayq_core::worker::Attempt;
-use delayq_core::{TaskId, TaskType};
+use delayq_core::{ClaimedTask, TaskId, TaskType};
 use tracing::field::debug;
 use tracing::{debug, info, trace, warn};
 
 use crate::ending::Ending;
-use crate::events::{EventHub, FailureCause, TaskEventKind};
+use crate::events::{FailureCause, TaskEventKind};
+use crate::metric::{Outcome, RunCounts};
+use crate::telemetry::Telemetry;
 
 /// An attempt that failed.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +41,8 @@ fn millis(wait: Duration) -> Duration {
 #[derive(Debug)]
 pub(crate) struct Report {
     task_type: TaskType,
-    hub: EventHub,
+    telemetry: Telemetry,
+    counts: Option<RunCounts>,
     failed: LogLimit,
     dead: LogLimit,
     unstarted: LogLimit,
@@ -47,10 +50,12 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(task_type: TaskType, hub: EventHub) -> Self {
+    pub(crate) fn new(task_type: TaskType, telemetry: Telemetry) -> Self {
+        let metrics = telemetry.metrics.as_ref();
         Self {
+            counts: metrics.map(|metrics| metrics.runs(&task_type)),
             task_type,
-            hub,
+            telemetry,
             failed: LogLimit::new(),
             dead: LogLimit::new(),
             unstarted: LogLimit::new(),
@@ -59,17 +64,37 @@ impl Report {
     }
 
     fn emit(&self, id: &TaskId, kind: impl FnOnce() -> TaskEventKind) {
-        self.hub.emit(&self.task_type, id, kind);
+        self.telemetry.hub.emit(&self.task_type, id, kind);
+    }
+
+    fn count(&self, count: impl FnOnce(&RunCounts)) {
+        if let Some(counts) = &self.counts {
+            count(counts);
+        }
+    }
+
+    /// A claim brought these tasks.
+    pub(crate) fn claimed(&self, tasks: &[ClaimedTask]) {
+        self.count(|counts| counts.claimed(tasks));
+    }
+
+    /// A wake-up reached a handler.
+    pub(crate) fn woken(&self) {
+        self.count(RunCounts::woken);
+    }
+
+    /// The store has lost data.
+    pub(crate) fn store_lost_data(&self) {
+        self.count(RunCounts::store_lost_data);
     }
 
     /// The attempt is handed to the workers.
     pub(crate) fn started(&self, facts: &Attempt) {
         let (id, attempt) = (&facts.id, facts.attempt);
+        let lateness = facts.claimed_at.since(facts.due_at);
         trace!(task_type = %self.task_type, %id, attempt, "start");
-        self.emit(id, || TaskEventKind::Started {
-            attempt,
-            lateness: facts.claimed_at.since(facts.due_at),
-        });
+        self.count(|counts| counts.started(lateness));
+        self.emit(id, || TaskEventKind::Started { attempt, lateness });
     }
 
     /// The attempt failed, and may be repeated.
@@ -104,6 +129,7 @@ impl Report {
     }
 
     fn emit_failure(&self, failure: &Failure<'_>) {
+        self.count(|counts| counts.failed(failure.cause, failure.run_time));
         self.emit(failure.id, || TaskEventKind::Failed {
             attempt: failure.attempt,
             cause: failure.cause,
@@ -115,7 +141,13 @@ impl Report {
 
     /// The attempt succeeded.
     pub(crate) fn succeeded(&self, id: &TaskId, attempt: u32, run_time: Duration) {
+        self.count(|counts| counts.ran(run_time));
         self.emit(id, || TaskEventKind::Succeeded { attempt, run_time });
+    }
+
+    /// The store has an at-most-once task as done, before it starts.
+    pub(crate) fn settled_early(&self) {
+        self.count(|counts| counts.settled(Outcome::Done));
     }
 
     /// The store has the end of an attempt.
@@ -123,17 +155,26 @@ impl Report {
         let (id, attempt) = (&ending.lock().id, ending.attempt);
         match &ending.settlement.end {
             AttemptEnd::Retry { .. } | AttemptEnd::Release { .. } if ending.is_cancel_requested => {
-                self.emit(id, || TaskEventKind::Cancelled);
+                self.cancelled(id);
             }
-            AttemptEnd::Done => self.succeeded(id, attempt, ending.run_time),
+            AttemptEnd::Done => {
+                self.count(|counts| counts.settled(Outcome::Done));
+                self.succeeded(id, attempt, ending.run_time);
+            }
             AttemptEnd::Dead { error, .. } => self.died(id, Some(attempt), error),
             AttemptEnd::Release { after, .. } => {
+                self.count(|counts| counts.settled(Outcome::Released));
                 self.emit(id, || TaskEventKind::Released { after: *after });
             }
             AttemptEnd::Expired => self.expired(id),
             // Reported when it failed.
-            _ => {}
+            _ => self.count(|counts| counts.settled(Outcome::Retried)),
         }
+    }
+
+    fn cancelled(&self, id: &TaskId) {
+        self.count(|counts| counts.settled(Outcome::Cancelled));
+        self.emit(id, || TaskEventKind::Cancelled);
     }
 
     fn died(&self, id: &TaskId, attempt: Option<u32>, error: &str) {
@@ -144,6 +185,7 @@ impl Report {
         } else {
             debug!(%task_type, %id, attempt, error, "the task is dead");
         }
+        self.count(|counts| counts.settled(Outcome::Dead));
         self.emit(id, || TaskEventKind::Dead {
             attempt,
             error: error.to_owned(),
@@ -157,12 +199,16 @@ impl Report {
         } else {
             debug!(%task_type, %id, "expired unstarted");
         }
+        self.count(|counts| counts.settled(Outcome::Expired));
         self.emit(id, || TaskEventKind::Expired);
     }
 
     /// A claim ended the task itself. A damaged bucket has hundreds of thousands of such tasks.
     pub(crate) fn ended_by_claim(&self, end: &ClaimEnd) {
         let id = &end.id;
+        if matches!(end.cause, EndCause::Poison | EndCause::Cancelled) {
+            self.count(RunCounts::lock_expired);
+        }
         match end.cause {
             EndCause::Expired => self.expired(id),
             EndCause::Poison => {
@@ -175,7 +221,7 @@ impl Report {
             EndCause::Corrupt => self.died(id, None, "its stored record is corrupt"),
             cause => {
                 debug!(task_type = %self.task_type, %id, ?cause, "ended unstarted");
-                self.emit(id, || TaskEventKind::Cancelled);
+                self.cancelled(id);
             }
         }
     }
@@ -188,6 +234,7 @@ impl Report {
         } else {
             debug!(%task_type, %id, attempt, "{how}");
         }
+        self.count(RunCounts::lock_lost);
         self.emit(id, || TaskEventKind::LockLost { attempt });
     }
 }

@@ -27,6 +27,8 @@ use self::sent::Sent;
 use crate::bulk::{self, BulkChange, Desk, TaskFilter};
 use crate::clock_skew::CallWindow;
 use crate::events::TaskEvents;
+use crate::metered_store::metered;
+use crate::metric::Metrics;
 use crate::middleware::{Middleware, MiddlewareStack};
 use crate::receipt::Receipt;
 use crate::recurring::RecurringInfo;
@@ -45,7 +47,7 @@ pub struct TaskSubmitService {
     store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
-    telemetry: Telemetry,
+    pub(crate) telemetry: Telemetry,
     declared: Declared,
     middleware: MiddlewareStack,
 }
@@ -93,6 +95,16 @@ impl TaskSubmitService {
         self
     }
 
+    /// The same service, which [counts](crate::METRICS) its sends and its store calls for the
+    /// recorder of the crate `metrics` that is installed by now. A plugin's service does already.
+    #[must_use]
+    pub fn with_metrics(mut self) -> Self {
+        let metrics = Metrics::new(self.store.namespace());
+        self.store = metered(self.store, &metrics, &self.clock);
+        self.telemetry = self.telemetry.with_metrics(metrics);
+        self
+    }
+
     /// The same service, and `middleware` sees each job on its way to the store, after the others.
     #[must_use]
     pub fn with_middleware(mut self, middleware: impl Middleware) -> Self {
@@ -123,10 +135,6 @@ impl TaskSubmitService {
         &self.declared
     }
 
-    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
-    }
-
     /// The store behind it.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -147,11 +155,8 @@ impl TaskSubmitService {
     /// `Indeterminate` when the answer was lost: send a clone of the job again. Other errors of the
     /// store mean: certainly not accepted.
     pub async fn send(&self, job: DelayQueueJob) -> Result<Receipt> {
-        let no_answer = || Error::Closed("the store");
-        self.send_all(vec![job])
-            .await
-            .pop()
-            .unwrap_or_else(|| Err(no_answer()))
+        let mut answers = self.send_all(vec![job]).await;
+        answers.pop().unwrap_or(Err(Error::Closed("the store")))
     }
 
     /// Sends many tasks, of any types; one result each, in order. They share round trips and syncs.
@@ -163,12 +168,7 @@ impl TaskSubmitService {
         for job in jobs {
             match self.task(job, before).await {
                 Ok(task) => {
-                    sent.push(Sent {
-                        index: results.len(),
-                        task_type: task.task_type.clone(),
-                        id: task.id.clone(),
-                        when: task.when,
-                    });
+                    sent.push(Sent::new(results.len(), &task));
                     tasks.push(task);
                     results.push(Err(Error::Closed("the store")));
                 }
@@ -183,15 +183,17 @@ impl TaskSubmitService {
         let window = CallWindow { before, after };
         for (sent, outcome) in sent.into_iter().zip(outcomes) {
             if let Some(result) = results.get_mut(sent.index) {
-                *result = outcome.and_then(|outcome| sent.receipt(self, outcome, window));
+                *result = sent.result(self, outcome, window);
             }
         }
         results
     }
 
     async fn task(&self, job: DelayQueueJob, now: Timestamp) -> Result<NewTask> {
-        let job = self.pass_middleware(job).await?;
-        job.into_task(&self.limits, now)
+        let refusals = self.telemetry.refusals(&job);
+        let job = self.pass_middleware(job).await;
+        let task = job.and_then(|job| job.into_task(&self.limits, now));
+        task.inspect_err(|error| refusals(error))
     }
 
     /// The job, as the middleware leaves it. It passes once.
@@ -391,9 +393,6 @@ impl TaskSubmitService {
     }
 
     fn desk(&self) -> Desk {
-        Desk {
-            store: Arc::clone(&self.store),
-            hub: self.telemetry.hub.clone(),
-        }
+        Desk::new(&self.store, &self.telemetry)
     }
 }

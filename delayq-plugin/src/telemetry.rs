@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use delayq_core::Clock;
+use delayq_core::{Clock, DelayQueueJob, Error};
 
 use crate::events::EventHub;
+use crate::metric::Metrics;
 use crate::outage::OutageLog;
 use crate::skew_log::SkewLog;
 use crate::unserved::UnservedLog;
@@ -18,6 +19,8 @@ pub(crate) struct Telemetry {
     pub(crate) skew: Arc<SkewLog>,
     /// `None` of a service that is made by hand, perhaps for a single task.
     pub(crate) unserved: Option<UnservedLog>,
+    /// `None`: not asked for.
+    pub(crate) metrics: Option<Metrics>,
 }
 
 impl Telemetry {
@@ -27,6 +30,7 @@ impl Telemetry {
             outages: OutageLog::new(Arc::clone(clock)),
             skew: Arc::default(),
             unserved: None,
+            metrics: None,
         }
     }
 
@@ -34,5 +38,22 @@ impl Telemetry {
     pub(crate) fn with_unserved(mut self, clock: Arc<dyn Clock>) -> Self {
         self.unserved = Some(UnservedLog::new(clock));
         self
+    }
+
+    /// The same, which counts.
+    pub(crate) fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = Some(metrics);
+        self
+    }
+
+    /// Counts the errors of a job that does not get to the store.
+    pub(crate) fn refusals(&self, job: &DelayQueueJob) -> impl Fn(&Error) + use<> {
+        let metrics = self.metrics.clone();
+        let counted = metrics.map(|metrics| (metrics, job.task_type().to_owned()));
+        move |error| {
+            if let Some((metrics, task_type)) = &counted {
+                metrics.sends_of_name(task_type).sent(Err(error));
+            }
+        }
     }
 }

@@ -51,7 +51,7 @@ impl TypeContext {
         app: Handle,
     ) -> Self {
         let options = workers.combined();
-        let report = Report::new(task_type.clone(), settings.telemetry.hub.clone());
+        let report = Report::new(task_type.clone(), settings.telemetry.clone());
         let slots = settings.slots.serve(&task_type, &options);
         Self {
             task_type,

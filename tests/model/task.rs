@@ -121,7 +121,8 @@ impl Task {
         number: usize,
     ) -> Result<ClaimedTask, EndCause> {
         let mut due = self.info.at;
-        if self.info.state == TaskState::Running {
+        let is_taken_over = self.info.state == TaskState::Running;
+        if is_taken_over {
             due = self.due_at;
             self.info.history.lock_expiries += 1;
             self.lock = None;
@@ -157,6 +158,7 @@ impl Task {
         claimed.message.clone_from(&self.request.message);
         claimed.headers.clone_from(&self.request.headers);
         claimed.history.clone_from(&self.info.history);
+        claimed.is_taken_over = is_taken_over;
         Ok(claimed)
     }
 

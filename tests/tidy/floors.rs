@@ -89,6 +89,8 @@ const CRATES: [Crate; 7] = [
             "events",
             "outage",
             "unserved",
+            "metric",
+            "metered_store",
             "telemetry",
             "slots",
             "settings",

@@ -1,4 +1,5 @@
-//! What the tests need on this machine: redis-server, rustfmt and clippy.
+//! What the tests need on this machine: redis-server, rustfmt and clippy. promtool, too, which
+//! checks the alert rules: without it those checks are left out.
 
 use std::env::consts::OS;
 
@@ -22,7 +23,28 @@ pub(crate) fn run() -> Result<Outcome, Failure> {
     component("rustfmt", "cargo fmt --version")?;
     component("clippy", "cargo clippy --version")?;
     redis_server()?;
+    promtool();
     Ok(Outcome::Passed)
+}
+
+/// Installs promtool where that is one command; nothing fails without it.
+fn promtool() {
+    if Call::new("promtool --version").succeeds() {
+        println!("  promtool: found");
+        return;
+    }
+    let is_debian = OS == "linux" && Call::new("apt-get --version").succeeds();
+    let prefix = if is_root() { "" } else { "sudo -n " };
+    let may_install = prefix.is_empty() || Call::new("sudo -n true").succeeds();
+    let calls = apt(prefix, "prometheus");
+    if is_debian && may_install && calls.iter().all(Call::succeeds) {
+        println!("  promtool: installed, with the package prometheus");
+        return;
+    }
+    println!(
+        "  promtool: missing; the tests leave the checks of the alert rules out \
+         (Debian has it in the package prometheus)"
+    );
 }
 
 fn component(name: &str, proof: &str) -> Result<(), Failure> {
@@ -87,10 +109,10 @@ fn installation() -> Result<Vec<Call>, Failure> {
     }
     if OS == "linux" && Call::new("apt-get --version").succeeds() {
         if is_root() {
-            return Ok(apt(""));
+            return Ok(apt_redis(""));
         }
         if Call::new("sudo -n true").succeeds() {
-            return Ok(apt("sudo -n "));
+            return Ok(apt_redis("sudo -n "));
         }
         println!("  apt-get is here, but this is neither root nor a sudo without a password");
     }
@@ -105,18 +127,23 @@ fn is_root() -> bool {
         .is_some_and(|id| id.trim() == "0")
 }
 
-fn apt(sudo: &str) -> Vec<Call> {
-    println!(
-        "  installing redis-server with apt-get. The package may start a service on port 6379,"
-    );
-    println!("  which the tests do not use: `systemctl disable --now redis-server` ends it.");
+/// The commands that install a package of Debian.
+fn apt(sudo: &str, package: &str) -> Vec<Call> {
     vec![
         Call::new(&format!("{sudo}apt-get update --quiet")),
         Call::new(&format!(
             "{sudo}env DEBIAN_FRONTEND=noninteractive \
-             apt-get install --quiet --yes --no-install-recommends redis-server"
+             apt-get install --quiet --yes --no-install-recommends {package}"
         )),
     ]
+}
+
+fn apt_redis(sudo: &str) -> Vec<Call> {
+    println!(
+        "  installing redis-server with apt-get. The package may start a service on port 6379,"
+    );
+    println!("  which the tests do not use: `systemctl disable --now redis-server` ends it.");
+    apt(sudo, "redis-server")
 }
 
 #[cfg(test)]

@@ -75,7 +75,9 @@ fn take(
                 }
                 let holder = request.holder.as_ref();
                 task.holder = holder.map(|holder| holder.short().to_owned());
-                claimed.tasks.push(handed_out(task, id.clone(), due_at));
+                let mut claimed_task = handed_out(task, id.clone(), due_at);
+                claimed_task.is_taken_over = is_taken_over;
+                claimed.tasks.push(claimed_task);
             });
             return Ok(());
         }

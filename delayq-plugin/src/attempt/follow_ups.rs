@@ -83,7 +83,7 @@ impl FollowUps<'_> {
 
     /// Waits a second; `false` when the attempt is told to stop.
     async fn may_try_again(&self) -> bool {
-        let clock = self.tasks.clock();
+        let clock = &self.tasks.clock;
         tokio::select! {
             () = self.cx.cancelled() => false,
             () = clock.sleep_until(clock.elapsed().saturating_add(seconds(1))) => true,

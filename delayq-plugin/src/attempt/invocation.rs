@@ -110,6 +110,6 @@ impl Invocation {
 
     fn is_lock_over(&self) -> bool {
         let deadline = self.deadline.as_ref();
-        deadline.is_some_and(|deadline| deadline.at() <= self.tasks.clock().elapsed())
+        deadline.is_some_and(|deadline| deadline.at() <= self.tasks.clock.elapsed())
     }
 }

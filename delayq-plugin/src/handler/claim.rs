@@ -36,6 +36,7 @@ impl Claim {
             .fleet(options.fleet)
             .holder(&self.wiring.instance);
         let claimed = context.store.claim(&self.bucket, &request).await?;
+        context.report.claimed(&claimed.tasks);
         let after = context.clock.now();
         let skew = ClockSkew::measure(claimed.store_now, CallWindow { before, after });
         let mut batch = Batch {

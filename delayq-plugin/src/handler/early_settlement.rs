@@ -69,6 +69,7 @@ impl<'a> EarlySettlement<'a> {
         let mut start = Vec::with_capacity(tasks.len());
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
             if *outcome == SettleOutcome::Settled {
+                self.context.report.settled_early();
                 start.push(task);
                 continue;
             }

@@ -241,7 +241,10 @@ impl DelayBucketHandler {
                 let now = self.elapsed();
                 self.settler.extend(self.attempts.finish(finished, now));
             }
-            Event::Woken => self.claimer.wake(self.elapsed()),
+            Event::Woken => {
+                self.context.report.woken();
+                self.claimer.wake(self.elapsed());
+            }
             Event::Timer => {}
         }
     }
@@ -291,6 +294,7 @@ impl DelayBucketHandler {
             health.store_losses += 1;
             health.last_store_loss = Some(what);
         });
+        self.context.report.store_lost_data();
         self.wiring.notify(Notice::StoreLostData);
     }
 

@@ -10,6 +10,7 @@ use delayq_core::{Error, TaskType};
 use tokio::task::JoinSet;
 use tracing::{debug, error, info, warn};
 
+use super::sampling::Sampling;
 use super::shared::Shared;
 use super::watched::Watched;
 use crate::handler::Phase;
@@ -48,6 +49,7 @@ pub(super) struct Maintenance {
     next_listing: Duration,
     next_unserved: Duration,
     next_recurring: Duration,
+    sampling: Sampling,
 }
 
 impl Maintenance {
@@ -61,6 +63,7 @@ impl Maintenance {
             recurring: watched("next occurrence of a recurring task"),
             instance: shared.instance.clone(),
             next_announcement: shared.elapsed(),
+            sampling: Sampling::new(&shared),
             shared,
             store_error: None,
             next_check: Duration::MAX,
@@ -105,6 +108,7 @@ impl Maintenance {
             self.next_listing,
             self.next_unserved,
             self.next_recurring,
+            self.sampling.next_at,
         ];
         let refresh = self.shared.next_refresh();
         let next = rounds.into_iter().chain(refresh).min().unwrap_or_default();
@@ -141,6 +145,10 @@ impl Maintenance {
         let instance = self.instance.clone().serving(&self.shared.served());
         if instance != self.instance || self.next_announcement <= now {
             self.announce(instance).await;
+        }
+        // After the announcement, which the first round counts.
+        if self.sampling.next_at <= now {
+            self.sampling.round(&self.shared).await;
         }
     }
 

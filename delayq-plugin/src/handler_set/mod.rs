@@ -15,6 +15,7 @@ mod idle;
 mod maintenance;
 mod member;
 mod reload;
+mod sampling;
 mod served_type;
 mod shared;
 mod thread;

@@ -35,7 +35,7 @@ pub(crate) async fn ensure_all(tasks: &TaskSubmitService) -> Result<()> {
             recurring,
             since,
         };
-        let ensured = chain.ensure(tasks.clock().now()).await;
+        let ensured = chain.ensure(tasks.clock.now()).await;
         result = result.and(ensured);
     }
     result
@@ -96,7 +96,7 @@ impl Started<'_> {
             recurring,
             since,
         };
-        let after = tasks.clock().now().max(occurrence.time);
+        let after = tasks.clock.now().max(occurrence.time);
         if let Err(error) = chain.ensure(after).await {
             warn!(%task_type, %id, %error,
                 "the next occurrence is not sent yet: it is tried again within a minute");

@@ -1,7 +1,7 @@
 //! A task on its way to the store.
 
 use delayq_core::store::SubmitOutcome;
-use delayq_core::{Error, Result, TaskId, TaskType, When};
+use delayq_core::{Error, NewTask, Result, TaskId, TaskType, When};
 use tracing::trace;
 
 use super::TaskSubmitService;
@@ -13,14 +13,38 @@ use crate::receipt::Receipt;
 pub(super) struct Sent {
     /// Where its result belongs.
     pub(super) index: usize,
-    pub(super) task_type: TaskType,
-    pub(super) id: TaskId,
-    pub(super) when: When,
+    task_type: TaskType,
+    id: TaskId,
+    when: When,
 }
 
 impl Sent {
-    /// The receipt for `outcome`, and the reports of it.
-    pub(super) fn receipt(
+    pub(super) fn new(index: usize, task: &NewTask) -> Self {
+        Self {
+            index,
+            task_type: task.task_type.clone(),
+            id: task.id.clone(),
+            when: task.when,
+        }
+    }
+
+    /// The receipt for the store's answer, or the error; and the reports of it.
+    pub(super) fn result(
+        self,
+        service: &TaskSubmitService,
+        outcome: Result<SubmitOutcome>,
+        window: CallWindow,
+    ) -> Result<Receipt> {
+        let metrics = service.telemetry.metrics.as_ref();
+        let counts = metrics.map(|metrics| metrics.sends(&self.task_type));
+        let result = outcome.and_then(|outcome| self.receipt(service, outcome, window));
+        if let Some(counts) = counts {
+            counts.sent(result.as_ref().map(|receipt| receipt.outcome));
+        }
+        result
+    }
+
+    fn receipt(
         self,
         service: &TaskSubmitService,
         outcome: SubmitOutcome,

@@ -121,6 +121,7 @@ struct Locked {
     due_at: Option<Timestamp>,
     record: Vec<u8>,
     trail: Vec<u8>,
+    is_taken_over: bool,
 }
 
 pub(crate) fn read(mut fields: Fields, lock_for: Duration) -> Result<Answer> {
@@ -204,16 +205,19 @@ fn read_locked(mut ids: Fields, mut records: Fields, first_fence: u64) -> Result
             due_at: None,
             record: records.bytes()?,
             trail: Vec::new(),
+            is_taken_over: false,
         });
     }
     Ok(locked)
 }
 
-/// Most tasks have no history, so the trails of those with one come apart.
+/// Most tasks have no history, so the trails of those with one come apart. One that was taken over
+/// has no due time beside it.
 fn read_trails(mut fields: Fields, locked: &mut [Locked]) -> Result<()> {
     while !fields.is_empty() {
         let task = fields.item_of(locked)?;
         (task.due_at, task.trail) = (fields.optional_time()?, fields.bytes()?);
+        task.is_taken_over = task.due_at.is_none();
     }
     Ok(())
 }
@@ -225,6 +229,7 @@ fn decode(locked: Locked, lock_until: Timestamp) -> Result<ClaimedTask, Damaged>
         due_at,
         record,
         trail,
+        is_taken_over,
     } = locked;
     let damaged = |why| Damaged {
         id: raw_id.clone(),
@@ -244,6 +249,7 @@ fn decode(locked: Locked, lock_until: Timestamp) -> Result<ClaimedTask, Damaged>
     task.message = record.message;
     task.headers = record.headers;
     task.history = trail;
+    task.is_taken_over = is_taken_over;
     Ok(task)
 }
 

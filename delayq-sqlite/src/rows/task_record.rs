@@ -126,6 +126,7 @@ impl TaskRecord {
         claimed.headers = read_headers(self.headers.as_deref()).unwrap_or_default();
         claimed.message = self.message;
         claimed.history = task.history(self.last_error, self.succeeded);
+        claimed.is_taken_over = self.row.state() == Some(TaskState::Running);
         claimed
     }
 

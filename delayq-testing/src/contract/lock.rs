@@ -16,6 +16,7 @@ pub async fn a_task_is_claimed_again_only_after_its_lock_has_expired(rig: &Rig) 
     let second = rig.claim_one().await;
     assert_eq!(second.lock.id, first.lock.id);
     assert_eq!((first.attempt, second.attempt), (1, 2));
+    assert_eq!((first.is_taken_over, second.is_taken_over), (false, true));
     assert!(second.lock.fence > first.lock.fence);
     assert_eq!(second.history.lock_expiries, 1);
     assert_eq!(second.history.failures, 0);
@@ -82,8 +83,10 @@ pub async fn a_repeat_after_a_lost_lock_was_due_when_the_submit_said(rig: &Rig) 
     rig.pass(SHORT).await;
     let second = rig.claim_one().await;
     assert!(second.due_at > due_at, "a retry has a due time of its own");
+    assert!(!second.is_taken_over, "a failure is no expired lock");
     rig.expire(&second.lock).await;
-    assert_eq!(rig.claim_one().await.due_at, due_at);
+    let third = rig.claim_one().await;
+    assert_eq!((third.due_at, third.is_taken_over), (due_at, true));
 }
 
 pub async fn an_extended_lock_lasts_from_the_stores_now(rig: &Rig) {

@@ -29,10 +29,13 @@ pub(super) async fn start(
     };
     let clock = Arc::clone(&builder.settings.clock);
     let telemetry = Telemetry::new(&clock).with_unserved(Arc::clone(&clock));
-    builder.settings.telemetry = telemetry.clone();
     let service = TaskSubmitService::new(Arc::clone(&opened));
     let service = service.with_limits(builder.limits).with_clock(clock);
-    let service = service.with_telemetry(telemetry.clone());
+    let mut service = service.with_telemetry(telemetry);
+    if builder.has_metrics {
+        service = service.with_metrics();
+    }
+    builder.settings.telemetry = service.telemetry.clone();
     let service = service.with_stack(builder.middleware.clone());
     // One that the application added is of another store, and goes first.
     if builder.components.get::<TaskSubmitService>().is_err() {
@@ -59,7 +62,7 @@ pub(super) async fn start(
         .declared()
         .set(registry.recurring().to_vec(), builder.settings.clock.now());
     for listener in builder.listeners.0 {
-        app.spawn(run_listener(listener, telemetry.hub.listen()));
+        app.spawn(run_listener(listener, service.events()));
     }
     let handlers = HandlerSet::start(service.clone(), registry, builder.settings, app).await?;
     let store = service.store();

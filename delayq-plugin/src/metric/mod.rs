@@ -1,0 +1,16 @@
+//! Metrics of this process, for whatever recorder of the crate `metrics` the application has
+//! installed.
+
+mod call_counts;
+mod process;
+mod run_counts;
+mod samples;
+mod send_counts;
+mod table;
+mod type_labels;
+
+pub(crate) use call_counts::CallCounts;
+pub(crate) use process::Metrics;
+pub(crate) use run_counts::{Outcome, RunCounts};
+pub(crate) use samples::TypeSample;
+pub use table::{METRICS, Metric, MetricKind, SECONDS_BUCKETS};

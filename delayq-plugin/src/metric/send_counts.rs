@@ -1,0 +1,64 @@
+//! Counts of what this process asks for, of one type.
+
+use delayq_core::store::SubmitOutcome;
+use delayq_core::{Error, Result};
+use metrics::Counter;
+
+use super::table::{REFUSED, SETTLED, SUBMITTED};
+use super::type_labels::TypeLabels;
+
+/// The handles of the common outcomes are kept; the others are made when they occur.
+#[derive(Debug)]
+pub(crate) struct SendCounts {
+    labels: TypeLabels,
+    accepted: Counter,
+    cancelled: Counter,
+}
+
+impl SendCounts {
+    pub(super) fn new(labels: TypeLabels) -> Self {
+        Self {
+            accepted: labels.counter_of(SUBMITTED, "outcome", "accepted"),
+            cancelled: labels.counter_of(SETTLED, "outcome", "cancelled"),
+            labels,
+        }
+    }
+
+    /// A request was answered, or failed.
+    pub(crate) fn sent(&self, result: Result<SubmitOutcome, &Error>) {
+        let outcome = match result {
+            Ok(SubmitOutcome::Accepted { replaced: true, .. }) => "replaced",
+            Ok(SubmitOutcome::Accepted { .. }) => return self.accepted.increment(1),
+            Ok(SubmitOutcome::RunsAgain { .. }) => "runs_again",
+            Ok(_) => "already_exists",
+            Err(error) => {
+                let refused = self.labels.counter_of(REFUSED, "reason", reason(error));
+                return refused.increment(1);
+            }
+        };
+        let submitted = self.labels.counter_of(SUBMITTED, "outcome", outcome);
+        submitted.increment(1);
+    }
+
+    /// This process cancelled a scheduled task.
+    pub(crate) fn cancelled(&self) {
+        self.cancelled.increment(1);
+    }
+}
+
+fn reason(error: &Error) -> &'static str {
+    match error {
+        Error::InvalidName { .. }
+        | Error::LimitExceeded { .. }
+        | Error::InvalidInput { .. }
+        | Error::Serialize { .. } => "invalid",
+        Error::Conflict { .. } => "conflict",
+        Error::QueueFull { .. } => "queue_full",
+        Error::Full { .. } => "full",
+        Error::ReadOnly { .. } => "read_only",
+        Error::Unavailable { .. } => "unavailable",
+        Error::Indeterminate { .. } => "in_doubt",
+        Error::Closed(_) => "closed",
+        _ => "other",
+    }
+}

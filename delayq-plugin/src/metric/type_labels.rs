@@ -1,0 +1,55 @@
+//! Labels of one type's metrics.
+
+use metrics::{Counter, Gauge, Histogram, Label, SharedString, counter, gauge, histogram};
+
+/// The labels that all metrics of a type have. Their handles are kept, as making one allocates.
+#[derive(Clone, Debug)]
+pub(crate) struct TypeLabels {
+    pub(super) namespace: SharedString,
+    pub(super) task_type: SharedString,
+}
+
+impl TypeLabels {
+    fn labels(&self) -> Vec<Label> {
+        vec![
+            Label::new("namespace", self.namespace.clone()),
+            Label::new("type", self.task_type.clone()),
+        ]
+    }
+
+    fn with(&self, key: &'static str, value: &'static str) -> Vec<Label> {
+        let mut labels = self.labels();
+        labels.push(Label::from_static_parts(key, value));
+        labels
+    }
+
+    pub(super) fn counter(&self, name: &'static str) -> Counter {
+        counter!(name, self.labels())
+    }
+
+    pub(super) fn counter_of(
+        &self,
+        name: &'static str,
+        key: &'static str,
+        value: &'static str,
+    ) -> Counter {
+        counter!(name, self.with(key, value))
+    }
+
+    pub(super) fn histogram(&self, name: &'static str) -> Histogram {
+        histogram!(name, self.labels())
+    }
+
+    pub(super) fn gauge(&self, name: &'static str) -> Gauge {
+        gauge!(name, self.labels())
+    }
+
+    pub(super) fn gauge_of(
+        &self,
+        name: &'static str,
+        key: &'static str,
+        value: &'static str,
+    ) -> Gauge {
+        gauge!(name, self.with(key, value))
+    }
+}
