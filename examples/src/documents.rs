@@ -34,6 +34,9 @@ mod instances {}
 #[doc = include_str!("../../docs/guide/late.md")]
 mod late {}
 
+#[doc = include_str!("../../docs/guide/metrics.md")]
+mod metrics {}
+
 #[doc = include_str!("../../docs/guide/middleware.md")]
 mod middleware {}
 
