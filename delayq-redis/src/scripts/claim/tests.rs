@@ -178,6 +178,7 @@ fn an_id_that_no_task_may_have_is_damage() {
         id: b"no id!\xff".to_vec(),
         fence: 7,
         due_at: None,
+        is_taken_over: false,
         record: Vec::new(),
         trail: Vec::new(),
     };
