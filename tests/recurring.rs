@@ -427,3 +427,51 @@ async fn what_cannot_recur_is_refused_at_the_start() {
     assert!(unserved.contains("no worker serves"), "{unserved}");
     assert!(Recurring::new("job", "15m").unwrap().name("a@b").is_err());
 }
+
+/// A tenant that comes and goes while the plugin runs.
+#[tokio::test]
+async fn a_recurring_task_comes_changes_and_ends_while_the_plugin_runs() {
+    let mut rig = rig();
+    let worker = rig.worker(|_| async { Ok(()) });
+    let builder = rig
+        .builder()
+        .worker("remind.*", WorkerOptions::DEFAULT, worker);
+    let plugin = builder.start().await.unwrap();
+    let tasks = plugin.submit_service();
+    let next = async || {
+        let mut infos = tasks.recurring().await.unwrap();
+        assert!(infos.len() <= 1, "{infos:?}");
+        infos.pop().and_then(|info| info.next_id)
+    };
+    let daily = |every: &str| Recurring::new("remind.acme", every).unwrap();
+    plugin.add_recurring(daily("0 9 * * *")).await.unwrap();
+    let first = next().await.expect("it waits");
+    rig.clock.advance(hours(24));
+    assert_eq!(rig.next().await.cx.id(), &first);
+
+    // The occurrence of the former schedule is not left beside it.
+    plugin.add_recurring(daily("30 10 * * *")).await.unwrap();
+    let scheduled = async || {
+        let page = tasks.list("remind.acme", TaskState::Scheduled, None, 9);
+        page.await.unwrap().tasks
+    };
+    let waiting = scheduled().await;
+    assert_eq!(waiting.len(), 1, "{waiting:?}");
+    assert!(waiting[0].id.as_str().contains("T10:30"), "{waiting:?}");
+
+    assert_eq!(plugin.remove_recurring("remind.acme", "").await, Ok(1));
+    tasks
+        .purge("remind.acme", TaskState::Scheduled)
+        .await
+        .unwrap();
+    rig.pass(&plugin, hours(72)).await;
+    rig.pass(&plugin, minutes(2)).await;
+    assert_eq!(next().await, None);
+    assert!(scheduled().await.is_empty() && !rig.has_started());
+
+    let unserved = plugin.add_recurring(recurring("15m")).await.unwrap_err();
+    assert!(
+        unserved.to_string().contains("no worker here serves job"),
+        "{unserved}"
+    );
+}

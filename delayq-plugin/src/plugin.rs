@@ -11,6 +11,7 @@ use crate::config::{ChangedOption, Config, ConfigError, Reloaded};
 use crate::events::TaskEvents;
 use crate::handler_set::HandlerSet;
 use crate::health::{Health, UnservedType};
+use crate::recurring::Recurring;
 use crate::submit::TaskSubmitService;
 
 mod builder;
@@ -87,6 +88,33 @@ impl DelayQueuePlugin {
     pub fn set_pool(&self, name: &str, slots: usize) -> Result<()> {
         check_slots("pool", slots)?;
         self.handlers.set_pool(name, slots)
+    }
+
+    /// Adds a recurring task while the plugin runs, such as that of a new tenant, or puts it in the
+    /// place of the one of its type and name: the next occurrence of the former schedule is
+    /// cancelled. This process keeps it in memory, so declare it at each start, too, and on every
+    /// instance that is to send its occurrences when this one is gone.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] when no worker here serves the type; errors of the store: it is
+    /// declared all the same, and its first occurrence is sent within a minute.
+    pub async fn add_recurring(&self, recurring: Recurring) -> Result<()> {
+        self.handlers.add_recurring(&recurring).await
+    }
+
+    /// Ends a recurring task in this process (`name` is empty unless one was given) and cancels its
+    /// waiting occurrences; returns how many there were. Call it on every instance that declares
+    /// it: one that still does sends the next occurrence within a minute, which any instance that
+    /// serves the type runs.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`]; errors of the store: this process sends none any more, but one may
+    /// wait.
+    pub async fn remove_recurring(&self, task_type: &str, name: &str) -> Result<usize> {
+        self.service
+            .declared()
+            .remove(&TaskType::new(task_type)?, name);
+        self.service.remove_recurring(task_type, name).await
     }
 
     /// The running instances, this one among them, in the order of their starts: every plugin on

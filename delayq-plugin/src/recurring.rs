@@ -135,6 +135,10 @@ impl Recurring {
         self
     }
 
+    pub(crate) fn is_named(&self, task_type: &TaskType, name: &str) -> bool {
+        self.task_type == *task_type && self.name == name
+    }
+
     /// The id of the occurrence at `time`: the same for all instances.
     pub(crate) fn id_at(&self, time: Timestamp) -> String {
         format!("{}@{}", self.name, time.to_string().replace(".000Z", "Z"))

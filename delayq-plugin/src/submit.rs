@@ -20,7 +20,7 @@ mod recurrence;
 mod sent;
 
 pub(crate) use self::batches::{cancel_members, with_largest_messages};
-pub(crate) use self::recurrence::{ensure_all, may_start};
+pub(crate) use self::recurrence::{ensure_all, ensure_one, may_start};
 
 use self::declared::Declared;
 use self::sent::Sent;
@@ -287,8 +287,8 @@ impl TaskSubmitService {
     }
 
     /// Cancels the waiting occurrences of a recurring task (`name` is empty unless one was given)
-    /// and returns how many there were: after a deploy without it. While an instance still declares
-    /// it, the next one is made again within a minute.
+    /// and returns how many there were: after a deploy without it. An instance that declares it makes
+    /// the next one within a minute, [`remove_recurring`](crate::DelayQueuePlugin::remove_recurring) of the plugin ends that.
     ///
     /// # Errors
     /// As for every call; some may have been cancelled then.

@@ -61,6 +61,10 @@ impl fmt::Display for Span {
 /// What [`DelayQueueJob::after`](super::DelayQueueJob::after) takes: a [`Duration`], or text such
 /// as `"30m"`, `"1h 30m"`, `"7 days"` or `"PT30M"`. A day has 24 hours; months and years are
 /// refused, as they have no length of their own.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no delay: its unit is missing",
+    label = "write \"30s\", \"30m\" or `Duration::from_secs(30)`"
+)]
 pub trait IntoDelay {
     /// The delay.
     ///

@@ -13,6 +13,10 @@ use crate::time::Timestamp;
 /// change later move it no more. One that the clocks skip (a gap) is as much later as they are put
 /// forward: 02:30 becomes 03:30. One that they show twice (an overlap) is the first. Parts of a
 /// millisecond are rounded up.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no time",
+    label = "write `Timestamp::from_millis(..)`, milliseconds since 1970, or \"2026-12-24T17:00Z\""
+)]
 pub trait IntoTime {
     /// The time.
     ///

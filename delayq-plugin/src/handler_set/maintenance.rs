@@ -158,9 +158,7 @@ impl Maintenance {
     }
 
     fn plan_recurring(&mut self) {
-        if !self.shared.tasks.declared().recurring().is_empty() {
-            self.next_recurring = self.shared.elapsed().saturating_add(RECURRING_INTERVAL);
-        }
+        self.next_recurring = self.shared.elapsed().saturating_add(RECURRING_INTERVAL);
     }
 
     /// On the application's runtime, as its middleware sees what is sent.

@@ -30,8 +30,9 @@ use self::shared::Shared;
 use crate::config::{Config, ConfigError, Reloaded};
 use crate::error::StartError;
 use crate::health::HandlerHealth;
+use crate::recurring::Recurring;
 use crate::settings::Settings;
-use crate::submit::{TaskSubmitService, ensure_all};
+use crate::submit::{TaskSubmitService, ensure_all, ensure_one};
 use crate::workers::WorkerRegistry;
 
 /// The dispatcher's thread.
@@ -107,6 +108,18 @@ impl HandlerSet {
         }
         let slots = &self.shared.settings.slots;
         Ok(slots.set_concurrency(pattern, most))
+    }
+
+    pub(crate) async fn add_recurring(&self, recurring: &Recurring) -> Result<()> {
+        let (registry, tasks) = (&self.shared.registry, &self.shared.tasks);
+        if registry.of_type(&recurring.task_type).is_none() {
+            let (task_type, registered) = (&recurring.task_type, registry.describe());
+            let reason = format!("no worker here serves {task_type}; registered: {registered}");
+            return Err(Error::invalid("recurring task", reason));
+        }
+        let since = tasks.clock.now();
+        tasks.declared().add(recurring, since);
+        ensure_one(tasks, recurring, since).await
     }
 
     pub(crate) fn set_pool(&self, name: &str, slots: usize) -> Result<()> {

@@ -1,29 +1,57 @@
 //! What a plugin declares to its submit service.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use delayq_core::Timestamp;
+use delayq_core::{TaskType, Timestamp};
 
 use crate::recurring::Recurring;
 
-/// The recurring tasks of the plugin whose service it is, and when that started; nothing for a
-/// service without one. Clones share it: components have the service before it is known.
+/// The recurring tasks of the plugin whose service it is, each with the time from which it is
+/// declared; nothing for a service without one. Clones share it: components have the service before
+/// it is known.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Declared(Arc<OnceLock<(Vec<Recurring>, Timestamp)>>);
+pub(crate) struct Declared(Arc<RwLock<Arc<[(Recurring, Timestamp)]>>>);
 
 impl Declared {
     /// Takes what a plugin declares that starts at `since`; once.
-    pub(crate) fn set(&self, recurring: Vec<Recurring>, since: Timestamp) {
-        let _ = self.0.set((recurring, since));
+    pub(crate) fn set(&self, recurring: &[Recurring], since: Timestamp) {
+        let since_now = recurring.iter().map(|one| (one.clone(), since));
+        self.change(|_| since_now.collect());
     }
 
-    /// The recurring tasks.
-    pub(crate) fn recurring(&self) -> &[Recurring] {
-        self.0.get().map_or(&[], |(recurring, _)| recurring)
+    /// Declares one more at `since`, in the place of that of its type and name.
+    pub(crate) fn add(&self, recurring: &Recurring, since: Timestamp) {
+        self.change(|declared| {
+            let others = declared
+                .iter()
+                .filter(|(one, _)| !one.is_named(&recurring.task_type, &recurring.name));
+            others
+                .cloned()
+                .chain([(recurring.clone(), since)])
+                .collect()
+        });
     }
 
-    /// When the plugin started.
-    pub(crate) fn since(&self) -> Timestamp {
-        self.0.get().map_or(Timestamp::ZERO, |(_, since)| *since)
+    /// Declares one no more.
+    pub(crate) fn remove(&self, task_type: &TaskType, name: &str) {
+        self.change(|declared| {
+            let others = declared
+                .iter()
+                .filter(|(one, _)| !one.is_named(task_type, name));
+            others.cloned().collect()
+        });
+    }
+
+    /// The recurring tasks, as they are declared now.
+    pub(crate) fn recurring(&self) -> Arc<[(Recurring, Timestamp)]> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn change(
+        &self,
+        change: impl FnOnce(&[(Recurring, Timestamp)]) -> Arc<[(Recurring, Timestamp)]>,
+    ) {
+        let mut declared = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        *declared = change(&declared);
     }
 }

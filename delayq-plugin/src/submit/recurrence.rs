@@ -28,32 +28,48 @@ struct Found {
 /// returns the first one.
 pub(crate) async fn ensure_all(tasks: &TaskSubmitService) -> Result<()> {
     let mut result = Ok(());
-    for recurring in tasks.declared().recurring() {
-        let since = tasks.declared().since();
-        let chain = Chain {
-            tasks,
-            recurring,
-            since,
-        };
-        let ensured = chain.ensure(tasks.clock.now()).await;
+    for (recurring, since) in &*tasks.declared().recurring() {
+        let ensured = ensure_one(tasks, recurring, *since).await;
         result = result.and(ensured);
     }
     result
+}
+
+/// Makes sure that the next occurrence of this recurring task waits.
+pub(crate) async fn ensure_one(
+    tasks: &TaskSubmitService,
+    recurring: &Recurring,
+    since: Timestamp,
+) -> Result<()> {
+    let chain = Chain {
+        tasks,
+        recurring,
+        since,
+    };
+    chain.ensure(tasks.clock.now()).await
 }
 
 /// Takes in the start of a task. Returns whether its worker is to run: not when it is an occurrence
 /// of a schedule that has been changed and has not been tried yet, or one that may have run before
 /// under its id.
 pub(crate) async fn may_start(tasks: &TaskSubmitService, cx: &TaskContext, message: &[u8]) -> bool {
-    let Some((recurring, occurrence)) = occurrence(tasks, cx) else {
+    if cx.header(OCCURRENCE).is_none() {
         return true;
-    };
-    let started = Started {
-        tasks,
-        cx,
-        message,
-        recurring,
-        occurrence,
+    }
+    let declared = tasks.declared().recurring();
+    let mut started = declared.iter().filter_map(|(recurring, since)| {
+        let occurrence = occurrence(recurring, cx)?;
+        Some(Started {
+            tasks,
+            cx,
+            message,
+            recurring,
+            since: *since,
+            occurrence,
+        })
+    });
+    let Some(started) = started.next() else {
+        return true;
     };
     // Boxed, as the future of every other task would be as large.
     Box::pin(started.may_start()).await
@@ -66,6 +82,8 @@ struct Started<'a> {
     message: &'a [u8],
     /// What this process declares under its name.
     recurring: &'a Recurring,
+    /// Since when.
+    since: Timestamp,
     occurrence: Occurrence,
 }
 
@@ -73,9 +91,8 @@ impl Started<'_> {
     async fn may_start(self) -> bool {
         let (tasks, occurrence) = (self.tasks, &self.occurrence);
         let (task_type, id) = (self.cx.task_type(), self.cx.id());
-        let own_since = tasks.declared().since();
         let newer;
-        let (recurring, since) = match occurrence.standing(&self.recurring.schedule, own_since) {
+        let (recurring, since) = match occurrence.standing(&self.recurring.schedule, self.since) {
             // One that has been tried is due its retries, and its requeue by an operator.
             Standing::Superseded if !self.cx.is_repeat() => {
                 info!(%task_type, %id, schedule = %self.recurring.schedule,
@@ -89,7 +106,7 @@ impl Started<'_> {
                     .raw_message(self.message);
                 (&newer, occurrence.since)
             }
-            Standing::Own | Standing::Shared | Standing::Superseded => (self.recurring, own_since),
+            Standing::Own | Standing::Shared | Standing::Superseded => (self.recurring, self.since),
         };
         let chain = Chain {
             tasks,
@@ -110,21 +127,13 @@ impl Started<'_> {
     }
 }
 
-/// The occurrence that a task is, and what this process declares under its name.
-fn occurrence<'a>(
-    tasks: &'a TaskSubmitService,
-    cx: &TaskContext,
-) -> Option<(&'a Recurring, Occurrence)> {
-    let all = tasks.declared().recurring();
-    if all.is_empty() || cx.header(OCCURRENCE).is_none() {
+/// The occurrence of `recurring` that a task is.
+fn occurrence(recurring: &Recurring, cx: &TaskContext) -> Option<Occurrence> {
+    if recurring.task_type != *cx.task_type() {
         return None;
     }
-    let mut of_type = all.iter().filter(|one| one.task_type == *cx.task_type());
-    of_type.find_map(|recurring| {
-        let header = |name: &str| cx.header(name).map(str::to_owned);
-        let occurrence = Occurrence::of(&recurring.name, cx.id().as_str(), header)?;
-        Some((recurring, occurrence))
-    })
+    let header = |name: &str| cx.header(name).map(str::to_owned);
+    Occurrence::of(&recurring.name, cx.id().as_str(), header)
 }
 
 /// The occurrences of one recurring task, as an instance that started at `since` declares it.
@@ -235,11 +244,11 @@ async fn occurrences(
 
 /// The recurring tasks of a plugin, each with its next occurrence in the store.
 pub(super) async fn list(tasks: &TaskSubmitService) -> Result<Vec<RecurringInfo>> {
-    let (mut infos, since) = (Vec::new(), tasks.declared().since());
-    for recurring in tasks.declared().recurring() {
+    let mut infos = Vec::new();
+    for (recurring, since) in &*tasks.declared().recurring() {
         let waiting = waiting(tasks, recurring.task_type.as_str(), &recurring.name).await?;
         let next = waiting.iter().find(|one| {
-            let standing = one.occurrence.standing(&recurring.schedule, since);
+            let standing = one.occurrence.standing(&recurring.schedule, *since);
             matches!(standing, Standing::Own | Standing::Shared)
         });
         infos.push(RecurringInfo {

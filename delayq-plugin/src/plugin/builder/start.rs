@@ -60,7 +60,7 @@ pub(super) async fn start(
     let types = registry.describe();
     service
         .declared()
-        .set(registry.recurring().to_vec(), builder.settings.clock.now());
+        .set(registry.recurring(), builder.settings.clock.now());
     for listener in builder.listeners.0 {
         app.spawn(run_listener(listener, service.events()));
     }
