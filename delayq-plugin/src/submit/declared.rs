@@ -6,11 +6,13 @@ use delayq_core::{TaskType, Timestamp};
 
 use crate::recurring::Recurring;
 
-/// The recurring tasks of the plugin whose service it is, each with the time from which it is
-/// declared; nothing for a service without one. Clones share it: components have the service before
-/// it is known.
+/// Recurring tasks, each with the time from which it is declared.
+type Declarations = Arc<[(Recurring, Timestamp)]>;
+
+/// The recurring tasks of the plugin whose service it is; nothing for a service without one. Clones
+/// share it: components have the service before it is known.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Declared(Arc<RwLock<Arc<[(Recurring, Timestamp)]>>>);
+pub(crate) struct Declared(Arc<RwLock<Declarations>>);
 
 impl Declared {
     /// Takes what a plugin declares that starts at `since`; once.
@@ -43,14 +45,11 @@ impl Declared {
     }
 
     /// The recurring tasks, as they are declared now.
-    pub(crate) fn recurring(&self) -> Arc<[(Recurring, Timestamp)]> {
+    pub(crate) fn recurring(&self) -> Declarations {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn change(
-        &self,
-        change: impl FnOnce(&[(Recurring, Timestamp)]) -> Arc<[(Recurring, Timestamp)]>,
-    ) {
+    fn change(&self, change: impl FnOnce(&[(Recurring, Timestamp)]) -> Declarations) {
         let mut declared = self.0.write().unwrap_or_else(PoisonError::into_inner);
         *declared = change(&declared);
     }
