@@ -123,7 +123,9 @@ impl TaskSubmitService {
         &self.declared
     }
 
-    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+    /// The clock of this host, or that of a test.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 
@@ -147,11 +149,8 @@ impl TaskSubmitService {
     /// `Indeterminate` when the answer was lost: send a clone of the job again. Other errors of the
     /// store mean: certainly not accepted.
     pub async fn send(&self, job: DelayQueueJob) -> Result<Receipt> {
-        let no_answer = || Error::Closed("the store");
-        self.send_all(vec![job])
-            .await
-            .pop()
-            .unwrap_or_else(|| Err(no_answer()))
+        let answer = self.send_all(vec![job]).await.pop();
+        answer.unwrap_or(Err(Error::Closed("the store")))
     }
 
     /// Sends many tasks, of any types; one result each, in order. They share round trips and syncs.

@@ -11,7 +11,7 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 6] = [
+const CRATES: [Crate; 7] = [
     Crate {
         name: "delayq-core",
         floors: &[
@@ -118,6 +118,19 @@ const CRATES: [Crate; 6] = [
             "delayq-sqlite",
             "delayq-redis",
         ],
+    },
+    Crate {
+        name: "delayq-ops",
+        floors: &[
+            "span",
+            "selection",
+            "look",
+            "explain",
+            "timeline",
+            "forecast",
+            "dead",
+        ],
+        above: &["delayq-plugin"],
     },
     Crate {
         name: "delayq-testing",
