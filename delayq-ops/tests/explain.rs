@@ -351,7 +351,7 @@ async fn a_release_and_a_requeue_say_where_the_due_time_comes_from() {
         .unwrap();
     let when = delayq_plugin::When::After(minutes(1));
     let moved = bench.tasks.reschedule(TYPE, "a", when).await.unwrap();
-    assert_eq!(moved, ChangeOutcome::Changed);
+    assert!(matches!(moved, ChangeOutcome::Changed { .. }));
     assert_eq!(from(bench.explain("a").await), WaitsFor::Requeue);
 }
 
