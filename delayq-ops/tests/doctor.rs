@@ -1,4 +1,9 @@
 //! Each symptom once, under virtual time; a store whose settings were changed, on SQLite.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by a panic, also in its helpers"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;

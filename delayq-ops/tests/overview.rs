@@ -1,4 +1,9 @@
 //! Forecast and groups of dead tasks, on the memory store under virtual time.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by a panic, also in its helpers"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;

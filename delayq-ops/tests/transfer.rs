@@ -1,4 +1,9 @@
 //! Export, import and copy, between the memory store and SQLite.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by a panic, also in its helpers"
+)]
 
 use std::sync::Arc;
 
