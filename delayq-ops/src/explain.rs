@@ -23,8 +23,8 @@ use crate::span;
 const RUNNING_READ: usize = 128;
 
 /// Most due tasks that are counted to find those before one. SQLite counts by walking an index,
-/// about ten million entries a second.
-const MOST_COUNTED: u64 = 50_000;
+/// two to four million entries a second.
+const MOST_COUNTED: u64 = 10_000;
 
 /// Why a task is where it is: one sentence, and the figures behind it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,8 +63,8 @@ pub(crate) struct Subject {
     earlier: Option<TypeStats>,
 }
 
-/// Why a task has not started, or started late. Three to five calls of the store, each of which
-/// takes less than 5 ms: the task, the counts of its type, the instances, and for a task that is
+/// Why a task has not started, or started late. Three to five calls of the store, none of
+/// which reads more than 10,000 entries of an index: the task, the counts of its type, the instances, and for a task that is
 /// due the running tasks (up to 128) or the number of those before it.
 ///
 /// It says what the store knows now. Why a task that has started was late is not kept: then there

@@ -53,6 +53,39 @@ async fn a_forecast_counts_every_task_once_over_all_types_of_a_pattern() {
 }
 
 #[tokio::test]
+async fn a_large_type_is_counted_in_slices_and_no_task_twice() {
+    let clock = VirtualClock::default();
+    let tasks = service(&clock);
+    let begin = clock.now();
+    let mut expected = vec![0; 30];
+    for batch in 0..24_u64 {
+        // Half of them within the first hour, a herd on the tenth day, the rest over the month.
+        let delay = |nth: u64| match nth % 4 {
+            0 | 1 => seconds(1 + nth * 3),
+            2 => days(10),
+            _ => hours(batch * 30) + seconds(nth),
+        };
+        let jobs: Vec<_> = (0..1_000)
+            .map(|nth| {
+                let due_at = begin.plus(delay(nth));
+                expected[usize::try_from(due_at.since(begin).as_secs() / 86_400).unwrap()] += 1;
+                DelayQueueJob::raw("mail", "hi").at(due_at)
+            })
+            .collect();
+        for sent in tasks.send_all(jobs).await {
+            sent.unwrap();
+        }
+    }
+    let found = forecast(&tasks, "mail", days(30), 30).await.unwrap();
+    let due: Vec<_> = found.buckets.iter().map(|bucket| bucket.due).collect();
+    assert_eq!(due, expected);
+    assert_eq!(
+        (found.overdue, found.later, found.is_complete),
+        (0, 0, true)
+    );
+}
+
+#[tokio::test]
 async fn dead_tasks_are_grouped_by_their_error_without_its_numbers() {
     let clock = VirtualClock::default();
     let tasks = service(&clock);

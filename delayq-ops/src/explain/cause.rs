@@ -73,7 +73,7 @@ pub enum Cause {
     Backlog {
         /// How many; those due in the same millisecond are not counted.
         ahead: u64,
-        /// Whether `ahead` was counted. If not, the type has more than 50,000 due tasks, or its
+        /// Whether `ahead` was counted. If not, the type has more than 10,000 due tasks, or its
         /// store does not count, and `ahead` is all of them.
         is_exact: bool,
         /// How many tasks of the type run.
