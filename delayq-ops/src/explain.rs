@@ -63,9 +63,9 @@ pub(crate) struct Subject {
     earlier: Option<TypeStats>,
 }
 
-/// Why a task has not started, or started late. Three to five calls of the store, none of
-/// which reads more than 10,000 entries of an index: the task, the counts of its type, the instances, and for a task that is
-/// due the running tasks (up to 128) or the number of those before it.
+/// Why a task has not started, or started late. Three to five calls of the store, none of which
+/// reads more than 10,000 entries of an index: the task, the counts of its type, the instances, and
+/// for a task that is due the running tasks (up to 128) or the number of those before it.
 ///
 /// It says what the store knows now. Why a task that has started was late is not kept: then there
 /// is how late it was. Limits and slots of a single process are not stored either: where nothing in
