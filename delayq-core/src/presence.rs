@@ -141,6 +141,13 @@ impl InstanceInfo {
         self.types = types.iter().take(MAX_INSTANCE_TYPES).cloned().collect();
         self
     }
+
+    /// Whether it serves the type, as far as it names its types: one with more than
+    /// [`MAX_INSTANCE_TYPES`] may.
+    #[must_use]
+    pub fn may_serve(&self, task_type: &TaskType) -> bool {
+        self.type_count > self.types.len() || self.types.contains(task_type)
+    }
 }
 
 impl fmt::Display for InstanceInfo {

@@ -156,6 +156,9 @@ pub struct TaskInfo {
     pub at: Timestamp,
     /// When it was accepted; `None` once ended.
     pub submitted_at: Option<Timestamp>,
+    /// The due time that its last submit, reschedule or requeue gave; `None` once ended. What a
+    /// retry or a release waits for is in `at` alone.
+    pub due_at: Option<Timestamp>,
     /// When it expires, if it has an expiry and has not ended.
     pub expires_at: Option<Timestamp>,
     /// The current attempt while running, else the number of attempts made.
@@ -210,6 +213,7 @@ impl fmt::Debug for TaskInfo {
             .field("state", &self.state)
             .field("at", &self.at)
             .field("submitted_at", &self.submitted_at)
+            .field("due_at", &self.due_at)
             .field("expires_at", &self.expires_at)
             .field("attempt", &self.attempt)
             .field("message", &self.message.as_deref().map(RedactedMessage))
@@ -234,6 +238,7 @@ impl TaskInfo {
             state,
             at,
             submitted_at: None,
+            due_at: None,
             expires_at: None,
             attempt: 0,
             message: None,

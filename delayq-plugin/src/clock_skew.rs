@@ -38,6 +38,14 @@ impl ClockSkew {
         }
     }
 
+    /// How the store's time differs from this host's: `store` is the store's now in an answer, such
+    /// as that of `stats`; `before` and `after` are this host's time before and after that call.
+    /// `None` within 500 ms.
+    #[must_use]
+    pub fn between(store: Timestamp, before: Timestamp, after: Timestamp) -> Option<Self> {
+        Self::measure(store, CallWindow { before, after })
+    }
+
     /// Compares the store's time with this host's before and after the call that returned it, so
     /// that a slow call does not count as a skew.
     pub(crate) fn measure(store: Timestamp, call: CallWindow) -> Option<Self> {

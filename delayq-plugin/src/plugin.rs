@@ -112,7 +112,7 @@ impl DelayQueuePlugin {
     /// wait.
     pub async fn remove_recurring(&self, task_type: &str, name: &str) -> Result<usize> {
         self.service
-            .declared()
+            .declared
             .remove(&TaskType::new(task_type)?, name);
         self.service.remove_recurring(task_type, name).await
     }

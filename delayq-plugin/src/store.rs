@@ -1,5 +1,6 @@
 //! Stores, their contract, and the options that they are opened with.
 
+pub use delayq_core::NewTask;
 pub use delayq_core::memory::MemoryStore;
 pub use delayq_core::operate::*;
 pub use delayq_core::presence::{

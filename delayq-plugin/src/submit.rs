@@ -48,7 +48,7 @@ pub struct TaskSubmitService {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
     pub(crate) telemetry: Telemetry,
-    declared: Declared,
+    pub(crate) declared: Declared,
     middleware: MiddlewareStack,
 }
 
@@ -130,9 +130,10 @@ impl TaskSubmitService {
         self.telemetry.hub.listen()
     }
 
-    /// What its plugin declares.
-    pub(crate) fn declared(&self) -> &Declared {
-        &self.declared
+    /// The clock of this host, or that of a test.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
     }
 
     /// The store behind it.
@@ -155,8 +156,8 @@ impl TaskSubmitService {
     /// `Indeterminate` when the answer was lost: send a clone of the job again. Other errors of the
     /// store mean: certainly not accepted.
     pub async fn send(&self, job: DelayQueueJob) -> Result<Receipt> {
-        let mut answers = self.send_all(vec![job]).await;
-        answers.pop().unwrap_or(Err(Error::Closed("the store")))
+        let answer = self.send_all(vec![job]).await.pop();
+        answer.unwrap_or(Err(Error::Closed("the store")))
     }
 
     /// Sends many tasks, of any types; one result each, in order. They share round trips and syncs.

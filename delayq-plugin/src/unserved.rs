@@ -106,9 +106,7 @@ impl UnservedLog {
 /// Whether one of the instances serves the type, as far as the list can tell: an instance lists so
 /// many types only, and a store so many instances.
 fn serves(instances: &[InstanceInfo], task_type: &TaskType) -> bool {
-    let serves =
-        |one: &InstanceInfo| one.types.contains(task_type) || one.type_count > one.types.len();
-    instances.len() >= MAX_INSTANCES || instances.iter().any(serves)
+    instances.len() >= MAX_INSTANCES || instances.iter().any(|one| one.may_serve(task_type))
 }
 
 /// The types with scheduled tasks that no running instance serves, and how many; of at most `most`

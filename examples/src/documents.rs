@@ -22,6 +22,9 @@ mod containers {}
 #[doc = include_str!("../../docs/guide/database.md")]
 mod database {}
 
+#[doc = include_str!("../../docs/guide/explain.md")]
+mod explain {}
+
 #[doc = include_str!("../../docs/guide/fleet.md")]
 mod fleet {}
 

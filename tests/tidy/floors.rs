@@ -122,6 +122,21 @@ const CRATES: [Crate; 7] = [
         ],
     },
     Crate {
+        name: "delayq-ops",
+        floors: &[
+            "span",
+            "selection",
+            "look",
+            "explain",
+            "timeline",
+            "forecast",
+            "doctor",
+            "dead",
+            "transfer",
+        ],
+        above: &["delayq-plugin"],
+    },
+    Crate {
         name: "delayq-testing",
         floors: &["assert", "contract", "faulty", "kit"],
         above: &["delayq-core", "delayq-plugin"],

@@ -6,12 +6,13 @@ use crate::source::{first_word, inherent_impls, is_test, parameters, production}
 use crate::tree::{File, Tree};
 
 /// The crates of the product.
-const PRODUCT: [&str; 6] = [
+const PRODUCT: [&str; 7] = [
     "delayq-core",
     "delayq-sqlite",
     "delayq-redis",
     "delayq-macros",
     "delayq-plugin",
+    "delayq-ops",
     "delayq-testing",
 ];
 

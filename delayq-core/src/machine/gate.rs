@@ -38,9 +38,11 @@ pub struct Stored<'a> {
 }
 
 impl Gate {
-    /// Fills in what explains a task that has not ended: start, holder, errors, what it waits for.
+    /// Fills in what explains a task that has not ended: due time, start, holder, errors, what it
+    /// waits for.
     pub fn explain(&self, info: &mut TaskInfo, stored: Stored<'_>) {
         let log = ErrorLog::read(stored.errors);
+        info.due_at = (!info.state.is_ended()).then_some(stored.asked_due);
         match info.state {
             TaskState::Scheduled if info.at > self.reading.now => {
                 info.waits_for = Some(due_time(info, stored.asked_due, log.releases));

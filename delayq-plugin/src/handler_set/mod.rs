@@ -118,7 +118,7 @@ impl HandlerSet {
             return Err(Error::invalid("recurring task", reason));
         }
         let since = tasks.clock.now();
-        tasks.declared().add(recurring, since);
+        tasks.declared.add(recurring, since);
         ensure_one(tasks, recurring, since).await
     }
 

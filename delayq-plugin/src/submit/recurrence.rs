@@ -28,7 +28,7 @@ struct Found {
 /// returns the first one.
 pub(crate) async fn ensure_all(tasks: &TaskSubmitService) -> Result<()> {
     let mut result = Ok(());
-    for (recurring, since) in &*tasks.declared().recurring() {
+    for (recurring, since) in &*tasks.declared.recurring() {
         let ensured = ensure_one(tasks, recurring, *since).await;
         result = result.and(ensured);
     }
@@ -56,7 +56,7 @@ pub(crate) async fn may_start(tasks: &TaskSubmitService, cx: &TaskContext, messa
     if cx.header(OCCURRENCE).is_none() {
         return true;
     }
-    let declared = tasks.declared().recurring();
+    let declared = tasks.declared.recurring();
     let mut started = declared.iter().filter_map(|(recurring, since)| {
         let occurrence = occurrence(recurring, cx)?;
         Some(Started {
@@ -245,7 +245,7 @@ async fn occurrences(
 /// The recurring tasks of a plugin, each with its next occurrence in the store.
 pub(super) async fn list(tasks: &TaskSubmitService) -> Result<Vec<RecurringInfo>> {
     let mut infos = Vec::new();
-    for (recurring, since) in &*tasks.declared().recurring() {
+    for (recurring, since) in &*tasks.declared.recurring() {
         let waiting = waiting(tasks, recurring.task_type.as_str(), &recurring.name).await?;
         let next = waiting.iter().find(|one| {
             let standing = one.occurrence.standing(&recurring.schedule, *since);

@@ -59,7 +59,7 @@ pub(super) async fn start(
     };
     let types = registry.describe();
     service
-        .declared()
+        .declared
         .set(registry.recurring(), builder.settings.clock.now());
     for listener in builder.listeners.0 {
         app.spawn(run_listener(listener, service.events()));

@@ -1,0 +1,275 @@
+//! What is wrong with a store, its types and its instances.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use delayq_plugin::store::{Durability, MAX_INSTANCES, StoreOptions};
+use delayq_plugin::{
+    Error, InstanceInfo, Result, TaskState, TaskSubmitService, TaskType, Timestamp, minutes,
+};
+
+mod finding;
+
+pub use finding::{Finding, Severity, Symptom};
+
+use crate::look::Look;
+use crate::span::said;
+
+/// Most types that are looked at: two calls each.
+const MOST_TYPES: usize = 1_000;
+
+/// Running tasks of a type that are looked at, those whose locks expire first.
+const MOST_LOCKS: usize = 128;
+
+/// How long a task may be due before that is a finding.
+const OVERDUE: Duration = minutes(1);
+
+/// How long an expired lock may lie: a claim takes it at once where there is one.
+const STALE: Duration = Duration::from_secs(10);
+
+/// Opens the store that `url` names and looks at it as [`doctor`] does. A store that cannot be
+/// opened, or not with the durability that `options` ask for, is the one finding.
+///
+/// # Errors
+/// `InvalidInput` for a URL that names no store, or a file that is not there.
+pub async fn doctor_at(url: &str, options: StoreOptions) -> Result<Vec<Finding>> {
+    match TaskSubmitService::connect(url, options).await {
+        Ok(tasks) => {
+            let findings = doctor(&tasks).await;
+            tasks.close().await;
+            Ok(findings)
+        }
+        Err(error @ Error::InvalidInput { .. }) => Err(error),
+        Err(error) => Ok(vec![of_store(&error)]),
+    }
+}
+
+/// Everything that is wrong, the worst first; empty when all is well. It changes nothing.
+///
+/// The settings of the store are those of [`Store::check`](delayq_plugin::Store::check), which each
+/// start of a plugin relies on: of Redis the version, durability, replicas, eviction, memory and
+/// rights of the user; of SQLite journal and sync. Beside it: clocks, versions of the instances,
+/// types that nobody serves, dead and overdue tasks, pauses without an end, and locks of instances
+/// that are gone. Takes up to two calls a type, of at most 1,000 types.
+///
+/// A call that fails is a finding too, and the others are made all the same.
+pub async fn doctor(tasks: &TaskSubmitService) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Err(error) = tasks.store().check().await {
+        findings.push(of_store(&error));
+        if error.is_transient() {
+            return findings;
+        }
+    }
+    if tasks.store().durability() == Durability::Memory {
+        findings.push(Finding {
+            severity: Severity::Warning,
+            symptom: Symptom::Volatile,
+            task_type: None,
+            found: format!("{} keeps tasks in memory only", tasks.store().name()),
+            why: "they are lost when the store's process ends".to_owned(),
+            fix: "use a store of the class process or better: sqlite:PATH, or Redis with \
+                  appendonly yes"
+                .to_owned(),
+        });
+    }
+    let looked = look(tasks, &mut findings).await;
+    if let Err(error) = looked {
+        findings.push(of_store(&error));
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+async fn look(tasks: &TaskSubmitService, findings: &mut Vec<Finding>) -> Result<()> {
+    let instances = tasks.instances().await?;
+    findings.extend(versions(&instances));
+    let types = tasks.types().await?;
+    let mut has_skew = false;
+    for task_type in types.iter().take(MOST_TYPES) {
+        let look = Look::at(tasks, task_type.as_str()).await?;
+        if !has_skew {
+            let skew = clocks(&look);
+            has_skew = skew.is_some();
+            findings.extend(skew);
+        }
+        of_type(task_type, &look, &instances, findings);
+        if look.stats.running > 0 {
+            let found = locks(tasks, task_type, &instances, look.stats.now).await?;
+            findings.extend(found);
+        }
+    }
+    Ok(())
+}
+
+/// What a store says about itself. Its error names the line to change.
+fn of_store(error: &Error) -> Finding {
+    let (found, fix) = match error {
+        Error::Misconfigured {
+            store,
+            setting,
+            fix,
+        } => (format!("{store}: {setting}"), fix.clone()),
+        Error::Incompatible { .. } => (error.to_string(), "upgrade delayq here".to_owned()),
+        Error::Full { .. } => (
+            error.to_string(),
+            "make room: more memory or disk for the store, or fewer tasks".to_owned(),
+        ),
+        Error::ReadOnly { .. } => (
+            error.to_string(),
+            "let this store be written, or connect to its primary".to_owned(),
+        ),
+        _ => (
+            error.to_string(),
+            "see whether the store runs and can be reached from this host".to_owned(),
+        ),
+    };
+    Finding {
+        severity: Severity::Error,
+        symptom: Symptom::Store,
+        task_type: None,
+        found,
+        why: "without it tasks are refused, wait, or are not as safe as asked for".to_owned(),
+        fix,
+    }
+}
+
+fn versions(instances: &[InstanceInfo]) -> Option<Finding> {
+    let versions: BTreeSet<_> = instances.iter().map(|one| one.version.as_str()).collect();
+    (versions.len() > 1).then(|| Finding {
+        severity: Severity::Note,
+        symptom: Symptom::Versions,
+        task_type: None,
+        found: format!(
+            "instances run delayq {}",
+            versions.into_iter().collect::<Vec<_>>().join(" and ")
+        ),
+        why: "what an earlier release does not know, it does not store or count".to_owned(),
+        fix: "finish the deployment".to_owned(),
+    })
+}
+
+fn clocks(look: &Look) -> Option<Finding> {
+    look.skew.map(|skew| Finding {
+        severity: Severity::Warning,
+        symptom: Symptom::Clocks,
+        task_type: None,
+        found: skew.to_string(),
+        why: "tasks start when the store's clock says so, and on this host not before its own does"
+            .to_owned(),
+        fix: "run NTP on this host and on that of the store".to_owned(),
+    })
+}
+
+/// What the counts of a type show.
+fn of_type(
+    task_type: &TaskType,
+    look: &Look,
+    instances: &[InstanceInfo],
+    findings: &mut Vec<Finding>,
+) {
+    let stats = &look.stats;
+    let mut add = |severity, symptom, found: String, why: &str, fix: String| {
+        findings.push(Finding {
+            severity,
+            symptom,
+            task_type: Some(task_type.clone()),
+            found: format!("{task_type}: {found}"),
+            why: why.to_owned(),
+            fix,
+        });
+    };
+    let is_full = instances.len() >= MAX_INSTANCES;
+    let is_served = is_full || instances.iter().any(|one| one.may_serve(task_type));
+    if !is_served && stats.scheduled > 0 {
+        let found = format!(
+            "{} tasks wait, and no announced instance serves it",
+            stats.scheduled
+        );
+        let fix = "start an instance with a worker for it, or correct its name where it is sent";
+        let why = "none of them starts";
+        add(
+            Severity::Error,
+            Symptom::Unserved,
+            found,
+            why,
+            fix.to_owned(),
+        );
+    }
+    if let Some(until) = stats.paused_until.filter(|_| stats.due > 0) {
+        let end = if until == Timestamp::MAX {
+            "without an end".to_owned()
+        } else {
+            format!("until {until}")
+        };
+        let found = format!("it is paused {end}, and {} tasks are due", stats.due);
+        let fix = format!("resume {task_type}, if the reason is gone");
+        let why = "none of them starts before";
+        add(Severity::Warning, Symptom::Paused, found, why, fix);
+    } else if is_served && stats.oldest_age() > OVERDUE {
+        let age = said(stats.oldest_age());
+        let found = format!("{} tasks are due, the first one for {age}", stats.due);
+        let fix = "explain that task: it names what holds it".to_owned();
+        add(
+            Severity::Warning,
+            Symptom::Overdue,
+            found,
+            "they start late",
+            fix,
+        );
+    }
+    if stats.dead > 0 {
+        let found = format!("{} tasks are dead", stats.dead);
+        let fix = "look at its dead groups, then requeue or discard them".to_owned();
+        let why = "they wait for an operator, and are kept until then";
+        add(Severity::Warning, Symptom::Dead, found, why, fix);
+    }
+    if let Some(limit) = stats.max_pending.filter(|limit| stats.scheduled >= *limit) {
+        let found = format!(
+            "{} tasks wait, as many as max_pending = {limit} lets",
+            stats.scheduled
+        );
+        let fix = "let more instances serve it, or raise max_pending".to_owned();
+        add(
+            Severity::Error,
+            Symptom::Full,
+            found,
+            "new ones are refused",
+            fix,
+        );
+    }
+}
+
+/// Locks that have expired, and locks of instances that are gone.
+async fn locks(
+    tasks: &TaskSubmitService,
+    task_type: &TaskType,
+    instances: &[InstanceInfo],
+    now: Timestamp,
+) -> Result<Option<Finding>> {
+    let running = tasks.list(task_type.as_str(), TaskState::Running, None, MOST_LOCKS);
+    let running = running.await?.tasks;
+    let is_stale = |at: Timestamp| now.since(at) > STALE;
+    let is_gone = |holder: &str| !instances.iter().any(|one| one.id.short() == holder);
+    let stale = running.iter().filter(|task| is_stale(task.at)).count();
+    let is_listed = instances.len() < MAX_INSTANCES;
+    let orphans = running.iter().filter(|task| {
+        is_listed && !is_stale(task.at) && task.holder.as_deref().is_some_and(is_gone)
+    });
+    let orphans = orphans.count();
+    Ok((stale + orphans > 0).then(|| Finding {
+        severity: Severity::Warning,
+        symptom: Symptom::Locks,
+        task_type: Some(task_type.clone()),
+        found: format!(
+            "{task_type}: {stale} locks have expired and nobody took them over; {orphans} are held \
+             by instances that are no longer announced (of the first {} that run)",
+            running.len()
+        ),
+        why: "their tasks start again only when the lock has expired and an instance claims"
+            .to_owned(),
+        fix: "start an instance that serves the type; a shorter `lock` of its worker brings them \
+              back sooner"
+            .to_owned(),
+    }))
+}

@@ -1,0 +1,317 @@
+//! Why a task has not started, or started late.
+
+use std::time::Duration;
+
+use delayq_plugin::store::MAX_INSTANCES;
+use delayq_plugin::{
+    ClockSkew, InstanceInfo, Result, TaskId, TaskInfo, TaskState, TaskSubmitService, TaskType,
+    Timestamp, TypeStats, WaitsFor,
+};
+use serde::Serialize;
+
+mod cause;
+mod pace;
+mod sentence;
+
+pub use cause::{Cause, Holder, OldestRun};
+pub use pace::Pace;
+
+use crate::look::Look;
+use crate::span;
+
+/// Most running tasks that are read to find the oldest.
+const RUNNING_READ: usize = 128;
+
+/// Most due tasks that are counted to find those before one. SQLite counts by walking an index,
+/// two to four million entries a second.
+const MOST_COUNTED: u64 = 10_000;
+
+/// Why a task is where it is: one sentence, and the figures behind it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// The type.
+    pub task_type: TaskType,
+    /// The task.
+    pub id: TaskId,
+    /// Where it is; `None` when it is unknown.
+    pub state: Option<TaskState>,
+    /// The answer, in one English sentence without line breaks.
+    pub sentence: String,
+    /// The cause, with its figures. Its fields stand beside the others in JSON.
+    #[serde(flatten)]
+    pub cause: Cause,
+    /// How long it has been due, or how long after its due time it started. `None` if it is not
+    /// due, or that is not known: of a running task only that of its first attempt is.
+    #[serde(rename = "late_ms", serialize_with = "span::optional_millis")]
+    pub late: Option<Duration>,
+    /// The store's time of the answer.
+    pub now: Timestamp,
+    /// How the clocks of the store and of this host differ, if by more than 500 ms.
+    pub clock_skew: Option<ClockSkew>,
+}
+
+/// What is read before anything is concluded.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    task_type: TaskType,
+    id: TaskId,
+    pub(crate) task: Option<TaskInfo>,
+    pub(crate) look: Look,
+    instances: Vec<InstanceInfo>,
+    /// Counts of the type at an earlier time, if the caller has some.
+    earlier: Option<TypeStats>,
+}
+
+/// Why a task has not started, or started late. Three to five calls of the store, none of which
+/// reads more than 10,000 entries of an index: the task, the counts of its type, the instances, and
+/// for a task that is due the running tasks (up to 128) or the number of those before it.
+///
+/// It says what the store knows now. Why a task that has started was late is not kept: then there
+/// is how late it was. Limits and slots of a single process are not stored either: where nothing in
+/// the store holds a task, the answer is [`Cause::Backlog`] or [`Cause::Next`].
+///
+/// # Errors
+/// `InvalidName` for a type or id that cannot be one, and those of the store.
+pub async fn explain(tasks: &TaskSubmitService, task_type: &str, id: &str) -> Result<Explanation> {
+    let subject = Subject::read(tasks, task_type, id).await?;
+    subject.explanation(tasks).await
+}
+
+/// As [`explain`], and says how long a backlog takes at the pace since `earlier`, counts of the
+/// type that [`stats`](TaskSubmitService::stats) gave some seconds ago.
+///
+/// # Errors
+/// As [`explain`].
+pub async fn explain_since(
+    tasks: &TaskSubmitService,
+    task_type: &str,
+    id: &str,
+    earlier: &TypeStats,
+) -> Result<Explanation> {
+    let mut subject = Subject::read(tasks, task_type, id).await?;
+    subject.earlier = Some(earlier.clone());
+    subject.explanation(tasks).await
+}
+
+impl Subject {
+    pub(crate) async fn read(tasks: &TaskSubmitService, task_type: &str, id: &str) -> Result<Self> {
+        let instances = tasks.instances().await?;
+        let look = Look::at(tasks, task_type).await?;
+        let task = tasks.find(task_type, id).await?;
+        Ok(Self {
+            task_type: TaskType::new(task_type)?,
+            id: TaskId::new(id)?,
+            task,
+            look,
+            instances,
+            earlier: None,
+        })
+    }
+
+    pub(crate) async fn explanation(&self, tasks: &TaskSubmitService) -> Result<Explanation> {
+        let cause = match &self.task {
+            None => self.unknown(tasks).await?,
+            Some(task) if task.state == TaskState::Scheduled => self.waits(tasks, task).await?,
+            Some(task) => self.started(task),
+        };
+        let mut explained = Explanation {
+            task_type: self.task_type.clone(),
+            id: self.id.clone(),
+            state: self.task.as_ref().map(|task| task.state),
+            sentence: String::new(),
+            late: self.task.as_ref().and_then(|task| self.late(task)),
+            cause,
+            now: self.look.stats.now,
+            clock_skew: self.look.skew,
+        };
+        explained.sentence = sentence::sentence(&explained);
+        Ok(explained)
+    }
+
+    async fn unknown(&self, tasks: &TaskSubmitService) -> Result<Cause> {
+        let types = tasks.types().await?;
+        Ok(Cause::Unknown {
+            is_listed: types.contains(&self.task_type),
+            remembered_since: self.look.stats.remembered_since,
+        })
+    }
+
+    fn late(&self, task: &TaskInfo) -> Option<Duration> {
+        match task.state {
+            TaskState::Scheduled => {
+                let late = self.look.stats.now.since(task.at);
+                (late > Duration::ZERO).then_some(late)
+            }
+            TaskState::Running if task.attempt == 1 && task.history.releases == 0 => {
+                Some(task.started_at?.since(task.due_at?))
+            }
+            _ => None,
+        }
+    }
+
+    /// What a scheduled task waits for.
+    async fn waits(&self, tasks: &TaskSubmitService, task: &TaskInfo) -> Result<Cause> {
+        let now = self.look.stats.now;
+        let by_time = if task.at > now {
+            WaitsFor::Delay
+        } else {
+            WaitsFor::Claim
+        };
+        let waits_for = task.waits_for.unwrap_or(by_time);
+        let serving = self.serving();
+        let is_ahead = matches!(
+            waits_for,
+            WaitsFor::Delay | WaitsFor::Retry | WaitsFor::Release | WaitsFor::Requeue
+        );
+        match waits_for {
+            _ if is_ahead => Ok(self.ahead(task, waits_for)),
+            WaitsFor::Pause { until } => Ok(Cause::Paused { until }),
+            _ if serving == 0 => Ok(Cause::Unserved {
+                instances: self.instances.len(),
+            }),
+            WaitsFor::Concurrency => Ok(Cause::ConcurrencyFull {
+                limit: self.look.stats.fleet_concurrency,
+                running: self.look.stats.running,
+                oldest: self.oldest(tasks).await?,
+            }),
+            WaitsFor::Rate => Ok(Cause::RateReached {
+                limit: self.look.stats.fleet_rate,
+            }),
+            _ => match self.look.skew {
+                // Handlers of this host hold back what its clock says is not due.
+                Some(skew @ ClockSkew::StoreAhead(_)) if task.at > self.look.host_now => {
+                    Ok(Cause::ClocksDiffer {
+                        due_at: task.at,
+                        skew,
+                    })
+                }
+                _ => self.in_line(tasks, task).await,
+            },
+        }
+    }
+
+    /// A task whose due time is ahead, by the store's clock.
+    fn ahead(&self, task: &TaskInfo, from: WaitsFor) -> Cause {
+        let (due_at, wait) = (task.at, task.at.since(self.look.stats.now));
+        match (from, self.look.skew) {
+            (_, Some(skew @ ClockSkew::StoreBehind(_))) if due_at <= self.look.host_now => {
+                Cause::ClocksDiffer { due_at, skew }
+            }
+            (WaitsFor::Retry, _) => Cause::Retry {
+                due_at,
+                wait,
+                attempt: task.attempt,
+                failed_at: task.errors.first().map(|error| error.at),
+                error: task.history.last_error.clone(),
+            },
+            _ => Cause::NotDue { due_at, wait, from },
+        }
+    }
+
+    /// How many announced instances may serve the type. A full list does not show them all.
+    fn serving(&self) -> usize {
+        let serves = |one: &&InstanceInfo| one.may_serve(&self.task_type);
+        let serving = self.instances.iter().filter(serves).count();
+        let is_full = self.instances.len() >= MAX_INSTANCES;
+        serving.max(usize::from(is_full))
+    }
+
+    async fn oldest(&self, tasks: &TaskSubmitService) -> Result<Option<OldestRun>> {
+        let task_type = self.task_type.as_str();
+        let running = tasks.list(task_type, TaskState::Running, None, RUNNING_READ);
+        let runs = running.await?.tasks.into_iter().filter_map(|task| {
+            let since = task.started_at?;
+            Some(OldestRun { id: task.id, since })
+        });
+        Ok(runs.min_by_key(|run| run.since))
+    }
+
+    /// A due task that nothing in the store holds.
+    async fn in_line(&self, tasks: &TaskSubmitService, task: &TaskInfo) -> Result<Cause> {
+        let stats = &self.look.stats;
+        let counted = self.count_before(tasks, task).await?;
+        let ahead = counted.unwrap_or_else(|| stats.due.saturating_sub(1));
+        if ahead == 0 {
+            return Ok(Cause::Next {
+                instances: self.serving(),
+                running: stats.running,
+            });
+        }
+        let earlier = self.earlier.as_ref();
+        let pace = earlier.and_then(|earlier| Pace::between(earlier, stats));
+        Ok(Cause::Backlog {
+            ahead,
+            is_exact: counted.is_some(),
+            running: stats.running,
+            pace,
+            wait: pace.and_then(|pace| pace.time_for(ahead)),
+        })
+    }
+
+    /// How many tasks are due before it; `None` if they are too many to count.
+    async fn count_before(
+        &self,
+        tasks: &TaskSubmitService,
+        task: &TaskInfo,
+    ) -> Result<Option<u64>> {
+        let stats = &self.look.stats;
+        let Some(first) = stats.next_due.filter(|first| *first < task.at) else {
+            return Ok(Some(0));
+        };
+        if stats.due > MOST_COUNTED {
+            return Ok(None);
+        }
+        let counted = tasks.due_histogram(self.task_type.as_str(), first, task.at, 1);
+        match counted.await {
+            Ok(counts) => Ok(counts.first().copied()),
+            Err(delayq_plugin::Error::Unsupported(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A task that runs or has ended.
+    fn started(&self, task: &TaskInfo) -> Cause {
+        let (at, attempt) = (task.at, task.attempt);
+        let error = task.history.last_error.clone();
+        match task.state {
+            TaskState::Running => self.running(task),
+            TaskState::Dead => Cause::Dead { at, attempt, error },
+            TaskState::Cancelled => Cause::Cancelled { at },
+            TaskState::Expired => Cause::Expired { at },
+            _ => Cause::Done { at, error },
+        }
+    }
+
+    fn running(&self, task: &TaskInfo) -> Cause {
+        let (holder, until) = (task.holder.clone(), task.at);
+        let announced = self.announced(task);
+        if let (Some(holder), None) = (&holder, announced)
+            && self.instances.len() < MAX_INSTANCES
+        {
+            return Cause::LockOrphaned {
+                holder: holder.clone(),
+                until,
+                is_expired: until <= self.look.stats.now,
+                attempt: task.attempt,
+            };
+        }
+        Cause::Running {
+            since: task.started_at,
+            attempt: task.attempt,
+            holder: holder.map(|instance| Holder {
+                instance,
+                host: announced.map(|one| one.host.clone()),
+                pid: announced.map(|one| one.pid),
+            }),
+            cancel_requested: task.cancel_requested,
+        }
+    }
+
+    /// The announced instance that holds the lock of the task.
+    fn announced(&self, task: &TaskInfo) -> Option<&InstanceInfo> {
+        let holder = task.holder.as_deref()?;
+        let mut instances = self.instances.iter();
+        instances.find(|one| one.id.short() == holder)
+    }
+}

@@ -1,0 +1,34 @@
+//! Operations for people who run delayq: what a command line, a web page and a server share.
+//!
+//! - [`explain`]: why a task has not started, or started late, in one sentence.
+//! - [`timeline`]: what is known of a task, in the order of time.
+//! - [`forecast`]: how many tasks fall due, and when.
+//! - [`doctor()`]: what is wrong with a store and its instances, and which line to change.
+//! - [`dead_groups`]: dead tasks by what killed them.
+//! - [`export`], [`import`] and [`copy`]: tasks as lines of JSON, and from store to store.
+//!
+//! Each takes a [`TaskSubmitService`](delayq_plugin::TaskSubmitService), returns values that are
+//! `Serialize`, and prints nothing. None but `import` and `copy` changes anything. As JSON times
+//! are milliseconds since the epoch, and spans are milliseconds, in fields that end in `_ms`.
+//!
+//! Errors are those of the store, see [`Error`](delayq_plugin::Error).
+
+mod dead;
+mod doctor;
+mod explain;
+mod forecast;
+mod look;
+mod selection;
+mod span;
+mod timeline;
+mod transfer;
+
+pub use dead::{DeadGroup, DeadGroups, dead_groups};
+pub use doctor::{Finding, Severity, Symptom, doctor, doctor_at};
+pub use explain::{Cause, Explanation, Holder, OldestRun, Pace, explain, explain_since};
+pub use forecast::{Forecast, ForecastBucket, forecast};
+pub use timeline::{Moment, MomentKind, timeline};
+pub use transfer::{
+    DeadTasks, Progress, Refusal, TransferError, TransferFault, TransferReport, copy, export,
+    import,
+};

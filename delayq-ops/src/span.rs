@@ -1,0 +1,61 @@
+//! Spans of time: as people say them, and as JSON has them.
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+/// `0.4 s`, `12 s`, `5 min 10 s`, `3 h 4 min`, `2 days 3 h`: the two largest units.
+pub(crate) fn said(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let two = |most: u64, big: &str, least: u64, small: &str| match least {
+        0 => format!("{most} {big}"),
+        _ => format!("{most} {big} {least} {small}"),
+    };
+    match seconds {
+        0 if span < Duration::from_millis(1) => "0 s".to_owned(),
+        0..10 => format!("{} s", Duration::from_millis(whole_ms(span)).as_secs_f64()),
+        10..60 => format!("{seconds} s"),
+        60..3_600 => two(seconds / 60, "min", seconds % 60, "s"),
+        3_600..86_400 => two(seconds / 3_600, "h", seconds / 60 % 60, "min"),
+        _ => {
+            let days = seconds / 86_400;
+            let unit = if days == 1 { "day" } else { "days" };
+            two(days, unit, seconds / 3_600 % 24, "h")
+        }
+    }
+}
+
+fn whole_ms(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+pub(crate) fn millis<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(whole_ms(*span))
+}
+
+#[allow(clippy::ref_option, reason = "serde passes the field")]
+pub(crate) fn optional_millis<S: Serializer>(
+    span: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    span.map(whole_ms).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_said_in_its_two_largest_units() {
+        let said = |ms| said(Duration::from_millis(ms));
+        assert_eq!(
+            [0, 40, 1_500, 59_999, 60_000, 310_000].map(said),
+            ["0 s", "0.04 s", "1.5 s", "59 s", "1 min", "5 min 10 s"]
+        );
+        assert_eq!(
+            [11_040_000, 86_400_000, 183_600_000].map(said),
+            ["3 h 4 min", "1 day", "2 days 3 h"]
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! What is known of a task, in the order of time.
+
+use delayq_plugin::{Result, TaskInfo, TaskState, TaskSubmitService, Timestamp};
+use serde::Serialize;
+
+use crate::explain::{Cause, Explanation, Holder, Subject};
+use crate::span::said;
+
+/// One moment of a task's life.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Moment {
+    /// When, on the store's clock; `None` where only the number of such moments is stored.
+    pub at: Option<Timestamp>,
+    /// What happened, happens, or is to come. Its fields stand beside the others in JSON.
+    #[serde(flatten)]
+    pub kind: MomentKind,
+    /// The same as an English phrase, without line breaks.
+    pub text: String,
+}
+
+/// What a moment is. As JSON an object whose `what` is the name in snake case.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "what")]
+#[non_exhaustive]
+pub enum MomentKind {
+    /// The store accepted it.
+    Submitted,
+    /// The due time that its last submit, reschedule or requeue gave; earlier ones are not kept.
+    Due,
+    /// Attempts that failed or lost their lock, whose errors are no longer kept.
+    Forgotten {
+        /// How many.
+        attempts: u32,
+    },
+    /// It was given back without an attempt counted; when is not kept.
+    Released {
+        /// How often.
+        times: u32,
+    },
+    /// An operator took it out of dead; when is not kept.
+    Requeued {
+        /// How often.
+        times: u32,
+    },
+    /// An attempt failed, or its lock expired.
+    Failed {
+        /// The attempt.
+        attempt: u32,
+        /// Its error, cut to 200 bytes; or that its lock expired, with its holder.
+        error: String,
+    },
+    /// The present attempt started.
+    Started {
+        /// The attempt.
+        attempt: u32,
+        /// Who runs it, if that is known.
+        holder: Option<Holder>,
+    },
+    /// It ended, or died.
+    Ended {
+        /// How.
+        state: TaskState,
+        /// Its last error, if that is kept.
+        error: Option<String>,
+    },
+    /// Now, and why it is where it is: [`Explanation::sentence`].
+    Now,
+    /// Its next attempt is due.
+    Next {
+        /// The number of that attempt.
+        attempt: u32,
+    },
+    /// Its lock expires, unless its holder extends it, which a living one does.
+    LockExpires,
+    /// The request that runs it again after its end is due.
+    Again,
+    /// From here on it does not start any more.
+    Expires,
+}
+
+/// The life of a task: submitted, due, each attempt that is known, now, and what comes next. Empty
+/// for a task that the store does not know. The store keeps the last five failed attempts of a task
+/// and counts the others; of one that has ended it keeps the end.
+///
+/// Takes the calls of [`explain`](crate::explain()).
+///
+/// # Errors
+/// As [`explain`](crate::explain()).
+pub async fn timeline(tasks: &TaskSubmitService, task_type: &str, id: &str) -> Result<Vec<Moment>> {
+    let subject = Subject::read(tasks, task_type, id).await?;
+    let explained = subject.explanation(tasks).await?;
+    let moments = subject.task.as_ref().map(|task| moments(task, &explained));
+    Ok(moments.unwrap_or_default())
+}
+
+fn moments(task: &TaskInfo, explained: &Explanation) -> Vec<Moment> {
+    let mut moments = past(task);
+    moments.extend(present(task, explained));
+    moments.extend(to_come(task, explained.now));
+    // What has no time of its own comes right after the submit.
+    moments.sort_by_key(|moment| moment.at.or(task.submitted_at));
+    moments
+}
+
+fn moment(at: Option<Timestamp>, kind: MomentKind, text: impl Into<String>) -> Moment {
+    let text = text.into();
+    Moment { at, kind, text }
+}
+
+/// Until the present attempt.
+fn past(task: &TaskInfo) -> Vec<Moment> {
+    let mut moments = Vec::new();
+    if let Some(at) = task.submitted_at {
+        moments.push(moment(
+            Some(at),
+            MomentKind::Submitted,
+            "accepted by the store",
+        ));
+    }
+    let history = &task.history;
+    if history.requeues > 0 {
+        let (times, text) = (
+            history.requeues,
+            times("taken out of dead", history.requeues),
+        );
+        moments.push(moment(None, MomentKind::Requeued { times }, text));
+    }
+    if history.releases > 0 {
+        let (times, text) = (history.releases, times("given back", history.releases));
+        moments.push(moment(None, MomentKind::Released { times }, text));
+    }
+    let kept = u32::try_from(task.errors.len()).unwrap_or(u32::MAX);
+    let failed = history.failures.saturating_add(history.lock_expiries);
+    let attempts = failed.saturating_sub(kept);
+    if attempts > 0 {
+        let text = format!("{attempts} earlier failed attempts, whose errors are not kept");
+        moments.push(moment(None, MomentKind::Forgotten { attempts }, text));
+    }
+    for failed in task.errors.iter().rev() {
+        let text = format!("attempt {}: {}", failed.attempt, failed.error);
+        let kind = MomentKind::Failed {
+            attempt: failed.attempt,
+            error: failed.error.clone(),
+        };
+        moments.push(moment(Some(failed.at), kind, text));
+    }
+    if let Some(at) = task.due_at {
+        let text = "due, as its last submit, reschedule or requeue said";
+        moments.push(moment(Some(at), MomentKind::Due, text));
+    }
+    moments
+}
+
+fn times(what: &str, times: u32) -> String {
+    match times {
+        1 => format!("{what} once"),
+        _ => format!("{what} {times} times"),
+    }
+}
+
+/// The present attempt or the end, and why.
+fn present(task: &TaskInfo, explained: &Explanation) -> Vec<Moment> {
+    let attempt = task.attempt;
+    let mut moments = Vec::new();
+    match task.state {
+        TaskState::Scheduled => {}
+        TaskState::Running => {
+            let holder = match &explained.cause {
+                Cause::Running { holder, .. } => holder.clone(),
+                _ => None,
+            };
+            let late = explained.late.map_or(String::new(), |late| {
+                format!(", {} after its due time", said(late))
+            });
+            let text = format!("attempt {attempt} started{late}");
+            let kind = MomentKind::Started { attempt, holder };
+            moments.push(moment(task.started_at, kind, text));
+        }
+        state => {
+            let error = task.history.last_error.clone();
+            let text = state.to_string();
+            let kind = MomentKind::Ended { state, error };
+            moments.push(moment(Some(task.at), kind, text));
+        }
+    }
+    let now = Some(explained.now);
+    moments.push(moment(now, MomentKind::Now, &explained.sentence));
+    moments
+}
+
+/// What is ahead of `now`.
+fn to_come(task: &TaskInfo, now: Timestamp) -> Vec<Moment> {
+    let mut moments = Vec::new();
+    let at = Some(task.at);
+    match task.state {
+        TaskState::Scheduled if task.at > now => {
+            let attempt = task.history.next_attempt();
+            let text = format!("attempt {attempt} is due");
+            moments.push(moment(at, MomentKind::Next { attempt }, text));
+        }
+        TaskState::Running => {
+            let text = "its lock expires, unless its holder extends it";
+            moments.push(moment(at, MomentKind::LockExpires, text));
+        }
+        _ => {}
+    }
+    if let Some(at) = task.again_at {
+        let text = "due again, by the request that waits for its end";
+        moments.push(moment(Some(at), MomentKind::Again, text));
+    }
+    if let Some(at) = task.expires_at {
+        let text = "not started any more from here on";
+        moments.push(moment(Some(at), MomentKind::Expires, text));
+    }
+    moments
+}

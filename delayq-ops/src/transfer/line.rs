@@ -1,0 +1,131 @@
+//! One task as a line of JSON.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use delayq_plugin::store::NewTask;
+use delayq_plugin::{
+    AttemptHistory, DelayQueueJob, Limits, PastError, TaskId, TaskInfo, TaskState, TaskType,
+    Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use super::TransferFault;
+
+/// The version of the form.
+const VERSION: u32 = 1;
+
+/// Largest message that any limits allow: 1 MiB.
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
+
+/// The stored form. Fields that an import does not know are left out, within a version.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Line {
+    v: u32,
+    #[serde(rename = "type")]
+    pub(super) task_type: TaskType,
+    pub(super) id: TaskId,
+    pub(super) state: TaskState,
+    /// When its next attempt is due; of a dead task, when it died. Milliseconds since the epoch.
+    at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message_base64: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    headers: BTreeMap<String, String>,
+    /// What follows is for people.
+    #[serde(skip_deserializing)]
+    past: Past,
+}
+
+/// What an import cannot restore.
+#[derive(Debug, Default, Serialize)]
+struct Past {
+    submitted_at: Option<Timestamp>,
+    attempt: u32,
+    history: AttemptHistory,
+    errors: Vec<PastError>,
+    again_at: Option<Timestamp>,
+}
+
+impl Line {
+    pub(super) fn of(task_type: &TaskType, task: TaskInfo) -> Self {
+        let (message, message_base64) = match String::from_utf8(task.message.unwrap_or_default()) {
+            Ok(text) => (Some(text), None),
+            Err(bytes) => (None, Some(STANDARD.encode(bytes.as_bytes()))),
+        };
+        Self {
+            v: VERSION,
+            task_type: task_type.clone(),
+            id: task.id,
+            state: task.state,
+            at: task.at,
+            expires_at: task.expires_at,
+            message,
+            message_base64,
+            headers: task.headers,
+            past: Past {
+                submitted_at: task.submitted_at,
+                attempt: task.attempt,
+                history: task.history,
+                errors: task.errors,
+                again_at: task.again_at,
+            },
+        }
+    }
+
+    pub(super) fn read(text: &[u8]) -> Result<Self, TransferFault> {
+        let fault = |error: serde_json::Error| TransferFault::Line(format!("no task: {error}"));
+        let line: Self = serde_json::from_slice(text).map_err(fault)?;
+        if line.v > VERSION {
+            let what = format!(
+                "it has version {}, known is up to {VERSION}: upgrade",
+                line.v
+            );
+            return Err(TransferFault::Line(what));
+        }
+        line.message_bytes()?;
+        Ok(line)
+    }
+
+    fn message_bytes(&self) -> Result<Vec<u8>, TransferFault> {
+        match (&self.message, &self.message_base64) {
+            (Some(text), None) => Ok(text.clone().into_bytes()),
+            (None, Some(coded)) => STANDARD.decode(coded).map_err(|error| {
+                TransferFault::Line(format!("message_base64 is no base64: {error}"))
+            }),
+            _ => {
+                let what = "it needs either message or message_base64";
+                Err(TransferFault::Line(what.to_owned()))
+            }
+        }
+    }
+
+    /// Bytes that it takes in memory, roughly.
+    pub(super) fn size(&self) -> usize {
+        let size = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        size(&self.message) + size(&self.message_base64)
+    }
+
+    /// The task to submit, checked as a job is; `now` is this host's time.
+    pub(super) fn task(&self, now: Timestamp) -> Result<NewTask, TransferFault> {
+        let message = self.message_bytes()?;
+        let mut job = DelayQueueJob::raw(self.task_type.as_str(), message)
+            .id(self.id.as_str())
+            .at(self.at);
+        if let Some(time) = self.expires_at {
+            job = job.expires_at(time);
+        }
+        for (name, value) in &self.headers {
+            job = job.header(name, value);
+        }
+        let limits = Limits {
+            max_message_bytes: MAX_MESSAGE_BYTES,
+            ..Limits::default()
+        };
+        Ok(job.into_task(&limits, now)?)
+    }
+}

@@ -1,0 +1,51 @@
+//! What a transfer did.
+
+use delayq_plugin::TaskId;
+use delayq_plugin::TaskType;
+use serde::Serialize;
+
+/// Refusals that a report names; the others are counted.
+const MOST_NAMED: usize = 100;
+
+/// What a transfer did, or has done so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct TransferReport {
+    /// Tasks read: from the store by an export or a copy, from the file by an import.
+    pub read: u64,
+    /// Tasks written: to the file, or new in the store.
+    pub written: u64,
+    /// Tasks that the store had already.
+    pub existing: u64,
+    /// Dead tasks that were left out.
+    pub dead_left_out: u64,
+    /// Tasks that ran when an export or a copy began, and are in none of it.
+    pub running_left: u64,
+    /// Tasks that the store refused.
+    pub refused: u64,
+    /// The first hundred of them.
+    pub refusals: Vec<Refusal>,
+}
+
+/// A task that the store refused. The others are not held up by it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The line, from 1.
+    pub line: u64,
+    /// The type.
+    pub task_type: TaskType,
+    /// The task.
+    pub id: TaskId,
+    /// Why.
+    pub reason: String,
+}
+
+impl TransferReport {
+    pub(super) fn refuse(&mut self, refusal: Refusal) {
+        self.refused += 1;
+        if self.refusals.len() < MOST_NAMED {
+            self.refusals.push(refusal);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Each symptom once, under virtual time; a store whose settings were changed, on SQLite.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by a panic, also in its helpers"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_ops::{Severity, Symptom, doctor, doctor_at};
+use delayq_plugin::store::{
+    AttemptEnd, Bucket, ClaimRequest, Durability, MemoryStore, Settlement, StoreOptions,
+};
+use delayq_plugin::{
+    Clock, DelayQueueJob, InstanceId, InstanceInfo, TaskSubmitService, TaskType, TypeSettings,
+    VirtualClock, minutes, seconds,
+};
+
+fn service(clock: &VirtualClock) -> TaskSubmitService {
+    let store = MemoryStore::new(Arc::new(clock.clone()), StoreOptions::default());
+    TaskSubmitService::new(Arc::new(store)).with_clock(Arc::new(clock.clone()))
+}
+
+async fn symptoms(tasks: &TaskSubmitService) -> Vec<Symptom> {
+    let found = doctor(tasks).await;
+    assert!(
+        found.is_sorted_by(|one, next| one.severity >= next.severity),
+        "{found:?}"
+    );
+    found.into_iter().map(|finding| finding.symptom).collect()
+}
+
+async fn announce(tasks: &TaskSubmitService, id: &InstanceId, version: &str) {
+    let types = [TaskType::new("mail").unwrap()];
+    let mut instance = InstanceInfo::new(id.clone(), "shop-3", 17, tasks.clock().now());
+    instance.version = version.to_owned();
+    let store = tasks.store();
+    store
+        .announce(&instance.serving(&types), minutes(600))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn each_symptom_is_found_and_goes_with_its_cause() {
+    let clock = VirtualClock::default();
+    let tasks = service(&clock);
+    let bucket = Bucket::whole(TaskType::new("mail").unwrap());
+    assert_eq!(symptoms(&tasks).await, [Symptom::Volatile]);
+    for id in ["a", "b", "c"] {
+        let job = DelayQueueJob::raw("mail", "hi").id(id);
+        tasks.send(job).await.unwrap();
+    }
+    assert_eq!(
+        symptoms(&tasks).await,
+        [Symptom::Unserved, Symptom::Volatile]
+    );
+    let worker = InstanceId::generate();
+    announce(&tasks, &worker, "0.1.0").await;
+    assert_eq!(symptoms(&tasks).await, [Symptom::Volatile]);
+    clock.advance(minutes(2));
+    assert_eq!(
+        symptoms(&tasks).await,
+        [Symptom::Volatile, Symptom::Overdue]
+    );
+    tasks.pause("mail", None).await.unwrap();
+    assert_eq!(symptoms(&tasks).await, [Symptom::Volatile, Symptom::Paused]);
+    tasks.resume("mail").await.unwrap();
+    let mut request = ClaimRequest::new(3, seconds(30), clock.now());
+    request.holder = Some(worker.clone());
+    let claimed = tasks.store().claim(&bucket, &request).await.unwrap();
+    let (error, succeeded) = ("gone".to_owned(), Vec::new());
+    let dead = Settlement::new(
+        claimed.tasks[0].lock.clone(),
+        AttemptEnd::Dead { error, succeeded },
+    );
+    tasks.store().settle(&bucket, vec![dead]).await.unwrap();
+    assert_eq!(symptoms(&tasks).await, [Symptom::Volatile, Symptom::Dead]);
+    announce(&tasks, &InstanceId::generate(), "0.2.0").await;
+    let with_version = [Symptom::Volatile, Symptom::Dead, Symptom::Versions];
+    assert_eq!(symptoms(&tasks).await, with_version);
+    tasks.store().withdraw(&worker).await.unwrap();
+    let with_locks = [Symptom::Volatile, Symptom::Dead, Symptom::Locks];
+    assert_eq!(symptoms(&tasks).await, with_locks);
+    announce(&tasks, &worker, "0.2.0").await;
+    assert_eq!(symptoms(&tasks).await, with_version[..2]);
+    clock.advance(minutes(1));
+    assert_eq!(symptoms(&tasks).await, with_locks);
+}
+
+#[tokio::test]
+async fn a_full_type_and_clocks_that_differ_are_found() {
+    let clock = VirtualClock::default();
+    let tasks = service(&clock);
+    announce(&tasks, &InstanceId::generate(), "0.1.0").await;
+    let bound = TypeSettings::default().max_pending(Some(1));
+    tasks.configure_type("mail", &bound).await.unwrap();
+    let job = DelayQueueJob::raw("mail", "hi").after("1h");
+    tasks.send(job).await.unwrap();
+    let found = doctor(&tasks).await;
+    assert_eq!(
+        (found[0].symptom, found[0].severity),
+        (Symptom::Full, Severity::Error)
+    );
+    assert_eq!(
+        found[0].found,
+        "mail: 1 tasks wait, as many as max_pending = 1 lets"
+    );
+    let host = VirtualClock::new(clock.now().plus(minutes(3)));
+    let tasks = tasks.with_clock(Arc::new(host));
+    assert!(symptoms(&tasks).await.contains(&Symptom::Clocks));
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_keep_the_class_is_the_finding_with_the_line_to_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tasks.sqlite");
+    let url = format!("sqlite:{}?create=true", path.display());
+    let options = StoreOptions::default;
+    assert_eq!(doctor_at(&url, options()).await.unwrap(), []);
+    let disk = StoreOptions {
+        durability: Durability::Disk,
+        call_timeout: Duration::from_secs(5),
+        ..options()
+    };
+    let relaxed = format!("{url}&sync=normal");
+    let found = doctor_at(&relaxed, disk).await.unwrap();
+    assert_eq!(
+        (found.len(), found[0].symptom),
+        (1, Symptom::Store),
+        "{found:?}"
+    );
+    assert!(found[0].fix.contains("sync"), "{found:?}");
+    let nowhere = format!("sqlite:{}", folder.path().join("no").display());
+    assert!(doctor_at(&nowhere, options()).await.is_err());
+}
