@@ -57,8 +57,15 @@ pub async fn a_scheduled_task_says_what_it_waits_for(rig: &Rig) {
     ];
     for (end, expected) in ends {
         let task = claim_by(rig, None).await;
+        let asked = rig.info("1").await.due_at;
+        assert!(
+            asked.is_some_and(|due_at| due_at <= task.due_at),
+            "{asked:?}"
+        );
         rig.settled(&task.lock, end).await;
         waits_for(rig, expected).await;
+        let info = rig.info("1").await;
+        assert!(info.due_at == asked && info.at > task.due_at, "{info:?}");
     }
     let _ = rig.reschedule("1", When::After(LONG)).await;
     waits_for(rig, WaitsFor::Delay).await;
