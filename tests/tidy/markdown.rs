@@ -158,7 +158,8 @@ fn a_link_whose_text_is_code_is_looked_at() {
 
 #[test]
 fn a_page_that_the_summary_leaves_out_is_found() {
-    let contents = "# Summary\n\n[Guide](guide/README.md)\n\n- [A](guide/a.md)\n- `[B](guide/b.md)`\n";
+    let contents =
+        "# Summary\n\n[Guide](guide/README.md)\n\n- [A](guide/a.md)\n- `[B](guide/b.md)`\n";
     let tree = Tree::of(&[
         (SUMMARY, contents),
         ("docs/guide/README.md", ""),
