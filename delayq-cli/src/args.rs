@@ -29,7 +29,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     #[command(flatten)]
-    Store(Command),
+    Store(Box<Command>),
     /// Print the completions for a shell.
     Completions {
         /// The shell.

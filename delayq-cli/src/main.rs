@@ -67,7 +67,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
                 .build()?;
             runtime.block_on(async {
                 let tasks = connection::open(&cli.store).await?;
-                let ended = command::run(&tasks, command, cli.store.json).await;
+                let ended = command::run(&tasks, *command, cli.store.json).await;
                 tasks.close().await;
                 ended
             })

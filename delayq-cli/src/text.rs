@@ -60,11 +60,11 @@ pub(crate) fn message(bytes: &[u8]) -> String {
             0 => "",
             _ => " ",
         };
-        hex.push_str(&format!("{before}{byte:02x}"));
+        hex += &format!("{before}{byte:02x}");
     }
     let more = bytes.len().saturating_sub(MAX_HEX);
     if more > 0 {
-        hex.push_str(&format!("\n.. {more} bytes more"));
+        hex += &format!("\n.. {more} bytes more");
     }
     hex
 }

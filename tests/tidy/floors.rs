@@ -11,7 +11,7 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 6] = [
+const CRATES: [Crate; 7] = [
     Crate {
         name: "delayq-core",
         floors: &[
@@ -123,6 +123,22 @@ const CRATES: [Crate; 6] = [
         name: "delayq-testing",
         floors: &["assert", "contract", "faulty", "kit"],
         above: &["delayq-core", "delayq-plugin"],
+    },
+    Crate {
+        name: "delayq-cli",
+        floors: &[
+            "failure",
+            "answer",
+            "span",
+            "text",
+            "consent",
+            "selection",
+            "connection",
+            "command",
+            "args",
+            "main",
+        ],
+        above: &["delayq-plugin"],
     },
 ];
 

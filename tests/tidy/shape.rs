@@ -6,13 +6,14 @@ use crate::source::{first_word, inherent_impls, is_test, parameters, production}
 use crate::tree::{File, Tree};
 
 /// The crates of the product.
-const PRODUCT: [&str; 6] = [
+const PRODUCT: [&str; 7] = [
     "delayq-core",
     "delayq-sqlite",
     "delayq-redis",
     "delayq-macros",
     "delayq-plugin",
     "delayq-testing",
+    "delayq-cli",
 ];
 
 fn crate_of(file: &File) -> Option<&str> {

@@ -127,7 +127,7 @@ fn answer(changed: &str, running: &str, report: &BulkReport) -> Result<Answer, F
     let mut text = format!("{} {changed}", report.changed);
     for (count, what) in [(report.running, running), (report.gone, "had ended before")] {
         if count > 0 {
-            text.push_str(&format!(", {count} {what}"));
+            text += &format!(", {count} {what}");
         }
     }
     if report.types.is_empty() {

@@ -46,11 +46,11 @@ pub(super) async fn run(tasks: &TaskSubmitService, args: &AuditArgs) -> Result<A
     let (mut text, mut json) = (String::new(), Vec::new());
     for one in &audited {
         let tasks = counted(one.report.checked, "task");
-        text.push_str(&format!("{}: {tasks}", one.task_type));
+        text += &format!("{}: {tasks}", one.task_type);
         for problem in &one.report.problems {
             let what = one_line(&format!("{}: {}", problem.id, problem.what));
             let end = if problem.repaired { ", mended" } else { "" };
-            text.push_str(&format!("\n  {}{end}", styled(BAD, what)));
+            text += &format!("\n  {}{end}", styled(BAD, what));
         }
         text.push('\n');
         json.push(as_json(one));

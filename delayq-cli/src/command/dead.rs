@@ -256,14 +256,15 @@ async fn list(tasks: &TaskSubmitService, dead: &DeadSelection) -> Result<Answer,
     let stats = tasks.stats(&dead.task_type).await?;
     let limit = dead.limit.unwrap_or(20);
     let found = dead.read(tasks, limit, |task| task).await?;
-    let text = match found.is_empty() {
-        true => "no such task is dead".to_owned(),
-        false => format!(
+    let text = if found.is_empty() {
+        "no such task is dead".to_owned()
+    } else {
+        format!(
             "{}\n{} shown, {} dead in all",
             tasks_table(&found, stats.now),
             found.len(),
             stats.dead
-        ),
+        )
     };
     Answer::new(text, json!({"tasks": found, "dead": stats.dead}))
 }

@@ -29,9 +29,10 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
             format!("{}{more}", types.join(", ")),
         ]);
     }
-    let text = match instances.is_empty() {
-        true => "no instance runs on this store and namespace".to_owned(),
-        false => table.to_string(),
+    let text = if instances.is_empty() {
+        "no instance runs on this store and namespace".to_owned()
+    } else {
+        table.to_string()
     };
     Answer::new(text, instances)
 }

@@ -45,7 +45,7 @@ pub(super) async fn run(tasks: &TaskSubmitService, args: &ListArgs) -> Result<An
     }
     if let Some(next) = &next {
         let more = format!("more: --cursor {next}");
-        text.push_str(&format!("\n{}", styled(FAINT, more)));
+        text += &format!("\n{}", styled(FAINT, more));
     }
     Answer::new(text, json!({"tasks": page.tasks, "next": next}))
 }

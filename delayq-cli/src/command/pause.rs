@@ -69,9 +69,10 @@ pub(super) async fn pause(tasks: &TaskSubmitService, args: &PauseArgs) -> Result
         types = tasks.pause(&args.which.types, until).await?;
     }
     let end = until.map_or("until resumed".to_owned(), |until| format!("until {until}"));
-    let text = match types.is_empty() {
-        true => format!("no type matches {}", args.which.types),
-        false => format!("paused {end}: {}", joined(&types)),
+    let text = if types.is_empty() {
+        format!("no type matches {}", args.which.types)
+    } else {
+        format!("paused {end}: {}", joined(&types))
     };
     let is_done = !types.is_empty();
     Ok(Answer::new(text, json!({"types": types, "until": until}))?.done_if(is_done))
@@ -86,9 +87,10 @@ pub(super) async fn resume(
     if args.agree(tasks, "resume").await? {
         types = tasks.resume(&args.types).await?;
     }
-    let text = match types.is_empty() {
-        true => format!("no type matches {}", args.types),
-        false => format!("resumed: {}", joined(&types)),
+    let text = if types.is_empty() {
+        format!("no type matches {}", args.types)
+    } else {
+        format!("resumed: {}", joined(&types))
     };
     let is_done = !types.is_empty();
     Ok(Answer::new(text, json!({"types": types}))?.done_if(is_done))

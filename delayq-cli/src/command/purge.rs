@@ -28,18 +28,18 @@ pub(crate) struct PurgeArgs {
 /// Runs the command.
 pub(super) async fn run(tasks: &TaskSubmitService, args: &PurgeArgs) -> Result<Answer, Failure> {
     let (task_type, state) = (&args.task_type, args.state);
-    let stats = tasks.stats(task_type).await?;
+    let counts = tasks.stats(task_type).await?;
     let what = match state {
         TaskState::Running => {
             let text = "running tasks are not purged: `delayq cancel-all --state running` asks \
                         them to stop";
             return Err(Failure::usage(text));
         }
-        TaskState::Scheduled => format!("remove {}", counted(stats.scheduled, "scheduled task")),
-        TaskState::Dead => format!("remove {}", counted(stats.dead, "dead task")),
+        TaskState::Scheduled => format!("remove {}", counted(counts.scheduled, "scheduled task")),
+        TaskState::Dead => format!("remove {}", counted(counts.dead, "dead task")),
         _ => format!(
             "forget the {state} ones of {}",
-            counted(stats.remembered, "ended task")
+            counted(counts.remembered, "ended task")
         ),
     };
     let plan = format!("{what} of {task_type}");

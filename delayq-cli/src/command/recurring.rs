@@ -112,15 +112,14 @@ pub(super) async fn run(
             one.next_id.to_string(),
         ]);
     }
-    let mut text = match found.is_empty() {
-        true => "no occurrence waits".to_owned(),
-        false => table.to_string(),
+    let mut text = if found.is_empty() {
+        "no occurrence waits".to_owned()
+    } else {
+        table.to_string()
     };
     for task_type in &partly {
         let read = PAGE * MAX_PAGES;
-        text.push_str(&format!(
-            "\n{task_type}: only the first {read} tasks were read"
-        ));
+        text += &format!("\n{task_type}: only the first {read} tasks were read");
     }
     Answer::new(text, json!({"occurrences": found, "partly_read": partly}))
 }

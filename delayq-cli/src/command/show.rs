@@ -53,7 +53,7 @@ fn text(task_type: &str, task: &TaskInfo, seen: &Seen<'_>) -> String {
         styled(STRONG, &task.id),
         task.state
     );
-    let mut row = |name: &str, value: String| text.push_str(&format!("\n{name:<20}{value}"));
+    let mut row = |name: &str, value: String| text += &format!("\n{name:<20}{value}");
     if let Some(submitted) = task.submitted_at {
         row("submitted", moment(submitted, now));
     }

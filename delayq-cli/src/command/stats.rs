@@ -21,12 +21,13 @@ pub(super) async fn run(tasks: &TaskSubmitService, args: &StatsArgs) -> Result<A
     let stats = tasks.stats(&args.task_type).await?;
     let types = tasks.types().await?;
     let is_listed = types.iter().any(|one| one.as_str() == args.task_type);
-    let text = match is_listed {
-        true => text(&args.task_type, &stats),
-        false => format!(
+    let text = if is_listed {
+        text(&args.task_type, &stats)
+    } else {
+        format!(
             "no type {} in this store and namespace: `delayq types` lists those that there are",
             args.task_type
-        ),
+        )
     };
     Ok(Answer::new(text, stats)?.done_if(is_listed))
 }
@@ -72,7 +73,7 @@ fn text(task_type: &str, stats: &TypeStats) -> String {
     ];
     let mut text = styled(STRONG, task_type);
     for (name, value) in rows {
-        text.push_str(&format!("\n{name:<20}{value}"));
+        text += &format!("\n{name:<20}{value}");
     }
     text
 }

@@ -114,9 +114,10 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
             servers,
         ]);
     }
-    let text = match lines.is_empty() {
-        true => "no types: nothing was sent to this store and namespace yet".to_owned(),
-        false => table.to_string(),
+    let text = if lines.is_empty() {
+        "no types: nothing was sent to this store and namespace yet".to_owned()
+    } else {
+        table.to_string()
     };
     Answer::new(text, lines)
 }

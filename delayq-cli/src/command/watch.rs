@@ -54,10 +54,10 @@ pub(super) async fn run(
                 return Ok(Answer::said());
             }
             wakeup = wakeups.next() => {
-                let is_own = wakeup.as_ref().is_some_and(|one| {
+                let concerns = wakeup.as_ref().is_some_and(|one| {
                     one.task_type().is_none_or(|task_type| *task_type == args.task_type)
                 });
-                if is_own {
+                if concerns {
                     next = next.min(looked + LEAST_WAIT);
                 } else if wakeup.is_none() {
                     return Err(Failure::refused("the store was closed"));

@@ -220,9 +220,10 @@ fn kind_of(task: &TaskInfo, seen: Option<&Seen>, since: Timestamp) -> Option<Eve
     }
     if seen.history != task.history {
         let is_release = matches!(task.waits_for, Some(WaitsFor::Release));
-        return Some(match is_release {
-            true => EventKind::Released,
-            false => EventKind::Retry,
+        return Some(if is_release {
+            EventKind::Released
+        } else {
+            EventKind::Retry
         });
     }
     (seen.at != task.at).then_some(EventKind::Moved)
