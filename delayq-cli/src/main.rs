@@ -4,6 +4,15 @@
 //! [`TaskSubmitService`](delayq_plugin::TaskSubmitService) and gives an [`Answer`](answer::Answer):
 //! text for people, JSON for programs, and how the program ends.
 
+#![allow(
+    clippy::doc_markdown,
+    reason = "the comments of arguments are the text of --help, where backticks would stand as such"
+)]
+#![allow(
+    clippy::format_push_string,
+    reason = "text for people is put together from lines; what a line costs does not matter"
+)]
+
 mod answer;
 mod args;
 mod command;

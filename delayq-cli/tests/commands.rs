@@ -1,5 +1,10 @@
 //! The real binary on real stores.
 
+#![allow(
+    clippy::indexing_slicing,
+    reason = "a key that is not in the answer fails the test, and says where"
+)]
+
 use std::process::{Command, Output};
 
 use delayq_tests::redis_server::{Persistence, RedisServer};
@@ -34,8 +39,8 @@ fn life_of_tasks(url: &str) {
         "t7",
     ];
     for id in ["a-1", "a-2", "b-1"] {
-        let sent = json(url, 0, &[&send[..], &["--id", id]].concat());
-        assert_eq!(sent["receipt"]["outcome"], "accepted");
+        let receipt = json(url, 0, &[&send[..], &["--id", id]].concat());
+        assert_eq!(receipt["receipt"]["outcome"], "accepted");
     }
     let types = json(url, 0, &["types"]);
     assert_eq!(
@@ -65,6 +70,11 @@ fn life_of_tasks(url: &str) {
         "finished"
     );
 
+    life_of_types(url);
+}
+
+/// Changes of many tasks at once, and what refuses them. Two tasks wait.
+fn life_of_types(url: &str) {
     json(url, 2, &["cancel-all", "mail.*"]);
     let all = ["cancel-all", "mail.*", "--prefix", "a-"];
     assert_eq!(

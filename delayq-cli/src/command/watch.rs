@@ -99,8 +99,8 @@ fn print(events: &[Event], is_json: bool) -> Result<(), Failure> {
 }
 
 fn line(event: &Event) -> String {
-    let word = format!("{:<9}", event.event.as_str());
-    let word = match event.event {
+    let word = format!("{:<9}", event.kind.as_str());
+    let word = match event.kind {
         EventKind::Dead | EventKind::Retry => styled(BAD, word),
         EventKind::Done => word,
         _ => styled(FAINT, word),

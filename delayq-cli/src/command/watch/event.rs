@@ -42,7 +42,8 @@ impl EventKind {
 pub(super) struct Event {
     /// When it happened, as far as the store knows; else when it was seen. The store's clock.
     pub(super) at: Timestamp,
-    pub(super) event: EventKind,
+    #[serde(rename = "event")]
+    pub(super) kind: EventKind,
     pub(super) id: TaskId,
     pub(super) attempt: u32,
     /// Of a task that is scheduled.
@@ -53,12 +54,12 @@ pub(super) struct Event {
 
 impl Event {
     /// This happened to `task` at `at`.
-    pub(super) fn new(event: EventKind, at: Timestamp, task: &TaskInfo) -> Self {
-        let failed = matches!(event, EventKind::Retry | EventKind::Dead);
+    pub(super) fn new(kind: EventKind, at: Timestamp, task: &TaskInfo) -> Self {
+        let failed = matches!(kind, EventKind::Retry | EventKind::Dead);
         let error = task.history.last_error.clone().filter(|_| failed);
         Self {
             at,
-            event,
+            kind,
             id: task.id.clone(),
             attempt: task.attempt,
             due_at: task.detail().map(|detail| detail.due_at),
