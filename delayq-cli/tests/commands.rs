@@ -123,7 +123,8 @@ fn the_life_of_tasks_on_sqlite() {
     assert_eq!(folder.path().read_dir().expect("it is there").count(), 0);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
-        let store = delayq_plugin::open_store(&url, Default::default()).await;
+        let store =
+            delayq_plugin::open_store(&url, delayq_plugin::store::StoreOptions::default()).await;
         store.expect("a new store").close().await;
     });
     life_of_tasks(&url);
