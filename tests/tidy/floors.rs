@@ -11,7 +11,7 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 7] = [
+const CRATES: [Crate; 9] = [
     Crate {
         name: "delayq-core",
         floors: &[
@@ -144,6 +144,22 @@ const CRATES: [Crate; 7] = [
     Crate {
         name: "delayq-summer",
         floors: &["section", "gate", "shutdown", "start", "plugin"],
+        above: &["delayq-plugin"],
+    },
+    Crate {
+        name: "delayq-cli",
+        floors: &[
+            "failure",
+            "answer",
+            "span",
+            "text",
+            "consent",
+            "selection",
+            "connection",
+            "command",
+            "args",
+            "main",
+        ],
         above: &["delayq-plugin"],
     },
 ];

@@ -14,6 +14,7 @@ const PRODUCT: [&str; 7] = [
     "delayq-plugin",
     "delayq-ops",
     "delayq-testing",
+    "delayq-cli",
 ];
 
 fn crate_of(file: &File) -> Option<&str> {

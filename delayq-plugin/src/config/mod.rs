@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fmt, fs};
 
-use delayq_core::store::Durability;
+use delayq_core::store::{Durability, StoreOptions};
 use delayq_core::{Error, Namespace, TypePattern};
 use serde::Deserialize;
 
@@ -134,6 +134,26 @@ impl Config {
     /// As [`with_env`](Self::with_env).
     pub fn from_env() -> Result<Self, ConfigError> {
         Self::default().with_env()
+    }
+
+    /// The URL of the store that it names, for a program that opens the store itself. It may hold a
+    /// password.
+    #[must_use]
+    pub fn store_url(&self) -> Option<&str> {
+        self.url.as_ref().map(|url| url.0.as_str())
+    }
+
+    /// `options`, and over them what it says about the store: `namespace`, `durability`,
+    /// `retention`, `call_timeout`.
+    #[must_use]
+    pub fn store_options(&self, options: StoreOptions) -> StoreOptions {
+        StoreOptions {
+            namespace: self.namespace.clone().unwrap_or(options.namespace),
+            durability: self.durability.unwrap_or(options.durability),
+            retention: self.retention.unwrap_or(options.retention),
+            call_timeout: self.call_timeout.unwrap_or(options.call_timeout),
+            ..options
+        }
     }
 
     /// The patterns with a table.

@@ -1,0 +1,66 @@
+//! The answer of a command: for people, for programs, and for the shell.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::failure::{Failure, REFUSED};
+
+/// What a command says in the end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    text: Vec<u8>,
+    json: Option<Value>,
+    code: u8,
+}
+
+impl Answer {
+    /// Text for people with styles, and the same as JSON.
+    pub(crate) fn new(text: impl Into<String>, json: impl Serialize) -> Result<Self, Failure> {
+        let json = serde_json::to_value(json).map_err(io::Error::from)?;
+        let text: String = text.into();
+        Ok(Self {
+            text: text.into_bytes(),
+            json: Some(json),
+            code: 0,
+        })
+    }
+
+    /// Bytes that are the same for everybody: a script, a page.
+    pub(crate) fn raw(text: Vec<u8>) -> Self {
+        Self {
+            text,
+            json: None,
+            code: 0,
+        }
+    }
+
+    /// Nothing more to say: the command has printed what there was.
+    pub(crate) fn said() -> Self {
+        Self::raw(Vec::new())
+    }
+
+    /// The same answer; the program ends with 1 unless `is_done`: refused, or nothing found.
+    pub(crate) fn done_if(mut self, is_done: bool) -> Self {
+        self.code = if is_done { 0 } else { REFUSED };
+        self
+    }
+
+    /// Prints it, and says how the program ends.
+    pub(crate) fn print(self, is_json: bool) -> Result<ExitCode, Failure> {
+        let mut stdout = anstream::stdout().lock();
+        match self.json {
+            Some(json) if is_json => writeln!(stdout, "{json:#}")?,
+            _ => {
+                stdout.write_all(&self.text)?;
+                if self.text.last().is_some_and(|byte| *byte != b'\n') {
+                    writeln!(stdout)?;
+                }
+            }
+        }
+        stdout.flush()?;
+        Ok(ExitCode::from(self.code))
+    }
+}

@@ -1,0 +1,141 @@
+//! `cancel-all`, `reschedule-all`: changes of all tasks that fulfil conditions.
+
+use clap::Args;
+use delayq_plugin::{BulkReport, TaskFilter, TaskState, TaskSubmitService, Timestamp};
+
+use super::change::WhenArgs;
+use crate::answer::Answer;
+use crate::consent::ask;
+use crate::failure::Failure;
+use crate::selection::{Selection, read_state};
+use crate::span::read_time;
+use crate::text::counted;
+
+/// Which tasks, and whether they are meant.
+#[derive(Debug, Args)]
+pub(crate) struct Many {
+    /// The type, or a pattern such as `mail.*`.
+    #[arg(value_name = "TYPE")]
+    types: String,
+    #[command(flatten)]
+    selection: Selection,
+    /// Due before this time.
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
+    due_before: Option<Timestamp>,
+    /// Due after this time.
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
+    due_after: Option<Timestamp>,
+    /// All tasks: needed where there is no other condition.
+    #[arg(long)]
+    all: bool,
+    /// Say how many it would be, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Which tasks to cancel.
+#[derive(Debug, Args)]
+pub(crate) struct CancelAllArgs {
+    #[command(flatten)]
+    many: Many,
+    /// Only scheduled or only running ones; without it both.
+    #[arg(long, value_parser = read_state)]
+    state: Option<TaskState>,
+}
+
+/// Which tasks to move, and where to.
+#[derive(Debug, Args)]
+pub(crate) struct RescheduleAllArgs {
+    #[command(flatten)]
+    many: Many,
+    #[command(flatten)]
+    when: WhenArgs,
+}
+
+impl Many {
+    fn filter(&self) -> Result<TaskFilter, Failure> {
+        let has_times = self.due_before.is_some() || self.due_after.is_some();
+        if self.selection.is_empty() && !has_times && !self.all {
+            let text = "no condition is given: add --all to mean every task";
+            return Err(Failure::usage(text));
+        }
+        let all = if self.all {
+            TaskFilter::all()
+        } else {
+            TaskFilter::new()
+        };
+        let mut filter = self.selection.narrow(all);
+        if let Some(time) = self.due_before {
+            filter = filter.due_before(time);
+        }
+        if let Some(time) = self.due_after {
+            filter = filter.due_after(time);
+        }
+        Ok(filter)
+    }
+}
+
+/// Runs `cancel-all`.
+pub(super) async fn cancel(
+    tasks: &TaskSubmitService,
+    args: &CancelAllArgs,
+) -> Result<Answer, Failure> {
+    let (many, mut filter) = (&args.many, args.many.filter()?);
+    if let Some(state) = args.state {
+        filter = filter.state(state);
+    }
+    let expected = tasks.cancel_all(&many.types, &filter).dry_run().await?;
+    if many.dry_run || expected.matched == 0 {
+        return answer("would be cancelled", "would be asked to stop", &expected);
+    }
+    let waiting = counted(expected.changed, "task");
+    let running = counted(expected.running, "running one");
+    let types = counted(expected.types.len() as u64, "type");
+    ask(
+        &format!("cancel {waiting} of {types} and ask {running} to stop"),
+        many.yes,
+    )?;
+    let report = tasks.cancel_all(&many.types, &filter).await?;
+    answer("cancelled", "asked to stop", &report)
+}
+
+/// Runs `reschedule-all`.
+pub(super) async fn reschedule(
+    tasks: &TaskSubmitService,
+    args: &RescheduleAllArgs,
+) -> Result<Answer, Failure> {
+    let (many, filter, when) = (&args.many, args.many.filter()?, args.when.when());
+    let change = || tasks.reschedule_all(&many.types, &filter, when);
+    let expected = change().dry_run().await?;
+    if many.dry_run || expected.matched == 0 {
+        return answer("would be moved", "running: would be left", &expected);
+    }
+    let (count, types) = (expected.changed, expected.types.len() as u64);
+    let plan = format!(
+        "move {} of {}",
+        counted(count, "task"),
+        counted(types, "type")
+    );
+    ask(&plan, many.yes)?;
+    answer("moved", "running: left", &change().await?)
+}
+
+fn answer(changed: &str, running: &str, report: &BulkReport) -> Result<Answer, Failure> {
+    let mut text = format!("{} {changed}", report.changed);
+    for (count, what) in [(report.running, running), (report.gone, "had ended before")] {
+        if count > 0 {
+            text += &format!(", {count} {what}");
+        }
+    }
+    if report.types.is_empty() {
+        text.push_str("; no type of this store matches");
+    }
+    if !report.is_complete {
+        text.push_str("; it gave up: tasks come faster than it reads. Repeat it");
+    }
+    let is_done = report.matched > 0 && report.is_complete;
+    Ok(Answer::new(text, report)?.done_if(is_done))
+}

@@ -1,0 +1,93 @@
+//! `audit`: is the stored structure sound?
+
+use clap::Args;
+use delayq_plugin::{AuditReport, TaskSubmitService, TaskType};
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::consent::ask;
+use crate::failure::Failure;
+use crate::text::{BAD, counted, one_line, styled};
+
+/// What to audit.
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// The type; without it all.
+    #[arg(value_name = "TYPE")]
+    task_type: Option<TaskType>,
+    /// Mend what is found, so that no task is lost: what cannot run goes to dead, what is in no
+    /// index is scheduled.
+    #[arg(long)]
+    repair: bool,
+    /// Do not ask before it mends.
+    #[arg(long, requires = "repair")]
+    yes: bool,
+}
+
+/// The report of one type.
+struct Audited {
+    task_type: TaskType,
+    report: AuditReport,
+}
+
+/// Runs the command.
+pub(super) async fn run(tasks: &TaskSubmitService, args: &AuditArgs) -> Result<Answer, Failure> {
+    let types = match &args.task_type {
+        Some(task_type) => vec![task_type.clone()],
+        None => tasks.types().await?,
+    };
+    let mut audited = audit(tasks, &types, false).await?;
+    let problems = count(&audited, |_| true);
+    if args.repair && problems > 0 {
+        ask(&format!("mend {}", counted(problems, "problem")), args.yes)?;
+        audited = audit(tasks, &types, true).await?;
+    }
+    let left = count(&audited, |is_mended| !is_mended);
+    let (mut text, mut json) = (String::new(), Vec::new());
+    for one in &audited {
+        let tasks = counted(one.report.checked, "task");
+        text += &format!("{}: {tasks}", one.task_type);
+        for problem in &one.report.problems {
+            let what = one_line(&format!("{}: {}", problem.id, problem.what));
+            let end = if problem.repaired { ", mended" } else { "" };
+            text += &format!("\n  {}{end}", styled(BAD, what));
+        }
+        text.push('\n');
+        json.push(as_json(one));
+    }
+    text.push_str(&match problems {
+        0 => "sound".to_owned(),
+        found => format!("{}, {left} left", counted(found, "problem")),
+    });
+    Ok(Answer::new(text, json)?.done_if(left == 0))
+}
+
+async fn audit(
+    tasks: &TaskSubmitService,
+    types: &[TaskType],
+    repair: bool,
+) -> Result<Vec<Audited>, Failure> {
+    let mut audited = Vec::new();
+    for task_type in types {
+        audited.push(Audited {
+            report: tasks.audit(task_type.as_str(), repair).await?,
+            task_type: task_type.clone(),
+        });
+    }
+    Ok(audited)
+}
+
+fn count(audited: &[Audited], is_meant: impl Fn(bool) -> bool) -> u64 {
+    let problems = audited.iter().flat_map(|one| &one.report.problems);
+    problems.filter(|one| is_meant(one.repaired)).count() as u64
+}
+
+fn as_json(one: &Audited) -> Value {
+    let problems = one.report.problems.iter();
+    let problems = problems
+        .map(|found| json!({"id": found.id, "what": found.what, "repaired": found.repaired}));
+    json!({
+        "type": one.task_type, "checked": one.report.checked,
+        "problems": problems.collect::<Vec<_>>(),
+    })
+}

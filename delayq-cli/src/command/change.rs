@@ -1,0 +1,113 @@
+//! `cancel`, `reschedule`, `run-now`: changes of one task.
+
+use std::time::Duration;
+
+use clap::Args;
+use delayq_plugin::{CancelOutcome, ChangeOutcome, TaskSubmitService, Timestamp, When};
+use serde_json::json;
+
+use crate::answer::Answer;
+use crate::failure::Failure;
+use crate::span::{read_span, read_time};
+
+/// A task.
+#[derive(Debug, Args)]
+pub(crate) struct TaskArgs {
+    /// The type.
+    #[arg(value_name = "TYPE")]
+    task_type: String,
+    /// The id.
+    id: String,
+}
+
+/// When.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct WhenArgs {
+    /// This long from now, such as 30m, by the store's clock.
+    #[arg(long, value_name = "SPAN", value_parser = read_span)]
+    after: Option<Duration>,
+    /// At this time, such as 2026-12-24T17:00Z or 2026-12-24T18:00[Europe/Berlin].
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
+    at: Option<Timestamp>,
+}
+
+/// A task, and when it is to be due.
+#[derive(Debug, Args)]
+pub(crate) struct RescheduleArgs {
+    #[command(flatten)]
+    task: TaskArgs,
+    #[command(flatten)]
+    when: WhenArgs,
+}
+
+impl WhenArgs {
+    /// The time that one of both gives.
+    pub(super) fn when(&self) -> When {
+        match self.at {
+            Some(time) => When::At(time),
+            None => When::After(self.after.unwrap_or_default()),
+        }
+    }
+}
+
+/// Runs `cancel`.
+pub(super) async fn cancel(tasks: &TaskSubmitService, task: &TaskArgs) -> Result<Answer, Failure> {
+    let outcome = tasks.cancel(&task.task_type, &task.id).await?;
+    let (word, state, text) = match outcome {
+        CancelOutcome::Cancelled => ("cancelled", None, "cancelled: it never starts".to_owned()),
+        CancelOutcome::Running => (
+            "running",
+            None,
+            "runs: asked to stop, and no attempt follows".to_owned(),
+        ),
+        CancelOutcome::Finished(state) => ("finished", Some(state), format!("too late: {state}")),
+        _ => ("not_found", None, NOT_FOUND.to_owned()),
+    };
+    let is_done = matches!(outcome, CancelOutcome::Cancelled | CancelOutcome::Running);
+    let json = json!({
+        "type": task.task_type, "id": task.id, "outcome": word, "state": state,
+    });
+    let text = format!("{} of {}: {text}", task.id, task.task_type);
+    Ok(Answer::new(text, json)?.done_if(is_done))
+}
+
+/// Why there may be no such task.
+const NOT_FOUND: &str = "no such task here, or it ended longer ago than is remembered";
+
+/// Runs `reschedule`.
+pub(super) async fn reschedule(
+    tasks: &TaskSubmitService,
+    args: &RescheduleArgs,
+) -> Result<Answer, Failure> {
+    let task = &args.task;
+    let when = args.when.when();
+    let outcome = tasks.reschedule(&task.task_type, &task.id, when).await?;
+    changed(task, outcome)
+}
+
+/// Runs `run-now`.
+pub(super) async fn run_now(tasks: &TaskSubmitService, task: &TaskArgs) -> Result<Answer, Failure> {
+    changed(task, tasks.run_now(&task.task_type, &task.id).await?)
+}
+
+fn changed(task: &TaskArgs, outcome: ChangeOutcome) -> Result<Answer, Failure> {
+    let (mut due, mut state) = (None, None);
+    let (word, text) = match outcome {
+        ChangeOutcome::Changed { due_at } => {
+            due = Some(due_at);
+            ("changed", format!("due at {due_at}"))
+        }
+        ChangeOutcome::Running => ("running", "it runs: left as it is".to_owned()),
+        ChangeOutcome::Finished(found) => {
+            state = Some(found);
+            ("finished", format!("it is {found}: left as it is"))
+        }
+        _ => ("not_found", NOT_FOUND.to_owned()),
+    };
+    let json = json!({
+        "type": task.task_type, "id": task.id, "outcome": word, "due_at": due, "state": state,
+    });
+    let text = format!("{} of {}: {text}", task.id, task.task_type);
+    Ok(Answer::new(text, json)?.done_if(due.is_some()))
+}

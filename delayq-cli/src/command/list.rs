@@ -1,0 +1,129 @@
+//! `list`: a page of tasks.
+
+use clap::Args;
+use delayq_plugin::{
+    Cursor, Page, TaskFilter, TaskId, TaskInfo, TaskState, TaskSubmitService, Timestamp,
+};
+use serde_json::json;
+
+use crate::answer::Answer;
+use crate::failure::Failure;
+use crate::selection::{Selection, read_state};
+use crate::span::relative;
+use crate::text::{FAINT, STRONG, one_line, styled, table};
+
+/// Most tasks of one call to the store.
+const MAX_PAGE: usize = 128;
+
+/// Which tasks.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// The type.
+    #[arg(value_name = "TYPE")]
+    task_type: String,
+    /// scheduled, running, dead, done, cancelled or expired.
+    #[arg(long, default_value = "scheduled", value_parser = read_state)]
+    state: TaskState,
+    #[command(flatten)]
+    selection: Selection,
+    /// Most tasks of the answer.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    limit: usize,
+    /// Where the page begins: the cursor that the page before has told.
+    #[arg(long, value_name = "CURSOR", value_parser = read_cursor)]
+    cursor: Option<Cursor>,
+}
+
+/// Runs the command.
+pub(super) async fn run(tasks: &TaskSubmitService, args: &ListArgs) -> Result<Answer, Failure> {
+    let stats = tasks.stats(&args.task_type).await?;
+    let page = read(tasks, args).await?;
+    let next = page.next.as_ref().map(written);
+    let mut text = tasks_table(&page.tasks, stats.now);
+    if page.tasks.is_empty() {
+        text = format!("no such task is {} in this page", args.state);
+    }
+    if let Some(next) = &next {
+        let more = format!("more: --cursor {next}");
+        text += &format!("\n{}", styled(FAINT, more));
+    }
+    Answer::new(text, json!({"tasks": page.tasks, "next": next}))
+}
+
+/// The page, of as many calls to the store as it takes. Where few tasks match it ends early, with a
+/// cursor.
+async fn read(tasks: &TaskSubmitService, args: &ListArgs) -> Result<Page, Failure> {
+    if !args.selection.is_empty() && args.state.is_ended() {
+        let text = "headers and ids of ended tasks are not searched: leave --prefix, --header and \
+                    --group, or ask for one with `delayq show`";
+        return Err(Failure::usage(text));
+    }
+    let filter = args.selection.narrow(TaskFilter::new().state(args.state));
+    let mut found = Page::default();
+    found.next = args.cursor.clone();
+    loop {
+        let left = args.limit.saturating_sub(found.tasks.len());
+        let limit = left.min(MAX_PAGE);
+        if limit == 0 {
+            return Ok(found);
+        }
+        let cursor = found.next.as_ref();
+        let page = if args.selection.is_empty() {
+            tasks
+                .list(&args.task_type, args.state, cursor, limit)
+                .await?
+        } else {
+            tasks
+                .list_by(&args.task_type, &filter, cursor, limit)
+                .await?
+        };
+        let is_rare = page.tasks.is_empty();
+        found.tasks.extend(page.tasks);
+        found.next = page.next;
+        if found.next.is_none() || is_rare {
+            return Ok(found);
+        }
+    }
+}
+
+/// Tasks as a table.
+pub(super) fn tasks_table(tasks: &[TaskInfo], now: Timestamp) -> String {
+    let mut table = table(&["ID", "STATE", "AT", "", "ATTEMPT", "NOTE"]);
+    for task in tasks {
+        table.add_row([
+            styled(STRONG, &task.id),
+            task.state.to_string(),
+            task.at.to_string(),
+            relative(task.at, now),
+            task.attempt.to_string(),
+            note(task),
+        ]);
+    }
+    table.to_string()
+}
+
+/// What is worth a look, in a few words.
+fn note(task: &TaskInfo) -> String {
+    if task.cancel_requested {
+        return "cancel requested".to_owned();
+    }
+    let error = task.history.last_error.as_deref().unwrap_or_default();
+    let first: String = one_line(error).chars().take(60).collect();
+    match &task.holder {
+        Some(holder) => format!("held by {holder} {first}"),
+        None => first,
+    }
+}
+
+/// A cursor of the command line: `MILLISECONDS:ID`, as [`written`] gives it.
+fn read_cursor(text: &str) -> Result<Cursor, String> {
+    let wrong = || format!("{text:?} is no cursor: take the one that the page before has told");
+    let (at, id) = text.split_once(':').ok_or_else(wrong)?;
+    let at = at.parse().map_err(|_| wrong())?;
+    let id = TaskId::new(id).map_err(|_| wrong())?;
+    Ok(Cursor::new(Timestamp::from_millis(at), id))
+}
+
+fn written(cursor: &Cursor) -> String {
+    format!("{}:{}", cursor.at.as_millis(), cursor.id)
+}

@@ -1,0 +1,97 @@
+//! `pause`, `resume`: of a type or a pattern.
+
+use std::time::Duration;
+
+use clap::Args;
+use delayq_plugin::{Clock, SystemClock, TaskSubmitService, TaskType, Timestamp, TypePattern};
+use serde_json::json;
+
+use crate::answer::Answer;
+use crate::consent::ask;
+use crate::failure::Failure;
+use crate::span::{read_span, read_time};
+use crate::text::counted;
+
+/// What to pause, and how long.
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    which: ResumeArgs,
+    /// Until this time; without it until resumed.
+    #[arg(long, value_name = "TIME", value_parser = read_time, conflicts_with = "lasts")]
+    until: Option<Timestamp>,
+    /// For this long, such as 30m.
+    #[arg(long = "for", value_name = "SPAN", value_parser = read_span)]
+    lasts: Option<Duration>,
+}
+
+/// Which types.
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The type, or a pattern such as `mail.*` for the listed types that it matches now.
+    #[arg(value_name = "TYPE")]
+    types: String,
+    /// Do not ask, where a pattern matches several types.
+    #[arg(long)]
+    yes: bool,
+}
+
+impl ResumeArgs {
+    /// Asks, where a pattern names more than one type. Returns whether any is meant.
+    async fn agree(&self, tasks: &TaskSubmitService, verb: &str) -> Result<bool, Failure> {
+        let pattern = TypePattern::new(&self.types)?;
+        if matches!(pattern, TypePattern::Exact(_)) {
+            return Ok(true);
+        }
+        let mut types = tasks.types().await?;
+        types.retain(|task_type| pattern.matches(task_type));
+        if types.len() > 1 {
+            let count = counted(types.len() as u64, "type");
+            ask(&format!("{verb} {count}: {}", joined(&types)), self.yes)?;
+        }
+        Ok(!types.is_empty())
+    }
+}
+
+fn joined(types: &[TaskType]) -> String {
+    let names: Vec<_> = types.iter().map(TaskType::as_str).collect();
+    names.join(", ")
+}
+
+/// Runs `pause`.
+pub(super) async fn pause(tasks: &TaskSubmitService, args: &PauseArgs) -> Result<Answer, Failure> {
+    let until = match args.lasts {
+        Some(span) => Some(SystemClock.now().plus(span)),
+        None => args.until,
+    };
+    let mut types = Vec::new();
+    if args.which.agree(tasks, "pause").await? {
+        types = tasks.pause(&args.which.types, until).await?;
+    }
+    let end = until.map_or("until resumed".to_owned(), |until| format!("until {until}"));
+    let text = if types.is_empty() {
+        format!("no type matches {}", args.which.types)
+    } else {
+        format!("paused {end}: {}", joined(&types))
+    };
+    let is_done = !types.is_empty();
+    Ok(Answer::new(text, json!({"types": types, "until": until}))?.done_if(is_done))
+}
+
+/// Runs `resume`.
+pub(super) async fn resume(
+    tasks: &TaskSubmitService,
+    args: &ResumeArgs,
+) -> Result<Answer, Failure> {
+    let mut types = Vec::new();
+    if args.agree(tasks, "resume").await? {
+        types = tasks.resume(&args.types).await?;
+    }
+    let text = if types.is_empty() {
+        format!("no type matches {}", args.types)
+    } else {
+        format!("resumed: {}", joined(&types))
+    };
+    let is_done = !types.is_empty();
+    Ok(Answer::new(text, json!({"types": types}))?.done_if(is_done))
+}

@@ -1,0 +1,156 @@
+//! `recurring`: the occurrences that wait in the store.
+
+use clap::Args;
+use delayq_plugin::{
+    Result, TaskId, TaskInfo, TaskState, TaskSubmitService, TaskType, Timestamp, TypePattern,
+};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::answer::Answer;
+use crate::consent::ask;
+use crate::failure::Failure;
+use crate::text::{STRONG, counted, one_line, styled, table};
+
+/// The header of an occurrence with its schedule, as the plugin writes it.
+const SCHEDULE: &str = "delayq-schedule";
+/// The header of an occurrence with its time by the clock of its zone.
+const OCCURRENCE: &str = "delayq-occurrence";
+/// Tasks of one page.
+const PAGE: usize = 128;
+/// Most pages of a type that are read: more than 10,000 waiting tasks, as the plugin itself.
+const MAX_PAGES: usize = 80;
+
+/// Which recurring tasks.
+#[derive(Debug, Args)]
+pub(crate) struct RecurringArgs {
+    /// The type, or a pattern; without it all types.
+    #[arg(value_name = "TYPE", default_value = "*")]
+    types: String,
+    /// Cancel the waiting occurrences of the one of this name (`--remove ''` where it has none).
+    /// While an instance still declares it, the next one is made again within a minute.
+    #[arg(long, value_name = "NAME", requires = "types")]
+    remove: Option<String>,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+}
+
+/// An occurrence that waits.
+#[derive(Debug, Serialize)]
+struct Waiting {
+    #[serde(rename = "type")]
+    task_type: TaskType,
+    /// The name of the recurring task; empty unless it has one.
+    name: String,
+    schedule: String,
+    /// When it is due.
+    next: Timestamp,
+    next_id: TaskId,
+    /// Its time by the clock of its zone.
+    occurrence: Option<String>,
+}
+
+impl Waiting {
+    /// The occurrence that a task is, if it is one.
+    fn of(task_type: &TaskType, task: &TaskInfo) -> Option<Self> {
+        let (name, _) = task.id.as_str().rsplit_once('@')?;
+        Some(Self {
+            task_type: task_type.clone(),
+            name: name.to_owned(),
+            schedule: task.headers.get(SCHEDULE)?.clone(),
+            next: task.at,
+            next_id: task.id.clone(),
+            occurrence: task.headers.get(OCCURRENCE).cloned(),
+        })
+    }
+}
+
+/// The occurrences of a type, and whether all of its waiting tasks were read.
+async fn read(
+    tasks: &TaskSubmitService,
+    task_type: &TaskType,
+    found: &mut Vec<Waiting>,
+) -> Result<bool> {
+    let mut cursor = None;
+    for _ in 0..MAX_PAGES {
+        let (name, state) = (task_type.as_str(), TaskState::Scheduled);
+        let page = tasks.list(name, state, cursor.as_ref(), PAGE).await?;
+        let occurrences = page.tasks.iter();
+        found.extend(occurrences.filter_map(|task| Waiting::of(task_type, task)));
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Runs the command.
+pub(super) async fn run(
+    tasks: &TaskSubmitService,
+    args: &RecurringArgs,
+) -> Result<Answer, Failure> {
+    let pattern = TypePattern::new(&args.types)?;
+    let (mut found, mut partly) = (Vec::new(), Vec::new());
+    for task_type in tasks.types().await? {
+        if pattern.matches(&task_type) && !read(tasks, &task_type, &mut found).await? {
+            partly.push(task_type);
+        }
+    }
+    if let Some(name) = &args.remove {
+        let (found, is_agreed) = (&found, args.yes);
+        return remove(tasks, &pattern, name, Removal { found, is_agreed }).await;
+    }
+    let mut table = table(&["TYPE", "NAME", "SCHEDULE", "NEXT", "ID"]);
+    for one in &found {
+        table.add_row([
+            styled(STRONG, &one.task_type),
+            one.name.clone(),
+            one_line(&one.schedule),
+            one.next.to_string(),
+            one.next_id.to_string(),
+        ]);
+    }
+    let mut text = if found.is_empty() {
+        "no occurrence waits".to_owned()
+    } else {
+        table.to_string()
+    };
+    for task_type in &partly {
+        let read = PAGE * MAX_PAGES;
+        text += &format!("\n{task_type}: only the first {read} tasks were read");
+    }
+    Answer::new(text, json!({"occurrences": found, "partly_read": partly}))
+}
+
+/// What a removal goes by.
+struct Removal<'a> {
+    found: &'a [Waiting],
+    is_agreed: bool,
+}
+
+async fn remove(
+    tasks: &TaskSubmitService,
+    pattern: &TypePattern,
+    name: &str,
+    removal: Removal<'_>,
+) -> Result<Answer, Failure> {
+    let TypePattern::Exact(task_type) = pattern else {
+        let text = "--remove needs one type: write `delayq recurring TYPE --remove NAME`";
+        return Err(Failure::usage(text));
+    };
+    let count = removal.found.iter().filter(|one| one.name == name).count();
+    if count == 0 {
+        let text = format!("no occurrence of {name:?} waits in {task_type}");
+        return Err(Failure::refused(text));
+    }
+    let occurrences = counted(count as u64, "waiting occurrence");
+    ask(
+        &format!("cancel {occurrences} of {task_type}"),
+        removal.is_agreed,
+    )?;
+    let removed = tasks.remove_recurring(task_type.as_str(), name).await?;
+    let json = json!({"type": task_type, "name": name, "removed": removed});
+    Answer::new(format!("{removed} cancelled"), json)
+}

@@ -1,0 +1,121 @@
+//! `send`: one task.
+
+use std::io::Read;
+
+use clap::Args;
+use delayq_plugin::{DelayQueueJob, Receipt, SubmitOutcome, TaskSubmitService};
+use serde_json::json;
+
+use crate::answer::Answer;
+use crate::failure::Failure;
+use crate::selection::{Header, read_header};
+use crate::text::{STRONG, styled};
+
+/// A task to send.
+#[derive(Debug, Args)]
+pub(crate) struct SendArgs {
+    /// The type.
+    #[arg(value_name = "TYPE")]
+    task_type: String,
+    /// The message as it is; `-` reads it from stdin, `@FILE` from a file. For a worker with
+    /// `Json<..>` write JSON, such as '"text"' or '{"order":42}'.
+    #[arg(default_value = "")]
+    message: String,
+    /// The id; without it one is generated.
+    #[arg(long)]
+    id: Option<String>,
+    /// Due after this delay, such as 30m or "1h 30m".
+    #[arg(long, value_name = "SPAN", conflicts_with = "at")]
+    after: Option<String>,
+    /// Due at this time, such as 2026-12-24T17:00Z or 2026-12-24T18:00[Europe/Berlin].
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+    /// Not worth a start this long after it is due.
+    #[arg(long, value_name = "SPAN")]
+    expires_after: Option<String>,
+    /// A header; several times for several.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = read_header)]
+    header: Vec<Header>,
+    /// The group, for later selections.
+    #[arg(long)]
+    group: Option<String>,
+    /// Leave a task that has the id.
+    #[arg(long, conflicts_with = "replace")]
+    keep: bool,
+    /// Take the place of a scheduled or dead task that has the id.
+    #[arg(long)]
+    replace: bool,
+}
+
+/// Runs the command.
+pub(super) async fn run(tasks: &TaskSubmitService, args: SendArgs) -> Result<Answer, Failure> {
+    let task_type = args.task_type.clone();
+    let receipt = tasks.send(job(args)?).await?;
+    Answer::new(
+        text(&task_type, &receipt),
+        json!({"type": task_type, "receipt": receipt}),
+    )
+}
+
+fn job(args: SendArgs) -> Result<DelayQueueJob, Failure> {
+    let mut job = DelayQueueJob::raw(args.task_type, read_message(&args.message)?);
+    if let Some(id) = args.id {
+        job = job.id(id);
+    }
+    if let Some(delay) = args.after {
+        job = job.after(delay);
+    }
+    if let Some(time) = args.at {
+        job = job.at(time);
+    }
+    if let Some(span) = args.expires_after {
+        job = job.expires_after(span);
+    }
+    for header in args.header {
+        job = job.header(header.name, header.value);
+    }
+    if let Some(group) = args.group {
+        job = job.group(group);
+    }
+    if args.keep {
+        job = job.keep();
+    }
+    if args.replace {
+        job = job.replace();
+    }
+    Ok(job)
+}
+
+fn read_message(text: &str) -> Result<Vec<u8>, Failure> {
+    if text == "-" {
+        let mut message = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut message)?;
+        return Ok(message);
+    }
+    let Some(file) = text.strip_prefix('@') else {
+        return Ok(text.as_bytes().to_vec());
+    };
+    std::fs::read(file).map_err(|error| Failure::usage(format!("the message {file:?}: {error}")))
+}
+
+fn text(task_type: &str, receipt: &Receipt) -> String {
+    let id = styled(STRONG, &receipt.id);
+    let class = receipt.durability.as_str();
+    let skew = receipt
+        .clock_skew
+        .map_or(String::new(), |skew| format!("\n{skew}"));
+    let what = match receipt.outcome {
+        SubmitOutcome::Accepted { due_at, replaced } => {
+            let place = if replaced {
+                ", in the place of another"
+            } else {
+                ""
+            };
+            format!("accepted{place}, due at {due_at}, class {class}")
+        }
+        SubmitOutcome::RunsAgain { due_at } => format!("runs again at {due_at}, class {class}"),
+        SubmitOutcome::AlreadyExists { state } => format!("known already, {state}: left as it is"),
+        _ => "not accepted".to_owned(),
+    };
+    format!("{id} of {task_type}: {what}{skew}")
+}

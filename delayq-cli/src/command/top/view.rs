@@ -1,0 +1,143 @@
+//! What the screen shows: the types with their rates, in an order.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use delayq_plugin::{TaskType, TypeStats};
+
+use crate::command::type_list::TypeLine;
+
+/// Due for so long with nothing of the type running: its tasks do not start.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+
+/// The order of the types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Those in trouble first, then those with the oldest due task.
+    Trouble,
+    /// Those with most scheduled tasks first.
+    Scheduled,
+    /// By name.
+    Name,
+}
+
+/// A type on the screen.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) line: TypeLine,
+    /// Ends a second since the numbers before; unknown at first.
+    pub(super) done_rate: Option<f64>,
+    /// Failed attempts a second.
+    pub(super) failed_rate: Option<f64>,
+}
+
+/// The screen's content.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) store: String,
+    pub(super) rows: Vec<Row>,
+    pub(super) order: Order,
+    /// How many rows are scrolled away.
+    pub(super) first: usize,
+    /// Why the numbers are old.
+    pub(super) error: Option<String>,
+}
+
+impl Row {
+    /// What is wrong with the type, in one word; empty where nothing is.
+    pub(super) fn trouble(&self) -> &'static str {
+        let stats = &self.line.stats;
+        let is_idle = stats.due > 0 && stats.running == 0;
+        if stats.paused_until.is_some() {
+            "paused"
+        } else if self.line.is_unserved() {
+            "unserved"
+        } else if is_idle && stats.oldest_age() >= STUCK_AFTER {
+            "stuck"
+        } else {
+            ""
+        }
+    }
+}
+
+impl View {
+    /// An empty screen for this store.
+    pub(super) fn new(store: String) -> Self {
+        Self {
+            store,
+            rows: Vec::new(),
+            order: Order::Trouble,
+            first: 0,
+            error: None,
+        }
+    }
+
+    /// Takes new numbers; rates come from those before.
+    pub(super) fn renew(&mut self, lines: Vec<TypeLine>) {
+        let before: HashMap<TaskType, TypeStats> = self
+            .rows
+            .drain(..)
+            .map(|row| (row.line.task_type, row.line.stats))
+            .collect();
+        let rows = lines.into_iter().map(|line| {
+            let old = before.get(&line.task_type);
+            let rate = |count: fn(&TypeStats) -> u64| {
+                let seconds = line.stats.now.since(old?.now).as_secs_f64();
+                let more = count(&line.stats).saturating_sub(count(old?));
+                (seconds > 0.0)
+                    .then(|| f64::from(u32::try_from(more).unwrap_or(u32::MAX)) / seconds)
+            };
+            let ends = |stats: &TypeStats| stats.totals.done;
+            Row {
+                done_rate: rate(ends),
+                failed_rate: rate(|stats| stats.totals.failed),
+                line,
+            }
+        });
+        self.rows = rows.collect();
+        self.error = None;
+        self.sort();
+    }
+
+    /// Keeps the numbers, and says that they are old.
+    pub(super) fn fail(&mut self, error: String) {
+        self.error = Some(error);
+    }
+
+    /// Scrolls.
+    pub(super) fn up(&mut self) {
+        self.first = self.first.saturating_sub(1);
+    }
+
+    /// Scrolls, up to the last row.
+    pub(super) fn down(&mut self) {
+        self.first = (self.first + 1).min(self.rows.len().saturating_sub(1));
+    }
+
+    /// Takes the next order.
+    pub(super) fn sort_otherwise(&mut self) {
+        self.order = match self.order {
+            Order::Trouble => Order::Scheduled,
+            Order::Scheduled => Order::Name,
+            Order::Name => Order::Trouble,
+        };
+        self.first = 0;
+        self.sort();
+    }
+
+    fn sort(&mut self) {
+        let name = |row: &Row| row.line.task_type.clone();
+        self.first = self.first.min(self.rows.len().saturating_sub(1));
+        match self.order {
+            Order::Name => self.rows.sort_by_key(name),
+            Order::Scheduled => self
+                .rows
+                .sort_by_key(|row| (Reverse(row.line.stats.scheduled), name(row))),
+            Order::Trouble => self.rows.sort_by_key(|row| {
+                let is_fine = row.trouble().is_empty();
+                (is_fine, Reverse(row.line.stats.oldest_age()), name(row))
+            }),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! `watch`: what happens to the tasks of a type, as it happens.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::Args;
+use delayq_plugin::{TaskSubmitService, TaskType};
+use tokio::time::{Instant, sleep_until};
+
+use crate::answer::Answer;
+use crate::failure::Failure;
+use crate::span::read_span;
+use crate::text::{BAD, FAINT, STRONG, one_line, styled};
+
+mod changes;
+mod event;
+
+use self::changes::Changes;
+use self::event::{Event, EventKind};
+
+/// Wake-ups come in crowds; looks keep this distance.
+const LEAST_WAIT: Duration = Duration::from_millis(100);
+
+/// What to watch.
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// The type.
+    #[arg(value_name = "TYPE")]
+    task_type: TaskType,
+    /// How often it looks; a wake-up of the store makes it look at once.
+    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = read_span)]
+    every: Duration,
+}
+
+/// Runs the command, until Ctrl-C.
+pub(super) async fn run(
+    tasks: &TaskSubmitService,
+    args: &WatchArgs,
+    is_json: bool,
+) -> Result<Answer, Failure> {
+    let mut wakeups = tasks.store().wakeups();
+    let mut changes = Changes::start(tasks, &args.task_type).await?;
+    if !is_json {
+        let from = changes.since();
+        let line = format!("watching {} since {from}; Ctrl-C ends", args.task_type);
+        writeln!(anstream::stderr(), "{}", styled(FAINT, line))?;
+    }
+    let (mut looked, mut is_down) = (Instant::now(), false);
+    let mut next = looked + args.every;
+    loop {
+        tokio::select! {
+            ended = tokio::signal::ctrl_c() => {
+                ended?;
+                return Ok(Answer::said());
+            }
+            wakeup = wakeups.next() => {
+                let concerns = wakeup.as_ref().is_some_and(|one| {
+                    one.task_type().is_none_or(|task_type| *task_type == args.task_type)
+                });
+                if concerns {
+                    next = next.min(looked + LEAST_WAIT);
+                } else if wakeup.is_none() {
+                    return Err(Failure::refused("the store was closed"));
+                }
+            }
+            () = sleep_until(next) => {
+                looked = Instant::now();
+                next = looked + args.every.max(LEAST_WAIT);
+                match changes.look(tasks).await {
+                    Ok(events) => {
+                        is_down = false;
+                        print(&events, is_json)?;
+                    }
+                    // It goes on when the store is back.
+                    Err(error) if error.is_transient() => {
+                        if !std::mem::replace(&mut is_down, true) {
+                            writeln!(anstream::stderr(), "{}: {error}", styled(BAD, "no answer"))?;
+                        }
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+    }
+}
+
+fn print(events: &[Event], is_json: bool) -> Result<(), Failure> {
+    let mut stdout = anstream::stdout().lock();
+    for event in events {
+        if is_json {
+            let json = serde_json::to_string(event).map_err(std::io::Error::from)?;
+            writeln!(stdout, "{json}")?;
+        } else {
+            writeln!(stdout, "{}", line(event))?;
+        }
+    }
+    stdout.flush()?;
+    Ok(())
+}
+
+fn line(event: &Event) -> String {
+    let word = format!("{:<9}", event.kind.as_str());
+    let word = match event.kind {
+        EventKind::Dead | EventKind::Retry => styled(BAD, word),
+        EventKind::Done => word,
+        _ => styled(FAINT, word),
+    };
+    let due = event
+        .due_at
+        .map_or(String::new(), |due| format!(", due {due}"));
+    let error = event
+        .error
+        .as_ref()
+        .map_or(String::new(), |error| format!(": {}", one_line(error)));
+    let id = styled(STRONG, &event.id);
+    format!(
+        "{} {word} {id} attempt {}{due}{error}",
+        event.at, event.attempt
+    )
+}

@@ -1,0 +1,119 @@
+//! The store that a command works on.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use delayq_plugin::store::{Durability, MAX_REMEMBERED, StoreOptions};
+use delayq_plugin::{Config, Namespace, TaskSubmitService};
+
+use crate::failure::Failure;
+use crate::span::read_span;
+
+/// The retention of a configuration that names none. A call with a shorter one than the
+/// application's would forget what that protects; with a longer one nothing is forgotten here.
+const RETENTION: Duration = Duration::from_hours(7 * 24);
+
+/// Which store, and how to talk about it.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// The store, such as sqlite:PATH or redis://HOST/; or DELAYQ_URL, or `url` in the
+    /// configuration file. A password is better there than in the list of processes.
+    #[arg(long, global = true, hide_env_values = true)]
+    pub(crate) url: Option<String>,
+    /// The configuration file, in place of ~/.config/delayq.toml.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The namespace; or DELAYQ_NAMESPACE, or `namespace` in the configuration file.
+    #[arg(long, global = true)]
+    pub(crate) namespace: Option<String>,
+    /// How long one call to the store may take, such as 10s.
+    #[arg(long, global = true, value_name = "SPAN", value_parser = read_span)]
+    pub(crate) timeout: Option<Duration>,
+    /// Answer with one JSON document; its times are milliseconds since the epoch.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Show the log of delayq: warnings, with -vv all, with -vvv for its developers.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+/// Opens the store that the arguments, the environment or the configuration file name. Makes none.
+pub(crate) async fn open(args: &StoreArgs) -> Result<TaskSubmitService, Failure> {
+    let config = configuration(args)?;
+    let url = args.url.as_deref().or(config.store_url());
+    let url = url.ok_or_else(|| {
+        let text = "no store is named: give --url, set DELAYQ_URL, or write `url` into \
+                    ~/.config/delayq.toml (or the file of --config)";
+        Failure::usage(text)
+    })?;
+    let mut options = config.store_options(StoreOptions {
+        // An operator works on the store as it is: only a configuration may ask for more.
+        durability: Durability::Memory,
+        retention: RETENTION,
+        remembered: MAX_REMEMBERED,
+        ..StoreOptions::default()
+    });
+    if let Some(namespace) = &args.namespace {
+        options.namespace = Namespace::new(namespace)?;
+    }
+    if let Some(timeout) = args.timeout {
+        options.call_timeout = timeout;
+    }
+    let url = existing(url)?;
+    Ok(TaskSubmitService::connect(&url, options).await?)
+}
+
+fn configuration(args: &StoreArgs) -> Result<Config, Failure> {
+    let file = args.config.clone().or_else(default_file);
+    let config = match file {
+        Some(file) => Config::load(file)?,
+        None => Config::from_env()?,
+    };
+    Ok(config)
+}
+
+/// `~/.config/delayq.toml`, where it is there.
+fn default_file() -> Option<PathBuf> {
+    let folder = match std::env::var_os("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty()) {
+        Some(folder) => PathBuf::from(folder),
+        None => Path::new(&std::env::var_os("HOME")?).join(".config"),
+    };
+    Some(folder.join("delayq.toml")).filter(|file| file.is_file())
+}
+
+/// The URL of a store that is there: a file that is not, or holds nothing, is refused, whatever the
+/// URL says about creating it.
+fn existing(url: &str) -> Result<String, Failure> {
+    if url.starts_with("memory:") {
+        let text = "a memory store lives in the application's process: no other can look into it";
+        return Err(Failure::NoStore(text.to_owned()));
+    }
+    let Some(place) = url.strip_prefix("sqlite:") else {
+        return Ok(url.to_owned());
+    };
+    let (path, query) = place.split_once('?').unwrap_or((place, ""));
+    let path = path.strip_prefix("//").unwrap_or(path);
+    let size = std::fs::metadata(path).map(|file| file.len());
+    let problem = match size {
+        Ok(1..) => None,
+        Ok(0) => Some(format!("the file {path:?} is empty")),
+        Err(error) => Some(format!("the file {path:?} cannot be read: {error}")),
+    };
+    if let Some(problem) = problem.filter(|_| !path.is_empty()) {
+        let text = format!(
+            "{problem}; the path counts from the working directory. Check the URL, or start the \
+             application first: this command makes no store"
+        );
+        return Err(Failure::NoStore(text));
+    }
+    let options: Vec<_> = query
+        .split('&')
+        .filter(|option| !option.is_empty() && *option != "create=true")
+        .collect();
+    let query = match options.as_slice() {
+        [] => String::new(),
+        options => format!("?{}", options.join("&")),
+    };
+    Ok(format!("sqlite:{path}{query}"))
+}

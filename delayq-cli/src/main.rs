@@ -1,0 +1,100 @@
+//! The command line of delayq: an operator's look at the tasks of a store, and hands on them.
+//!
+//! One command is one file below `command`. It asks the store through
+//! [`TaskSubmitService`](delayq_plugin::TaskSubmitService) and gives an [`Answer`](answer::Answer):
+//! text for people, JSON for programs, and how the program ends.
+
+#![allow(
+    clippy::doc_markdown,
+    reason = "the comments of arguments are the text of --help, where backticks would stand as such"
+)]
+#![allow(
+    clippy::format_push_string,
+    reason = "text for people is put together from lines; what a line costs does not matter"
+)]
+
+mod answer;
+mod args;
+mod command;
+mod connection;
+mod consent;
+mod failure;
+mod selection;
+mod span;
+mod text;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::answer::Answer;
+use crate::args::{Action, Cli};
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log_to_stderr(cli.store.verbose);
+    let is_json = cli.store.json;
+    let ended = run(cli).and_then(|answer| {
+        let code = answer.print(is_json)?;
+        Ok(code)
+    });
+    match ended {
+        Ok(code) => code,
+        // Whoever read the output has gone, such as `head`: enough was read.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            let mut stderr = anstream::stderr();
+            let style = text::BAD;
+            // Nobody is left to tell when this fails.
+            let _ = writeln!(stderr, "{style}error{style:#}: {failure}");
+            failure.code()
+        }
+    }
+}
+
+/// Answers what needs no store at once, and everything else with one.
+fn run(cli: Cli) -> Result<Answer, Failure> {
+    match cli.action {
+        Action::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "delayq", &mut script);
+            Ok(Answer::raw(script))
+        }
+        Action::Man => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+            Ok(Answer::raw(page))
+        }
+        Action::Store(command) => {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()?;
+            runtime.block_on(async {
+                let tasks = connection::open(&cli.store).await?;
+                let ended = command::run(&tasks, *command, cli.store.json).await;
+                tasks.close().await;
+                ended
+            })
+        }
+    }
+}
+
+/// The log of delayq, for `-v`. Without it an error is told once, by the command.
+fn log_to_stderr(verbose: u8) {
+    let level = match verbose {
+        0 => return,
+        1 => "warn",
+        2 => "info",
+        _ => "debug",
+    };
+    let filter = tracing_subscriber::EnvFilter::new(format!("off,delayq={level}"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .init();
+}

@@ -1,0 +1,83 @@
+//! Which tasks of a type a command means.
+
+use clap::Args;
+use delayq_plugin::{TaskFilter, TaskInfo, TaskState};
+
+/// The header of a group.
+const GROUP: &str = "group";
+
+/// Conditions on tasks; all of them have to hold.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Selection {
+    /// Ids that begin so.
+    #[arg(long)]
+    prefix: Option<String>,
+    /// A header of exactly this value; several times for several.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = read_header)]
+    header: Vec<Header>,
+    /// The group that the task was sent with.
+    #[arg(long)]
+    group: Option<String>,
+}
+
+/// A header and its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Header {
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+impl Selection {
+    /// Whether there is no condition.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.prefix.is_none() && self.header.is_empty() && self.group.is_none()
+    }
+
+    /// `filter`, narrowed by these conditions.
+    pub(crate) fn narrow(&self, mut filter: TaskFilter) -> TaskFilter {
+        if let Some(prefix) = &self.prefix {
+            filter = filter.id_prefix(prefix);
+        }
+        for header in &self.header {
+            filter = filter.header(&header.name, &header.value);
+        }
+        if let Some(group) = &self.group {
+            filter = filter.group(group);
+        }
+        filter
+    }
+
+    /// Whether a task fulfils them.
+    pub(crate) fn matches(&self, task: &TaskInfo) -> bool {
+        let has = |name: &str, value: &str| task.headers.get(name).is_some_and(|one| one == value);
+        let prefix = self.prefix.as_deref().unwrap_or_default();
+        task.id.as_str().starts_with(prefix)
+            && self.header.iter().all(|one| has(&one.name, &one.value))
+            && self.group.as_ref().is_none_or(|label| has(GROUP, label))
+    }
+}
+
+/// `NAME=VALUE` of the command line.
+pub(crate) fn read_header(text: &str) -> Result<Header, String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("{text:?} has no `=`: write NAME=VALUE"))?;
+    Ok(Header {
+        name: name.to_owned(),
+        value: value.to_owned(),
+    })
+}
+
+/// A state of the command line.
+pub(crate) fn read_state(text: &str) -> Result<TaskState, String> {
+    let states = [
+        TaskState::Scheduled,
+        TaskState::Running,
+        TaskState::Dead,
+        TaskState::Done,
+        TaskState::Cancelled,
+        TaskState::Expired,
+    ];
+    let found = states.into_iter().find(|state| state.as_str() == text);
+    found.ok_or_else(|| "write scheduled, running, dead, done, cancelled or expired".to_owned())
+}

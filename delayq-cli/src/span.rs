@@ -1,0 +1,89 @@
+//! Times and spans, as people write and read them.
+
+use std::time::Duration;
+
+use delayq_plugin::{IntoDelay, IntoTime, Timestamp};
+
+/// A span of the command line, such as `30m` or `7d`.
+pub(crate) fn read_span(text: &str) -> Result<Duration, String> {
+    text.into_delay().map_err(|error| error.to_string())
+}
+
+/// A time of the command line, such as `2026-12-24T17:00Z`.
+pub(crate) fn read_time(text: &str) -> Result<Timestamp, String> {
+    text.into_time().map_err(|error| error.to_string())
+}
+
+/// The wait between two tasks of a rate such as `20/s`, `5/min` or `100/h`.
+pub(crate) fn read_rate(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is not a rate: write such as 20/s, 5/min or 100/h");
+    let (count, unit) = text.split_once('/').ok_or_else(wrong)?;
+    let unit = match unit.trim() {
+        "s" => Duration::from_secs(1),
+        "min" => Duration::from_mins(1),
+        "h" => Duration::from_hours(1),
+        _ => return Err(wrong()),
+    };
+    match count.trim().parse::<u32>() {
+        // More than a thousand a second are not told apart: due times are milliseconds.
+        Ok(count @ 1..=1_000) => Ok(unit / count),
+        Ok(_) => Err(format!("{text:?}: a rate is 1 to 1000 tasks in its unit")),
+        Err(_) => Err(wrong()),
+    }
+}
+
+/// A span in its two largest units: `450ms`, `12s`, `3m 20s`, `2d 4h`.
+pub(crate) fn span(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
+    let (minutes, rest) = (seconds / 60 % 60, seconds % 60);
+    let two = |large: u64, unit: &str, small: u64, small_unit: &str| match small {
+        0 => format!("{large}{unit}"),
+        small => format!("{large}{unit} {small}{small_unit}"),
+    };
+    match (days, hours, minutes, rest) {
+        (0, 0, 0, 0) => format!("{}ms", span.as_millis()),
+        (0, 0, 0, seconds) => format!("{seconds}s"),
+        (0, 0, minutes, seconds) => two(minutes, "m", seconds, "s"),
+        (0, hours, minutes, _) => two(hours, "h", minutes, "m"),
+        (days, hours, ..) => two(days, "d", hours, "h"),
+    }
+}
+
+/// `in 5m` or `3s ago`, seen from `now`.
+pub(crate) fn relative(time: Timestamp, now: Timestamp) -> String {
+    if time >= now {
+        format!("in {}", span(time.since(now)))
+    } else {
+        format!("{} ago", span(now.since(time)))
+    }
+}
+
+/// The time and how far away it is: `2026-12-24T17:00:00.000Z (in 5m)`.
+pub(crate) fn moment(time: Timestamp, now: Timestamp) -> String {
+    format!("{time} ({})", relative(time, now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_their_two_largest_units() {
+        let of = |seconds| span(Duration::from_secs(seconds));
+        assert_eq!(span(Duration::from_millis(450)), "450ms");
+        assert_eq!(of(59), "59s");
+        assert_eq!(of(200), "3m 20s");
+        assert_eq!(of(7_200), "2h");
+        assert_eq!(of(187_200), "2d 4h");
+    }
+
+    #[test]
+    fn a_rate_is_a_wait_and_what_is_none_is_refused() {
+        assert_eq!(read_rate("20/s"), Ok(Duration::from_millis(50)));
+        assert_eq!(read_rate(" 5 / min"), Ok(Duration::from_secs(12)));
+        for bad in ["", "20", "0/s", "5000/s", "1/day", "x/s"] {
+            assert!(read_rate(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Pieces of text for people: styles, tables, messages.
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{Cell, ContentArrangement, Table, presets};
+use serde_json::Value;
+
+/// What is wrong.
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+/// What is beside the point.
+pub(crate) const FAINT: Style = Style::new().dimmed();
+/// Names and numbers that matter.
+pub(crate) const STRONG: Style = Style::new().bold();
+
+/// Bytes of a message that are shown as hex where it is no text.
+const MAX_HEX: usize = 1_024;
+
+/// A table with these heads, as wide as the terminal where there is one.
+pub(crate) fn table(heads: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    let heads = heads.iter().map(|head| Cell::new(styled(FAINT, head)));
+    table.set_header(heads);
+    table
+}
+
+/// A text in this style.
+pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// `1 task`, `2 tasks`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// Text from a task, an error or a URL on one line, its control characters as blanks: none of them
+/// reaches the terminal.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
+}
+
+/// A message: JSON with an indent, other text as it is but for control characters, the rest as hex.
+pub(crate) fn message(bytes: &[u8]) -> String {
+    if let Ok(json) = serde_json::from_slice::<Value>(bytes) {
+        return format!("{json:#}");
+    }
+    if let Ok(text) = str::from_utf8(bytes) {
+        let lines = text.lines().map(one_line);
+        return lines.collect::<Vec<_>>().join("\n");
+    }
+    let shown = bytes.iter().take(MAX_HEX).enumerate();
+    let mut hex = String::new();
+    for (nth, byte) in shown {
+        let before = match nth % 16 {
+            0 if nth > 0 => "\n",
+            0 => "",
+            _ => " ",
+        };
+        hex += &format!("{before}{byte:02x}");
+    }
+    let more = bytes.len().saturating_sub(MAX_HEX);
+    if more > 0 {
+        hex += &format!("\n.. {more} bytes more");
+    }
+    hex
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_json_or_text_or_hex_and_none_steers_the_terminal() {
+        assert_eq!(message(b"{\"a\":1}"), "{\n  \"a\": 1\n}");
+        assert_eq!(message(b"a\x1b[2Jb\nc"), "a [2Jb\nc");
+        assert_eq!(message(&[0xff, 0x00]), "ff 00");
+        assert!(message(&[0xff; 2_000]).ends_with("\n.. 976 bytes more"));
+    }
+}
