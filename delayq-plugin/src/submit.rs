@@ -288,8 +288,8 @@ impl TaskSubmitService {
     }
 
     /// Cancels the waiting occurrences of a recurring task (`name` is empty unless one was given)
-    /// and returns how many there were: after a deploy without it. An instance that declares it makes
-    /// the next one within a minute, [`remove_recurring`](crate::DelayQueuePlugin::remove_recurring) of the plugin ends that.
+    /// and returns how many there were: after a deploy without it. A process that declares it makes
+    /// the next one within a minute; the plugin's `remove_recurring` ends that.
     ///
     /// # Errors
     /// As for every call; some may have been cancelled then.

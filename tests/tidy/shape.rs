@@ -6,7 +6,7 @@ use crate::source::{first_word, inherent_impls, is_test, parameters, production}
 use crate::tree::{File, Tree};
 
 /// The crates of the product.
-const PRODUCT: [&str; 7] = [
+const PRODUCT: [&str; 8] = [
     "delayq-core",
     "delayq-sqlite",
     "delayq-redis",
