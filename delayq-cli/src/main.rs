@@ -1,7 +1,7 @@
 //! The command line of delayq: an operator's look at the tasks of a store, and hands on them.
 //!
 //! One command is one file below `command`. It asks the store through
-//! [`TaskSubmitService`](delayq_plugin::TaskSubmitService) and gives an [`Answer`](answer::Answer):
+//! [`TaskSubmitService`](delayq_plugin::TaskSubmitService) and gives an [`Answer`]:
 //! text for people, JSON for programs, and how the program ends.
 
 #![allow(
