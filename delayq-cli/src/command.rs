@@ -10,6 +10,8 @@ mod all;
 mod audit;
 mod change;
 mod dead;
+mod doctor;
+mod explain;
 mod instances;
 mod list;
 mod pause;
@@ -33,6 +35,8 @@ pub(crate) enum Command {
     List(list::ListArgs),
     /// Show all that is known of a task.
     Show(show::ShowArgs),
+    /// Say why a task has not started, or started late, and show its life.
+    Explain(explain::ExplainArgs),
     /// Send a task.
     Send(send::SendArgs),
     /// Cancel a task; a running one is asked to stop.
@@ -58,6 +62,8 @@ pub(crate) enum Command {
     Recurring(recurring::RecurringArgs),
     /// List the running instances and what they serve.
     Instances,
+    /// Find what is wrong with the store, its types and instances, each with what to do.
+    Doctor,
     /// Prove the stored structure of a type, or of all; mend it with --repair.
     Audit(audit::AuditArgs),
     /// Show what happens to a type as it happens, until Ctrl-C.
@@ -77,6 +83,7 @@ pub(crate) async fn run(
         Command::Stats(args) => stats::run(tasks, &args).await,
         Command::List(args) => list::run(tasks, &args).await,
         Command::Show(args) => show::run(tasks, &args).await,
+        Command::Explain(args) => explain::run(tasks, &args).await,
         Command::Send(args) => send::run(tasks, args).await,
         Command::Cancel(args) => change::cancel(tasks, &args).await,
         Command::Reschedule(args) => change::reschedule(tasks, &args).await,
@@ -89,6 +96,7 @@ pub(crate) async fn run(
         Command::Purge(args) => purge::run(tasks, &args).await,
         Command::Recurring(args) => recurring::run(tasks, &args).await,
         Command::Instances => instances::run(tasks).await,
+        Command::Doctor => doctor::run(tasks).await,
         Command::Audit(args) => audit::run(tasks, &args).await,
         Command::Watch(args) => watch::run(tasks, &args, is_json).await,
         Command::Top(args) => top::run(tasks, &args).await,

@@ -85,6 +85,15 @@ fn life_of_types(url: &str) {
     assert_eq!(json(url, 0, &["stats", "mail.send"])["scheduled"], 2);
     json(url, 0, &["pause", "mail.send", "--for", "1h"]);
     assert!(json(url, 0, &["stats", "mail.send"])["paused_until"].is_i64());
+    let why = json(url, 0, &["explain", "mail.send", "a-2"]);
+    let sentence = why["explanation"]["sentence"].as_str().expect("one");
+    assert!(sentence.contains("due"), "{sentence}");
+    assert_eq!(why["timeline"][0]["what"], "submitted");
+    json(url, 1, &["explain", "mail.send", "none"]);
+    let findings = json(url, 1, &["doctor"]);
+    let symptoms = findings.as_array().expect("a list").iter();
+    let unserved = symptoms.filter(|one| one["symptom"] == "unserved");
+    assert_eq!(unserved.count(), 1, "{findings}");
     json(url, 0, &["resume", "mail.*"]);
     json(url, 1, &["purge", "mail.send", "--state", "scheduled"]);
     json(

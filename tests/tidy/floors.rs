@@ -160,7 +160,7 @@ const CRATES: [Crate; 9] = [
             "args",
             "main",
         ],
-        above: &["delayq-plugin"],
+        above: &["delayq-plugin", "delayq-ops"],
     },
 ];
 

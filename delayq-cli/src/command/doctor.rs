@@ -1,0 +1,33 @@
+//! `doctor`: what is wrong with a store, its types and its instances, and what to do.
+
+use delayq_ops::{Severity, doctor};
+use delayq_plugin::TaskSubmitService;
+
+use crate::answer::Answer;
+use crate::failure::Failure;
+use crate::text::{BAD, FAINT, STRONG, one_line, styled};
+
+/// Runs the command.
+pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
+    let findings = doctor(tasks).await;
+    let mut text = String::new();
+    for one in &findings {
+        let (style, grade) = match one.severity {
+            Severity::Error => (BAD, "error"),
+            Severity::Warning => (STRONG, "warning"),
+            _ => (FAINT, "note"),
+        };
+        text += &format!(
+            "{} {}\n  why: {}\n  do:  {}\n",
+            styled(style, grade),
+            one_line(&one.found),
+            one_line(&one.why),
+            one_line(&one.fix)
+        );
+    }
+    if findings.is_empty() {
+        "nothing to mend".clone_into(&mut text);
+    }
+    let is_sound = findings.iter().all(|one| one.severity != Severity::Error);
+    Ok(Answer::new(text, findings)?.done_if(is_sound))
+}
