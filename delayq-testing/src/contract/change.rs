@@ -75,7 +75,8 @@ pub async fn rescheduling_keeps_message_headers_and_attempts(rig: &Rig) {
     let mut after = rig.info("1").await;
     assert_eq!(outcome, ChangeOutcome::Changed { due_at: after.at });
     assert!(after.at < before.at);
-    (after.at, after.waits_for) = (before.at, before.waits_for);
+    assert_eq!(after.due_at, Some(after.at));
+    (after.at, after.due_at, after.waits_for) = (before.at, before.due_at, before.waits_for);
     assert_eq!(after, before);
     rig.pass(SHORT).await;
     let task = rig.claim_one().await;
