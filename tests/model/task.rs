@@ -105,6 +105,7 @@ impl Task {
         self.request.when = When::At(due_at);
         self.info.state = TaskState::Scheduled;
         self.info.at = due_at;
+        self.info.due_at = Some(due_at);
         self.info.expires_at = match self.request.expiry {
             None => None,
             Some(Expiry::At(time)) => Some(time),
