@@ -15,12 +15,14 @@ use async_trait::async_trait;
 use tokio::sync::broadcast;
 
 mod audit;
+mod chronicle;
 mod claim;
 mod entry;
 mod operate;
 mod operations;
 mod type_tasks;
 
+use self::chronicle::Pages;
 use self::type_tasks::{Retention, TypeTasks};
 use crate::error::{Error, Result};
 use crate::job::{NewTask, When};
@@ -46,6 +48,7 @@ pub struct MemoryStore {
     options: StoreOptions,
     types: Mutex<Types>,
     instances: Mutex<Instances>,
+    pages: Mutex<Pages>,
     wakeups: broadcast::Sender<Wakeup>,
     is_closed: AtomicBool,
 }
@@ -77,6 +80,7 @@ impl MemoryStore {
             },
             types: Mutex::default(),
             instances: Mutex::default(),
+            pages: Mutex::default(),
             wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
             is_closed: AtomicBool::new(false),
         }

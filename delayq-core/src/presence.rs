@@ -6,6 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+mod recent;
+
+pub use recent::{MAX_RECENT_TYPES, RecentWork, TypeWork};
+
 use crate::error::Result;
 use crate::name::TaskType;
 use crate::time::Timestamp;
@@ -115,6 +119,8 @@ pub struct InstanceInfo {
     pub started_at: Timestamp,
     /// When it announced itself last, on the store's clock. The store sets it.
     pub seen_at: Timestamp,
+    /// What it did in the last minutes; `None` if it does not say, as instances of earlier releases.
+    pub recent: Option<RecentWork>,
 }
 
 impl InstanceInfo {
@@ -131,6 +137,7 @@ impl InstanceInfo {
             type_count: 0,
             started_at,
             seen_at: Timestamp::ZERO,
+            recent: None,
         }
     }
 
@@ -186,6 +193,8 @@ struct Stored {
     types: Vec<String>,
     type_count: usize,
     started: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    recent: Option<recent::Stored>,
 }
 
 /// The stored form of an announcement, as every store of this project writes it.
@@ -199,6 +208,7 @@ pub fn encode(instance: &InstanceInfo) -> String {
         types: instance.types.iter().map(ToString::to_string).collect(),
         type_count: instance.type_count,
         started: instance.started_at.as_millis(),
+        recent: instance.recent.as_ref().map(Into::into),
     };
     // Text and numbers always have a JSON form.
     serde_json::to_string(&stored).unwrap_or_default()
@@ -221,12 +231,14 @@ pub fn decode(id: String, seen_at: Timestamp, stored: &[u8]) -> Option<InstanceI
         type_count: stored.type_count,
         started_at: Timestamp::from_millis(stored.started),
         seen_at,
+        recent: stored.recent.map(Into::into),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chronicle::Figures;
 
     fn instance() -> InstanceInfo {
         let types = ["mail.send", "order.cancel"].map(|name| TaskType::new(name).unwrap());
@@ -239,6 +251,7 @@ mod tests {
             type_count: 0,
             started_at: Timestamp::from_millis(1_767_225_600_000),
             seen_at: Timestamp::from_millis(1_767_225_605_000),
+            recent: None,
         };
         instance.serving(&types)
     }
@@ -263,6 +276,42 @@ mod tests {
         for damaged in ["", "{}", "null", &STORED[..40]] {
             assert_eq!(read(damaged), None, "{damaged}");
         }
+    }
+
+    #[test]
+    fn the_work_of_the_last_minutes_travels_with_it() {
+        let work = |name: &str, started| {
+            let mut figures = Figures {
+                started,
+                ..Figures::default()
+            };
+            figures.lateness.add(3, started);
+            TypeWork {
+                task_type: TaskType::new(name).unwrap(),
+                figures,
+            }
+        };
+        let types = vec![
+            work("idle", 0),
+            work("order.cancel", 2),
+            work("mail.send", 9),
+        ];
+        let recent = RecentWork::new(Timestamp::from_millis(1_767_225_300_000), types);
+        assert_eq!(
+            recent
+                .of(&TaskType::new("mail.send").unwrap())
+                .unwrap()
+                .started,
+            9
+        );
+        let busy = InstanceInfo {
+            recent: Some(recent),
+            ..instance()
+        };
+        let stored = encode(&busy);
+        let tail = r#","recent":{"since":1767225300000,"types":[["mail.send",[9,0,0,0,0,0],[[3,9]]],["order.cancel",[2,0,0,0,0,0],[[3,2]]]]}}"#;
+        assert!(stored.ends_with(tail), "{stored}");
+        assert_eq!(read(&stored), Some(busy));
     }
 
     #[test]

@@ -14,7 +14,8 @@
 //! It takes expired locks first, then due tasks, in one step. So there is no reaper, no pump, no
 //! ready list and no second thread.
 //!
-//! Operators' methods are in [`Operate`], the list of running instances in [`Presence`].
+//! Operators' methods are in [`Operate`], the list of running instances in [`Presence`], figures and
+//! the log of operators' actions in [`Chronicle`].
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -41,6 +42,7 @@ pub use outcome::{
 pub use retention::warn_of_early_forgetting;
 pub use wakeup::{Wakeup, Wakeups};
 
+use crate::chronicle::Chronicle;
 use crate::error::Result;
 use crate::job::{NewTask, When};
 use crate::name::{Namespace, TaskId, TaskType};
@@ -59,7 +61,7 @@ use crate::task::{Lock, TaskInfo};
 /// in doubt: the answer was lost. Repeat the call: every operation is idempotent by the task's id
 /// and the lock's fence. `Corrupt` and `Incompatible` name the damaged key. Nothing panics.
 #[async_trait]
-pub trait Store: Operate + Presence + Send + Sync + Debug + 'static {
+pub trait Store: Operate + Presence + Chronicle + Send + Sync + Debug + 'static {
     /// The kind and place of the store, without secrets, for logs and errors.
     fn name(&self) -> String;
 

@@ -1,6 +1,7 @@
 //! Stores, their contract, and the options that they are opened with.
 
 pub use delayq_core::NewTask;
+pub use delayq_core::chronicle::*;
 pub use delayq_core::memory::MemoryStore;
 pub use delayq_core::operate::*;
 pub use delayq_core::presence::{

@@ -307,3 +307,6 @@ impl Store for RedisStore {
         self.cx.hub.subscribe()
     }
 }
+
+#[async_trait]
+impl delayq_core::Chronicle for RedisStore {}

@@ -312,3 +312,6 @@ pub(crate) fn steps(tasks: Vec<NewTask>) -> Vec<Vec<NewTask>> {
     }
     steps
 }
+
+#[async_trait]
+impl delayq_core::Chronicle for SqliteStore {}

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use delayq_core::chronicle::{Action, LoggedAction, Spell, Step};
 use delayq_core::memory::MemoryStore;
 use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
 use delayq_core::presence::{InstanceId, InstanceInfo};
@@ -17,8 +18,8 @@ use delayq_core::store::{
     Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Bucket, Lock, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo, TaskState, TaskType,
-    Timestamp, When,
+    Bucket, Chronicle, Lock, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo,
+    TaskState, TaskType, Timestamp, When,
 };
 
 /// Counts the calls of each operation.
@@ -204,6 +205,27 @@ impl Presence for CountingStore {
 
     async fn instances(&self) -> Result<Vec<InstanceInfo>> {
         self.count("instances").instances().await
+    }
+}
+
+#[async_trait]
+impl Chronicle for CountingStore {
+    async fn add_figures(&self, task_type: &TaskType, minutes: &[Spell]) -> Result<()> {
+        self.count("add_figures")
+            .add_figures(task_type, minutes)
+            .await
+    }
+
+    async fn figures(&self, task_type: &TaskType, step: Step) -> Result<Vec<Spell>> {
+        self.count("figures").figures(task_type, step).await
+    }
+
+    async fn log_action(&self, action: &Action) -> Result<()> {
+        self.count("log_action").log_action(action).await
+    }
+
+    async fn actions(&self, before: Option<u64>, limit: usize) -> Result<Vec<LoggedAction>> {
+        self.count("actions").actions(before, limit).await
     }
 }
 

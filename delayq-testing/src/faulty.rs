@@ -10,6 +10,7 @@ use delayq_core::time::Sleep;
 use delayq_core::{Bucket, Clock, Error, NewTask, Result, Store};
 use tokio::sync::broadcast;
 
+mod chronicle;
 mod crash;
 mod fault;
 mod inline;

@@ -12,8 +12,8 @@ use delayq_core::store::{
     SettleOutcome, Settlement, StoreOptions, SubmitOutcome, Wakeup, Wakeups,
 };
 use delayq_core::{
-    Bucket, Clock, Error, Lock, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo,
-    TaskType, When,
+    Bucket, Chronicle, Clock, Error, Lock, NewTask, Operate, Presence, Result, Store, TaskId,
+    TaskInfo, TaskType, When,
 };
 use tokio::sync::broadcast;
 
@@ -316,3 +316,6 @@ impl Operate for ShardedMemory {
 
 #[async_trait]
 impl Presence for ShardedMemory {}
+
+#[async_trait]
+impl Chronicle for ShardedMemory {}

@@ -29,6 +29,7 @@ const CRATES: [Crate; 9] = [
             "registry",
             "extract",
             "operate",
+            "chronicle",
             "presence",
             "store",
             "machine",

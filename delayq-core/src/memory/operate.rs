@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{MemoryStore, audit, operations};
+use super::{MemoryStore, audit, chronicle, operations};
 use crate::error::{Error, Result};
 use crate::name::{TaskId, TaskType};
 use crate::operate::{
@@ -101,6 +101,7 @@ impl Operate for MemoryStore {
             operations::drop_type(tasks, task_type)?;
         }
         types.listed.remove(task_type);
+        chronicle::open(&self.pages).forget(task_type);
         Ok(())
     }
 

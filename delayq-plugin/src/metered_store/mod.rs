@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use delayq_core::{Clock, Error, Result, Store};
 
+mod chronicle;
 mod operate;
 mod presence;
 mod store;
@@ -33,7 +34,8 @@ macro_rules! calls {
 calls! {
     submit, buckets, claim, settle, extend, note_failure, cancel, reschedule, update, find, check,
     types, register_type, configure_type, stats, list, due_histogram, requeue_dead, discard_dead,
-    pause, resume, purge, drop_type, audit, announce, withdraw, instances,
+    pause, resume, purge, drop_type, audit, announce, withdraw, instances, add_figures,
+    figures, log_action, actions,
 }
 
 /// A store whose calls are counted by outcome, and timed. A call that its caller drops before the

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use delayq_core::chronicle::{Action, LoggedAction, Spell, Step};
 use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
 use delayq_core::presence::{InstanceId, InstanceInfo};
 use delayq_core::store::{
@@ -12,7 +13,7 @@ use delayq_core::store::{
     SettleOutcome, Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo, TaskState,
+    Chronicle, Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo, TaskState,
     TaskType, Timestamp, When,
 };
 
@@ -221,6 +222,25 @@ impl Presence for CountedStore {
 
     async fn instances(&self) -> Result<Vec<InstanceInfo>> {
         self.inner.instances().await
+    }
+}
+
+#[async_trait]
+impl Chronicle for CountedStore {
+    async fn add_figures(&self, task_type: &TaskType, minutes: &[Spell]) -> Result<()> {
+        self.inner.add_figures(task_type, minutes).await
+    }
+
+    async fn figures(&self, task_type: &TaskType, step: Step) -> Result<Vec<Spell>> {
+        self.inner.figures(task_type, step).await
+    }
+
+    async fn log_action(&self, action: &Action) -> Result<()> {
+        self.inner.log_action(action).await
+    }
+
+    async fn actions(&self, before: Option<u64>, limit: usize) -> Result<Vec<LoggedAction>> {
+        self.inner.actions(before, limit).await
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use delayq_core::chronicle::{Action, LoggedAction, Spell, Step};
 use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
 use delayq_core::presence::{InstanceId, InstanceInfo};
 use delayq_core::store::{
@@ -11,7 +12,7 @@ use delayq_core::store::{
     SettleOutcome, Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Error, Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo, TaskState,
+    Chronicle, Error, Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo, TaskState,
     TaskType, Timestamp, When,
 };
 
@@ -370,5 +371,24 @@ impl Presence for RecordedStore {
 
     async fn instances(&self) -> Result<Vec<InstanceInfo>> {
         self.inner.instances().await
+    }
+}
+
+#[async_trait]
+impl Chronicle for RecordedStore {
+    async fn add_figures(&self, task_type: &TaskType, minutes: &[Spell]) -> Result<()> {
+        self.inner.add_figures(task_type, minutes).await
+    }
+
+    async fn figures(&self, task_type: &TaskType, step: Step) -> Result<Vec<Spell>> {
+        self.inner.figures(task_type, step).await
+    }
+
+    async fn log_action(&self, action: &Action) -> Result<()> {
+        self.inner.log_action(action).await
+    }
+
+    async fn actions(&self, before: Option<u64>, limit: usize) -> Result<Vec<LoggedAction>> {
+        self.inner.actions(before, limit).await
     }
 }

@@ -1,0 +1,33 @@
+//! The chronicle, counted.
+
+use async_trait::async_trait;
+use delayq_core::chronicle::{Action, LoggedAction, Spell, Step};
+use delayq_core::{Chronicle, Result, TaskType};
+
+use super::MeteredStore;
+
+#[async_trait]
+impl Chronicle for MeteredStore {
+    async fn add_figures(&self, task_type: &TaskType, minutes: &[Spell]) -> Result<()> {
+        self.call(
+            &self.calls.add_figures,
+            self.inner.add_figures(task_type, minutes),
+        )
+        .await
+    }
+
+    async fn figures(&self, task_type: &TaskType, step: Step) -> Result<Vec<Spell>> {
+        self.call(&self.calls.figures, self.inner.figures(task_type, step))
+            .await
+    }
+
+    async fn log_action(&self, action: &Action) -> Result<()> {
+        self.call(&self.calls.log_action, self.inner.log_action(action))
+            .await
+    }
+
+    async fn actions(&self, before: Option<u64>, limit: usize) -> Result<Vec<LoggedAction>> {
+        self.call(&self.calls.actions, self.inner.actions(before, limit))
+            .await
+    }
+}
