@@ -5,10 +5,11 @@
 //! - [`forecast`]: how many tasks fall due, and when.
 //! - [`doctor()`]: what is wrong with a store and its instances, and which line to change.
 //! - [`dead_groups`]: dead tasks by what killed them.
+//! - [`Operator`]: changes tasks and types by hand, each with an entry in the log of actions.
 //! - [`export`], [`import`] and [`copy`]: tasks as lines of JSON, and from store to store.
 //!
 //! Each takes a [`TaskSubmitService`](delayq_plugin::TaskSubmitService), returns values that are
-//! `Serialize`, and prints nothing. None but `import` and `copy` changes anything. As JSON times
+//! `Serialize`, and prints nothing. None but `import`, `copy` and an `Operator` changes anything. As JSON times
 //! are milliseconds since the epoch, and spans are milliseconds, in fields that end in `_ms`.
 //!
 //! Errors are those of the store, see [`Error`](delayq_plugin::Error).
@@ -18,6 +19,7 @@ mod doctor;
 mod explain;
 mod forecast;
 mod look;
+mod operator;
 mod selection;
 mod span;
 mod timeline;
@@ -27,6 +29,7 @@ pub use dead::{DeadGroup, DeadGroups, dead_groups};
 pub use doctor::{Finding, Severity, Symptom, doctor, doctor_at};
 pub use explain::{Cause, Explanation, Holder, OldestRun, Pace, explain, explain_since};
 pub use forecast::{Forecast, ForecastBucket, forecast};
+pub use operator::{DeadSelection, Operator};
 pub use timeline::{Moment, MomentKind, timeline};
 pub use transfer::{
     DeadTasks, Progress, Refusal, TransferError, TransferFault, TransferReport, copy, export,

@@ -18,6 +18,17 @@ pub struct BulkError {
     pub error: Error,
 }
 
+impl BulkError {
+    /// Nothing was done.
+    #[must_use]
+    pub fn before(error: Error) -> Self {
+        Self {
+            report: Box::default(),
+            error,
+        }
+    }
+}
+
 /// The message, as `Display` has it: a `main` that returns an error prints this.
 impl fmt::Debug for BulkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,7 @@
 //! Which tasks of a type are meant.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use delayq_core::job::GROUP_HEADER;
 use delayq_core::{Error, Result, TaskInfo, TaskState, Timestamp};
@@ -155,5 +156,20 @@ impl TaskFilter {
             && self.headers.iter().all(|(name, value)| has(name, value))
             && !self.is_over(task.at)
             && self.due_after.is_none_or(|after| task.at > after)
+    }
+}
+
+impl fmt::Display for TaskFilter {
+    /// The conditions as words, such as `id begins with order-, group = tenant-7`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefix = self.id_prefix.iter();
+        let prefix = prefix.map(|prefix| format!("id begins with {prefix}"));
+        let headers = self.headers.iter();
+        let headers = headers.map(|(name, value)| format!("{name} = {value}"));
+        let after = self.due_after.map(|time| format!("due after {time}"));
+        let before = self.due_before.map(|time| format!("due before {time}"));
+        let state = self.state.map(|state| state.to_string());
+        let words = prefix.chain(headers).chain(after).chain(before);
+        f.write_str(&words.chain(state).collect::<Vec<_>>().join(", "))
     }
 }

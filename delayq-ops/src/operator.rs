@@ -1,0 +1,248 @@
+//! An operator: changes tasks and types, and leaves an entry in the log for each.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use delayq_plugin::store::{Action, ActionEnd};
+use delayq_plugin::{
+    AuditReport, BulkReport, CancelOutcome, ChangeOutcome, DelayQueueJob, Error, Receipt, Result,
+    TaskFilter, TaskId, TaskState, TaskSubmitService, TaskType, Timestamp, TypeSettings, When,
+};
+
+mod dead_selection;
+mod many;
+
+pub use dead_selection::DeadSelection;
+
+/// Somebody who changes tasks and types by hand. Whatever it does is in the log of
+/// [actions](delayq_plugin::store::Chronicle::actions): one entry after a change of one task or
+/// type, and one before and one after a change of many.
+///
+/// The log is written by the store that is changed. If it cannot be written, a change of many tasks
+/// is refused; a single one has happened by then, and a line at `error` says what the log lacks. A
+/// store that has no log is changed without one.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    tasks: TaskSubmitService,
+    actor: String,
+    origin: String,
+}
+
+impl Operator {
+    /// `actor` is who acts: the name of a user or token. `origin` is from where: an address, or a
+    /// host and its program.
+    #[must_use]
+    pub fn new(
+        tasks: &TaskSubmitService,
+        actor: impl Into<String>,
+        origin: impl Into<String>,
+    ) -> Self {
+        Self {
+            tasks: tasks.clone(),
+            actor: actor.into(),
+            origin: origin.into(),
+        }
+    }
+
+    /// The service that it works through.
+    #[must_use]
+    pub fn tasks(&self) -> &TaskSubmitService {
+        &self.tasks
+    }
+
+    /// Sends a task, as [`send`](TaskSubmitService::send).
+    ///
+    /// # Errors
+    /// As `send`.
+    pub async fn send(&self, job: DelayQueueJob) -> Result<Receipt> {
+        let action = self.action("send", job.task_type());
+        let sent = self.tasks.send(job).await;
+        let id = sent.as_ref().map_or("", |receipt| receipt.id.as_str());
+        let end = |_: &Receipt| (ActionEnd::Done, String::new());
+        self.log_end(action.on(id), &sent, end).await;
+        sent
+    }
+
+    /// Cancels a task, as [`cancel`](TaskSubmitService::cancel).
+    ///
+    /// # Errors
+    /// As `cancel`.
+    pub async fn cancel(&self, task_type: &str, id: &str) -> Result<CancelOutcome> {
+        let action = self.action("cancel", task_type).on(id);
+        let end = |outcome: &CancelOutcome| match outcome {
+            CancelOutcome::Cancelled => (ActionEnd::Done, String::new()),
+            CancelOutcome::Running => (ActionEnd::Done, "it runs: asked to stop".to_owned()),
+            other => refused(other),
+        };
+        let cancelled = self.tasks.cancel(task_type, id);
+        self.logged(action, cancelled, end).await
+    }
+
+    /// Moves a scheduled task, as [`reschedule`](TaskSubmitService::reschedule).
+    ///
+    /// # Errors
+    /// As `reschedule`.
+    pub async fn reschedule(&self, task_type: &str, id: &str, when: When) -> Result<ChangeOutcome> {
+        let action = self.action("reschedule", task_type).on(id);
+        let moved = self.tasks.reschedule(task_type, id, when);
+        self.logged(action, moved, changed).await
+    }
+
+    /// Makes a scheduled task due now, as [`run_now`](TaskSubmitService::run_now).
+    ///
+    /// # Errors
+    /// As `run_now`.
+    pub async fn run_now(&self, task_type: &str, id: &str) -> Result<ChangeOutcome> {
+        let action = self.action("run-now", task_type).on(id);
+        let moved = self.tasks.run_now(task_type, id);
+        self.logged(action, moved, changed).await
+    }
+
+    /// Replaces the message of a scheduled task, as [`update_raw`](TaskSubmitService::update_raw).
+    ///
+    /// # Errors
+    /// As `update_raw`.
+    pub async fn update(
+        &self,
+        task_type: &str,
+        id: &str,
+        message: Vec<u8>,
+    ) -> Result<ChangeOutcome> {
+        let action = self.action("update", task_type).on(id);
+        let updated = self.tasks.update_raw(task_type, id, message);
+        self.logged(action, updated, changed).await
+    }
+
+    /// Pauses a type or the listed types that a pattern matches, as
+    /// [`pause`](TaskSubmitService::pause).
+    ///
+    /// # Errors
+    /// As `pause`.
+    pub async fn pause(&self, types: &str, until: Option<Timestamp>) -> Result<Vec<TaskType>> {
+        let action = self.action("pause", types);
+        let detail = until.map_or("until resumed".to_owned(), |until| format!("until {until}"));
+        let end = |paused: &Vec<TaskType>| (ActionEnd::Done, types_said(paused, &detail));
+        self.logged(action, self.tasks.pause(types, until), end)
+            .await
+    }
+
+    /// Ends pauses, as [`resume`](TaskSubmitService::resume).
+    ///
+    /// # Errors
+    /// As `resume`.
+    pub async fn resume(&self, types: &str) -> Result<Vec<TaskType>> {
+        let action = self.action("resume", types);
+        let end = |resumed: &Vec<TaskType>| (ActionEnd::Done, types_said(resumed, ""));
+        self.logged(action, self.tasks.resume(types), end).await
+    }
+
+    /// Changes settings of a type, as [`configure_type`](TaskSubmitService::configure_type).
+    ///
+    /// # Errors
+    /// As `configure_type`.
+    pub async fn configure_type(&self, task_type: &str, settings: &TypeSettings) -> Result<()> {
+        let action = self.action("configure", task_type);
+        let end = |(): &()| (ActionEnd::Done, format!("{settings:?}"));
+        let configured = self.tasks.configure_type(task_type, settings);
+        self.logged(action, configured, end).await
+    }
+
+    /// Removes an empty type, as [`drop_type`](TaskSubmitService::drop_type).
+    ///
+    /// # Errors
+    /// As `drop_type`.
+    pub async fn drop_type(&self, task_type: &str) -> Result<()> {
+        let end = |(): &()| (ActionEnd::Done, String::new());
+        let action = self.action("drop-type", task_type);
+        self.logged(action, self.tasks.drop_type(task_type), end)
+            .await
+    }
+
+    /// Mends the stored structure of a type, as [`audit`](TaskSubmitService::audit) with repair.
+    ///
+    /// # Errors
+    /// As `audit`.
+    pub async fn repair(&self, task_type: &str) -> Result<AuditReport> {
+        let end = |report: &AuditReport| {
+            let found = report.problems.len();
+            (ActionEnd::Done, format!("{found} problems found"))
+        };
+        let action = self.action("repair", task_type);
+        self.logged(action, self.tasks.audit(task_type, true), end)
+            .await
+    }
+
+    /// Cancels the waiting occurrences of a recurring task, as
+    /// [`remove_recurring`](TaskSubmitService::remove_recurring).
+    ///
+    /// # Errors
+    /// As `remove_recurring`.
+    pub async fn remove_recurring(&self, task_type: &str, name: &str) -> Result<usize> {
+        let action = self.action("remove-recurring", task_type).on(name);
+        let end = |removed: &usize| (ActionEnd::Done, format!("{removed} occurrences cancelled"));
+        let removed = self.tasks.remove_recurring(task_type, name);
+        self.logged(action, removed, end).await
+    }
+
+    /// Begins an entry.
+    fn action(&self, verb: &str, task_type: &str) -> Action {
+        Action::new(&self.actor, &self.origin, verb, task_type)
+    }
+
+    /// Does it, and logs how it ended.
+    async fn logged<T>(
+        &self,
+        action: Action,
+        deed: impl Future<Output = Result<T>>,
+        end: impl FnOnce(&T) -> (ActionEnd, String),
+    ) -> Result<T> {
+        let done = deed.await;
+        self.log_end(action, &done, end).await;
+        done
+    }
+
+    /// Logs how a deed ended. A mistake of the caller was no deed.
+    async fn log_end<T>(
+        &self,
+        action: Action,
+        done: &Result<T>,
+        end: impl FnOnce(&T) -> (ActionEnd, String),
+    ) {
+        let action = match done {
+            Ok(done) => {
+                let (end, detail) = end(done);
+                action.ended(end, detail)
+            }
+            Err(Error::InvalidInput { .. } | Error::InvalidName { .. }) => return,
+            Err(error) => action.ended(ActionEnd::Failed, error.to_string()),
+        };
+        if let Err(error) = self.log(&action).await {
+            tracing::error!(%error, ?action, "an action was done and is not in the log");
+        }
+    }
+
+    /// Adds an entry to the log, unless the store has none.
+    async fn log(&self, action: &Action) -> Result<()> {
+        match self.tasks.store().log_action(action).await {
+            Err(Error::Unsupported(_)) => Ok(()),
+            logged => logged,
+        }
+    }
+}
+
+fn refused(outcome: &impl fmt::Debug) -> (ActionEnd, String) {
+    (ActionEnd::Refused, format!("{outcome:?}"))
+}
+
+fn changed(outcome: &ChangeOutcome) -> (ActionEnd, String) {
+    match outcome {
+        ChangeOutcome::Changed { due_at } => (ActionEnd::Done, format!("due {due_at}")),
+        other => refused(other),
+    }
+}
+
+fn types_said(types: &[TaskType], detail: &str) -> String {
+    let names: Vec<_> = types.iter().map(TaskType::as_str).collect();
+    format!("{detail} {}", names.join(", ")).trim().to_owned()
+}

@@ -1,0 +1,153 @@
+//! Which dead tasks of a type are meant.
+
+use std::fmt;
+
+use delayq_plugin::store::MAX_BATCH;
+use delayq_plugin::{
+    Cursor, Result, TaskFilter, TaskId, TaskInfo, TaskState, TaskSubmitService, Timestamp,
+};
+
+/// Dead tasks of one type that fulfil all conditions; without any, all of them.
+#[derive(Clone, Debug, Default)]
+#[must_use = "a selection does nothing by itself"]
+pub struct DeadSelection {
+    task_type: String,
+    ids: Vec<TaskId>,
+    filter: TaskFilter,
+    error: Option<String>,
+    died_before: Option<Timestamp>,
+    limit: Option<u64>,
+}
+
+impl DeadSelection {
+    /// All dead tasks of a type.
+    pub fn of(task_type: impl Into<String>) -> Self {
+        Self {
+            task_type: task_type.into(),
+            ..Self::default()
+        }
+    }
+
+    /// These ids; other conditions do not count then.
+    pub fn ids(mut self, ids: Vec<TaskId>) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// Those that match; its state and due times do not count.
+    pub fn filter(mut self, filter: TaskFilter) -> Self {
+        self.filter = filter;
+        self
+    }
+
+    /// Those whose last error contains this text.
+    pub fn error(mut self, text: impl Into<String>) -> Self {
+        self.error = Some(text.into());
+        self
+    }
+
+    /// Those that died before this time.
+    pub fn died_before(mut self, time: Timestamp) -> Self {
+        self.died_before = Some(time);
+        self
+    }
+
+    /// The first so many, by their time of death.
+    pub fn limit(mut self, most: u64) -> Self {
+        self.limit = Some(most);
+        self
+    }
+
+    /// The type.
+    #[must_use]
+    pub fn task_type(&self) -> &str {
+        &self.task_type
+    }
+
+    /// Whether it means every dead task of the type.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.to_string() == ALL
+    }
+
+    /// Whether a dead task fulfils the conditions that are no part of the filter.
+    fn matches(&self, task: &TaskInfo) -> bool {
+        let error = task.history.last_error.as_deref().unwrap_or_default();
+        self.error.as_ref().is_none_or(|text| error.contains(text))
+            && self.died_before.is_none_or(|before| task.at < before)
+    }
+
+    /// The ids of the tasks that are meant, by their time of death. Reads all dead tasks of the
+    /// type in pages of 128, unless ids are given.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a filter that cannot be meant, and those of the store.
+    pub async fn find(&self, tasks: &TaskSubmitService) -> Result<Vec<TaskId>> {
+        let mut found = Vec::new();
+        if !self.ids.is_empty() {
+            for id in &self.ids {
+                let task = tasks.find(&self.task_type, id.as_str()).await?;
+                if task.is_some_and(|task| task.state == TaskState::Dead) {
+                    found.push(id.clone());
+                }
+            }
+            return Ok(found);
+        }
+        let most = self.limit.unwrap_or(u64::MAX);
+        let filter = self.filter.clone().state(TaskState::Dead);
+        let mut cursor: Option<Cursor> = None;
+        loop {
+            let page = tasks.list_by(&self.task_type, &filter, cursor.as_ref(), MAX_BATCH);
+            let page = page.await?;
+            for task in page.tasks {
+                if found.len() as u64 >= most {
+                    return Ok(found);
+                }
+                if self.matches(&task) {
+                    found.push(task.id);
+                }
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// How many tasks are meant. Without conditions it is one call.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub async fn count(&self, tasks: &TaskSubmitService) -> Result<u64> {
+        if self.is_all() {
+            return Ok(tasks.stats(&self.task_type).await?.dead);
+        }
+        Ok(self.find(tasks).await?.len() as u64)
+    }
+}
+
+const ALL: &str = "all dead tasks";
+
+impl fmt::Display for DeadSelection {
+    /// The conditions as words, for the log of actions.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.ids.is_empty() {
+            let ids: Vec<_> = self.ids.iter().map(TaskId::as_str).collect();
+            return f.write_str(&ids.join(", "));
+        }
+        let mut words = Vec::new();
+        let filter = self.filter.to_string();
+        words.extend((!filter.is_empty()).then_some(filter));
+        words.extend(
+            self.error
+                .iter()
+                .map(|text| format!("error contains {text:?}")),
+        );
+        words.extend(self.died_before.map(|time| format!("died before {time}")));
+        words.extend(self.limit.map(|most| format!("the first {most}")));
+        if words.is_empty() {
+            words.push(ALL.to_owned());
+        }
+        f.write_str(&words.join(", "))
+    }
+}
