@@ -13,8 +13,8 @@ use delayq_core::store::{
     SettleOutcome, Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Chronicle, Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo, TaskState,
-    TaskType, Timestamp, When,
+    Chronicle, Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo,
+    TaskState, TaskType, Timestamp, When,
 };
 
 /// How often was claimed, and how often for nothing.

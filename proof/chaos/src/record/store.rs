@@ -12,8 +12,8 @@ use delayq_core::store::{
     SettleOutcome, Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Chronicle, Error, Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo, TaskState,
-    TaskType, Timestamp, When,
+    Chronicle, Error, Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo,
+    TaskState, TaskType, Timestamp, When,
 };
 
 use super::{Recorder, digest};
