@@ -14,13 +14,14 @@ pub use action::{
 };
 pub use chunk::{
     ChunkChange, HOUR_CHUNK_BYTES, HOUR_SLOTS, MINUTE_CHUNK_BYTES, MINUTE_SLOTS, changes, merge,
-    read_chunks,
+    read_chunks, slots,
 };
 pub use figures::{Figures, Spell, Step};
 pub use lateness::{LATENESS_BUCKETS, Lateness};
 
 use crate::error::{Error, Result};
 use crate::name::TaskType;
+use crate::time::Timestamp;
 
 /// What a store keeps for people to look at afterwards. Both are bounded: figures to less than 100
 /// KiB a type, actions to [`MAX_ACTIONS`] a namespace. The methods are optional: a store that does
@@ -37,10 +38,16 @@ pub trait Chronicle: Send + Sync {
         Err(Error::Unsupported("add_figures"))
     }
 
-    /// The figures of a type, by their time; minutes or hours in which nothing happened are left
-    /// out. Those of [`Step::Minute`] reach 24 hours back, those of [`Step::Hour`] 30 days.
-    async fn figures(&self, task_type: &TaskType, step: Step) -> Result<Vec<Spell>> {
-        let _ = (task_type, step);
+    /// The figures of a type since `since`, the span that holds it included, by their time; minutes
+    /// or hours in which nothing happened are left out. Those of [`Step::Minute`] reach 24 hours
+    /// back, those of [`Step::Hour`] 30 days.
+    async fn figures(
+        &self,
+        task_type: &TaskType,
+        step: Step,
+        since: Timestamp,
+    ) -> Result<Vec<Spell>> {
+        let _ = (task_type, step, since);
         Err(Error::Unsupported("figures"))
     }
 

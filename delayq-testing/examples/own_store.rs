@@ -216,8 +216,13 @@ impl Chronicle for CountingStore {
             .await
     }
 
-    async fn figures(&self, task_type: &TaskType, step: Step) -> Result<Vec<Spell>> {
-        self.count("figures").figures(task_type, step).await
+    async fn figures(
+        &self,
+        task_type: &TaskType,
+        step: Step,
+        since: Timestamp,
+    ) -> Result<Vec<Spell>> {
+        self.count("figures").figures(task_type, step, since).await
     }
 
     async fn log_action(&self, action: &Action) -> Result<()> {

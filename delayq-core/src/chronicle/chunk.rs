@@ -130,20 +130,30 @@ pub fn merge(slot: Option<&[u8]>, change: &ChunkChange) -> Option<Vec<u8>> {
     Some(chunk.encode_within(change.step.most_bytes()))
 }
 
-/// What chunks hold of one step, by time: `slots` are the names of all slots of a type and their
-/// bytes. Of a chunk that is unreadable nothing is shown, nor what is further back than the step
-/// reaches.
+/// The slots that may hold figures from `since` to `now`, those of the oldest first.
+#[must_use]
+pub fn slots(step: Step, since: Timestamp, now: Timestamp) -> Vec<String> {
+    let number = |time: Timestamp| time.as_millis().div_euclid(step.chunk_ms());
+    let last = number(now);
+    let first = number(since).max(last - step.slots() + 1);
+    let name = |number: i64| format!("{}{}", step.letter(), number.rem_euclid(step.slots()));
+    (first..=last).map(name).collect()
+}
+
+/// What chunks hold from `since` to `now`, by time: `chunks` are the bytes of [`slots`]. Of a chunk
+/// that is unreadable nothing is shown, nor what is further back than the step reaches.
 pub fn read_chunks<'a>(
-    slots: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    chunks: impl IntoIterator<Item = &'a [u8]>,
     step: Step,
+    since: Timestamp,
     now: Timestamp,
 ) -> Vec<Spell> {
     let reach = i64::try_from(step.reach().as_millis()).unwrap_or(i64::MAX);
-    let from = step.begin(Timestamp::from_millis(now.as_millis() - reach));
     let length = i64::try_from(step.length().as_millis()).unwrap_or(i64::MAX);
-    let of_step = |(name, _): &(&str, &[u8])| name.starts_with(step.letter());
+    let oldest = step.begin(Timestamp::from_millis(now.as_millis() - reach + length));
+    let from = step.begin(since).max(oldest);
     let mut spells = Vec::new();
-    for (_, bytes) in slots.into_iter().filter(of_step) {
+    for bytes in chunks {
         let Some(chunk) = Chunk::decode(bytes) else {
             continue;
         };
@@ -151,7 +161,7 @@ pub fn read_chunks<'a>(
             let offset = i64::try_from(offset).unwrap_or(i64::MAX);
             let ms = chunk.number.saturating_mul(step.chunk_ms());
             let at = Timestamp::from_millis(ms.saturating_add(offset.saturating_mul(length)));
-            if at > from && at <= now {
+            if at >= from && at <= now {
                 spells.push(Spell { at, figures });
             }
         }
@@ -294,8 +304,14 @@ mod tests {
         }
 
         fn read(&self, step: Step, now: i64) -> Vec<Spell> {
-            let slots = self.0.iter().map(|(name, bytes)| (&**name, &**bytes));
-            read_chunks(slots, step, Timestamp::from_millis(now))
+            self.read_since(step, 0, now)
+        }
+
+        fn read_since(&self, step: Step, since: i64, now: i64) -> Vec<Spell> {
+            let [since, now] = [since, now].map(Timestamp::from_millis);
+            let slots = slots(step, since, now);
+            let chunks = slots.iter().filter_map(|slot| self.0.get(slot));
+            read_chunks(chunks.map(Vec::as_slice), step, since, now)
         }
     }
 
@@ -321,6 +337,9 @@ mod tests {
         let hours = slots.read(Step::Hour, NOON + MINUTE);
         assert_eq!((hours.len(), hours[0].figures.started), (1, 8));
         assert_eq!(hours[0].figures.run_ms, 900);
+        let since = NOON + MINUTE + 1;
+        let last = slots.read_since(Step::Minute, since, since + MINUTE);
+        assert_eq!((last.len(), last[0].figures.started), (1, 1));
     }
 
     #[test]

@@ -8,10 +8,11 @@ use async_trait::async_trait;
 use super::MemoryStore;
 use crate::chronicle::{
     Action, Chronicle, LoggedAction, MAX_ACTION_PAGE, MAX_ACTIONS, Spell, Step, changes, merge,
-    read_chunks,
+    read_chunks, slots,
 };
 use crate::error::Result;
 use crate::name::TaskType;
+use crate::time::Timestamp;
 
 /// Figures as the slots of each type, and the log, the oldest action first.
 #[derive(Debug, Default)]
@@ -48,12 +49,21 @@ impl Chronicle for MemoryStore {
         Ok(())
     }
 
-    async fn figures(&self, task_type: &TaskType, step: Step) -> Result<Vec<Spell>> {
+    async fn figures(
+        &self,
+        task_type: &TaskType,
+        step: Step,
+        since: Timestamp,
+    ) -> Result<Vec<Spell>> {
         self.refuse_closed()?;
+        let now = self.clock.now();
         let pages = open(&self.pages);
-        let slots = pages.slots.get(task_type).into_iter().flatten();
-        let slots = slots.map(|(slot, bytes)| (slot.as_str(), bytes.as_slice()));
-        Ok(read_chunks(slots, step, self.clock.now()))
+        let Some(stored) = pages.slots.get(task_type) else {
+            return Ok(Vec::new());
+        };
+        let slots = slots(step, since, now);
+        let chunks = slots.iter().filter_map(|slot| stored.get(slot));
+        Ok(read_chunks(chunks.map(Vec::as_slice), step, since, now))
     }
 
     async fn log_action(&self, action: &Action) -> Result<()> {

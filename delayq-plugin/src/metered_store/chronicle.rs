@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use delayq_core::chronicle::{Action, LoggedAction, Spell, Step};
-use delayq_core::{Chronicle, Result, TaskType};
+use delayq_core::{Chronicle, Result, TaskType, Timestamp};
 
 use super::MeteredStore;
 
@@ -16,9 +16,17 @@ impl Chronicle for MeteredStore {
         .await
     }
 
-    async fn figures(&self, task_type: &TaskType, step: Step) -> Result<Vec<Spell>> {
-        self.call(&self.calls.figures, self.inner.figures(task_type, step))
-            .await
+    async fn figures(
+        &self,
+        task_type: &TaskType,
+        step: Step,
+        since: Timestamp,
+    ) -> Result<Vec<Spell>> {
+        self.call(
+            &self.calls.figures,
+            self.inner.figures(task_type, step, since),
+        )
+        .await
     }
 
     async fn log_action(&self, action: &Action) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use delayq_core::chronicle::{Action, LoggedAction, Spell, Step};
-use delayq_core::{Chronicle, Result, TaskType};
+use delayq_core::{Chronicle, Result, TaskType, Timestamp};
 
 use super::FaultyStore;
 
@@ -13,8 +13,13 @@ impl Chronicle for FaultyStore {
             .await
     }
 
-    async fn figures(&self, task_type: &TaskType, step: Step) -> Result<Vec<Spell>> {
-        self.call("figures", self.inner.figures(task_type, step))
+    async fn figures(
+        &self,
+        task_type: &TaskType,
+        step: Step,
+        since: Timestamp,
+    ) -> Result<Vec<Spell>> {
+        self.call("figures", self.inner.figures(task_type, step, since))
             .await
     }
 

@@ -231,8 +231,13 @@ impl Chronicle for CountedStore {
         self.inner.add_figures(task_type, minutes).await
     }
 
-    async fn figures(&self, task_type: &TaskType, step: Step) -> Result<Vec<Spell>> {
-        self.inner.figures(task_type, step).await
+    async fn figures(
+        &self,
+        task_type: &TaskType,
+        step: Step,
+        since: Timestamp,
+    ) -> Result<Vec<Spell>> {
+        self.inner.figures(task_type, step, since).await
     }
 
     async fn log_action(&self, action: &Action) -> Result<()> {
