@@ -1,5 +1,6 @@
 //! Operations for people who run delayq: what a command line, a web page and a server share.
 //!
+//! - [`overview`]: all types at a glance, and what is wrong with them.
 //! - [`explain`]: why a task has not started, or started late, in one sentence.
 //! - [`timeline`]: what is known of a task, in the order of time.
 //! - [`forecast`]: how many tasks fall due, and when.
@@ -20,6 +21,7 @@ mod explain;
 mod forecast;
 mod look;
 mod operator;
+mod overview;
 mod selection;
 mod span;
 mod timeline;
@@ -30,6 +32,9 @@ pub use doctor::{Finding, Severity, Symptom, doctor, doctor_at};
 pub use explain::{Cause, Explanation, Holder, OldestRun, Pace, explain, explain_since};
 pub use forecast::{Forecast, ForecastBucket, forecast};
 pub use operator::{DeadSelection, Operator};
+pub use overview::{
+    MAX_OVERVIEW_TYPES, Overview, Trouble, TypeOverview, overview, overview_of_all,
+};
 pub use timeline::{Moment, MomentKind, timeline};
 pub use transfer::{
     DeadTasks, Progress, Refusal, TransferError, TransferFault, TransferReport, copy, export,
