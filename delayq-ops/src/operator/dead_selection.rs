@@ -83,13 +83,28 @@ impl DeadSelection {
     /// # Errors
     /// `InvalidInput` for a filter that cannot be meant, and those of the store.
     pub async fn find(&self, tasks: &TaskSubmitService) -> Result<Vec<TaskId>> {
+        self.read(tasks, |task| task.id).await
+    }
+
+    /// As [`find`](Self::find), with all that is known of each task.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub async fn tasks(&self, tasks: &TaskSubmitService) -> Result<Vec<TaskInfo>> {
+        self.read(tasks, |task| task).await
+    }
+
+    /// The tasks that are meant, as `pick` keeps them.
+    async fn read<T>(
+        &self,
+        tasks: &TaskSubmitService,
+        pick: impl Fn(TaskInfo) -> T,
+    ) -> Result<Vec<T>> {
         let mut found = Vec::new();
         if !self.ids.is_empty() {
             for id in &self.ids {
                 let task = tasks.find(&self.task_type, id.as_str()).await?;
-                if task.is_some_and(|task| task.state == TaskState::Dead) {
-                    found.push(id.clone());
-                }
+                found.extend(task.filter(|task| task.state == TaskState::Dead).map(&pick));
             }
             return Ok(found);
         }
@@ -104,11 +119,11 @@ impl DeadSelection {
                     return Ok(found);
                 }
                 if self.matches(&task) {
-                    found.push(task.id);
+                    found.push(pick(task));
                 }
             }
             cursor = page.next;
-            if cursor.is_none() {
+            if cursor.is_none() || found.len() as u64 >= most {
                 return Ok(found);
             }
         }
