@@ -46,6 +46,12 @@ impl Operator {
         }
     }
 
+    /// The same operator on another store.
+    #[must_use]
+    pub fn of(&self, tasks: &TaskSubmitService) -> Self {
+        Self::new(tasks, &self.actor, &self.origin)
+    }
+
     /// The service that it works through.
     #[must_use]
     pub fn tasks(&self) -> &TaskSubmitService {

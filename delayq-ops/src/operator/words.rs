@@ -24,6 +24,10 @@ pub(super) fn sent(receipt: &Receipt) -> End {
     }
 }
 
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "an end is read from a reference"
+)]
 pub(super) fn cancelled(outcome: &CancelOutcome) -> End {
     match outcome {
         CancelOutcome::Cancelled => (ActionEnd::Done, String::new()),
