@@ -50,6 +50,7 @@ const CRATES: [Crate; 9] = [
             "store",
             "operate",
             "presence",
+            "chronicle",
         ],
         above: &["delayq-core"],
     },
