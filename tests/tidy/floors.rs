@@ -93,6 +93,7 @@ const CRATES: [Crate; 9] = [
             "unserved",
             "metric",
             "metered_store",
+            "tally",
             "telemetry",
             "slots",
             "settings",
