@@ -5,7 +5,7 @@ use std::time::Duration;
 use delayq_plugin::store::MAX_INSTANCES;
 use delayq_plugin::{
     ClockSkew, InstanceInfo, Result, TaskId, TaskInfo, TaskState, TaskSubmitService, TaskType,
-    Timestamp, TypeStats, WaitsFor,
+    Timestamp, WaitsFor,
 };
 use serde::Serialize;
 
@@ -59,13 +59,12 @@ pub(crate) struct Subject {
     pub(crate) task: Option<TaskInfo>,
     pub(crate) look: Look,
     instances: Vec<InstanceInfo>,
-    /// Counts of the type at an earlier time, if the caller has some.
-    earlier: Option<TypeStats>,
 }
 
-/// Why a task has not started, or started late. Three to five calls of the store, none of which
+/// Why a task has not started, or started late. Three to six calls of the store, none of which
 /// reads more than 10,000 entries of an index: the task, the counts of its type, the instances, and
-/// for a task that is due the running tasks (up to 128) or the number of those before it.
+/// for a task that is due the running tasks (up to 128), the number of those before it, and the
+/// figures of the last hour, which say how long a backlog takes.
 ///
 /// It says what the store knows now. Why a task that has started was late is not kept: then there
 /// is how late it was. Limits and slots of a single process are not stored either: where nothing in
@@ -75,22 +74,6 @@ pub(crate) struct Subject {
 /// `InvalidName` for a type or id that cannot be one, and those of the store.
 pub async fn explain(tasks: &TaskSubmitService, task_type: &str, id: &str) -> Result<Explanation> {
     let subject = Subject::read(tasks, task_type, id).await?;
-    subject.explanation(tasks).await
-}
-
-/// As [`explain`], and says how long a backlog takes at the pace since `earlier`, counts of the
-/// type that [`stats`](TaskSubmitService::stats) gave some seconds ago.
-///
-/// # Errors
-/// As [`explain`].
-pub async fn explain_since(
-    tasks: &TaskSubmitService,
-    task_type: &str,
-    id: &str,
-    earlier: &TypeStats,
-) -> Result<Explanation> {
-    let mut subject = Subject::read(tasks, task_type, id).await?;
-    subject.earlier = Some(earlier.clone());
     subject.explanation(tasks).await
 }
 
@@ -105,7 +88,6 @@ impl Subject {
             task,
             look,
             instances,
-            earlier: None,
         })
     }
 
@@ -232,18 +214,23 @@ impl Subject {
         let stats = &self.look.stats;
         let counted = self.count_before(tasks, task).await?;
         let ahead = counted.unwrap_or_else(|| stats.due.saturating_sub(1));
+        let oldest = match stats.running {
+            0 => None,
+            _ => self.oldest(tasks).await?,
+        };
         if ahead == 0 {
             return Ok(Cause::Next {
                 instances: self.serving(),
                 running: stats.running,
+                oldest,
             });
         }
-        let earlier = self.earlier.as_ref();
-        let pace = earlier.and_then(|earlier| Pace::between(earlier, stats));
+        let pace = Pace::present(tasks, &self.task_type, stats.now).await?;
         Ok(Cause::Backlog {
             ahead,
             is_exact: counted.is_some(),
             running: stats.running,
+            oldest,
             pace,
             wait: pace.and_then(|pace| pace.time_for(ahead)),
         })

@@ -174,14 +174,10 @@ async fn look_at(
     instances: &[InstanceInfo],
 ) -> Result<TypeOverview> {
     let stats = tasks.stats(task_type.as_str()).await?;
-    let back = |span: Duration| {
-        let ms = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-        Timestamp::from_millis(stats.now.as_millis().saturating_sub(ms))
-    };
-    let since = Step::Minute.begin(back(RECENT));
+    let since = Step::Minute.begin(stats.now.minus(RECENT));
     let figures = tasks
         .store()
-        .figures(&task_type, Step::Minute, back(MINUTES));
+        .figures(&task_type, Step::Minute, stats.now.minus(MINUTES));
     let minutes = match figures.await {
         Ok(minutes) => Some(minutes),
         Err(Error::Unsupported(_)) => None,

@@ -1,9 +1,10 @@
-//! What the tests need on this machine: redis-server, rustfmt and clippy. promtool, too, which
-//! checks the alert rules: without it those checks are left out.
+//! What the tests need on this machine: redis-server, rustfmt and clippy. What only some checks
+//! need is installed where that is one command, and without it those are left out: promtool for the
+//! alert rules, Chromium and its driver for the web page, axe-core for its accessibility.
 
 use std::env::consts::OS;
 
-use crate::call::{Call, Failure};
+use crate::call::{Call, Failure, root};
 use crate::test::Outcome;
 
 /// The oldest Redis that delayq runs on: its scripts use flags and functions of 7.0.
@@ -23,28 +24,81 @@ pub(crate) fn run() -> Result<Outcome, Failure> {
     component("rustfmt", "cargo fmt --version")?;
     component("clippy", "cargo clippy --version")?;
     redis_server()?;
-    promtool();
+    OPTIONAL.iter().for_each(optional);
+    axe_core();
     Ok(Outcome::Passed)
 }
 
-/// Installs promtool where that is one command; nothing fails without it.
-fn promtool() {
-    if Call::new("promtool --version").succeeds() {
-        println!("  promtool: found");
+/// What some checks need, and which package of Debian has it.
+const OPTIONAL: [Optional; 3] = [
+    Optional {
+        proof: "promtool --version",
+        package: "prometheus",
+        without: "the checks of the alert rules",
+    },
+    Optional {
+        proof: "chromium --version",
+        package: "chromium",
+        without: "the tests of the page in a browser",
+    },
+    Optional {
+        proof: "chromedriver --version",
+        package: "chromium-driver",
+        without: "the tests of the page in a browser",
+    },
+];
+
+struct Optional {
+    proof: &'static str,
+    package: &'static str,
+    without: &'static str,
+}
+
+/// Installs it where that is one command; nothing fails without it.
+fn optional(one: &Optional) {
+    let Optional {
+        proof,
+        package,
+        without,
+    } = one;
+    let name = proof.split(' ').next().unwrap_or(proof);
+    if Call::new(proof).succeeds() {
+        println!("  {name}: found");
         return;
     }
     let is_debian = OS == "linux" && Call::new("apt-get --version").succeeds();
     let prefix = if is_root() { "" } else { "sudo -n " };
     let may_install = prefix.is_empty() || Call::new("sudo -n true").succeeds();
-    let calls = apt(prefix, "prometheus");
+    let calls = apt(prefix, package);
     if is_debian && may_install && calls.iter().all(Call::succeeds) {
-        println!("  promtool: installed, with the package prometheus");
+        println!("  {name}: installed, with the package {package}");
         return;
     }
-    println!(
-        "  promtool: missing; the tests leave the checks of the alert rules out \
-         (Debian has it in the package prometheus)"
+    println!("  {name}: missing; {without} are left out (Debian has it in the package {package})");
+}
+
+/// The accessibility checker axe-core, which runs in the pages that it checks, at this version.
+const AXE: &str = "axe-core@4.14.1";
+/// Where the tests look for it.
+const AXE_FOLDER: &str = "target/axe-core";
+
+/// Fetches axe-core where npm is there; nothing fails without it.
+fn axe_core() {
+    let folder = root().join(AXE_FOLDER);
+    let is_here = || folder.join("node_modules/axe-core/axe.min.js").is_file();
+    let install = format!(
+        "npm install --no-save --no-audit --no-fund --ignore-scripts --prefix {AXE_FOLDER} {AXE}"
     );
+    if is_here() {
+        println!("  axe-core: found");
+    } else if std::fs::create_dir_all(&folder).is_ok()
+        && Call::new(&install).succeeds()
+        && is_here()
+    {
+        println!("  axe-core: installed into {AXE_FOLDER}");
+    } else {
+        println!("  axe-core: missing (npm installs it); the checks of accessibility are left out");
+    }
 }
 
 fn component(name: &str, proof: &str) -> Result<(), Failure> {

@@ -78,7 +78,9 @@ pub enum Cause {
         is_exact: bool,
         /// How many tasks of the type run.
         running: u64,
-        /// The present pace; `None` without an earlier look.
+        /// The oldest of up to 128 running tasks.
+        oldest: Option<OldestRun>,
+        /// The present pace; `None` where the store has no figures of the last hour.
         pace: Option<Pace>,
         /// How long it has to wait at this pace; `None` if that is not known.
         #[serde(rename = "wait_ms", serialize_with = "span::optional_millis")]
@@ -90,6 +92,8 @@ pub enum Cause {
         instances: usize,
         /// How many tasks of the type run.
         running: u64,
+        /// The oldest of up to 128 running tasks.
+        oldest: Option<OldestRun>,
     },
     /// It runs.
     Running {

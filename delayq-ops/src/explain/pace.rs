@@ -2,36 +2,49 @@
 
 use std::time::Duration;
 
-use delayq_plugin::TypeStats;
+use delayq_plugin::store::{Spell, Step};
+use delayq_plugin::{Error, Result, TaskSubmitService, TaskType, Timestamp};
 use serde::Serialize;
 
 use crate::span;
 
-/// How many attempts of a type ended a second, between two looks at its counts.
+/// How far back figures count for the present pace.
+const PRESENT: Duration = Duration::from_mins(5);
+
+/// How many attempts of a type ended a second, by its figures of the last five minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Pace {
-    /// Attempts that were done or failed, and tasks that expired, a second.
+    /// Attempts that were done or failed, a second.
     pub per_second: f64,
-    /// The time between the two looks.
+    /// The time that this is taken from.
     #[serde(rename = "over_ms", serialize_with = "span::millis")]
     pub over: Duration,
 }
 
 impl Pace {
-    /// The pace between two looks, on the store's clock. `None` when no time has passed, or when
-    /// counts have fallen: the type was dropped, or shards of it were, between them.
-    #[must_use]
-    pub fn between(earlier: &TypeStats, later: &TypeStats) -> Option<Self> {
-        let over = later.now.since(earlier.now);
-        let ended = |stats: &TypeStats| {
-            let totals = stats.totals;
-            totals.done + totals.failed + totals.expired
+    /// The pace by the figures that the store keeps of the last five minutes. `None` if it keeps
+    /// none, or has none of the last hour: instances of earlier releases do not count.
+    pub(super) async fn present(
+        tasks: &TaskSubmitService,
+        task_type: &TaskType,
+        now: Timestamp,
+    ) -> Result<Option<Self>> {
+        let hour = now.minus(Step::Hour.length());
+        let figures = tasks.store().figures(task_type, Step::Minute, hour);
+        let minutes = match figures.await {
+            Ok(minutes) => minutes,
+            Err(Error::Unsupported(_)) => return Ok(None),
+            Err(error) => return Err(error),
         };
-        let ended = ended(later).checked_sub(ended(earlier))?;
+        let since = Step::Minute.begin(now.minus(PRESENT));
+        let ended = |minute: &Spell| minute.figures.done + minute.figures.failed;
+        let present = minutes.iter().filter(|minute| minute.at >= since);
+        let ended: u64 = present.map(ended).sum();
+        let over = now.since(since);
         #[allow(clippy::cast_precision_loss, reason = "a rate needs no 53 bits")]
         let per_second = ended as f64 / over.as_secs_f64();
-        (over > Duration::ZERO).then_some(Self { per_second, over })
+        Ok((!minutes.is_empty()).then_some(Self { per_second, over }))
     }
 
     /// How long `count` tasks take at this pace; `None` if it stands still, or longer than a

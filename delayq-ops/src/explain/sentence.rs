@@ -1,6 +1,6 @@
 //! Sentence of an explanation.
 
-use super::{Cause, Explanation, Holder};
+use super::{Cause, Explanation, Holder, OldestRun};
 use crate::span::said;
 use delayq_plugin::{ClockSkew, Timestamp, WaitsFor};
 
@@ -52,9 +52,7 @@ fn limit(cause: &Cause) -> String {
                 || "the fleet concurrency of its workers is".to_owned(),
                 |limit| format!("the fleet concurrency of {limit} is"),
             );
-            let oldest = oldest.as_ref().map_or_else(String::new, |oldest| {
-                format!(", the oldest, {}, since {}", oldest.id, oldest.since)
-            });
+            let oldest = since(oldest.as_ref());
             format!("{limit} reached: {running} run{oldest}")
         }
         Cause::RateReached { limit: Some(rate) } => {
@@ -64,6 +62,12 @@ fn limit(cause: &Cause) -> String {
     }
 }
 
+/// What is said of the oldest running task.
+fn since(oldest: Option<&OldestRun>) -> String {
+    let said = |oldest: &OldestRun| format!(" (the oldest, {}, since {})", oldest.id, oldest.since);
+    oldest.map_or_else(String::new, said)
+}
+
 /// The line of due tasks.
 fn line(cause: &Cause) -> String {
     match cause {
@@ -71,6 +75,7 @@ fn line(cause: &Cause) -> String {
             ahead,
             is_exact,
             running,
+            oldest,
             pace,
             wait,
         } => {
@@ -89,16 +94,22 @@ fn line(cause: &Cause) -> String {
                 }
                 _ => String::new(),
             };
-            format!("{at_most}{ahead} {stand} before it and {running} run{pace}")
+            let oldest = since(oldest.as_ref());
+            format!("{at_most}{ahead} {stand} before it and {running} run{oldest}{pace}")
         }
-        Cause::Next { instances, running } => {
+        Cause::Next {
+            instances,
+            running,
+            oldest,
+        } => {
             let serve = if *instances == 1 {
                 "instance serves"
             } else {
                 "instances serve"
             };
+            let oldest = since(oldest.as_ref());
             format!(
-                "it is the first in line, {running} run, and the {instances} {serve} its type are \
+                "it is the first in line, {running} run{oldest}, and the {instances} {serve} its type are \
                  busy or have yet to notice it"
             )
         }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use delayq_ops::{Explanation, explain};
 use delayq_plugin::store::{
-    AttemptEnd, Bucket, ClaimRequest, MemoryStore, Settlement, SqliteStore, StoreOptions,
+    AttemptEnd, Bucket, ClaimRequest, Figures, MemoryStore, Settlement, Spell, SqliteStore,
+    StoreOptions,
 };
 use delayq_plugin::{
     Clock, DelayQueueJob, FleetLimits, InstanceId, InstanceInfo, Store, TaskSubmitService,
@@ -72,6 +73,18 @@ impl Bench {
             .settle(&bucket(), settlements)
             .await
             .unwrap();
+    }
+
+    /// So many tasks were done, so long ago.
+    pub(crate) async fn figures(&self, ago: Duration, done: u64) {
+        let mut figures = Figures::default();
+        figures.done = done;
+        let at = self.clock.now().minus(ago);
+        let task_type = TaskType::new(TYPE).unwrap();
+        let store = self.tasks.store();
+        let minute = [Spell { at, figures }];
+        let added = store.add_figures(&task_type, &minute);
+        added.await.unwrap();
     }
 
     pub(crate) async fn explain(&self, id: &str) -> Explanation {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_ops::{Cause, Explanation, Pace, explain, explain_since};
+use delayq_ops::{Cause, Explanation, explain};
 use delayq_plugin::store::AttemptEnd;
 use delayq_plugin::{
     ChangeOutcome, Clock, FleetLimits, Rate, TypeSettings, VirtualClock, WaitsFor, minutes, seconds,
@@ -143,7 +143,7 @@ async fn clocks_that_differ_are_the_cause_when_they_disagree_about_the_due_time(
 }
 
 #[tokio::test]
-async fn a_backlog_is_counted_and_timed_by_the_pace_since_an_earlier_look() {
+async fn a_backlog_is_counted_and_timed_by_the_pace_of_the_last_minutes() {
     let bench = Bench::new();
     bench.announce(&[TYPE]).await;
     for id in 0..30 {
@@ -161,37 +161,32 @@ async fn a_backlog_is_counted_and_timed_by_the_pace_since_an_earlier_look() {
         _ => panic!("{explained:?}"),
     };
     assert_eq!(ahead(&bench.explain("t29").await), (29, true, None, None));
-    let earlier = bench.tasks.stats(TYPE).await.unwrap();
-    bench.clock.advance(seconds(10));
-    let explained = explain_since(&bench.tasks, TYPE, "t29", &earlier)
-        .await
-        .unwrap();
+    let running = bench.claim(5, FleetLimits::NONE).await;
+    bench.figures(minutes(8), 12).await;
+    let explained = bench.explain("t29").await;
     let (_, _, pace, wait) = ahead(&explained);
     assert_eq!((pace.unwrap().per_second, wait), (0.0, None));
-    assert!(
-        explained
-            .sentence
-            .contains("none ended within the last 10 s"),
-        "{explained:?}"
-    );
-    for lock in bench.claim(5, FleetLimits::NONE).await {
+    let oldest = "24 tasks stand before it and 5 run (the oldest, t0, since ";
+    assert!(explained.sentence.contains(oldest), "{explained:?}");
+    assert!(explained.sentence.contains("none ended within the last"));
+    for lock in running {
         bench.settle(lock, AttemptEnd::Done).await;
     }
-    let explained = explain_since(&bench.tasks, TYPE, "t29", &earlier)
-        .await
-        .unwrap();
+    bench.figures(minutes(1), 180).await;
+    let explained = bench.explain("t29").await;
     let (ahead, _, pace, wait) = ahead(&explained);
-    assert_eq!(
-        (ahead, pace.unwrap().per_second, wait),
-        (24, 0.5, Some(seconds(48)))
-    );
+    let pace = pace.unwrap();
     assert!(
-        explained
-            .sentence
-            .contains("24 tasks stand before it and 0 run, which takes about 48 s")
+        (0.5..=0.6).contains(&pace.per_second),
+        "180 in 5 to 6 minutes: {pace:?}"
     );
-    let now = bench.tasks.stats(TYPE).await.unwrap();
-    assert_eq!(Pace::between(&now, &now), None);
+    let wait = wait.unwrap();
+    assert!(
+        ahead == 24 && (seconds(40)..=seconds(48)).contains(&wait),
+        "{wait:?}"
+    );
+    let sentence = "24 tasks stand before it and 0 run, which takes about 4";
+    assert!(explained.sentence.contains(sentence), "{explained:?}");
 }
 
 #[tokio::test]
