@@ -65,7 +65,9 @@ async fn invoice(_order: &[u8], cx: &TaskContext) -> TaskResult {
 #[task_worker(type = "webhook.deliver", retry(max = 3, backoff = fixed, base = "2s"))]
 async fn webhook(_order: &[u8], cx: &TaskContext) -> TaskResult {
     match dice(cx.fence(), 4) {
-        0 => Err(std::io::Error::other("connect to partner-7.example:443: connection refused").into()),
+        0 => Err(
+            std::io::Error::other("connect to partner-7.example:443: connection refused").into(),
+        ),
         1 => Err(std::io::Error::other("503 Service Unavailable after 30 s").into()),
         _ => Ok(()),
     }
@@ -76,7 +78,7 @@ async fn webhook(_order: &[u8], cx: &TaskContext) -> TaskResult {
 async fn import(row: &[u8], cx: &TaskContext) -> TaskResult {
     if dice(cx.fence(), 3) == 0 {
         let reason = format!("row {}: column price: \"12,O0\" is no number", row.len());
-        return Err(TaskError::permanent(std::io::Error::other(reason)));
+        return Err(TaskError::dead(std::io::Error::other(reason)));
     }
     Ok(())
 }
@@ -92,7 +94,7 @@ async fn index(_order: &[u8]) -> TaskResult {
 }
 
 fn job(task_type: &str, number: u64) -> Result<DelayQueueJob, Box<dyn Error>> {
-    let job = DelayQueueJob::json(task_type, &Order::number(number))?;
+    let job = DelayQueueJob::new(task_type, &Order::number(number))?;
     let tenant = format!("tenant-{}", number % 5);
     Ok(job.id(format!("order-{number}")).header("tenant", tenant))
 }
@@ -144,18 +146,30 @@ async fn remember_a_day(tasks: &TaskSubmitService) -> Result<(), Box<dyn Error>>
             let started = rate * noise * tide / 10_000;
             let mut figures = Figures::default();
             figures.started = started;
-            figures.failed = if name == "webhook.deliver" { started / 4 } else { started / 90 };
+            figures.failed = if name == "webhook.deliver" {
+                started / 4
+            } else {
+                started / 90
+            };
             figures.done = started - figures.failed;
             figures.run_ms = run_ms * started;
             figures.longest_run_ms = run_ms * (3 + dice(ago, 5));
             let is_jam = (200..230).contains(&ago) || (24..31).contains(&ago);
             for (bucket, share) in [(0, 40), (1, 30), (2, 20), (3, 9), (5, 1)] {
                 let bucket = if is_jam { bucket + 9 } else { bucket };
-                figures.lateness.add(bucket, (started * share).div_ceil(100));
+                figures
+                    .lateness
+                    .add(bucket, (started * share).div_ceil(100));
             }
-            spells.push(Spell { at: now.minus(minutes(ago)), figures });
+            spells.push(Spell {
+                at: now.minus(minutes(ago)),
+                figures,
+            });
         }
-        tasks.store().add_figures(&TaskType::new(name)?, &spells).await?;
+        tasks
+            .store()
+            .add_figures(&TaskType::new(name)?, &spells)
+            .await?;
     }
     Ok(())
 }
@@ -166,11 +180,19 @@ async fn sell(tasks: TaskSubmitService) {
     loop {
         tokio::time::sleep(Duration::from_millis(120)).await;
         number += 1;
-        let types = ["mail.send", "search.index", "webhook.deliver", "invoice.render", "stock.import"];
+        let types = [
+            "mail.send",
+            "search.index",
+            "webhook.deliver",
+            "invoice.render",
+            "stock.import",
+        ];
         let Some(task_type) = types.get(usize::try_from(dice(number, 5)).unwrap_or(0)) else {
             continue;
         };
-        let Ok(job) = job(task_type, number) else { continue };
+        let Ok(job) = job(task_type, number) else {
+            continue;
+        };
         if let Err(error) = tasks.send(job.after(seconds(dice(number, 20)))).await {
             println!("{error}");
         }
@@ -180,8 +202,12 @@ async fn sell(tasks: TaskSubmitService) {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:9465".to_owned());
-    let url = arguments.next().unwrap_or_else(|| "memory:?durability=memory".to_owned());
+    let address = arguments
+        .next()
+        .unwrap_or_else(|| "127.0.0.1:9465".to_owned());
+    let url = arguments
+        .next()
+        .unwrap_or_else(|| "memory:?durability=memory".to_owned());
     let plugin = DelayQueuePlugin::builder().url(url).start().await?;
     let tasks = plugin.submit_service();
     remember_a_day(&tasks).await?;

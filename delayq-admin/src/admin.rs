@@ -95,7 +95,9 @@ impl Admin {
     /// # Errors
     /// Those of the listener.
     pub async fn serve(self, listener: TcpListener) -> io::Result<()> {
-        let service = self.router().into_make_service_with_connect_info::<SocketAddr>();
+        let service = self
+            .router()
+            .into_make_service_with_connect_info::<SocketAddr>();
         axum::serve(listener, service).await
     }
 }

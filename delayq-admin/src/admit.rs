@@ -69,7 +69,12 @@ async fn read_form(visit: &Visit, parts: &Parts, body: Body) -> Result<Fields, N
 /// the token decides. `Origin: null` says nothing: the pages send no referrer, so it is what a
 /// browser sends from them.
 fn is_same_site(visit: &Visit, parts: &Parts) -> bool {
-    let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let text = |name: &str| {
+        parts
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+    };
     if let Some(site) = text("sec-fetch-site") {
         return site == "same-origin";
     }
@@ -77,7 +82,10 @@ fn is_same_site(visit: &Visit, parts: &Parts) -> bool {
         return true;
     };
     let forwarded = text("x-forwarded-host").filter(|_| visit.app.trusts_forwarded);
-    let authority = parts.uri.authority().map(axum::http::uri::Authority::as_str);
+    let authority = parts
+        .uri
+        .authority()
+        .map(axum::http::uri::Authority::as_str);
     let own = forwarded.or(text(header::HOST.as_str())).or(authority);
     let host = origin.split_once("://").map(|(_, host)| host);
     own.is_some() && host == own

@@ -48,14 +48,21 @@ pub(crate) static HASH: LazyLock<String> = LazyLock::new(|| {
         hash.update(asset.bytes);
     }
     let digest = hash.finalize();
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 });
 
 /// Serves `/assets/HASH/NAME`. Under another hash, as a page of an earlier release asks, the file is
 /// the present one and is not kept.
 pub(crate) fn serve(path: &str, headers: &HeaderMap) -> Response {
     let mut parts = path.trim_start_matches("/assets/").splitn(2, '/');
-    let (hash, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let (hash, name) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
     let Some(asset) = ASSETS.iter().find(|asset| asset.name == name) else {
         return (StatusCode::NOT_FOUND, "no such file").into_response();
     };
@@ -73,7 +80,10 @@ pub(crate) fn serve(path: &str, headers: &HeaderMap) -> Response {
         Body::from(asset.bytes).into_response()
     };
     let set = reply.headers_mut();
-    set.insert(header::CONTENT_TYPE, HeaderValue::from_static(asset.content_type));
+    set.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static(asset.content_type),
+    );
     set.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
     if let Ok(etag) = HeaderValue::try_from(etag) {
         set.insert(header::ETAG, etag);

@@ -91,11 +91,7 @@ pub(crate) struct Ask<'a> {
 impl<T: Send + Sync + 'static> Cache<T> {
     /// The snapshot of a view: the present one while it is fresh, else that of a read that begins
     /// now or is under way. A read that takes longer than the patience goes on without the caller.
-    pub(crate) async fn get<F>(
-        &self,
-        ask: Ask<'_>,
-        read: impl Fn(Option<Arc<T>>) -> F,
-    ) -> Seen<T>
+    pub(crate) async fn get<F>(&self, ask: Ask<'_>, read: impl Fn() -> F) -> Seen<T>
     where
         F: Future<Output = Result<T>> + Send + 'static,
     {
@@ -106,19 +102,16 @@ impl<T: Send + Sync + 'static> Cache<T> {
                 let ended = slot.ended.notified();
                 tokio::pin!(ended);
                 ended.as_mut().enable();
-                let before = {
+                let begins = {
                     let mut state = slot.lock();
                     let is_fresh = clock.elapsed() < state.next_at;
                     if !state.is_reading && is_fresh {
                         return;
                     }
-                    let begins = !state.is_reading;
-                    state.is_reading = true;
-                    begins.then(|| state.good.as_ref().map(|good| Arc::clone(&good.data)))
+                    !std::mem::replace(&mut state.is_reading, true)
                 };
-                if let Some(before) = before {
-                    let read = read(before);
-                    tokio::spawn(Arc::clone(&slot).fill(ask.tasks.clone(), read));
+                if begins {
+                    tokio::spawn(Arc::clone(&slot).fill(ask.tasks.clone(), read()));
                 }
                 ended.await;
             }

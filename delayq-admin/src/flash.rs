@@ -49,7 +49,10 @@ impl Flash {
 
     /// The cookie that ends it.
     pub(crate) fn end(prefix: &str) -> Option<HeaderValue> {
-        let cookie = format!("{COOKIE}=; Path={}; Max-Age=0; HttpOnly; SameSite=Strict", root(prefix));
+        let cookie = format!(
+            "{COOKIE}=; Path={}; Max-Age=0; HttpOnly; SameSite=Strict",
+            root(prefix)
+        );
         HeaderValue::try_from(cookie).ok()
     }
 

@@ -71,10 +71,19 @@ mod tests {
         let token = key.token(&ann);
         assert!(token.len() == 64 && key.has_signed(&ann, &token));
         assert!(!Key::random().has_signed(&ann, &token));
-        for other in [Viewer::new("bob", Role::Operator), Viewer::new("ann", Role::Admin)] {
+        for other in [
+            Viewer::new("bob", Role::Operator),
+            Viewer::new("ann", Role::Admin),
+        ] {
             assert!(!key.has_signed(&other, &token));
         }
-        for wrong in ["", "00", "zz", &token[..62], &token.replace(&token[..2], "é")] {
+        for wrong in [
+            "",
+            "00",
+            "zz",
+            &token[..62],
+            &token.replace(&token[..2], "é"),
+        ] {
             assert!(!key.has_signed(&ann, wrong), "{wrong}");
         }
     }

@@ -66,7 +66,13 @@ fn dump(bytes: &[u8]) -> String {
     let line = |(nth, line): (usize, &[u8])| {
         let hex: Vec<_> = line.iter().map(|byte| format!("{byte:02x}")).collect();
         let is_letter = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
-        let letter = |byte: &u8| if is_letter(*byte) { char::from(*byte) } else { '·' };
+        let letter = |byte: &u8| {
+            if is_letter(*byte) {
+                char::from(*byte)
+            } else {
+                '·'
+            }
+        };
         let letters: String = line.iter().map(letter).collect();
         format!("{:06x}  {:<47}  {letters}\n", nth * HEX_LINE, hex.join(" "))
     };
@@ -85,7 +91,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// The form in which a browser gives the message back as it is: text, unless it has characters that
 /// a form changes.
 pub(crate) fn editable(bytes: &[u8]) -> Form {
-    let is_plain = |text: &str| !text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t'));
+    let is_plain =
+        |text: &str| !text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t'));
     match str::from_utf8(bytes) {
         Ok(text) if is_plain(text) => Form::Text,
         _ => Form::Hex,
@@ -100,7 +107,10 @@ pub(crate) fn entered(text: &str, form: Form) -> Result<Vec<u8>, String> {
     if form != Form::Hex {
         return Ok(text.replace("\r\n", "\n").into_bytes());
     }
-    let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let digits: Vec<u8> = text
+        .bytes()
+        .filter(|byte| !byte.is_ascii_whitespace())
+        .collect();
     let byte = |two: &[u8]| {
         let two = str::from_utf8(two).ok().filter(|two| two.len() == 2)?;
         u8::from_str_radix(two, 16).ok()
@@ -117,10 +127,16 @@ mod tests {
     fn a_message_has_three_forms() {
         assert_eq!(Form::fitting(b"{\"a\":1}"), Form::Json);
         assert_eq!(shown(b"{\"a\":1}", Form::Json), "{\n  \"a\": 1\n}");
-        assert_eq!((Form::fitting(b"a\0"), Form::fitting(&[255])), (Form::Text, Form::Hex));
+        assert_eq!(
+            (Form::fitting(b"a\0"), Form::fitting(&[255])),
+            (Form::Text, Form::Hex)
+        );
         assert_eq!(shown(b"a\0", Form::Text), "a␀");
         let dumped = shown(&[65, 0], Form::Hex);
-        assert!(dumped.starts_with("000000  41 00") && dumped.ends_with("A·\n"), "{dumped}");
+        assert!(
+            dumped.starts_with("000000  41 00") && dumped.ends_with("A·\n"),
+            "{dumped}"
+        );
         assert!(shown(&[b'a'; 200_000], Form::Text).ends_with(".. of 200000 bytes"));
     }
 

@@ -61,12 +61,8 @@ pub(crate) trait Page: Clone + Send + Sync + 'static {
 
     fn cache(app: &App) -> &Cache<Self::Data>;
 
-    /// Reads it from the store. `earlier` is the snapshot before.
-    fn read(
-        &self,
-        app: &Arc<App>,
-        earlier: Option<Arc<Self::Data>>,
-    ) -> impl Future<Output = Result<Self::Data>> + Send + 'static;
+    /// Reads it from the store.
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<Self::Data>> + Send + 'static;
 
     /// Its HTML. What has an id and `data-live` is exchanged while the page is open.
     fn body(&self, visit: &Visit, data: &Self::Data) -> askama::Result<String>;
@@ -94,7 +90,11 @@ pub(crate) async fn show<P: Page>(
         return stream_of(page, visit);
     }
     let seen = look(&page, &visit).await;
-    if let Some(link) = seen.good.as_ref().and_then(|good| page.elsewhere(&good.data)) {
+    if let Some(link) = seen
+        .good
+        .as_ref()
+        .and_then(|good| page.elsewhere(&good.data))
+    {
         let to = visit.href(&link);
         return (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response();
     }
@@ -124,7 +124,7 @@ async fn look<P: Page>(page: &P, visit: &Visit) -> Seen<P::Data> {
         key,
         patience,
     };
-    cache.get(ask, |earlier| page.read(&visit.app, earlier)).await
+    cache.get(ask, || page.read(&visit.app)).await
 }
 
 fn status<T>(seen: &Seen<T>) -> StatusCode {
@@ -147,11 +147,17 @@ struct Freshness {
 
 fn render<P: Page>(page: &P, visit: &Visit, seen: &Seen<P::Data>) -> String {
     let is_mistake = |error: &Error| {
-        matches!(error, Error::InvalidInput { .. } | Error::InvalidName { .. })
+        matches!(
+            error,
+            Error::InvalidInput { .. } | Error::InvalidName { .. }
+        )
     };
     let freshness = Freshness {
         at: seen.good.as_ref().map(|good| Moment::of_day(good.at)),
-        error: seen.error.as_ref().map_or(String::new(), |error| visible(&error.to_string())),
+        error: seen
+            .error
+            .as_ref()
+            .map_or(String::new(), |error| visible(&error.to_string())),
         is_reading: seen.is_reading,
         is_store: !seen.error.as_ref().is_some_and(is_mistake),
     };
@@ -161,7 +167,10 @@ fn render<P: Page>(page: &P, visit: &Visit, seen: &Seen<P::Data>) -> String {
     match (freshness, body) {
         (Ok(freshness), Ok(body)) => format!("{freshness}{body}"),
         (Err(error), _) | (_, Err(error)) => {
-            format!("<p>cannot show this page: {}</p>", escaped(&error.to_string()))
+            format!(
+                "<p>cannot show this page: {}</p>",
+                escaped(&error.to_string())
+            )
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::{from_fn_with_state, map_response};
 use axum::http::{HeaderName, HeaderValue, header};
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::Response;
 use axum::routing::{MethodRouter, any, get, post};
 
@@ -69,22 +69,36 @@ pub(crate) const ROUTES: &[Route] = &[
     page("/log", Role::Viewer, || get(show::<LogPage>)),
     page("/log.jsonl", Role::Viewer, || get(download)),
     page("/health", Role::Viewer, || get(show::<HealthPage>)),
-    page("/dead/requeue", Role::Operator, || get(show::<DeadChange<Requeue>>)),
-    page("/dead/discard", Role::Admin, || get(show::<DeadChange<Discard>>)),
+    page("/dead/requeue", Role::Operator, || {
+        get(show::<DeadChange<Requeue>>)
+    }),
+    page("/dead/discard", Role::Admin, || {
+        get(show::<DeadChange<Discard>>)
+    }),
     page("/tasks/cancel", Role::Admin, || get(show::<TasksCancel>)),
     page("/type/purge", Role::Admin, || get(show::<PurgePage>)),
     action("/task/cancel", Role::Operator, || post(task_action::cancel)),
-    action("/task/run-now", Role::Operator, || post(task_action::run_now)),
-    action("/task/move", Role::Operator, || post(task_action::reschedule)),
+    action("/task/run-now", Role::Operator, || {
+        post(task_action::run_now)
+    }),
+    action("/task/move", Role::Operator, || {
+        post(task_action::reschedule)
+    }),
     action("/task/edit", Role::Operator, || post(task_action::edit)),
-    action("/task/requeue", Role::Operator, || post(task_action::requeue)),
+    action("/task/requeue", Role::Operator, || {
+        post(task_action::requeue)
+    }),
     action("/task/discard", Role::Admin, || post(task_action::discard)),
     action("/type/pause", Role::Operator, || post(type_action::pause)),
     action("/type/resume", Role::Operator, || post(type_action::resume)),
-    action("/type/configure", Role::Admin, || post(type_action::configure)),
+    action("/type/configure", Role::Admin, || {
+        post(type_action::configure)
+    }),
     action("/type/purge", Role::Admin, || post(type_action::purge)),
     action("/type/drop", Role::Admin, || post(type_action::drop_type)),
-    action("/dead/requeue", Role::Operator, || post(dead_action::requeue)),
+    action("/dead/requeue", Role::Operator, || {
+        post(dead_action::requeue)
+    }),
     action("/dead/discard", Role::Admin, || post(dead_action::discard)),
     action("/jobs/stop", Role::Operator, || post(dead_action::stop)),
     action("/tasks/cancel", Role::Admin, || post(many::cancel)),

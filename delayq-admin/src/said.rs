@@ -125,7 +125,10 @@ mod tests {
 
     #[test]
     fn numbers_and_spans_are_short() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [0, 999, 1_000, 1_234_567].map(count),
+            ["0", "999", "1,000", "1,234,567"]
+        );
         let of = |ms| span(Duration::from_millis(ms));
         assert_eq!(
             [4, 1_500, 59_000, 200_000, 7_200_000, 187_200_000].map(of),

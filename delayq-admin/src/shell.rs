@@ -54,7 +54,10 @@ impl<'a> Shell<'a> {
             visit,
             title,
             body,
-            store: one_line(&format!("{}{}", namespace.unwrap_or_default(), store.name()), 80),
+            store: one_line(
+                &format!("{}{}", namespace.unwrap_or_default(), store.name()),
+                80,
+            ),
             entries: entries(visit, nav),
             is_live: false,
         }
@@ -67,7 +70,10 @@ impl<'a> Shell<'a> {
     }
 
     pub(crate) fn html(&self) -> Html<String> {
-        Html(self.render().unwrap_or_else(|error| format!("cannot show this page: {error}")))
+        Html(
+            self.render()
+                .unwrap_or_else(|error| format!("cannot show this page: {error}")),
+        )
     }
 
     fn flash(&self) -> Option<&Flash> {
@@ -105,7 +111,11 @@ fn entries(visit: &Visit, here: Nav) -> Vec<Entry> {
         href: visit.href(&Link::to(path)),
         key,
         is_here: nav == here,
-        badge: if nav == Nav::Dead && dead > 0 { count(dead) } else { String::new() },
+        badge: if nav == Nav::Dead && dead > 0 {
+            count(dead)
+        } else {
+            String::new()
+        },
     });
     entries.collect()
 }

@@ -60,7 +60,11 @@ mod tests {
     fn the_largest_number_is_as_high_as_the_picture_and_the_smallest_can_be_seen() {
         assert_eq!(spark(&[0, 5, 10]), "M0 21L1 11L2 1");
         assert_eq!(spark(&[]), "");
-        let drawn = bars([(0, String::new()), (1, String::new()), (u64::MAX, String::new())]);
+        let drawn = bars([
+            (0, String::new()),
+            (1, String::new()),
+            (u64::MAX, String::new()),
+        ]);
         let heights: Vec<_> = drawn.iter().map(|bar| (bar.x, bar.y, bar.height)).collect();
         assert_eq!(heights, [(0, 60, 0), (10, 59, 1), (20, 0, 60)]);
     }

@@ -24,7 +24,10 @@ pub(crate) fn troubles(seen: &TypeOverview) -> Vec<Tag> {
             class: "bad",
             icon: "✕",
             text: "nobody serves it".to_owned(),
-            title: format!("{} tasks are due, and no instance serves it", count(stats.due)),
+            title: format!(
+                "{} tasks are due, and no instance serves it",
+                count(stats.due)
+            ),
         },
         Trouble::Stuck => Tag {
             class: "bad",

@@ -66,7 +66,10 @@ pub(crate) async fn discard(Extension(visit): Extension<Visit>) -> Response {
 
 /// Stops a job. What is done stays done; the log says how much that is.
 pub(crate) async fn stop(Extension(visit): Extension<Visit>) -> Response {
-    let job = visit.fields.number("job").and_then(|number| visit.app.jobs.find(number));
+    let job = visit
+        .fields
+        .number("job")
+        .and_then(|number| visit.app.jobs.find(number));
     let flash = match job {
         None => Flash::failed("there is no such job in this process"),
         Some(job) if !job.stop(&visit.viewer.name) => Flash::failed("it had ended"),

@@ -29,7 +29,9 @@ fn named(visit: &Visit) -> Named<'_> {
 
 impl Named<'_> {
     fn link(&self) -> Link {
-        Link::to("/task").with("type", self.task_type).with("id", self.id)
+        Link::to("/task")
+            .with("type", self.task_type)
+            .with("id", self.id)
     }
 }
 
@@ -59,7 +61,11 @@ pub(crate) async fn cancel(Extension(visit): Extension<Visit>) -> Response {
 pub(crate) async fn run_now(Extension(visit): Extension<Visit>) -> Response {
     let task = named(&visit);
     let outcome = visit.operator().run_now(task.task_type, task.id).await;
-    answer(&visit, &task.link(), outcome.map(|outcome| changed(outcome, "it may start now")))
+    answer(
+        &visit,
+        &task.link(),
+        outcome.map(|outcome| changed(outcome, "it may start now")),
+    )
 }
 
 pub(crate) async fn reschedule(Extension(visit): Extension<Visit>) -> Response {
@@ -67,7 +73,10 @@ pub(crate) async fn reschedule(Extension(visit): Extension<Visit>) -> Response {
     let moved = async {
         let when = read_when(visit.fields.get("when"));
         let when = when.map_err(|reason| Error::invalid("time", reason))?;
-        let moved = visit.operator().reschedule(task.task_type, task.id, when).await?;
+        let moved = visit
+            .operator()
+            .reschedule(task.task_type, task.id, when)
+            .await?;
         Ok(changed(moved, "moved"))
     };
     answer(&visit, &task.link(), moved.await)
@@ -79,7 +88,10 @@ pub(crate) async fn edit(Extension(visit): Extension<Visit>) -> Response {
         let form = Form::read(visit.fields.get("form")).unwrap_or(Form::Text);
         let message = entered(visit.fields.raw("message"), form);
         let message = message.map_err(|reason| Error::invalid("message", reason))?;
-        let updated = visit.operator().update(task.task_type, task.id, message).await?;
+        let updated = visit
+            .operator()
+            .update(task.task_type, task.id, message)
+            .await?;
         Ok(changed(updated, "the message is stored"))
     };
     answer(&visit, &task.link(), edited.await)
@@ -106,10 +118,12 @@ pub(crate) async fn requeue(Extension(visit): Extension<Visit>) -> Response {
 pub(crate) async fn discard(Extension(visit): Extension<Visit>) -> Response {
     let task = named(&visit);
     let discarded = async {
-        Ok(match visit.operator().discard(&dead(&task)?, |_, _| ()).await? {
-            0 => Flash::failed("not discarded: it is not dead"),
-            _ => Flash::done("discarded"),
-        })
+        Ok(
+            match visit.operator().discard(&dead(&task)?, |_, _| ()).await? {
+                0 => Flash::failed("not discarded: it is not dead"),
+                _ => Flash::done("discarded"),
+            },
+        )
     };
     answer(&visit, &task.link(), discarded.await)
 }

@@ -63,7 +63,9 @@ fn settings(visit: &Visit) -> Result<TypeSettings, String> {
         None => Ok(None),
         Some(text) => {
             let number = text.replace(',', "").parse::<u64>();
-            number.map(Some).map_err(|_| format!("{name}: {text:?} is not a number"))
+            number
+                .map(Some)
+                .map_err(|_| format!("{name}: {text:?} is not a number"))
         }
     };
     let concurrency = match number("fleet_concurrency")? {
@@ -98,8 +100,13 @@ pub(crate) async fn configure(Extension(visit): Extension<Visit>) -> Response {
     let configured = async {
         let task_type = one(&visit)?;
         let settings = settings(&visit).map_err(|reason| Error::invalid("setting", reason))?;
-        visit.operator().configure_type(task_type.as_str(), &settings).await?;
-        Ok(Flash::done("the settings are stored, and hold for every instance from now on"))
+        visit
+            .operator()
+            .configure_type(task_type.as_str(), &settings)
+            .await?;
+        Ok(Flash::done(
+            "the settings are stored, and hold for every instance from now on",
+        ))
     };
     answer(&visit, &link(&visit), configured.await)
 }
@@ -119,7 +126,10 @@ pub(crate) async fn purge(Extension(visit): Extension<Visit>) -> Response {
         }
         let state = state_of(visit.fields.get("state"));
         let count = visit.operator().purge(task_type.as_str(), state).await?;
-        Ok(Flash::done(format!("{} purged", counted(count, &format!("{state} task")))))
+        Ok(Flash::done(format!(
+            "{} purged",
+            counted(count, &format!("{state} task"))
+        )))
     };
     answer(&visit, &link(&visit), purged.await)
 }

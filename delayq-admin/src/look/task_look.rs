@@ -1,9 +1,6 @@
 //! What the page of a task reads.
 
-use std::sync::Arc;
-
-use delayq_ops::{Explanation, Moment, explain, explain_since, timeline};
-use delayq_plugin::store::TypeStats;
+use delayq_ops::{Explanation, Moment, explain, timeline};
 use delayq_plugin::{InstanceInfo, Result, TaskInfo, TaskSubmitService};
 
 /// A task and its life.
@@ -13,8 +10,6 @@ pub(crate) struct TaskLook {
     pub(crate) moments: Vec<Moment>,
     /// The instance that holds it, while it is announced.
     pub(crate) holder: Option<InstanceInfo>,
-    /// What the next look compares with, to tell the pace.
-    stats: TypeStats,
 }
 
 impl TaskLook {
@@ -22,13 +17,8 @@ impl TaskLook {
         tasks: TaskSubmitService,
         task_type: String,
         id: String,
-        earlier: Option<Arc<Self>>,
     ) -> Result<Self> {
-        let stats = tasks.stats(&task_type).await?;
-        let explained = match &earlier {
-            Some(earlier) => explain_since(&tasks, &task_type, &id, &earlier.stats).await?,
-            None => explain(&tasks, &task_type, &id).await?,
-        };
+        let explained = explain(&tasks, &task_type, &id).await?;
         let moments = timeline(&tasks, &task_type, &id).await?;
         let task = tasks.find(&task_type, &id).await?;
         let holder = match task.as_ref().and_then(|task| task.holder.as_deref()) {
@@ -43,7 +33,6 @@ impl TaskLook {
             explained,
             moments,
             holder,
-            stats,
         })
     }
 }

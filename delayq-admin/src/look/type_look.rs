@@ -133,7 +133,7 @@ impl TypeLook {
             key: format!("{name} {}", ahead.name()),
             patience: PATIENCE,
         };
-        let forecast = forecasts.get(ask, |_| {
+        let forecast = forecasts.get(ask, || {
             let (tasks, name) = (tasks.clone(), name.clone());
             async move { forecast(&tasks, &name, ahead.horizon(), ahead.buckets()).await }
         });

@@ -105,11 +105,7 @@ impl Page for DeadPage {
         PATIENCE
     }
 
-    fn read(
-        &self,
-        app: &Arc<App>,
-        _earlier: Option<Arc<DeadGroups>>,
-    ) -> impl Future<Output = Result<DeadGroups>> + Send + 'static {
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<DeadGroups>> + Send + 'static {
         let (tasks, types) = (app.tasks.clone(), self.pattern().to_owned());
         async move { dead_groups(&tasks, &types, &TaskFilter::new()).await }
     }
@@ -149,7 +145,11 @@ impl Page for DeadPage {
 
 impl DeadPage {
     fn pattern(&self) -> &str {
-        if self.task_type.is_empty() { "*" } else { &self.task_type }
+        if self.task_type.is_empty() {
+            "*"
+        } else {
+            &self.task_type
+        }
     }
 }
 
@@ -162,7 +162,9 @@ fn row(visit: &Visit, group: &DeadGroup, now: Timestamp) -> Row {
     let change = |path: &str, role: Role| {
         // The group of tasks without any error has an empty one, which a link leaves out.
         let link = Link::to(path).with("type", name).with("by", "group");
-        visit.may(role).then(|| visit.href(&link.with("group", &group.error)))
+        visit
+            .may(role)
+            .then(|| visit.href(&link.with("group", &group.error)))
     };
     Row {
         task_type: name.to_owned(),

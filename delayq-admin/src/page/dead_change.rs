@@ -114,11 +114,7 @@ impl<F: Fate> Page for DeadChange<F> {
         &app.shelf.count
     }
 
-    fn read(
-        &self,
-        app: &Arc<App>,
-        _earlier: Option<Arc<u64>>,
-    ) -> impl Future<Output = Result<u64>> + Send + 'static {
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<u64>> + Send + 'static {
         let (tasks, selection) = (app.tasks.clone(), self.selection());
         async move { selection.count(&tasks).await }
     }

@@ -64,11 +64,7 @@ impl Page for HealthPage {
         PATIENCE
     }
 
-    fn read(
-        &self,
-        app: &Arc<App>,
-        _earlier: Option<Arc<Vec<Finding>>>,
-    ) -> impl Future<Output = Result<Vec<Finding>>> + Send + 'static {
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<Vec<Finding>>> + Send + 'static {
         let tasks = app.tasks.clone();
         async move { Ok(doctor(&tasks).await) }
     }

@@ -71,11 +71,7 @@ impl Page for InstancesPage {
         &app.shelf.overview
     }
 
-    fn read(
-        &self,
-        app: &Arc<App>,
-        _earlier: Option<Arc<Overview>>,
-    ) -> impl Future<Output = Result<Overview>> + Send + 'static {
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<Overview>> + Send + 'static {
         let tasks = app.tasks.clone();
         async move { overview_of_all(&tasks).await }
     }
@@ -85,7 +81,10 @@ impl Page for InstancesPage {
         let first = instances.first().map(|one| one.version.as_str());
         let is_other = |one: &InstanceInfo| Some(one.version.as_str()) != first;
         Body {
-            rows: instances.iter().map(|one| row(visit, one, data.now)).collect(),
+            rows: instances
+                .iter()
+                .map(|one| row(visit, one, data.now))
+                .collect(),
             said: counted(instances.len() as u64, "instance"),
             has_versions: instances.iter().any(is_other),
         }
@@ -115,7 +114,10 @@ fn row(visit: &Visit, one: &InstanceInfo, now: Timestamp) -> Row {
         seen: Moment::seen_from(now, one.seen_at),
         types: one.types.iter().map(served).collect(),
         more: one.type_count.saturating_sub(one.types.len()),
-        since: one.recent.as_ref().map(|recent| Moment::seen_from(now, recent.since)),
+        since: one
+            .recent
+            .as_ref()
+            .map(|recent| Moment::seen_from(now, recent.since)),
         done: number(sum.done),
         failed: number(sum.failed),
         p99: maybe_span(sum.lateness.quantile(0.99)),

@@ -7,8 +7,8 @@ use axum::Extension;
 use axum::body::Body as Stream;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use delayq_plugin::store::{LoggedAction, MAX_ACTION_PAGE};
 use delayq_plugin::Result;
+use delayq_plugin::store::{LoggedAction, MAX_ACTION_PAGE};
 use futures_util::stream;
 
 use super::Page;
@@ -95,11 +95,7 @@ impl Page for LogPage {
         &app.shelf.log
     }
 
-    fn read(
-        &self,
-        app: &Arc<App>,
-        _earlier: Option<Arc<LogLook>>,
-    ) -> impl Future<Output = Result<LogLook>> + Send + 'static {
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<LogLook>> + Send + 'static {
         LogLook::read(app.tasks.clone(), self.ask.clone())
     }
 
@@ -117,7 +113,9 @@ impl Page for LogPage {
             is_kept: data.is_kept,
             download: visit.href(&self.link("/log.jsonl")),
             first: is_later.then(|| visit.href(&self.link("/log"))),
-            next: data.next.map(|next| visit.href(&self.link("/log").with("before", next))),
+            next: data
+                .next
+                .map(|next| visit.href(&self.link("/log").with("before", next))),
         }
         .render()
     }
@@ -126,7 +124,9 @@ impl Page for LogPage {
 impl LogPage {
     fn link(&self, path: &str) -> Link {
         let ask = &self.ask;
-        let link = Link::to(path).with("actor", &ask.actor).with("verb", &ask.verb);
+        let link = Link::to(path)
+            .with("actor", &ask.actor)
+            .with("verb", &ask.verb);
         let link = link.with("type", &ask.task_type).with("end", &ask.end);
         link.with("text", &ask.text)
     }
@@ -178,7 +178,10 @@ pub(crate) async fn download(Extension(visit): Extension<Visit>) -> Response {
     });
     let headers = [
         (header::CONTENT_TYPE, "application/x-ndjson"),
-        (header::CONTENT_DISPOSITION, "attachment; filename=\"delayq-actions.jsonl\""),
+        (
+            header::CONTENT_DISPOSITION,
+            "attachment; filename=\"delayq-actions.jsonl\"",
+        ),
     ];
     (headers, Stream::from_stream(lines)).into_response()
 }

@@ -100,11 +100,7 @@ impl Page for OverviewPage {
         &app.shelf.overview
     }
 
-    fn read(
-        &self,
-        app: &Arc<App>,
-        _earlier: Option<Arc<Overview>>,
-    ) -> impl Future<Output = Result<Overview>> + Send + 'static {
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<Overview>> + Send + 'static {
         let tasks = app.tasks.clone();
         async move { overview_of_all(&tasks).await }
     }
@@ -142,8 +138,15 @@ impl OverviewPage {
 
     fn link(&self, number: usize, is_trouble: bool) -> Link {
         let only = if is_trouble { "trouble" } else { "" };
-        let number = if number > 1 { number.to_string() } else { String::new() };
-        Link::to("/").with("q", &self.q).with("only", only).with("page", number)
+        let number = if number > 1 {
+            number.to_string()
+        } else {
+            String::new()
+        };
+        Link::to("/")
+            .with("q", &self.q)
+            .with("only", only)
+            .with("page", number)
     }
 }
 
@@ -167,7 +170,15 @@ fn totals(data: &Overview) -> Vec<Total> {
         total("oldest due", maybe_span(oldest), ""),
         total("running", count(sum(|one| one.stats.running)), ""),
         total("dead", count(dead), loud(dead, "bad")),
-        total("done", if is_known { rate(done) } else { DASH.to_owned() }, ""),
+        total(
+            "done",
+            if is_known {
+                rate(done)
+            } else {
+                DASH.to_owned()
+            },
+            "",
+        ),
         total("instances", count(data.instances.len() as u64), ""),
     ]
 }
@@ -196,7 +207,11 @@ fn row(visit: &Visit, seen: &TypeOverview) -> Row {
         p99: quantile(0.99),
         scheduled: count(stats.scheduled),
         due: count(stats.due),
-        oldest: if oldest.is_zero() { DASH.to_owned() } else { span(oldest) },
+        oldest: if oldest.is_zero() {
+            DASH.to_owned()
+        } else {
+            span(oldest)
+        },
         running: count(stats.running),
         dead: count(stats.dead),
         serving: match seen.serving {
@@ -212,7 +227,9 @@ pub(crate) fn done_by_minute(minutes: &[Spell], now: Timestamp) -> [u64; 60] {
     let mut counts = [0; 60];
     for minute in minutes {
         let ago = now.since(minute.at).as_secs() / 60;
-        let place = usize::try_from(ago).ok().and_then(|ago| 59_usize.checked_sub(ago));
+        let place = usize::try_from(ago)
+            .ok()
+            .and_then(|ago| 59_usize.checked_sub(ago));
         if let Some(counted) = place.and_then(|place| counts.get_mut(place)) {
             *counted += minute.figures.done;
         }

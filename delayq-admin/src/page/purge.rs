@@ -65,11 +65,7 @@ impl Page for PurgePage {
         &app.shelf.tasks
     }
 
-    fn read(
-        &self,
-        app: &Arc<App>,
-        _earlier: Option<Arc<TasksLook>>,
-    ) -> impl Future<Output = Result<TasksLook>> + Send + 'static {
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<TasksLook>> + Send + 'static {
         let ask = TasksAsk {
             task_type: self.name.clone(),
             state: self.state,

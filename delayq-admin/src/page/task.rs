@@ -115,13 +115,9 @@ impl Page for TaskPage {
         &app.shelf.task
     }
 
-    fn read(
-        &self,
-        app: &Arc<App>,
-        earlier: Option<Arc<TaskLook>>,
-    ) -> impl Future<Output = Result<TaskLook>> + Send + 'static {
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<TaskLook>> + Send + 'static {
         let tasks = app.tasks.clone();
-        TaskLook::read(tasks, self.task_type.clone(), self.id.clone(), earlier)
+        TaskLook::read(tasks, self.task_type.clone(), self.id.clone())
     }
 
     fn body(&self, visit: &Visit, data: &TaskLook) -> askama::Result<String> {
@@ -159,7 +155,11 @@ impl TaskPage {
     fn message(&self, visit: &Visit, task: &TaskInfo) -> Option<Message> {
         let bytes = task.message.as_deref()?;
         let form = self.form.unwrap_or_else(|| Form::fitting(bytes));
-        let link = || Link::to("/task").with("type", &self.task_type).with("id", &self.id);
+        let link = || {
+            Link::to("/task")
+                .with("type", &self.task_type)
+                .with("id", &self.id)
+        };
         let tab = |one: Form| Tab {
             name: one.name(),
             href: visit.href(&link().with("as", one.name())),
@@ -194,7 +194,10 @@ fn steps(data: &TaskLook) -> Vec<Step> {
             Kind::Failed { .. } => "failed",
             Kind::Now => "present",
             Kind::Next { .. } | Kind::LockExpires | Kind::Again | Kind::Expires => "ahead",
-            Kind::Ended { state: TaskState::Dead, .. } => "failed",
+            Kind::Ended {
+                state: TaskState::Dead,
+                ..
+            } => "failed",
             _ => "past",
         },
     };
@@ -224,7 +227,10 @@ fn facts(task: &TaskInfo, data: &TaskLook) -> Vec<Fact> {
             || "no longer announced".to_owned(),
             |one| format!("{}, process {}", one_line(&one.host, 100), one.pid),
         );
-        facts.push(fact("held by", format!("{} ({host})", one_line(holder, 40))));
+        facts.push(fact(
+            "held by",
+            format!("{} ({host})", one_line(holder, 40)),
+        ));
     }
     if task.cancel_requested {
         facts.push(fact("cancel", "requested".to_owned()));

@@ -153,11 +153,7 @@ impl Page for TypePage {
         &app.shelf.of_type
     }
 
-    fn read(
-        &self,
-        app: &Arc<App>,
-        _earlier: Option<Arc<TypeLook>>,
-    ) -> impl Future<Output = Result<TypeLook>> + Send + 'static {
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<TypeLook>> + Send + 'static {
         let (tasks, forecasts) = (app.tasks.clone(), Arc::clone(&app.shelf.forecast));
         TypeLook::read(tasks, forecasts, self.name.clone(), self.range, self.ahead)
     }
@@ -186,7 +182,11 @@ impl Page for TypePage {
             aheads: self.aheads(visit),
             figures: spells.map(|spells| self.figures(spells, data.now())),
             spells: spells.map_or_else(Vec::new, |spells| spell_rows(spells)),
-            unit: if self.range == Range::Month { "hour" } else { "minute" },
+            unit: if self.range == Range::Month {
+                "hour"
+            } else {
+                "minute"
+            },
             falls: data.forecast.good.as_ref().map(|good| falls(&good.data)),
             forecast_error: forecast_error(&data.forecast),
             serving: serving(seen, &data.overview.instances),
@@ -229,7 +229,10 @@ impl TypePage {
         let choice = |range: Range| Choice {
             name: range.name(),
             href: visit.href(
-                &self.link().with("range", range.name()).with("ahead", self.ahead.name()),
+                &self
+                    .link()
+                    .with("range", range.name())
+                    .with("ahead", self.ahead.name()),
             ),
             is_here: range == self.range,
         };
@@ -240,7 +243,10 @@ impl TypePage {
         let choice = |ahead: Ahead| Choice {
             name: ahead.name(),
             href: visit.href(
-                &self.link().with("range", self.range.name()).with("ahead", ahead.name()),
+                &self
+                    .link()
+                    .with("range", self.range.name())
+                    .with("ahead", ahead.name()),
             ),
             is_here: ahead == self.ahead,
         };
@@ -253,7 +259,9 @@ impl TypePage {
             name: state.as_str(),
             count: count(number),
             href: visit.href(
-                &Link::to("/tasks").with("type", &self.name).with("state", state.as_str()),
+                &Link::to("/tasks")
+                    .with("type", &self.name)
+                    .with("state", state.as_str()),
             ),
             class: if number > 0 { class } else { "" },
         };
@@ -271,21 +279,31 @@ impl TypePage {
     fn figures(&self, spells: &[Spell], now: Timestamp) -> String {
         let step = self.range.step();
         let mut series = Series {
-            unit: if self.range == Range::Month { "h" } else { "min" },
+            unit: if self.range == Range::Month {
+                "h"
+            } else {
+                "min"
+            },
             ..Series::default()
         };
         let mut at = step.begin(now.minus(self.range.span())).plus(step.length());
         let mut spells = spells.iter().peekable();
         while at <= now {
             while spells.next_if(|spell| spell.at < at).is_some() {}
-            let figures = spells.next_if(|spell| spell.at == at).map(|spell| &spell.figures);
+            let figures = spells
+                .next_if(|spell| spell.at == at)
+                .map(|spell| &spell.figures);
             series.at.push(at.as_millis() / 1_000);
             series.done.push(figures.map_or(0, |of| of.done));
             series.failed.push(figures.map_or(0, |of| of.failed));
             let late = |q| figures.and_then(|of| of.lateness.quantile(q)).map(seconds);
             series.late_p50.push(late(0.5));
             series.late_p99.push(late(0.99));
-            series.run_mean.push(figures.and_then(delayq_plugin::store::Figures::mean_run).map(seconds));
+            series.run_mean.push(
+                figures
+                    .and_then(delayq_plugin::store::Figures::mean_run)
+                    .map(seconds),
+            );
             let ran = figures.filter(|of| of.done + of.failed > 0);
             let longest = ran.map(|of| seconds(Duration::from_millis(of.longest_run_ms)));
             series.run_longest.push(longest);
@@ -323,7 +341,10 @@ fn spell_rows(spells: &[Spell]) -> Vec<SpellRow> {
             p50: maybe_span(of.lateness.quantile(0.5)),
             p99: maybe_span(of.lateness.quantile(0.99)),
             mean: maybe_span(of.mean_run()),
-            longest: maybe_span(of.mean_run().map(|_| Duration::from_millis(of.longest_run_ms))),
+            longest: maybe_span(
+                of.mean_run()
+                    .map(|_| Duration::from_millis(of.longest_run_ms)),
+            ),
         }
     };
     spells.iter().rev().take(ROWS).map(row).collect()
@@ -347,7 +368,9 @@ fn falls(forecast: &Forecast) -> Falls {
 }
 
 fn serving(seen: &TypeOverview, instances: &[InstanceInfo]) -> Vec<Serving> {
-    let serves = instances.iter().filter(|one| one.may_serve(&seen.task_type));
+    let serves = instances
+        .iter()
+        .filter(|one| one.may_serve(&seen.task_type));
     let row = |one: &InstanceInfo| {
         let work = one.recent.as_ref();
         let figures = work.and_then(|recent| recent.of(&seen.task_type));
@@ -374,7 +397,10 @@ fn facts(seen: &TypeOverview) -> Vec<Fact> {
     let quantile = |q| maybe_span(lateness.and_then(|lateness| lateness.quantile(q)));
     let age = Some(stats.oldest_age()).filter(|age| !age.is_zero());
     vec![
-        fact("done, last 5 min", seen.rate().map_or_else(|| DASH.to_owned(), rate)),
+        fact(
+            "done, last 5 min",
+            seen.rate().map_or_else(|| DASH.to_owned(), rate),
+        ),
         fact("late, half below", quantile(0.5)),
         fact("late, 99 % below", quantile(0.99)),
         fact("due now", count(stats.due)),

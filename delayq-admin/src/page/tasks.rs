@@ -86,7 +86,9 @@ impl Page for TasksPage {
 
     fn of(visit: &Visit) -> Self {
         let fields = &visit.fields;
-        let state = STATES.into_iter().find(|state| state.as_str() == fields.get("state"));
+        let state = STATES
+            .into_iter()
+            .find(|state| state.as_str() == fields.get("state"));
         let id = TaskId::new(fields.get("after_id")).ok();
         let at = fields.number("after_at").map(Timestamp::from_millis);
         let (by, q) = (fields.get("by"), fields.get("q"));
@@ -107,18 +109,17 @@ impl Page for TasksPage {
     fn key(&self) -> String {
         let after = self.after.as_ref();
         let after = after.map(|after| (after.at.as_millis(), after.id.as_str()));
-        format!("{:?}", (&self.task_type, self.state, &self.by, &self.q, after))
+        format!(
+            "{:?}",
+            (&self.task_type, self.state, &self.by, &self.q, after)
+        )
     }
 
     fn cache(app: &App) -> &Cache<TasksLook> {
         &app.shelf.tasks
     }
 
-    fn read(
-        &self,
-        app: &Arc<App>,
-        _earlier: Option<Arc<TasksLook>>,
-    ) -> impl Future<Output = Result<TasksLook>> + Send + 'static {
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<TasksLook>> + Send + 'static {
         let tasks = app.tasks.clone();
         let ask = self.search.clone().map(|search| TasksAsk {
             task_type: self.task_type.clone(),
@@ -147,12 +148,20 @@ impl Page for TasksPage {
             visit.href(&link.with("by", &self.by).with("q", &self.q))
         });
         let next = data.next.as_ref().map(|next| {
-            let link = self.link(self.state).with("by", &self.by).with("q", &self.q);
+            let link = self
+                .link(self.state)
+                .with("by", &self.by)
+                .with("q", &self.q);
             let link = link.with("after_at", next.at.as_millis());
             visit.href(&link.with("after_id", &next.id))
         });
         let first = self.after.is_some().then(|| {
-            visit.href(&self.link(self.state).with("by", &self.by).with("q", &self.q))
+            visit.href(
+                &self
+                    .link(self.state)
+                    .with("by", &self.by)
+                    .with("q", &self.q),
+            )
         });
         Body {
             page: self,
@@ -160,7 +169,11 @@ impl Page for TasksPage {
             type_href: visit.href(&Link::to("/type").with("name", &self.task_type)),
             tabs: self.tabs(visit, data),
             bys: self.bys(),
-            rows: data.tasks.iter().map(|task| self.row(visit, task, now)).collect(),
+            rows: data
+                .tasks
+                .iter()
+                .map(|task| self.row(visit, task, now))
+                .collect(),
             at_head: at_head(self.state),
             note_head: match self.state {
                 TaskState::Dead => "error",
@@ -189,7 +202,9 @@ pub(crate) fn at_head(state: TaskState) -> &'static str {
 
 impl TasksPage {
     fn link(&self, state: TaskState) -> Link {
-        Link::to("/tasks").with("type", &self.task_type).with("state", state.as_str())
+        Link::to("/tasks")
+            .with("type", &self.task_type)
+            .with("state", state.as_str())
     }
 
     fn tabs(&self, visit: &Visit, data: &TasksLook) -> Vec<Tab> {

@@ -49,7 +49,10 @@ impl TasksCancel {
         let search = search.map_err(|reason| Error::invalid("search", reason))?;
         let filter = search.filter().filter(|_| search != Search::Nothing);
         filter.ok_or_else(|| {
-            Error::invalid("search", "many are cancelled by the beginning of ids or by a header")
+            Error::invalid(
+                "search",
+                "many are cancelled by the beginning of ids or by a header",
+            )
         })
     }
 }
@@ -74,11 +77,7 @@ impl Page for TasksCancel {
         &app.shelf.count
     }
 
-    fn read(
-        &self,
-        app: &Arc<App>,
-        _earlier: Option<Arc<u64>>,
-    ) -> impl Future<Output = Result<u64>> + Send + 'static {
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<u64>> + Send + 'static {
         let (tasks, task_type) = (app.tasks.clone(), self.task_type.clone());
         let filter = self.filter();
         async move { tasks.count(&task_type, &filter?).await }
