@@ -85,7 +85,6 @@ impl Admin {
     /// The router, for [`nest`](Router::nest) under any path, or to be served alone. It finds out
     /// by itself where it is mounted. For the log of actions to know addresses, serve the whole
     /// with `into_make_service_with_connect_info::<SocketAddr>()`.
-    #[must_use]
     pub fn router(self) -> Router {
         router(&Arc::new(self.app))
     }

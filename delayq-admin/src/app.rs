@@ -83,15 +83,15 @@ impl App {
 
     /// Something was changed: every view is read anew.
     pub(crate) fn outdate(&self) {
-        let shelf = &self.shelf;
-        shelf.overview.outdate();
-        shelf.of_type.outdate();
-        shelf.forecast.outdate();
-        shelf.tasks.outdate();
-        shelf.task.outdate();
-        shelf.dead.outdate();
-        shelf.log.outdate();
-        shelf.health.outdate();
-        shelf.count.outdate();
+        let all = &self.shelf;
+        all.overview.outdate();
+        all.of_type.outdate();
+        all.forecast.outdate();
+        all.tasks.outdate();
+        all.task.outdate();
+        all.dead.outdate();
+        all.log.outdate();
+        all.health.outdate();
+        all.count.outdate();
     }
 }

@@ -7,6 +7,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
+use crate::said::hex;
+
 /// One file.
 struct Asset {
     name: &'static str,
@@ -48,11 +50,7 @@ pub(crate) static HASH: LazyLock<String> = LazyLock::new(|| {
         hash.update(asset.bytes);
     }
     let digest = hash.finalize();
-    digest
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex(digest.get(..8).unwrap_or_default())
 });
 
 /// Serves `/assets/HASH/NAME`. Under another hash, as a page of an earlier release asks, the file is

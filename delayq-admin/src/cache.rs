@@ -190,13 +190,11 @@ impl<T> Slot<T> {
         let clock = tasks.clock();
         let began = clock.elapsed();
         let reading = Reading { slot: &self };
-        let answer = match tokio::time::timeout(READ_LIMIT, read).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                let detail = format!("no answer within {} s", READ_LIMIT.as_secs());
-                Err(Error::unavailable(tasks.store().name(), detail))
-            }
-        };
+        let answer = tokio::time::timeout(READ_LIMIT, read).await;
+        let answer = answer.unwrap_or_else(|_| {
+            let detail = format!("no answer within {} s", READ_LIMIT.as_secs());
+            Err(Error::unavailable(tasks.store().name(), detail))
+        });
         let ended = clock.elapsed();
         let took = ended.saturating_sub(began);
         let rest = took.saturating_mul(SHARE).clamp(FRESH, MAX_REST);

@@ -3,6 +3,7 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
+use crate::said::hex;
 use crate::viewer::Viewer;
 
 /// A secret of this process, or one that the application gives to several.
@@ -34,7 +35,7 @@ impl Key {
     pub(crate) fn token(&self, viewer: &Viewer) -> String {
         let tag = self.mac(viewer).map(|mac| mac.finalize().into_bytes());
         let tag = tag.as_ref().map_or(&[][..], |tag| &tag[..]);
-        tag.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(tag)
     }
 
     /// Whether the token is that of this viewer; it takes as long for each wrong one.

@@ -137,7 +137,7 @@ mod tests {
             dumped.starts_with("000000  41 00") && dumped.ends_with("A·\n"),
             "{dumped}"
         );
-        assert!(shown(&[b'a'; 200_000], Form::Text).ends_with(".. of 200000 bytes"));
+        assert!(shown(&vec![b'a'; 200_000], Form::Text).ends_with(".. of 200000 bytes"));
     }
 
     #[test]

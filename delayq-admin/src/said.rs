@@ -1,5 +1,6 @@
 //! Numbers, spans and foreign text, as the page shows them.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// Most characters of a foreign text in a row of a table.
@@ -16,6 +17,14 @@ pub(crate) fn count(number: u64) -> String {
         said.push(digit);
     }
     said
+}
+
+/// The bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut digits, byte| {
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
 }
 
 /// `1 task`, `2,000 tasks`.
@@ -86,7 +95,7 @@ pub(crate) fn visible(text: &str) -> String {
             '\0'..='\x1f' => shown.extend(char::from_u32(0x2400 + u32::from(letter))),
             '\x7f' => shown.push('␡'),
             _ if is_invisible(letter) => {
-                shown.push_str(&format!("⟨U+{:04X}⟩", u32::from(letter)));
+                let _ = write!(shown, "⟨U+{:04X}⟩", u32::from(letter));
             }
             _ => shown.push(letter),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use delayq_ops::{MAX_OVERVIEW_TYPES, Overview, TypeOverview, overview_of_all};
-use delayq_plugin::store::Spell;
+use delayq_plugin::store::{Spell, Step};
 use delayq_plugin::{Result, Timestamp};
 
 use super::Page;
@@ -222,17 +222,42 @@ fn row(visit: &Visit, seen: &TypeOverview) -> Row {
     }
 }
 
-/// How many were done in each of the last 60 minutes.
-pub(crate) fn done_by_minute(minutes: &[Spell], now: Timestamp) -> [u64; 60] {
+/// How many were done in each of the last 60 minutes that are over.
+fn done_by_minute(minutes: &[Spell], now: Timestamp) -> [u64; 60] {
+    let present = Step::Minute.begin(now);
     let mut counts = [0; 60];
     for minute in minutes {
-        let ago = now.since(minute.at).as_secs() / 60;
-        let place = usize::try_from(ago)
-            .ok()
-            .and_then(|ago| 59_usize.checked_sub(ago));
+        let ago = usize::try_from(present.since(minute.at).as_secs() / 60).ok();
+        let place = ago
+            .filter(|ago| *ago > 0)
+            .and_then(|ago| 60_usize.checked_sub(ago));
         if let Some(counted) = place.and_then(|place| counts.get_mut(place)) {
             *counted += minute.figures.done;
         }
     }
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use delayq_plugin::minutes;
+    use delayq_plugin::store::Figures;
+
+    use super::*;
+
+    #[test]
+    fn a_sparkline_has_the_sixty_minutes_that_are_over() {
+        let now = Timestamp::from_millis(1_767_268_830_000);
+        let spell = |ago| {
+            let mut figures = Figures::default();
+            figures.done = ago + 1;
+            let at = Step::Minute.begin(now).minus(minutes(ago));
+            Spell { at, figures }
+        };
+        let counts = done_by_minute(&[61, 60, 1, 0].map(spell), now);
+        assert_eq!(
+            (counts[0], counts[59], counts.iter().sum::<u64>()),
+            (61, 2, 63)
+        );
+    }
 }

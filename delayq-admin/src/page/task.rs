@@ -65,6 +65,10 @@ struct Message {
 }
 
 /// What may be done to it now by this viewer.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a control of its own on the page"
+)]
 struct May {
     cancel: bool,
     change: bool,
@@ -191,13 +195,13 @@ fn steps(data: &TaskLook) -> Vec<Step> {
         at: moment.at.map(|at| Moment::seen_from(now, at)),
         text: visible(&moment.text),
         class: match moment.kind {
-            Kind::Failed { .. } => "failed",
-            Kind::Now => "present",
-            Kind::Next { .. } | Kind::LockExpires | Kind::Again | Kind::Expires => "ahead",
-            Kind::Ended {
+            Kind::Failed { .. }
+            | Kind::Ended {
                 state: TaskState::Dead,
                 ..
             } => "failed",
+            Kind::Now => "present",
+            Kind::Next { .. } | Kind::LockExpires | Kind::Again | Kind::Expires => "ahead",
             _ => "past",
         },
     };

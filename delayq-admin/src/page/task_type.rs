@@ -181,7 +181,7 @@ impl Page for TypePage {
             ranges: self.ranges(visit),
             aheads: self.aheads(visit),
             figures: spells.map(|spells| self.figures(spells, data.now())),
-            spells: spells.map_or_else(Vec::new, |spells| spell_rows(spells)),
+            spells: spells.map_or_else(Vec::new, spell_rows),
             unit: if self.range == Range::Month {
                 "hour"
             } else {
