@@ -84,7 +84,10 @@ impl DeadSelection {
     fn matches(&self, task: &TaskInfo) -> bool {
         let error = task.history.last_error.as_deref().unwrap_or_default();
         self.error.as_ref().is_none_or(|text| error.contains(text))
-            && self.group.as_ref().is_none_or(|group| folded(error) == *group)
+            && self
+                .group
+                .as_ref()
+                .is_none_or(|group| folded(error) == *group)
             && self.died_before.is_none_or(|before| task.at < before)
     }
 
@@ -169,7 +172,11 @@ impl fmt::Display for DeadSelection {
                 .iter()
                 .map(|text| format!("error contains {text:?}")),
         );
-        words.extend(self.group.iter().map(|error| format!("error like {error:?}")));
+        words.extend(
+            self.group
+                .iter()
+                .map(|error| format!("error like {error:?}")),
+        );
         words.extend(self.died_before.map(|time| format!("died before {time}")));
         words.extend(self.limit.map(|most| format!("the first {most}")));
         if words.is_empty() {
