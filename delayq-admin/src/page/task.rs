@@ -195,7 +195,7 @@ fn steps(data: &TaskLook) -> Vec<Step> {
         at: moment.at.map(|at| Moment::seen_from(now, at)),
         text: match moment.kind {
             // Its text is the sentence on top.
-            Kind::Now => "now, and why: see above".to_owned(),
+            Kind::Now => "see the sentence above".to_owned(),
             _ => visible(&moment.text),
         },
         class: match moment.kind {

@@ -142,6 +142,12 @@ async fn what_cannot_be_done_is_said_and_changes_nothing() {
             "{path}: {flash}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_type_is_not_changed_by_a_mistake() {
+    let shop = Shop::busy().await;
+    let page = shop.page(Role::Admin);
     for (path, fields, said) in [
         ("/type/pause", &[("until", "soon")][..], "neither a span"),
         (

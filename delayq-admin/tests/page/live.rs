@@ -55,7 +55,7 @@ async fn a_stream_has_the_page_and_then_what_changes() {
         "data-boot=\"{}\"",
         first["boot"].as_str().unwrap()
     )));
-    shop.send("mail.send", "fresh-1", Duration::from_secs(900))
+    shop.send("mail.send", "fresh-1", Duration::from_mins(15))
         .await;
     let next = pass(&shop, &mut stream, Duration::from_secs(2)).await;
     assert!(next["html"].as_str().unwrap().contains("fresh-1"));

@@ -66,7 +66,10 @@ fn form_decoded(text: &str) -> String {
 
 /// A query or form of these fields.
 pub(crate) fn encoded(fields: &[(&str, &str)]) -> String {
-    let one = |text: &str| -> String { text.bytes().map(|byte| format!("%{byte:02x}")).collect() };
+    let one = |text: &str| {
+        let digits = text.bytes().map(|byte| format!("%{byte:02x}"));
+        digits.collect::<Vec<_>>().concat()
+    };
     let fields = fields
         .iter()
         .map(|(name, value)| format!("{name}={}", one(value)));
