@@ -60,13 +60,13 @@
     }));
     return {
       width: place.clientWidth,
-      height: 170,
+      height: 160,
       tzDate: (time) => uPlot.tzDate(new Date(time * 1e3), "Etc/UTC"),
       cursor: { drag: { x: false, y: false }, points: { size: 6 } },
       legend: { live: true },
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
       axes: [
-        { stroke: ink, font, grid: { show: false }, ticks: grid, space: 70, values: (_, at) => at.map(time) },
+        { stroke: ink, font, grid: { show: false }, ticks: grid, space: 70, size: 30, values: (_, at) => at.map(time) },
         { stroke: ink, font, grid, ticks: { show: false }, size: 58, values: (_, at) => at.map(kind.axis) },
       ],
       series: [{ label: "UTC", value: (_, value) => (value ? `${day(value)} ${clock(value)}` : "–") }, ...series],
@@ -110,7 +110,7 @@
   window.addEventListener("resize", () => {
     clearTimeout(later);
     later = setTimeout(() => charts.forEach((chart) =>
-      chart.plot.setSize({ width: chart.place.clientWidth, height: 170 })), 100);
+      chart.plot.setSize({ width: chart.place.clientWidth, height: 160 })), 100);
   });
 
   window.delayqCharts = { draw, redraw };

@@ -53,8 +53,8 @@ pub(crate) static HASH: LazyLock<String> = LazyLock::new(|| {
     hex(digest.get(..8).unwrap_or_default())
 });
 
-/// Serves `/assets/HASH/NAME`. Under another hash, as a page of an earlier release asks, the file is
-/// the present one and is not kept.
+/// Serves `/assets/HASH/NAME`. Under another hash, as a page of an earlier release asks, the file
+/// is the present one and is not kept.
 pub(crate) fn serve(path: &str, headers: &HeaderMap) -> Response {
     let mut parts = path.trim_start_matches("/assets/").splitn(2, '/');
     let (hash, name) = (

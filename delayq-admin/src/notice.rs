@@ -4,6 +4,7 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 
+use crate::said::one_line;
 use crate::shell::{Nav, Shell};
 use crate::viewer::Role;
 use crate::visit::Visit;
@@ -43,7 +44,8 @@ impl Notice {
     pub(crate) fn forbidden(visit: &Visit, role: Role) -> Self {
         let mut text = format!(
             "This takes the role {role}; you ({}) have the role {}. Nothing was changed.",
-            visit.viewer.name, visit.viewer.role
+            one_line(&visit.viewer.name, 60),
+            visit.viewer.role
         );
         if visit.app.is_read_only {
             text.push_str(" The page is mounted read-only.");

@@ -31,6 +31,7 @@ pub(crate) mod instances;
 pub(crate) mod log;
 pub(crate) mod overview;
 pub(crate) mod purge;
+mod series;
 pub(crate) mod task;
 pub(crate) mod task_type;
 pub(crate) mod tasks;

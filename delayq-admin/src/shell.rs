@@ -42,6 +42,7 @@ pub(crate) struct Shell<'a> {
     title: &'a str,
     body: &'a str,
     store: String,
+    viewer: String,
     entries: Vec<Entry>,
     is_live: bool,
 }
@@ -58,6 +59,7 @@ impl<'a> Shell<'a> {
                 &format!("{}{}", namespace.unwrap_or_default(), store.name()),
                 80,
             ),
+            viewer: one_line(&visit.viewer.name, 60),
             entries: entries(visit, nav),
             is_live: false,
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use delayq_ops::{Forecast, Overview, forecast, overview};
 use delayq_plugin::store::{Spell, Step};
-use delayq_plugin::{Error, Result, TaskSubmitService, Timestamp, days, hours};
+use delayq_plugin::{Error, Result, TaskSubmitService, TaskType, Timestamp, days, hours};
 
 use crate::cache::{Ask, Cache, Seen};
 
@@ -112,6 +112,8 @@ impl TypeLook {
         range: Range,
         ahead: Ahead,
     ) -> Result<Self> {
+        // A pattern would show the first type that it matches.
+        TaskType::new(&name)?;
         let overview = overview(&tasks, &name).await?;
         let spells = match overview.types.first() {
             None => None,

@@ -193,7 +193,11 @@ fn steps(data: &TaskLook) -> Vec<Step> {
     let now = data.explained.now;
     let step = |moment: &delayq_ops::Moment| Step {
         at: moment.at.map(|at| Moment::seen_from(now, at)),
-        text: visible(&moment.text),
+        text: match moment.kind {
+            // Its text is the sentence on top.
+            Kind::Now => "see the sentence above".to_owned(),
+            _ => visible(&moment.text),
+        },
         class: match moment.kind {
             Kind::Failed { .. }
             | Kind::Ended {

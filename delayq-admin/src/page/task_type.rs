@@ -7,9 +7,9 @@ use askama::Template;
 use delayq_ops::{Forecast, TypeOverview};
 use delayq_plugin::store::Spell;
 use delayq_plugin::{InstanceInfo, Result, TaskState, Timestamp};
-use serde::Serialize;
 
 use super::Page;
+use super::series::Series;
 use crate::app::App;
 use crate::cache::{Cache, Seen};
 use crate::fields::Link;
@@ -180,7 +180,7 @@ impl Page for TypePage {
             states: self.states(visit, seen),
             ranges: self.ranges(visit),
             aheads: self.aheads(visit),
-            figures: spells.map(|spells| self.figures(spells, data.now())),
+            figures: spells.map(|spells| Series::read(self.range, spells, data.now()).json()),
             spells: spells.map_or_else(Vec::new, spell_rows),
             unit: if self.range == Range::Month {
                 "hour"
@@ -274,60 +274,6 @@ impl TypePage {
             of(TaskState::Expired, totals.expired, ""),
         ]
     }
-
-    /// The charts' numbers as JSON.
-    fn figures(&self, spells: &[Spell], now: Timestamp) -> String {
-        let step = self.range.step();
-        let mut series = Series {
-            unit: if self.range == Range::Month {
-                "h"
-            } else {
-                "min"
-            },
-            ..Series::default()
-        };
-        let mut at = step.begin(now.minus(self.range.span())).plus(step.length());
-        let mut spells = spells.iter().peekable();
-        while at <= now {
-            while spells.next_if(|spell| spell.at < at).is_some() {}
-            let figures = spells
-                .next_if(|spell| spell.at == at)
-                .map(|spell| &spell.figures);
-            series.at.push(at.as_millis() / 1_000);
-            series.done.push(figures.map_or(0, |of| of.done));
-            series.failed.push(figures.map_or(0, |of| of.failed));
-            let late = |q| figures.and_then(|of| of.lateness.quantile(q)).map(seconds);
-            series.late_p50.push(late(0.5));
-            series.late_p99.push(late(0.99));
-            series.run_mean.push(
-                figures
-                    .and_then(delayq_plugin::store::Figures::mean_run)
-                    .map(seconds),
-            );
-            let ran = figures.filter(|of| of.done + of.failed > 0);
-            let longest = ran.map(|of| seconds(Duration::from_millis(of.longest_run_ms)));
-            series.run_longest.push(longest);
-            at = at.plus(step.length());
-        }
-        serde_json::to_string(&series).unwrap_or_default()
-    }
-}
-
-fn seconds(span: Duration) -> f64 {
-    span.as_secs_f64()
-}
-
-/// What the charts draw, point after point.
-#[derive(Default, Serialize)]
-struct Series {
-    unit: &'static str,
-    at: Vec<i64>,
-    done: Vec<u64>,
-    failed: Vec<u64>,
-    late_p50: Vec<Option<f64>>,
-    late_p99: Vec<Option<f64>>,
-    run_mean: Vec<Option<f64>>,
-    run_longest: Vec<Option<f64>>,
 }
 
 fn spell_rows(spells: &[Spell]) -> Vec<SpellRow> {
