@@ -119,7 +119,7 @@ fn add(groups: &mut BTreeMap<(TaskType, String), DeadGroup>, task_type: &TaskTyp
 }
 
 /// The error with each number and each id as `#`.
-fn folded(error: &str) -> String {
+pub(crate) fn folded(error: &str) -> String {
     let mut folded = String::new();
     let mut rest = error;
     while let Some(first) = rest.chars().next() {

@@ -1,6 +1,9 @@
 //! Pages of the guide, so that every Rust snippet in them is compiled as a doc test. The README is
 //! the page of the crate.
 
+#[doc = include_str!("../../docs/guide/admin.md")]
+mod admin {}
+
 #[doc = include_str!("../../docs/guide/axum.md")]
 mod axum {}
 

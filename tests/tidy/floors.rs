@@ -11,7 +11,7 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 9] = [
+const CRATES: [Crate; 10] = [
     Crate {
         name: "delayq-core",
         floors: &[
@@ -150,6 +150,15 @@ const CRATES: [Crate; 9] = [
         name: "delayq-summer",
         floors: &["section", "gate", "shutdown", "start", "plugin"],
         above: &["delayq-plugin"],
+    },
+    Crate {
+        name: "delayq-admin",
+        floors: &[
+            "viewer", "said", "moment", "svg", "message", "tag", "fields", "flash", "key", "asset",
+            "cache", "job", "jobs", "look", "app", "visit", "shell", "notice", "admit", "page",
+            "action", "route", "admin",
+        ],
+        above: &["delayq-core", "delayq-plugin", "delayq-ops"],
     },
     Crate {
         name: "delayq-cli",

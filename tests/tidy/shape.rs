@@ -6,7 +6,8 @@ use crate::source::{first_word, inherent_impls, is_test, parameters, production}
 use crate::tree::{File, Tree};
 
 /// The crates of the product.
-const PRODUCT: [&str; 8] = [
+const PRODUCT: [&str; 9] = [
+    "delayq-admin",
     "delayq-core",
     "delayq-sqlite",
     "delayq-redis",

@@ -7,6 +7,8 @@ use delayq_plugin::{
     Cursor, Result, TaskFilter, TaskId, TaskInfo, TaskState, TaskSubmitService, Timestamp,
 };
 
+use crate::dead::folded;
+
 /// Dead tasks of one type that fulfil all conditions; without any, all of them.
 #[derive(Clone, Debug, Default)]
 #[must_use = "a selection does nothing by itself"]
@@ -15,6 +17,7 @@ pub struct DeadSelection {
     ids: Vec<TaskId>,
     filter: TaskFilter,
     error: Option<String>,
+    group: Option<String>,
     died_before: Option<Timestamp>,
     limit: Option<u64>,
 }
@@ -46,6 +49,13 @@ impl DeadSelection {
         self
     }
 
+    /// Those of one of the [groups](crate::dead_groups): its `error`, in which `#` stands for each
+    /// number and id.
+    pub fn group(mut self, error: impl Into<String>) -> Self {
+        self.group = Some(error.into());
+        self
+    }
+
     /// Those that died before this time.
     pub fn died_before(mut self, time: Timestamp) -> Self {
         self.died_before = Some(time);
@@ -74,6 +84,10 @@ impl DeadSelection {
     fn matches(&self, task: &TaskInfo) -> bool {
         let error = task.history.last_error.as_deref().unwrap_or_default();
         self.error.as_ref().is_none_or(|text| error.contains(text))
+            && self
+                .group
+                .as_ref()
+                .is_none_or(|group| folded(error) == *group)
             && self.died_before.is_none_or(|before| task.at < before)
     }
 
@@ -157,6 +171,11 @@ impl fmt::Display for DeadSelection {
             self.error
                 .iter()
                 .map(|text| format!("error contains {text:?}")),
+        );
+        words.extend(
+            self.group
+                .iter()
+                .map(|error| format!("error like {error:?}")),
         );
         words.extend(self.died_before.map(|time| format!("died before {time}")));
         words.extend(self.limit.map(|most| format!("the first {most}")));

@@ -1,0 +1,93 @@
+//! Actions on many dead tasks, as jobs.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::response::Response;
+use delayq_ops::DeadSelection;
+use delayq_plugin::store::{Action, ActionEnd};
+use delayq_plugin::{Error, Result, TaskType};
+
+use super::many::begin;
+use super::{answer, read_rate};
+use crate::fields::Link;
+use crate::flash::Flash;
+use crate::job::{Errand, Job};
+use crate::page::dead_change::{DeadChange, Discard, Fate, Requeue};
+use crate::said::counted;
+use crate::visit::Visit;
+
+/// The selection of a form, and how many tasks it is about.
+async fn errand<F: Fate>(visit: &Visit) -> Result<(DeadSelection, Errand)> {
+    let change = DeadChange::<F>::read_fields(&visit.fields);
+    TaskType::new(&change.task_type)?;
+    let selection = change.selection();
+    let errand = Errand {
+        verb: F::VERB,
+        task_type: change.task_type.clone(),
+        target: selection.to_string(),
+        actor: visit.viewer.name.clone(),
+        count: selection.count(visit.tasks()).await?,
+    };
+    Ok((selection, errand))
+}
+
+pub(crate) async fn requeue(Extension(visit): Extension<Visit>) -> Response {
+    let begun = async {
+        let interval = read_rate(visit.fields.get("rate"));
+        let interval = interval.map_err(|reason| Error::invalid("rate", reason))?;
+        let (selection, errand) = errand::<Requeue>(&visit).await?;
+        let operator = visit.operator();
+        let work = move |job: Arc<Job>| async move {
+            let progress = |done, count| job.advance(done, count);
+            let done = operator.requeue(&selection, interval, progress).await;
+            done.map(|count| format!("{} requeued", counted(count, "dead task")))
+                .map_err(|error| error.to_string())
+        };
+        Ok(begin(&visit, errand, work).await)
+    };
+    answer(&visit, &Link::to("/dead"), begun.await)
+}
+
+pub(crate) async fn discard(Extension(visit): Extension<Visit>) -> Response {
+    let begun = async {
+        let (selection, errand) = errand::<Discard>(&visit).await?;
+        let operator = visit.operator();
+        let work = move |job: Arc<Job>| async move {
+            let progress = |done, count| job.advance(done, count);
+            let done = operator.discard(&selection, progress).await;
+            done.map(|count| format!("{} discarded", counted(count, "dead task")))
+                .map_err(|error| error.to_string())
+        };
+        Ok(begin(&visit, errand, work).await)
+    };
+    answer(&visit, &Link::to("/dead"), begun.await)
+}
+
+/// Stops a job. What is done stays done; the log says how much that is.
+pub(crate) async fn stop(Extension(visit): Extension<Visit>) -> Response {
+    let job = visit
+        .fields
+        .number("job")
+        .and_then(|number| visit.app.jobs.find(number));
+    let flash = match job {
+        None => Flash::failed("there is no such job in this process"),
+        Some(job) if !job.stop(&visit.viewer.name) => Flash::failed("it had ended"),
+        Some(job) => {
+            let done = job.done();
+            let verb = format!("stop {}", job.verb);
+            let action = Action::new(&visit.viewer.name, &visit.origin, verb, &job.task_type);
+            let action = action.on(&job.target).counted(done);
+            let action = action.ended(ActionEnd::Done, format!("of {}", job.count()));
+            let logged = visit.tasks().store().log_action(&action).await;
+            match logged {
+                Err(error) if !matches!(error, Error::Unsupported(_)) => {
+                    tracing::error!(%error, ?action, "an action was done and is not in the log");
+                }
+                _ => {}
+            }
+            Flash::done(format!("stopped after {}", counted(done, "task")))
+        }
+    };
+    visit.go(&Link::to("/dead"), &flash)
+}

@@ -1,0 +1,81 @@
+//! Jobs, and the cancel of many tasks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::response::Response;
+use delayq_plugin::{Result, TaskType};
+
+use super::answer;
+use crate::fields::Link;
+use crate::flash::Flash;
+use crate::job::{Errand, Job, JobState};
+use crate::page::tasks_cancel::TasksCancel;
+use crate::said::counted;
+use crate::visit::Visit;
+
+/// How long an action waits for its job: a short one is over when the next page is shown.
+const SOON: Duration = Duration::from_millis(700);
+
+/// Begins a job, and waits for its end a moment.
+pub(super) async fn begin<F>(
+    visit: &Visit,
+    errand: Errand,
+    work: impl FnOnce(Arc<Job>) -> F,
+) -> Flash
+where
+    F: Future<Output = Result<String, String>> + Send + 'static,
+{
+    let app = Arc::clone(&visit.app);
+    let now = visit.tasks().clock().now();
+    let job = visit.app.jobs.begin(errand, now, |job| {
+        let work = work(job);
+        async move {
+            let done = work.await;
+            app.outdate();
+            done
+        }
+    });
+    let Some(job) = job else {
+        return Flash::failed("not begun: eight jobs run already. Wait for one, or stop one");
+    };
+    let _ = tokio::time::timeout(SOON, job.ended()).await;
+    match job.state() {
+        JobState::Running => Flash::done(format!(
+            "{} of {} runs in the background: see its progress below",
+            job.verb,
+            counted(job.count(), "task")
+        )),
+        JobState::Done(said) => Flash::done(said),
+        JobState::Failed(error) => Flash::failed(format!("{} failed: {error}", job.verb)),
+        JobState::Stopped(viewer) => Flash::failed(format!("stopped by {viewer}")),
+    }
+}
+
+/// Cancels every scheduled task that matches.
+pub(crate) async fn cancel(Extension(visit): Extension<Visit>) -> Response {
+    let change = TasksCancel::read_fields(&visit.fields);
+    let begun = async {
+        TaskType::new(&change.task_type)?;
+        let filter = change.filter()?;
+        let (operator, task_type) = (visit.operator(), change.task_type.clone());
+        let errand = Errand {
+            verb: "cancel",
+            task_type: task_type.clone(),
+            target: filter.to_string(),
+            actor: visit.viewer.name.clone(),
+            count: visit.tasks().count(&task_type, &filter).await?,
+        };
+        let work = move |job: Arc<Job>| async move {
+            let filter = filter.state(delayq_plugin::TaskState::Scheduled);
+            let done = operator.cancel_all(&task_type, &filter).await;
+            let report = done.map_err(|failed| failed.error.to_string())?;
+            job.advance(report.changed, report.changed);
+            Ok(format!("{} cancelled", counted(report.changed, "task")))
+        };
+        Ok(begin(&visit, errand, work).await)
+    };
+    let link = Link::to("/tasks").with("type", &change.task_type);
+    answer(&visit, &link, begun.await)
+}

@@ -1,0 +1,92 @@
+//! The gate: who may pass, and whether a form is one of this page.
+
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{Method, header};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use crate::app::App;
+use crate::fields::Fields;
+use crate::notice::Notice;
+use crate::viewer::Role;
+use crate::visit::Visit;
+
+/// Most bytes of a form: the largest message (1 MiB) with each byte as `%00`, and some more.
+const MAX_FORM_BYTES: usize = 4 * 1024 * 1024;
+
+/// What a route asks of those who pass.
+#[derive(Clone, Debug)]
+pub(crate) struct Gate {
+    pub(crate) app: Arc<App>,
+    /// The least role.
+    pub(crate) role: Role,
+}
+
+/// Lets a request pass, with its [`Visit`].
+pub(crate) async fn admit(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let Some(viewer) = gate.app.viewer(&parts) else {
+        return Notice::unknown().alone();
+    };
+    let mut visit = Visit::new(&gate.app, viewer, &parts);
+    if !visit.may(gate.role) {
+        return Notice::forbidden(&visit, gate.role).reply(&visit);
+    }
+    let is_change = !matches!(parts.method, Method::GET | Method::HEAD);
+    let body = if is_change {
+        let form = match read_form(&visit, &parts, body).await {
+            Ok(form) => form,
+            Err(notice) => return notice.reply(&visit),
+        };
+        visit.fields = Arc::new(form);
+        Body::empty()
+    } else {
+        body
+    };
+    parts.extensions.insert(visit);
+    next.run(Request::from_parts(parts, body)).await
+}
+
+/// The fields of a form that this page has made for this viewer.
+async fn read_form(visit: &Visit, parts: &Parts, body: Body) -> Result<Fields, Notice> {
+    if !is_same_site(visit, parts) {
+        return Err(Notice::foreign());
+    }
+    let bytes = to_bytes(body, MAX_FORM_BYTES).await;
+    let bytes = bytes.map_err(|_| Notice::too_large())?;
+    let form = Fields::read(&bytes);
+    if !visit.app.key.has_signed(&visit.viewer, form.get("token")) {
+        return Err(Notice::stale());
+    }
+    Ok(form)
+}
+
+/// Whether the browser says that the form is of this site; one that says nothing is believed, as
+/// the token decides. `Origin: null` says nothing: the pages send no referrer, so it is what a
+/// browser sends from them.
+fn is_same_site(visit: &Visit, parts: &Parts) -> bool {
+    let text = |name: &str| {
+        parts
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+    };
+    if let Some(site) = text("sec-fetch-site") {
+        return site == "same-origin";
+    }
+    let Some(origin) = text(header::ORIGIN.as_str()).filter(|origin| *origin != "null") else {
+        return true;
+    };
+    let forwarded = text("x-forwarded-host").filter(|_| visit.app.trusts_forwarded);
+    let authority = parts
+        .uri
+        .authority()
+        .map(axum::http::uri::Authority::as_str);
+    let own = forwarded.or(text(header::HOST.as_str())).or(authority);
+    let host = origin.split_once("://").map(|(_, host)| host);
+    own.is_some() && host == own
+}

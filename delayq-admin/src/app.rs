@@ -1,0 +1,97 @@
+//! What all requests share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::http::request::Parts;
+use delayq_ops::{DeadGroups, Finding, Forecast, Overview};
+use delayq_plugin::TaskSubmitService;
+use tokio::sync::Semaphore;
+
+use crate::cache::Cache;
+use crate::jobs::Jobs;
+use crate::key::Key;
+use crate::look::{LogLook, TaskLook, TasksLook, TypeLook};
+use crate::viewer::{Role, Viewer};
+
+/// Most open streams of events: each renders a page every two seconds.
+const MAX_STREAMS: usize = 200;
+
+/// Says who a request is; `None`: nobody.
+pub(crate) type Authorize = Arc<dyn Fn(&Parts) -> Option<Viewer> + Send + Sync>;
+
+/// The page's memory.
+pub(crate) struct App {
+    pub(crate) tasks: TaskSubmitService,
+    pub(crate) authorize: Option<Authorize>,
+    pub(crate) is_read_only: bool,
+    pub(crate) trusts_forwarded: bool,
+    pub(crate) key: Key,
+    pub(crate) jobs: Jobs,
+    pub(crate) streams: Arc<Semaphore>,
+    pub(crate) shelf: Shelf,
+}
+
+/// The snapshots.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf {
+    pub(crate) overview: Cache<Overview>,
+    pub(crate) of_type: Cache<TypeLook>,
+    pub(crate) forecast: Arc<Cache<Forecast>>,
+    pub(crate) tasks: Cache<TasksLook>,
+    pub(crate) task: Cache<TaskLook>,
+    pub(crate) dead: Cache<DeadGroups>,
+    pub(crate) log: Cache<LogLook>,
+    pub(crate) health: Cache<Vec<Finding>>,
+    pub(crate) count: Cache<u64>,
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App")
+            .field("tasks", &self.tasks)
+            .field("is_read_only", &self.is_read_only)
+            .finish_non_exhaustive()
+    }
+}
+
+impl App {
+    pub(crate) fn new(tasks: TaskSubmitService) -> Self {
+        Self {
+            tasks,
+            authorize: None,
+            is_read_only: false,
+            trusts_forwarded: false,
+            key: Key::random(),
+            jobs: Jobs::default(),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            shelf: Shelf::default(),
+        }
+    }
+
+    /// Who this request is. Without a rule everybody may look, and nobody may change anything.
+    pub(crate) fn viewer(&self, parts: &Parts) -> Option<Viewer> {
+        let mut viewer = match &self.authorize {
+            Some(authorize) => authorize(parts)?,
+            None => Viewer::new("anonymous", Role::Viewer),
+        };
+        if self.is_read_only {
+            viewer.role = Role::Viewer;
+        }
+        Some(viewer)
+    }
+
+    /// Something was changed: every view is read anew.
+    pub(crate) fn outdate(&self) {
+        let all = &self.shelf;
+        all.overview.outdate();
+        all.of_type.outdate();
+        all.forecast.outdate();
+        all.tasks.outdate();
+        all.task.outdate();
+        all.dead.outdate();
+        all.log.outdate();
+        all.health.outdate();
+        all.count.outdate();
+    }
+}

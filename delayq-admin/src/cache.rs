@@ -1,0 +1,235 @@
+//! Snapshots of the store: one a view, shared by all who look at it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use delayq_plugin::{Error, Result, TaskSubmitService, Timestamp};
+use tokio::sync::Notify;
+
+/// The shortest time between two reads of one view.
+pub(crate) const FRESH: Duration = Duration::from_secs(2);
+/// A view that takes long to read is read less often, so that reads take at most a fortieth of the
+/// time: 2.5 % of one connection.
+const SHARE: u32 = 40;
+/// The longest time between two reads, however long they take.
+const MAX_REST: Duration = Duration::from_mins(5);
+/// The longest read: the default time limit of a call, and a little more.
+const READ_LIMIT: Duration = Duration::from_secs(6);
+/// Most snapshots of one kind of view; the one that was not looked at for the longest time goes.
+const MAX_SLOTS: usize = 64;
+
+/// What was seen, and when.
+pub(crate) struct Seen<T> {
+    /// The last good answer, with the time of this host when it came.
+    pub(crate) good: Option<Good<T>>,
+    /// Why the last read failed, if it did.
+    pub(crate) error: Option<Error>,
+    /// Whether a read is under way that has taken too long to wait for.
+    pub(crate) is_reading: bool,
+}
+
+/// A good answer.
+pub(crate) struct Good<T> {
+    pub(crate) data: Arc<T>,
+    pub(crate) at: Timestamp,
+}
+
+impl<T> Clone for Good<T> {
+    fn clone(&self) -> Self {
+        let (data, at) = (Arc::clone(&self.data), self.at);
+        Self { data, at }
+    }
+}
+
+/// The snapshots of one kind of view, by what they show.
+pub(crate) struct Cache<T> {
+    slots: Mutex<HashMap<String, Arc<Slot<T>>>>,
+}
+
+impl<T> Default for Cache<T> {
+    fn default() -> Self {
+        let slots = Mutex::default();
+        Self { slots }
+    }
+}
+
+impl<T> fmt::Debug for Cache<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cache(..)")
+    }
+}
+
+struct Slot<T> {
+    state: Mutex<State<T>>,
+    /// Heard by those who wait for the read under way.
+    ended: Notify,
+}
+
+struct State<T> {
+    good: Option<Good<T>>,
+    error: Option<Error>,
+    /// When the next read may begin, on the clock's elapsed time.
+    next_at: Duration,
+    used_at: Duration,
+    is_reading: bool,
+    /// Something was changed while it was read: what it sees may be older than that.
+    is_outdated: bool,
+}
+
+/// How a view is asked for.
+pub(crate) struct Ask<'a> {
+    pub(crate) tasks: &'a TaskSubmitService,
+    /// What it shows.
+    pub(crate) key: String,
+    /// How long to wait for it.
+    pub(crate) patience: Duration,
+}
+
+impl<T: Send + Sync + 'static> Cache<T> {
+    /// The snapshot of a view: the present one while it is fresh, else that of a read that begins
+    /// now or is under way. A read that takes longer than the patience goes on without the caller.
+    pub(crate) async fn get<F>(&self, ask: Ask<'_>, read: impl Fn() -> F) -> Seen<T>
+    where
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let clock = Arc::clone(ask.tasks.clock());
+        let slot = self.slot(&ask.key, clock.elapsed());
+        let waited = tokio::time::timeout(ask.patience, async {
+            loop {
+                let ended = slot.ended.notified();
+                tokio::pin!(ended);
+                ended.as_mut().enable();
+                let begins = {
+                    let mut state = slot.lock();
+                    let is_fresh = clock.elapsed() < state.next_at;
+                    if !state.is_reading && is_fresh {
+                        return;
+                    }
+                    !std::mem::replace(&mut state.is_reading, true)
+                };
+                if begins {
+                    tokio::spawn(Arc::clone(&slot).fill(ask.tasks.clone(), read()));
+                }
+                ended.await;
+            }
+        });
+        let is_reading = waited.await.is_err();
+        let state = slot.lock();
+        Seen {
+            good: state.good.clone(),
+            error: state.error.clone(),
+            is_reading,
+        }
+    }
+
+    /// The last good answer, if somebody has looked, without a read.
+    pub(crate) fn peek(&self, key: &str) -> Option<Arc<T>> {
+        let slot = self.lock().get(key).cloned()?;
+        let state = slot.lock();
+        state.good.as_ref().map(|good| Arc::clone(&good.data))
+    }
+
+    /// Has every view read anew when it is looked at: something was changed.
+    pub(crate) fn outdate(&self) {
+        for slot in self.lock().values() {
+            let mut state = slot.lock();
+            state.next_at = Duration::ZERO;
+            state.is_outdated = state.is_reading;
+        }
+    }
+
+    fn slot(&self, key: &str, now: Duration) -> Arc<Slot<T>> {
+        let mut slots = self.lock();
+        if !slots.contains_key(key) && slots.len() >= MAX_SLOTS {
+            let used_at = |slot: &Slot<T>| slot.lock().used_at;
+            let oldest = slots.iter().min_by_key(|(_, slot)| used_at(slot));
+            let oldest = oldest.map(|(key, _)| key.clone());
+            oldest.and_then(|key| slots.remove(&key));
+        }
+        let slot = slots.entry(key.to_owned()).or_default();
+        slot.lock().used_at = now;
+        Arc::clone(slot)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot<T>>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        let state = State {
+            good: None,
+            error: None,
+            next_at: Duration::ZERO,
+            used_at: Duration::ZERO,
+            is_reading: false,
+            is_outdated: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            ended: Notify::new(),
+        }
+    }
+}
+
+impl<T> Slot<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads, and keeps what came of it.
+    async fn fill(
+        self: Arc<Self>,
+        tasks: TaskSubmitService,
+        read: impl Future<Output = Result<T>> + Send,
+    ) {
+        let clock = tasks.clock();
+        let began = clock.elapsed();
+        let reading = Reading { slot: &self };
+        let answer = tokio::time::timeout(READ_LIMIT, read).await;
+        let answer = answer.unwrap_or_else(|_| {
+            let detail = format!("no answer within {} s", READ_LIMIT.as_secs());
+            Err(Error::unavailable(tasks.store().name(), detail))
+        });
+        let ended = clock.elapsed();
+        let took = ended.saturating_sub(began);
+        let rest = took.saturating_mul(SHARE).clamp(FRESH, MAX_REST);
+        let mut state = self.lock();
+        match answer {
+            Ok(data) => {
+                let data = Arc::new(data);
+                let at = clock.now();
+                state.good = Some(Good { data, at });
+                state.error = None;
+                state.next_at = ended.saturating_add(rest);
+            }
+            Err(error) => {
+                state.error = Some(error);
+                state.next_at = ended.saturating_add(FRESH);
+            }
+        }
+        drop(state);
+        drop(reading);
+    }
+}
+
+/// A read under way. Also one that panics has an end.
+struct Reading<'a, T> {
+    slot: &'a Slot<T>,
+}
+
+impl<T> Drop for Reading<'_, T> {
+    fn drop(&mut self) {
+        let mut state = self.slot.lock();
+        state.is_reading = false;
+        if std::mem::take(&mut state.is_outdated) {
+            state.next_at = Duration::ZERO;
+        }
+        drop(state);
+        self.slot.ended.notify_waiters();
+    }
+}

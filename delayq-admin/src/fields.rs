@@ -1,0 +1,76 @@
+//! The fields of a query or a form.
+
+use std::fmt;
+
+/// Names and values, decoded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fields {
+    pairs: Vec<(String, String)>,
+}
+
+impl Fields {
+    /// Reads `a=1&b=2`. Broken bytes become replacement characters.
+    pub(crate) fn read(encoded: &[u8]) -> Self {
+        let pairs = form_urlencoded::parse(encoded).into_owned().collect();
+        Self { pairs }
+    }
+
+    /// The first value of a field, without blanks around it; empty if it is not there.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.raw(name).trim()
+    }
+
+    /// The first value of a field as it is.
+    pub(crate) fn raw(&self, name: &str) -> &str {
+        let found = self.pairs.iter().find(|(own, _)| own == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// A value that is not empty.
+    pub(crate) fn some(&self, name: &str) -> Option<&str> {
+        Some(self.get(name)).filter(|value| !value.is_empty())
+    }
+
+    /// A number, if it is one.
+    pub(crate) fn number<N: std::str::FromStr>(&self, name: &str) -> Option<N> {
+        self.get(name).parse().ok()
+    }
+}
+
+/// A path with its query, such as `/task?type=mail.send&id=order-42`.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    text: String,
+    has_query: bool,
+}
+
+impl Link {
+    /// A path of the page.
+    pub(crate) fn to(path: &str) -> Self {
+        let text = path.to_owned();
+        Self {
+            text,
+            has_query: false,
+        }
+    }
+
+    /// The same, with a field; one without a value is left out.
+    pub(crate) fn with(mut self, name: &str, value: impl fmt::Display) -> Self {
+        let value = value.to_string();
+        if value.is_empty() {
+            return self;
+        }
+        self.text.push(if self.has_query { '&' } else { '?' });
+        self.has_query = true;
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.append_pair(name, &value);
+        self.text.push_str(&query.finish());
+        self
+    }
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

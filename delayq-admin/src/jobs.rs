@@ -1,0 +1,70 @@
+//! The jobs of this process, those that have ended too.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use delayq_plugin::Timestamp;
+
+use crate::job::{Errand, Job, JobState};
+
+/// Most jobs that are listed. Running ones are never forgotten.
+const MAX_JOBS: usize = 50;
+/// Most jobs at once: each keeps one call of the store under way.
+const MAX_RUNNING: usize = 8;
+
+/// The list of jobs.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    list: Mutex<VecDeque<Arc<Job>>>,
+    last: AtomicU64,
+}
+
+impl Jobs {
+    /// Begins a job. `None` when too many run.
+    pub(crate) fn begin<F>(
+        &self,
+        errand: Errand,
+        now: Timestamp,
+        work: impl FnOnce(Arc<Job>) -> F,
+    ) -> Option<Arc<Job>>
+    where
+        F: Future<Output = Result<String, String>> + Send + 'static,
+    {
+        let mut list = self.lock();
+        if list.iter().filter(|job| job.is_running()).count() >= MAX_RUNNING {
+            return None;
+        }
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let job = Arc::new(Job::new(number, errand, now));
+        while list.len() >= MAX_JOBS {
+            let ended = list.iter().rposition(|job| !job.is_running());
+            ended.and_then(|nth| list.remove(nth));
+        }
+        list.push_front(Arc::clone(&job));
+        drop(list);
+        let (work, own) = (work(Arc::clone(&job)), Arc::clone(&job));
+        let handle = tokio::spawn(async move {
+            let state = match work.await {
+                Ok(said) => JobState::Done(said),
+                Err(error) => JobState::Failed(error),
+            };
+            own.end(state);
+        });
+        job.runs_as(handle.abort_handle());
+        Some(job)
+    }
+
+    /// The jobs, the latest first.
+    pub(crate) fn all(&self) -> Vec<Arc<Job>> {
+        self.lock().iter().cloned().collect()
+    }
+
+    pub(crate) fn find(&self, number: u64) -> Option<Arc<Job>> {
+        self.lock().iter().find(|job| job.number == number).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Job>>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

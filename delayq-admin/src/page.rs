@@ -1,0 +1,251 @@
+//! A page: what it shows, read through a shared snapshot, as HTML or as a stream of events.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use axum::Extension;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use delayq_plugin::{Error, Result};
+use futures_util::{StreamExt, stream};
+use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::app::App;
+use crate::cache::{Ask, Cache, FRESH, Seen};
+use crate::fields::Link;
+use crate::flash::Flash;
+use crate::moment::Moment;
+use crate::notice::Notice;
+use crate::said::visible;
+use crate::shell::{Nav, Shell, boot};
+use crate::visit::Visit;
+
+pub(crate) mod dead;
+pub(crate) mod dead_change;
+pub(crate) mod health;
+pub(crate) mod instances;
+pub(crate) mod log;
+pub(crate) mod overview;
+pub(crate) mod purge;
+mod series;
+pub(crate) mod task;
+pub(crate) mod task_type;
+pub(crate) mod tasks;
+pub(crate) mod tasks_cancel;
+
+/// How long a page waits for a first look: the default time limit of a call.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it waits while it has something older to show.
+const SHORT_PATIENCE: Duration = Duration::from_secs(1);
+/// How long one stream lasts. The browser opens the next one, and is asked again who it is.
+const STREAM: Duration = Duration::from_mins(10);
+
+/// A page of the application.
+pub(crate) trait Page: Clone + Send + Sync + 'static {
+    /// What it reads.
+    type Data: Send + Sync + 'static;
+
+    /// Where it stands in the navigation.
+    const NAV: Nav;
+
+    /// The page that a request asks for.
+    fn of(visit: &Visit) -> Self;
+
+    fn title(&self) -> String;
+
+    /// What it shows, to share one snapshot among all who look at the same.
+    fn key(&self) -> String;
+
+    fn cache(app: &App) -> &Cache<Self::Data>;
+
+    /// Reads it from the store.
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<Self::Data>> + Send + 'static;
+
+    /// Its HTML. What has an id and `data-live` is exchanged while the page is open.
+    fn body(&self, visit: &Visit, data: &Self::Data) -> askama::Result<String>;
+
+    /// How long to wait for a first look.
+    fn patience() -> Duration {
+        PATIENCE
+    }
+
+    /// Where to look instead.
+    fn elsewhere(&self, data: &Self::Data) -> Option<Link> {
+        let _ = data;
+        None
+    }
+}
+
+/// Answers with the page, or with the stream of its changes.
+pub(crate) async fn show<P: Page>(
+    Extension(visit): Extension<Visit>,
+    headers: HeaderMap,
+) -> Response {
+    let page = P::of(&visit);
+    let accepts = headers.get(header::ACCEPT);
+    if accepts.is_some_and(|accepts| accepts.as_bytes() == b"text/event-stream") {
+        return stream_of(page, visit);
+    }
+    let seen = look(&page, &visit).await;
+    if let Some(link) = seen
+        .good
+        .as_ref()
+        .and_then(|good| page.elsewhere(&good.data))
+    {
+        let to = visit.href(&link);
+        return (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response();
+    }
+    let title = page.title();
+    let body = render(&page, &visit, &seen);
+    let html = Shell::new(&visit, P::NAV, &title, &body).live().html();
+    let mut reply = (status(&seen), html).into_response();
+    if visit.flash.is_some()
+        && let Some(cookie) = Flash::end(&visit.prefix)
+    {
+        reply.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    let vary = HeaderValue::from_static("accept");
+    reply.headers_mut().insert(header::VARY, vary);
+    reply
+}
+
+/// The snapshot of a page.
+async fn look<P: Page>(page: &P, visit: &Visit) -> Seen<P::Data> {
+    let (cache, key) = (P::cache(&visit.app), page.key());
+    let patience = match cache.peek(&key) {
+        Some(_) => P::patience().min(SHORT_PATIENCE),
+        None => P::patience(),
+    };
+    let ask = Ask {
+        tasks: visit.tasks(),
+        key,
+        patience,
+    };
+    cache.get(ask, || page.read(&visit.app)).await
+}
+
+fn status<T>(seen: &Seen<T>) -> StatusCode {
+    match &seen.error {
+        Some(Error::InvalidInput { .. } | Error::InvalidName { .. }) => StatusCode::BAD_REQUEST,
+        Some(_) if seen.good.is_none() => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::OK,
+    }
+}
+
+/// How old the data of a page is, and why, if it is.
+#[derive(Template)]
+#[template(path = "freshness.html")]
+struct Freshness {
+    at: Option<Moment>,
+    error: String,
+    is_reading: bool,
+    is_store: bool,
+}
+
+fn render<P: Page>(page: &P, visit: &Visit, seen: &Seen<P::Data>) -> String {
+    let is_mistake = |error: &Error| {
+        matches!(
+            error,
+            Error::InvalidInput { .. } | Error::InvalidName { .. }
+        )
+    };
+    let freshness = Freshness {
+        at: seen.good.as_ref().map(|good| Moment::of_day(good.at)),
+        error: seen
+            .error
+            .as_ref()
+            .map_or(String::new(), |error| visible(&error.to_string())),
+        is_reading: seen.is_reading,
+        is_store: !seen.error.as_ref().is_some_and(is_mistake),
+    };
+    let freshness = freshness.render();
+    let body = seen.good.as_ref().map(|good| page.body(visit, &good.data));
+    let body = body.unwrap_or_else(|| Ok(format!("<h1>{}</h1>", escaped(&page.title()))));
+    match (freshness, body) {
+        (Ok(freshness), Ok(body)) => format!("{freshness}{body}"),
+        (Err(error), _) | (_, Err(error)) => {
+            format!(
+                "<p>cannot show this page: {}</p>",
+                escaped(&error.to_string())
+            )
+        }
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let escaped = askama::filters::escape(text, askama::filters::Html);
+    escaped.map_or(String::new(), |safe| safe.to_string())
+}
+
+/// What the stream keeps between two events.
+struct Live<P> {
+    page: P,
+    visit: Visit,
+    last: String,
+    /// When it ends, on the clock's elapsed time.
+    ends_at: Duration,
+    is_first: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// An event, as JSON.
+#[derive(Serialize)]
+struct Change<'a> {
+    /// The time of the data.
+    at: String,
+    /// See [`boot`].
+    boot: &'a str,
+    /// The body, if it is another one than before.
+    html: Option<&'a str>,
+}
+
+fn stream_of<P: Page>(page: P, visit: Visit) -> Response {
+    let Ok(permit) = Arc::clone(&visit.app.streams).try_acquire_owned() else {
+        return Notice::busy().alone();
+    };
+    let live = Live {
+        page,
+        ends_at: visit.tasks().clock().elapsed().saturating_add(STREAM),
+        visit,
+        last: String::new(),
+        is_first: true,
+        _permit: permit,
+    };
+    let events = stream::unfold(live, next_event).map(Ok::<_, Infallible>);
+    let reply = Sse::new(events).keep_alive(KeepAlive::default());
+    // Asks proxies such as nginx to pass events on at once.
+    ([("x-accel-buffering", "no")], reply).into_response()
+}
+
+async fn next_event<P: Page>(mut live: Live<P>) -> Option<(Event, Live<P>)> {
+    let clock = Arc::clone(live.visit.tasks().clock());
+    let now = clock.elapsed();
+    if now >= live.ends_at {
+        return None;
+    }
+    if !std::mem::take(&mut live.is_first) {
+        clock.sleep_until(now.saturating_add(FRESH)).await;
+    }
+    let seen = look(&live.page, &live.visit).await;
+    let html = render(&live.page, &live.visit, &seen);
+    let is_new = html != live.last;
+    let at = seen.good.map(|good| Moment::of_day(good.at).to_string());
+    let change = Change {
+        at: at.unwrap_or_default(),
+        boot: &boot(&live.visit.app),
+        html: is_new.then_some(html.as_str()),
+    };
+    // JSON has no line break of its own, so it is one line of the event.
+    let event = Event::default().data(serde_json::to_string(&change).ok()?);
+    live.last = html;
+    Some((event, live))
+}
+
+/// The answer to a path that is none.
+pub(crate) async fn not_found(Extension(visit): Extension<Visit>) -> Response {
+    Notice::not_found().reply(&visit)
+}

@@ -1,0 +1,139 @@
+//! Before dead tasks are requeued or discarded: how many it will touch.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use askama::Template;
+use delayq_ops::DeadSelection;
+use delayq_plugin::Result;
+
+use super::Page;
+use crate::app::App;
+use crate::cache::Cache;
+use crate::fields::{Fields, Link};
+use crate::said::{ROW_CHARS, counted, one_line};
+use crate::shell::Nav;
+use crate::visit::Visit;
+
+/// What becomes of the dead tasks.
+pub(crate) trait Fate: Clone + Send + Sync + 'static {
+    const VERB: &'static str;
+    const PATH: &'static str;
+    /// What it means for them.
+    const MEANS: &'static str;
+    const HAS_RATE: bool;
+}
+
+/// They are scheduled again.
+#[derive(Clone, Debug)]
+pub(crate) struct Requeue;
+
+impl Fate for Requeue {
+    const VERB: &'static str = "requeue";
+    const PATH: &'static str = "/dead/requeue";
+    const MEANS: &'static str = "They are scheduled again, their attempts counted anew.";
+    const HAS_RATE: bool = true;
+}
+
+/// They are removed.
+#[derive(Clone, Debug)]
+pub(crate) struct Discard;
+
+impl Fate for Discard {
+    const VERB: &'static str = "discard";
+    const PATH: &'static str = "/dead/discard";
+    const MEANS: &'static str = "They are removed for good. Nobody can bring them back.";
+    const HAS_RATE: bool = false;
+}
+
+/// Which dead tasks.
+#[derive(Clone, Debug)]
+pub(crate) struct DeadChange<F> {
+    pub(crate) task_type: String,
+    by: String,
+    group: String,
+    fate: PhantomData<F>,
+}
+
+#[derive(Template)]
+#[template(path = "dead_change.html")]
+struct Body<'a> {
+    visit: &'a Visit,
+    verb: &'static str,
+    means: &'static str,
+    has_rate: bool,
+    task_type: &'a str,
+    by: &'a str,
+    group: &'a str,
+    shown: String,
+    count: u64,
+    counted: String,
+    action: String,
+    back: String,
+}
+
+impl<F: Fate> DeadChange<F> {
+    pub(crate) fn read_fields(fields: &Fields) -> Self {
+        Self {
+            task_type: fields.get("type").to_owned(),
+            by: fields.get("by").to_owned(),
+            // As it is: an error may begin with a blank.
+            group: fields.raw("group").to_owned(),
+            fate: PhantomData,
+        }
+    }
+
+    /// The same for the operator.
+    pub(crate) fn selection(&self) -> DeadSelection {
+        let all = DeadSelection::of(&self.task_type);
+        if self.by == "group" {
+            all.group(&self.group)
+        } else {
+            all
+        }
+    }
+}
+
+impl<F: Fate> Page for DeadChange<F> {
+    type Data = u64;
+    const NAV: Nav = Nav::Dead;
+
+    fn of(visit: &Visit) -> Self {
+        Self::read_fields(&visit.fields)
+    }
+
+    fn title(&self) -> String {
+        format!("{} dead tasks", F::VERB)
+    }
+
+    fn key(&self) -> String {
+        format!("{:?}", (&self.task_type, &self.by, &self.group))
+    }
+
+    fn cache(app: &App) -> &Cache<u64> {
+        &app.shelf.count
+    }
+
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<u64>> + Send + 'static {
+        let (tasks, selection) = (app.tasks.clone(), self.selection());
+        async move { selection.count(&tasks).await }
+    }
+
+    fn body(&self, visit: &Visit, data: &u64) -> askama::Result<String> {
+        Body {
+            visit,
+            verb: F::VERB,
+            means: F::MEANS,
+            has_rate: F::HAS_RATE,
+            task_type: &self.task_type,
+            by: &self.by,
+            group: &self.group,
+            shown: one_line(&self.group, ROW_CHARS),
+            count: *data,
+            counted: counted(*data, "dead task"),
+            action: visit.href(&Link::to(F::PATH)),
+            back: visit.href(&Link::to("/dead")),
+        }
+        .render()
+    }
+}

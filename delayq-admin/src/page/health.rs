@@ -1,0 +1,96 @@
+//! What is wrong with the store and its instances, and which line to change.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use delayq_ops::{Finding, Severity, doctor};
+use delayq_plugin::Result;
+
+use super::Page;
+use crate::app::App;
+use crate::cache::Cache;
+use crate::fields::Link;
+use crate::said::visible;
+use crate::shell::Nav;
+use crate::visit::Visit;
+
+/// How long the page waits: to look at a thousand types takes longer, and comes by itself.
+const PATIENCE: Duration = Duration::from_millis(150);
+
+/// The findings.
+#[derive(Clone, Debug)]
+pub(crate) struct HealthPage;
+
+/// One of them.
+struct Row {
+    class: &'static str,
+    icon: &'static str,
+    severity: &'static str,
+    found: String,
+    why: String,
+    fix: String,
+    task_type: String,
+    href: String,
+}
+
+#[derive(Template)]
+#[template(path = "health.html")]
+struct Body {
+    rows: Vec<Row>,
+}
+
+impl Page for HealthPage {
+    type Data = Vec<Finding>;
+    const NAV: Nav = Nav::Health;
+
+    fn of(_visit: &Visit) -> Self {
+        Self
+    }
+
+    fn title(&self) -> String {
+        "Health".to_owned()
+    }
+
+    fn key(&self) -> String {
+        String::new()
+    }
+
+    fn cache(app: &App) -> &Cache<Vec<Finding>> {
+        &app.shelf.health
+    }
+
+    fn patience() -> Duration {
+        PATIENCE
+    }
+
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<Vec<Finding>>> + Send + 'static {
+        let tasks = app.tasks.clone();
+        async move { Ok(doctor(&tasks).await) }
+    }
+
+    fn body(&self, visit: &Visit, data: &Vec<Finding>) -> askama::Result<String> {
+        let rows = data.iter().map(|finding| row(visit, finding)).collect();
+        Body { rows }.render()
+    }
+}
+
+fn row(visit: &Visit, finding: &Finding) -> Row {
+    let (class, icon, severity) = match finding.severity {
+        Severity::Error => ("bad", "✕", "error"),
+        Severity::Warning => ("warn", "▲", "warning"),
+        _ => ("calm", "i", "note"),
+    };
+    let task_type = finding.task_type.as_ref();
+    let task_type = task_type.map_or_else(String::new, ToString::to_string);
+    Row {
+        class,
+        icon,
+        severity,
+        found: visible(&finding.found),
+        why: visible(&finding.why),
+        fix: visible(&finding.fix),
+        href: visit.href(&Link::to("/type").with("name", &task_type)),
+        task_type,
+    }
+}

@@ -1,0 +1,99 @@
+//! Before a type is purged: how many tasks it will touch.
+
+use std::sync::Arc;
+
+use askama::Template;
+use delayq_plugin::{Result, TaskState};
+
+use super::Page;
+use super::tasks::STATES;
+use crate::app::App;
+use crate::cache::Cache;
+use crate::fields::Link;
+use crate::look::{Search, TasksAsk, TasksLook};
+use crate::said::{counted, one_line};
+use crate::shell::Nav;
+use crate::visit::Visit;
+
+/// Which tasks.
+#[derive(Clone, Debug)]
+pub(crate) struct PurgePage {
+    name: String,
+    state: TaskState,
+}
+
+#[derive(Template)]
+#[template(path = "purge.html")]
+struct Body<'a> {
+    visit: &'a Visit,
+    name: &'a str,
+    state: &'static str,
+    count: u64,
+    counted: String,
+    is_ended: bool,
+    action: String,
+    back: String,
+}
+
+/// The state of a purge; running tasks cannot be purged.
+pub(crate) fn state_of(name: &str) -> TaskState {
+    let mut states = STATES.into_iter();
+    let found = states.find(|state| state.as_str() == name && *state != TaskState::Running);
+    found.unwrap_or(TaskState::Scheduled)
+}
+
+impl Page for PurgePage {
+    type Data = TasksLook;
+    const NAV: Nav = Nav::Elsewhere;
+
+    fn of(visit: &Visit) -> Self {
+        Self {
+            name: visit.fields.get("name").to_owned(),
+            state: state_of(visit.fields.get("state")),
+        }
+    }
+
+    fn title(&self) -> String {
+        format!("purge {}", one_line(&self.name, 100))
+    }
+
+    fn key(&self) -> String {
+        format!("purge {:?}", (&self.name, self.state))
+    }
+
+    fn cache(app: &App) -> &Cache<TasksLook> {
+        &app.shelf.tasks
+    }
+
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<TasksLook>> + Send + 'static {
+        let ask = TasksAsk {
+            task_type: self.name.clone(),
+            state: self.state,
+            search: Search::Nothing,
+            after: None,
+        };
+        TasksLook::read(app.tasks.clone(), ask)
+    }
+
+    fn body(&self, visit: &Visit, data: &TasksLook) -> askama::Result<String> {
+        let stats = &data.stats;
+        let count = match self.state {
+            TaskState::Scheduled => stats.scheduled,
+            TaskState::Dead => stats.dead,
+            // How many of an end are remembered is not counted apart.
+            _ => stats.remembered,
+        };
+        let noun = format!("{} task", self.state);
+        Body {
+            visit,
+            name: &self.name,
+            state: self.state.as_str(),
+            count,
+            counted: counted(count, &noun),
+            is_ended: self.state.is_ended(),
+            action: visit.href(&Link::to("/type/purge")),
+            back: visit.href(&Link::to("/type").with("name", &self.name)),
+        }
+        .render()
+    }
+}

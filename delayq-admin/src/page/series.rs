@@ -1,0 +1,97 @@
+//! What the charts of a type draw.
+
+use std::time::Duration;
+
+use delayq_plugin::Timestamp;
+use delayq_plugin::store::{Figures, Spell};
+use serde::Serialize;
+
+use crate::look::Range;
+
+/// The numbers, point after point; spans are seconds.
+#[derive(Default, Serialize)]
+pub(super) struct Series {
+    unit: &'static str,
+    at: Vec<i64>,
+    done: Vec<u64>,
+    failed: Vec<u64>,
+    late_p50: Vec<Option<f64>>,
+    late_p99: Vec<Option<f64>>,
+    run_mean: Vec<Option<f64>>,
+    run_longest: Vec<Option<f64>>,
+}
+
+impl Series {
+    /// The minutes or hours of the range that are over; where nothing happened, counts are zero.
+    pub(super) fn read(range: Range, spells: &[Spell], now: Timestamp) -> Self {
+        let step = range.step();
+        let mut series = Self {
+            unit: if range == Range::Month { "h" } else { "min" },
+            ..Self::default()
+        };
+        let end = step.begin(now);
+        let mut at = step.begin(end.minus(range.span()));
+        let mut spells = spells.iter().peekable();
+        while at < end {
+            while spells.next_if(|spell| spell.at < at).is_some() {}
+            let spell = spells.next_if(|spell| spell.at == at);
+            series.push(at, spell.map(|spell| &spell.figures));
+            at = at.plus(step.length());
+        }
+        series
+    }
+
+    fn push(&mut self, at: Timestamp, figures: Option<&Figures>) {
+        let late = |q| figures.and_then(|of| of.lateness.quantile(q)).map(seconds);
+        let ran = figures.filter(|of| of.done + of.failed > 0);
+        let longest = ran.map(|of| Duration::from_millis(of.longest_run_ms));
+        self.at.push(at.as_millis() / 1_000);
+        self.done.push(figures.map_or(0, |of| of.done));
+        self.failed.push(figures.map_or(0, |of| of.failed));
+        self.late_p50.push(late(0.5));
+        self.late_p99.push(late(0.99));
+        self.run_mean
+            .push(figures.and_then(Figures::mean_run).map(seconds));
+        self.run_longest.push(longest.map(seconds));
+    }
+
+    /// As the attribute of the page has it.
+    pub(super) fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+fn seconds(span: Duration) -> f64 {
+    span.as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use delayq_plugin::minutes;
+    use delayq_plugin::store::Step;
+
+    use super::*;
+
+    #[test]
+    fn a_series_has_a_point_for_each_minute_that_is_over() {
+        let now = Timestamp::from_millis(1_767_268_830_000);
+        let spell = |ago| {
+            let mut figures = Figures::default();
+            figures.done = 7;
+            figures.lateness.add(1, 1);
+            let at = Step::Minute.begin(now).minus(minutes(ago));
+            Spell { at, figures }
+        };
+        let spells = [90, 60, 2, 0].map(spell);
+        let series = Series::read(Range::Hour, &spells, now);
+        assert_eq!((series.at.len(), series.done.iter().sum::<u64>()), (60, 14));
+        assert_eq!(
+            (series.done[0], series.done[58], series.done[59]),
+            (7, 7, 0)
+        );
+        assert_eq!(
+            (series.late_p50[58], series.late_p50[59]),
+            (Some(0.002), None)
+        );
+    }
+}

@@ -1,0 +1,278 @@
+//! The tasks of a type, by state.
+
+use std::sync::Arc;
+
+use askama::Template;
+use delayq_plugin::store::Cursor;
+use delayq_plugin::{Error, Result, TaskId, TaskInfo, TaskState, Timestamp, WaitsFor};
+
+use super::Page;
+use crate::app::App;
+use crate::cache::Cache;
+use crate::fields::Link;
+use crate::look::{Search, TasksAsk, TasksLook};
+use crate::moment::Moment;
+use crate::said::{DASH, ROW_CHARS, count, one_line};
+use crate::shell::Nav;
+use crate::viewer::Role;
+use crate::visit::Visit;
+
+/// The states, in the order of their tabs.
+pub(crate) const STATES: [TaskState; 6] = [
+    TaskState::Scheduled,
+    TaskState::Running,
+    TaskState::Dead,
+    TaskState::Done,
+    TaskState::Cancelled,
+    TaskState::Expired,
+];
+
+/// Which tasks.
+#[derive(Clone, Debug)]
+pub(crate) struct TasksPage {
+    pub(crate) task_type: String,
+    pub(crate) state: TaskState,
+    pub(crate) by: String,
+    pub(crate) q: String,
+    pub(crate) search: Result<Search, String>,
+    after: Option<Cursor>,
+}
+
+/// A tab.
+struct Tab {
+    name: &'static str,
+    count: String,
+    href: String,
+    is_here: bool,
+}
+
+/// A task.
+struct Row {
+    id: String,
+    href: String,
+    at: Moment,
+    attempt: String,
+    note: String,
+}
+
+/// A choice of the search.
+struct By {
+    value: &'static str,
+    name: &'static str,
+    is_here: bool,
+}
+
+#[derive(Template)]
+#[template(path = "tasks.html")]
+struct Body<'a> {
+    page: &'a TasksPage,
+    action: String,
+    type_href: String,
+    tabs: Vec<Tab>,
+    bys: Vec<By>,
+    rows: Vec<Row>,
+    at_head: &'static str,
+    note_head: &'static str,
+    first: Option<String>,
+    next: Option<String>,
+    /// Cancels what was searched for.
+    cancel: Option<String>,
+    is_search: bool,
+}
+
+impl Page for TasksPage {
+    type Data = TasksLook;
+    const NAV: Nav = Nav::Elsewhere;
+
+    fn of(visit: &Visit) -> Self {
+        let fields = &visit.fields;
+        let state = STATES
+            .into_iter()
+            .find(|state| state.as_str() == fields.get("state"));
+        let id = TaskId::new(fields.get("after_id")).ok();
+        let at = fields.number("after_at").map(Timestamp::from_millis);
+        let (by, q) = (fields.get("by"), fields.get("q"));
+        Self {
+            task_type: fields.get("type").to_owned(),
+            state: state.unwrap_or(TaskState::Scheduled),
+            search: Search::read(by, q),
+            by: by.to_owned(),
+            q: q.to_owned(),
+            after: at.zip(id).map(|(at, id)| Cursor::new(at, id)),
+        }
+    }
+
+    fn title(&self) -> String {
+        format!("{} tasks of {}", self.state, one_line(&self.task_type, 100))
+    }
+
+    fn key(&self) -> String {
+        let after = self.after.as_ref();
+        let after = after.map(|after| (after.at.as_millis(), after.id.as_str()));
+        format!(
+            "{:?}",
+            (&self.task_type, self.state, &self.by, &self.q, after)
+        )
+    }
+
+    fn cache(app: &App) -> &Cache<TasksLook> {
+        &app.shelf.tasks
+    }
+
+    fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<TasksLook>> + Send + 'static {
+        let tasks = app.tasks.clone();
+        let ask = self.search.clone().map(|search| TasksAsk {
+            task_type: self.task_type.clone(),
+            state: self.state,
+            search,
+            after: self.after.clone(),
+        });
+        async move {
+            let ask = ask.map_err(|reason| Error::invalid("search", reason))?;
+            TasksLook::read(tasks, ask).await
+        }
+    }
+
+    fn elsewhere(&self, data: &TasksLook) -> Option<Link> {
+        let found = data.exact.as_ref()?;
+        let link = Link::to("/task").with("type", &self.task_type);
+        Some(link.with("id", &found.id))
+    }
+
+    fn body(&self, visit: &Visit, data: &TasksLook) -> askama::Result<String> {
+        let now = data.stats.now;
+        let may_cancel = visit.may(Role::Admin) && self.state == TaskState::Scheduled;
+        let is_bulk = matches!(self.search, Ok(Search::Prefix(_) | Search::Header(..)));
+        let cancel = (may_cancel && is_bulk).then(|| {
+            let link = Link::to("/tasks/cancel").with("type", &self.task_type);
+            visit.href(&link.with("by", &self.by).with("q", &self.q))
+        });
+        let next = data.next.as_ref().map(|next| {
+            let link = self
+                .link(self.state)
+                .with("by", &self.by)
+                .with("q", &self.q);
+            let link = link.with("after_at", next.at.as_millis());
+            visit.href(&link.with("after_id", &next.id))
+        });
+        let first = self.after.is_some().then(|| {
+            visit.href(
+                &self
+                    .link(self.state)
+                    .with("by", &self.by)
+                    .with("q", &self.q),
+            )
+        });
+        Body {
+            page: self,
+            action: visit.href(&Link::to("/tasks")),
+            type_href: visit.href(&Link::to("/type").with("name", &self.task_type)),
+            tabs: self.tabs(visit, data),
+            bys: self.bys(),
+            rows: data
+                .tasks
+                .iter()
+                .map(|task| self.row(visit, task, now))
+                .collect(),
+            at_head: at_head(self.state),
+            note_head: match self.state {
+                TaskState::Dead => "error",
+                TaskState::Running => "held by",
+                TaskState::Scheduled => "waits for",
+                _ => "note",
+            },
+            first,
+            next,
+            cancel,
+            is_search: self.search != Ok(Search::Nothing),
+        }
+        .render()
+    }
+}
+
+/// What the time of a task in this state is.
+pub(crate) fn at_head(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Scheduled => "due",
+        TaskState::Running => "lock expires",
+        TaskState::Dead => "died",
+        _ => "ended",
+    }
+}
+
+impl TasksPage {
+    fn link(&self, state: TaskState) -> Link {
+        Link::to("/tasks")
+            .with("type", &self.task_type)
+            .with("state", state.as_str())
+    }
+
+    fn tabs(&self, visit: &Visit, data: &TasksLook) -> Vec<Tab> {
+        let (stats, totals) = (&data.stats, data.stats.totals);
+        let tab = |state: TaskState| Tab {
+            name: state.as_str(),
+            count: count(match state {
+                TaskState::Scheduled => stats.scheduled,
+                TaskState::Running => stats.running,
+                TaskState::Dead => stats.dead,
+                TaskState::Done => totals.done,
+                TaskState::Cancelled => totals.cancelled,
+                _ => totals.expired,
+            }),
+            href: visit.href(&self.link(state)),
+            is_here: state == self.state,
+        };
+        STATES.map(tab).into()
+    }
+
+    fn bys(&self) -> Vec<By> {
+        let by = |value, name| By {
+            value,
+            name,
+            is_here: self.by == value,
+        };
+        let mut bys = vec![by("id", "id is")];
+        if !self.state.is_ended() {
+            bys.push(by("prefix", "id begins with"));
+            bys.push(by("header", "header NAME=VALUE"));
+            bys.push(by("error", "last error contains"));
+        }
+        bys
+    }
+
+    fn row(&self, visit: &Visit, task: &TaskInfo, now: Timestamp) -> Row {
+        let link = Link::to("/task").with("type", &self.task_type);
+        let error = task.history.last_error.as_deref();
+        let note = match task.state {
+            TaskState::Scheduled => waits(task),
+            TaskState::Running => task.holder.clone(),
+            _ => error.map(str::to_owned),
+        };
+        Row {
+            id: task.id.to_string(),
+            href: visit.href(&link.with("id", &task.id)),
+            at: Moment::seen_from(now, task.at),
+            attempt: task.attempt.to_string(),
+            note: note.map_or_else(|| DASH.to_owned(), |note| one_line(&note, ROW_CHARS)),
+        }
+    }
+}
+
+/// What a scheduled task waits for, in a few words.
+fn waits(task: &TaskInfo) -> Option<String> {
+    let error = task.history.last_error.as_deref();
+    let said = match task.waits_for? {
+        WaitsFor::Delay => "its due time".to_owned(),
+        WaitsFor::Retry => match error {
+            Some(error) => format!("a retry after: {error}"),
+            None => "a retry".to_owned(),
+        },
+        WaitsFor::Release => "a wait after it was given back".to_owned(),
+        WaitsFor::Requeue => "its due time since a requeue".to_owned(),
+        WaitsFor::Pause { .. } => "the end of a pause".to_owned(),
+        WaitsFor::Concurrency => "a slot of the fleet".to_owned(),
+        WaitsFor::Rate => "the rate of the fleet".to_owned(),
+        _ => "a claim".to_owned(),
+    };
+    Some(said)
+}

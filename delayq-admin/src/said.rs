@@ -1,0 +1,158 @@
+//! Numbers, spans and foreign text, as the page shows them.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Most characters of a foreign text in a row of a table.
+pub(crate) const ROW_CHARS: usize = 300;
+
+/// A number with commas: `12,345`.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut said = String::new();
+    for (nth, digit) in digits.chars().enumerate() {
+        if nth > 0 && (digits.len() - nth).is_multiple_of(3) {
+            said.push(',');
+        }
+        said.push(digit);
+    }
+    said
+}
+
+/// The bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut digits, byte| {
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
+}
+
+/// `1 task`, `2,000 tasks`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
+}
+
+/// A span in its two largest units: `4 ms`, `12 s`, `3m 20s`, `2d 4h`.
+pub(crate) fn span(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
+    let (minutes, rest) = (seconds / 60 % 60, seconds % 60);
+    let two = |large: u64, unit: &str, small: u64, small_unit: &str| match small {
+        0 => format!("{large}{unit}"),
+        small => format!("{large}{unit} {small}{small_unit}"),
+    };
+    match (days, hours, minutes, rest) {
+        (0, 0, 0, 0) => format!("{} ms", span.as_millis()),
+        (0, 0, 0, 1..10) => {
+            let tenths = span.as_millis() / 100;
+            format!("{}.{} s", tenths / 10, tenths % 10)
+        }
+        (0, 0, 0, seconds) => format!("{seconds} s"),
+        (0, 0, minutes, seconds) => two(minutes, "m", seconds, "s"),
+        (0, hours, minutes, _) => two(hours, "h", minutes, "m"),
+        (days, hours, ..) => two(days, "d", hours, "h"),
+    }
+}
+
+/// A span, or a dash where there is none.
+pub(crate) fn maybe_span(known: Option<Duration>) -> String {
+    known.map_or_else(|| DASH.to_owned(), span)
+}
+
+/// What stands where nothing is known.
+pub(crate) const DASH: &str = "–";
+
+/// So many a second, in the unit in which it is no fraction: `120/s`, `4.2/s`, `12/min`, `3/h`.
+pub(crate) fn rate(per_second: f64) -> String {
+    let (number, unit) = match per_second {
+        none if none <= 0.0 => return "0".to_owned(),
+        fast if fast >= 1.0 => (fast, "s"),
+        slow if slow * 60.0 >= 1.0 => (slow * 60.0, "min"),
+        rare => (rare * 3_600.0, "h"),
+    };
+    if number < 10.0 {
+        let text = format!("{number:.1}");
+        return format!("{}/{unit}", text.strip_suffix(".0").unwrap_or(&text));
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a positive number of tasks a second"
+    )]
+    let whole = number.round() as u64;
+    format!("{}/{unit}", count(whole))
+}
+
+/// Foreign text, such as an error, with what cannot be seen made visible: control characters as
+/// their pictures, marks that turn the direction of text as their numbers. Line breaks and tabs
+/// stay.
+pub(crate) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' | '\t' => shown.push(letter),
+            '\0'..='\x1f' => shown.extend(char::from_u32(0x2400 + u32::from(letter))),
+            '\x7f' => shown.push('␡'),
+            _ if is_invisible(letter) => {
+                let _ = write!(shown, "⟨U+{:04X}⟩", u32::from(letter));
+            }
+            _ => shown.push(letter),
+        }
+    }
+    shown
+}
+
+/// As [`visible`], on one line of at most `most` characters.
+pub(crate) fn one_line(text: &str, most: usize) -> String {
+    let mut line: String = visible(text).replace(['\n', '\t'], " ");
+    if let Some((at, _)) = line.char_indices().nth(most) {
+        line.truncate(at);
+        line.push('…');
+    }
+    line
+}
+
+fn is_invisible(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{80}'..='\u{9f}'
+            | '\u{ad}'
+            | '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_spans_are_short() {
+        assert_eq!(
+            [0, 999, 1_000, 1_234_567].map(count),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        let of = |ms| span(Duration::from_millis(ms));
+        assert_eq!(
+            [4, 1_500, 59_000, 200_000, 7_200_000, 187_200_000].map(of),
+            ["4 ms", "1.5 s", "59 s", "3m 20s", "2h", "2d 4h"]
+        );
+        assert_eq!(
+            [0.0, 120.4, 4.2, 0.2, 0.001].map(rate),
+            ["0", "120/s", "4.2/s", "12/min", "3.6/h"]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_shown() {
+        assert_eq!(visible("a\0b\x1b\x7f\u{202e}c\n"), "a␀b␛␡⟨U+202E⟩c\n");
+        assert_eq!(one_line("a\nb", 10), "a b");
+        assert_eq!(one_line("abcdef", 3), "abc…");
+    }
+}

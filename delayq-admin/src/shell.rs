@@ -1,0 +1,123 @@
+//! What stands around every page.
+
+use askama::Template;
+use axum::response::Html;
+
+use crate::app::App;
+use crate::fields::Link;
+use crate::flash::Flash;
+use crate::said::{count, one_line};
+use crate::viewer::Role;
+use crate::visit::Visit;
+
+/// The key of the one overview.
+pub(crate) const OVERVIEW: &str = "all";
+
+/// The entry of the navigation that a page belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nav {
+    Overview,
+    Dead,
+    Instances,
+    Log,
+    Health,
+    Elsewhere,
+}
+
+/// One entry.
+pub(crate) struct Entry {
+    name: &'static str,
+    href: String,
+    /// The second key of its shortcut.
+    key: char,
+    is_here: bool,
+    badge: String,
+}
+
+/// Head, navigation and foot.
+#[derive(Template)]
+#[template(path = "shell.html")]
+pub(crate) struct Shell<'a> {
+    visit: &'a Visit,
+    title: &'a str,
+    body: &'a str,
+    store: String,
+    viewer: String,
+    entries: Vec<Entry>,
+    is_live: bool,
+}
+
+impl<'a> Shell<'a> {
+    pub(crate) fn new(visit: &'a Visit, nav: Nav, title: &'a str, body: &'a str) -> Self {
+        let store = visit.tasks().store();
+        let namespace = store.namespace().map(|name| format!("{name} · "));
+        Self {
+            visit,
+            title,
+            body,
+            store: one_line(
+                &format!("{}{}", namespace.unwrap_or_default(), store.name()),
+                80,
+            ),
+            viewer: one_line(&visit.viewer.name, 60),
+            entries: entries(visit, nav),
+            is_live: false,
+        }
+    }
+
+    /// The same, kept up to date by a stream of events.
+    pub(crate) fn live(mut self) -> Self {
+        self.is_live = true;
+        self
+    }
+
+    pub(crate) fn html(&self) -> Html<String> {
+        Html(
+            self.render()
+                .unwrap_or_else(|error| format!("cannot show this page: {error}")),
+        )
+    }
+
+    fn flash(&self) -> Option<&Flash> {
+        self.visit.flash.as_ref()
+    }
+
+    /// Tells a page whether the process was restarted since it was loaded.
+    fn boot(&self) -> String {
+        boot(&self.visit.app)
+    }
+
+    fn can_change(&self) -> bool {
+        self.visit.may(Role::Operator)
+    }
+}
+
+/// The same as long as the process and its files are.
+pub(crate) fn boot(app: &App) -> String {
+    let nobody = crate::viewer::Viewer::new("boot", Role::Viewer);
+    app.key.token(&nobody).chars().take(16).collect()
+}
+
+fn entries(visit: &Visit, here: Nav) -> Vec<Entry> {
+    let seen = visit.app.shelf.overview.peek(OVERVIEW);
+    let dead = seen.map_or(0, |seen| seen.types.iter().map(|one| one.stats.dead).sum());
+    let all = [
+        (Nav::Overview, "Overview", "/", 'o'),
+        (Nav::Dead, "Dead letters", "/dead", 'd'),
+        (Nav::Instances, "Instances", "/instances", 'i'),
+        (Nav::Log, "Log", "/log", 'l'),
+        (Nav::Health, "Health", "/health", 'h'),
+    ];
+    let entries = all.into_iter().map(|(nav, name, path, key)| Entry {
+        name,
+        href: visit.href(&Link::to(path)),
+        key,
+        is_here: nav == here,
+        badge: if nav == Nav::Dead && dead > 0 {
+            count(dead)
+        } else {
+            String::new()
+        },
+    });
+    entries.collect()
+}

@@ -1,0 +1,135 @@
+//! One request: who makes it, from where, and with which fields.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, OriginalUri};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use delayq_ops::Operator;
+use delayq_plugin::TaskSubmitService;
+
+use crate::app::App;
+use crate::asset;
+use crate::fields::{Fields, Link};
+use crate::flash::Flash;
+use crate::viewer::{Role, Viewer};
+
+/// Most characters of a forwarded address or path.
+const MAX_FORWARDED: usize = 100;
+
+/// A request that was admitted.
+#[derive(Clone, Debug)]
+pub(crate) struct Visit {
+    pub(crate) app: Arc<App>,
+    pub(crate) viewer: Viewer,
+    /// Where the page is mounted: empty, or such as `/delayq`.
+    pub(crate) prefix: String,
+    /// The token of this viewer's forms.
+    pub(crate) token: String,
+    pub(crate) flash: Option<Flash>,
+    /// From where, for the log of actions.
+    pub(crate) origin: String,
+    /// Those of the query, or of the form.
+    pub(crate) fields: Arc<Fields>,
+}
+
+impl Visit {
+    /// The visit of a request, with the fields of its query.
+    pub(crate) fn new(app: &Arc<App>, viewer: Viewer, parts: &Parts) -> Self {
+        let query = parts.uri.query().unwrap_or_default();
+        Self {
+            app: Arc::clone(app),
+            prefix: prefix(app, parts),
+            token: app.key.token(&viewer),
+            flash: Flash::of(&parts.headers),
+            origin: origin(app, parts),
+            fields: Arc::new(Fields::read(query.as_bytes())),
+            viewer,
+        }
+    }
+
+    pub(crate) fn tasks(&self) -> &TaskSubmitService {
+        &self.app.tasks
+    }
+
+    /// Whether the viewer may do what takes this role.
+    pub(crate) fn may(&self, role: Role) -> bool {
+        self.viewer.role >= role
+    }
+
+    /// Who changes things in the name of this viewer.
+    pub(crate) fn operator(&self) -> Operator {
+        Operator::new(self.tasks(), &self.viewer.name, &self.origin)
+    }
+
+    /// The address of a path of the page.
+    pub(crate) fn href(&self, link: &Link) -> String {
+        let path = link.to_string();
+        if self.prefix.is_empty() {
+            return path;
+        }
+        match path.strip_prefix('/') {
+            Some(rest) if rest.is_empty() || rest.starts_with('?') => {
+                format!("{}{rest}", self.prefix)
+            }
+            _ => format!("{}{path}", self.prefix),
+        }
+    }
+
+    /// The address of a path without a query.
+    pub(crate) fn at(&self, path: &str) -> String {
+        self.href(&Link::to(path))
+    }
+
+    /// The address of a file.
+    pub(crate) fn asset(&self, name: &str) -> String {
+        format!("{}/assets/{}/{name}", self.prefix, &*asset::HASH)
+    }
+
+    /// After an action: the page to look at, with a message.
+    pub(crate) fn go(&self, link: &Link, flash: &Flash) -> Response {
+        self.app.outdate();
+        let mut headers = HeaderMap::new();
+        if let Ok(location) = self.href(link).parse() {
+            headers.insert(header::LOCATION, location);
+        }
+        if let Some(cookie) = flash.cookie(&self.prefix) {
+            headers.insert(header::SET_COOKIE, cookie);
+        }
+        (StatusCode::SEE_OTHER, headers).into_response()
+    }
+}
+
+/// Where the router is mounted, seen from the browser.
+fn prefix(app: &App, parts: &Parts) -> String {
+    let original = parts.extensions.get::<OriginalUri>();
+    let original = original.map_or(parts.uri.path(), |original| original.0.path());
+    let own = original.strip_suffix(parts.uri.path()).unwrap_or(original);
+    let own = own.trim_end_matches('/');
+    let before = forwarded(app, parts, "x-forwarded-prefix");
+    let is_path = |path: &&str| {
+        path.starts_with('/') && !path.starts_with("//") && !path.contains(['?', '#', '\\', ';'])
+    };
+    let before = before.filter(is_path).unwrap_or_default();
+    format!("{}{own}", before.trim_end_matches('/'))
+}
+
+/// The address that the request comes from.
+fn origin(app: &App, parts: &Parts) -> String {
+    // The nearest proxy adds the last one; those before it are what the client says.
+    let last = forwarded(app, parts, "x-forwarded-for");
+    let last = last.and_then(|list| list.rsplit(',').next()).map(str::trim);
+    if let Some(address) = last.filter(|address| !address.is_empty()) {
+        return address.to_owned();
+    }
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    peer.map_or_else(|| "page".to_owned(), |peer| peer.0.ip().to_string())
+}
+
+fn forwarded<'a>(app: &App, parts: &'a Parts, name: &str) -> Option<&'a str> {
+    let value = parts.headers.get_all(name).iter().next_back();
+    let value = value.filter(|_| app.trusts_forwarded)?.to_str().ok()?;
+    (value.len() <= MAX_FORWARDED).then_some(value)
+}

@@ -1,0 +1,98 @@
+//! A store that is down, slow or broken: the page says so in place.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use delayq_admin::{Admin, Role, Viewer};
+use delayq_plugin::{SystemClock, TaskSubmitService};
+use delayq_testing::{Fault, FaultyStore};
+
+use crate::shop::{PAGES, Shop, get, post};
+
+fn page(store: FaultyStore, shop: &Shop) -> axum::Router {
+    let tasks = TaskSubmitService::new(Arc::new(store)).with_clock(Arc::new(shop.clock.clone()));
+    Admin::new(tasks)
+        .authorize(|_| Some(Viewer::new("ann", Role::Admin)))
+        .router()
+}
+
+#[tokio::test]
+async fn every_page_says_that_the_store_is_down() {
+    for fault in [Fault::NotApplied, Fault::AnswerLost, Fault::ReadOnly] {
+        let shop = Shop::busy().await;
+        let store = FaultyStore::new(Arc::clone(&shop.store) as _, move |_| fault);
+        let page = page(store, &shop);
+        for path in PAGES {
+            let answer = get(&page, path).await;
+            assert!(
+                answer.text.contains("planned fault"),
+                "{path}: {}",
+                answer.text
+            );
+            if path != "/health" {
+                assert_eq!(answer.status, 503, "{path}");
+                assert!(answer.text.contains("The store did not answer"), "{path}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_seen_before_is_shown_with_its_time_and_the_error() {
+    let shop = Shop::busy().await;
+    let is_down = Arc::new(AtomicBool::new(false));
+    let down = Arc::clone(&is_down);
+    let store = FaultyStore::new(Arc::clone(&shop.store) as _, move |_| {
+        if down.load(Ordering::Relaxed) {
+            Fault::NotApplied
+        } else {
+            Fault::None
+        }
+    });
+    let page = page(store, &shop);
+    for path in PAGES.into_iter().filter(|path| *path != "/health") {
+        assert_eq!(get(&page, path).await.status, 200);
+    }
+    is_down.store(true, Ordering::Relaxed);
+    shop.clock.advance(Duration::from_mins(10));
+    for path in PAGES.into_iter().filter(|path| *path != "/health") {
+        let answer = get(&page, path).await;
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(answer.text.contains("What stands below is of"), "{path}");
+        assert!(answer.text.contains("planned fault"), "{path}");
+    }
+    let token_page = get(&page, "/type?name=mail.send").await;
+    assert!(token_page.text.contains("mail.send"));
+    let flash = post(&page, "/type/pause", &[("name", "mail.send")])
+        .await
+        .flash();
+    assert!(
+        flash.starts_with("-not done: ") && flash.contains("planned fault"),
+        "{flash}"
+    );
+    is_down.store(false, Ordering::Relaxed);
+    shop.clock.advance(Duration::from_mins(10));
+    assert!(!get(&page, "/").await.text.contains("planned fault"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_does_not_hang_the_page() {
+    let shop = Shop::busy().await;
+    let store = FaultyStore::new(Arc::clone(&shop.store) as _, |_| Fault::Hang);
+    let store = store.with_delay(Arc::new(SystemClock), Duration::from_hours(1));
+    let page = page(store, &shop);
+    for path in PAGES {
+        let began = tokio::time::Instant::now();
+        let answer = get(&page, path).await;
+        assert!(
+            began.elapsed() <= Duration::from_secs(5),
+            "{path}: {:?}",
+            began.elapsed()
+        );
+        // The read of a view before may have come to its end by now.
+        let says = ["The store is being read", "no answer within 6 s"];
+        let is_said = says.iter().any(|said| answer.text.contains(said));
+        assert!(is_said, "{path}: {}", answer.text);
+    }
+}
