@@ -37,7 +37,7 @@ pub(crate) enum Failure {
         count: u64,
     },
     /// A transfer that ended in the middle.
-    #[error("{0}; the same command does the rest")]
+    #[error("{0}; {end}", end = rest(.0))]
     Transfer(#[from] TransferError),
     /// The configuration cannot be used.
     #[error("{0}")]
@@ -81,6 +81,14 @@ impl Failure {
             Self::NoStore(_) => NO_STORE,
             Self::Refused(_) | Self::Output(_) => REFUSED,
         })
+    }
+}
+
+/// How the rest of a transfer is done.
+fn rest(failed: &TransferError) -> &'static str {
+    match failed.fault {
+        TransferFault::Line(_) => "mend or remove that line, then the same command does the rest",
+        _ => "the same command does the rest",
     }
 }
 

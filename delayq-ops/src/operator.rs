@@ -216,6 +216,7 @@ impl Operator {
                 action.ended(end, detail)
             }
             Err(error) if is_no_deed(error) => return,
+            Err(error) if is_refusal(error) => action.ended(ActionEnd::Refused, error.to_string()),
             Err(error) => action.ended(ActionEnd::Failed, error.to_string()),
         };
         self.log_done(&action).await;
@@ -235,6 +236,14 @@ impl Operator {
             logged => logged,
         }
     }
+}
+
+/// Whether the store has changed nothing, because of what it holds.
+fn is_refusal(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Conflict { .. } | Error::QueueFull { .. } | Error::TypeInUse { .. }
+    )
 }
 
 /// Whether the caller was mistaken, and the store was not asked.

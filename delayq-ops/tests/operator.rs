@@ -2,7 +2,8 @@
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "a test fails by a panic, also in its helpers"
+    unused_must_use,
+    reason = "a test fails by a panic, also in its helpers; outcomes are looked for in the log"
 )]
 
 use std::io::Cursor;
@@ -140,9 +141,13 @@ async fn what_is_refused_is_an_entry_that_says_why() {
     operator.run_now("mail", "a").await.unwrap();
     operator.pause("none.*", None).await.unwrap();
     operator.send(job("a").keep()).await.unwrap();
+    send(operator.tasks(), &["b"]).await;
+    operator.drop_type("mail").await.unwrap_err();
     let log = log(&operator).await;
     assert!(log.iter().all(|one| one.action.end == ActionEnd::Refused));
     let details: Vec<_> = log.iter().map(|one| one.action.detail.as_str()).collect();
+    let (details, dropped) = (&details[..5], details[5]);
+    assert!(dropped.contains("1 scheduled"), "{dropped}");
     let expected = [
         "it is cancelled",
         "no such task",
@@ -175,7 +180,7 @@ async fn a_change_of_many_is_an_entry_before_and_one_after() {
     assert_eq!(vans.count(operator.tasks()).await.unwrap(), 3);
     let mut heard = Vec::new();
     let requeued = operator.requeue(&vans, Duration::ZERO, |done, count| {
-        heard.push((done, count))
+        heard.push((done, count));
     });
     assert_eq!(requeued.await.unwrap(), 3);
     assert_eq!(heard, [(3, 3)]);

@@ -95,6 +95,9 @@ pub(super) async fn cancel(operator: &Operator, task: &TaskArgs) -> Result<Answe
     Ok(Answer::new(text, json)?.done_if(is_done))
 }
 
+/// What a task is after it was moved.
+const DUE: &str = "due at";
+
 /// Why there may be no such task.
 const NOT_FOUND: &str = "no such task here, or it ended longer ago than is remembered";
 
@@ -106,12 +109,16 @@ pub(super) async fn reschedule(
     let task = &args.task;
     let when = args.when.when();
     let outcome = operator.reschedule(&task.task_type, &task.id, when).await?;
-    changed(task, outcome)
+    changed(task, DUE, outcome)
 }
 
 /// Runs `run-now`.
 pub(super) async fn run_now(operator: &Operator, task: &TaskArgs) -> Result<Answer, Failure> {
-    changed(task, operator.run_now(&task.task_type, &task.id).await?)
+    changed(
+        task,
+        DUE,
+        operator.run_now(&task.task_type, &task.id).await?,
+    )
 }
 
 /// Runs `update`.
@@ -122,15 +129,15 @@ pub(super) async fn update(operator: &Operator, args: &UpdateArgs) -> Result<Ans
         (text, None) => text.clone().unwrap_or_default().into_bytes(),
     };
     let outcome = operator.update(&task.task_type, &task.id, message).await?;
-    changed(task, outcome)
+    changed(task, "its message is replaced, it is due at", outcome)
 }
 
-fn changed(task: &TaskArgs, outcome: ChangeOutcome) -> Result<Answer, Failure> {
+fn changed(task: &TaskArgs, done: &str, outcome: ChangeOutcome) -> Result<Answer, Failure> {
     let (mut due, mut state) = (None, None);
     let (word, text) = match outcome {
         ChangeOutcome::Changed { due_at } => {
             due = Some(due_at);
-            ("changed", format!("due at {due_at}"))
+            ("changed", format!("{done} {due_at}"))
         }
         ChangeOutcome::Running => ("running", "it runs: left as it is".to_owned()),
         ChangeOutcome::Finished(found) => {

@@ -50,6 +50,9 @@ fn text(found: &Forecast) -> String {
             bar(bucket.due, most.unwrap_or_default()),
         ]);
     }
+    if sum + found.overdue + found.later == 0 {
+        return "no task is scheduled there: `delayq types` lists the types".to_owned();
+    }
     let mut text = styled(STRONG, head);
     if sum > 0 {
         text += &format!("\n{table}");

@@ -99,8 +99,8 @@ fn served_by(line: &TypeLine) -> String {
     }
 }
 
-/// A rate, such as `100 in 1s, 10 at once`.
+/// A rate, such as `100 in 1s, bursts of 10`.
 pub(super) fn rate_text(rate: &Rate) -> String {
     let Rate { starts, per, burst } = *rate;
-    format!("{starts} in {}, {burst} at once", span(per))
+    format!("{starts} in {}, bursts of {burst}", span(per))
 }

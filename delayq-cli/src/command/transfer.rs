@@ -110,7 +110,9 @@ pub(super) async fn export(
         return Err(Failure::refused(text));
     }
     let part = part_of(file);
-    let mut writer = BufWriter::new(File::create(&part)?);
+    let made = File::create(&part)
+        .map_err(|error| Failure::usage(format!("the file {}: {error}", part.display())))?;
+    let mut writer = BufWriter::new(made);
     let report = write(tasks, &args.which, &mut writer).await?;
     let written = writer
         .into_inner()

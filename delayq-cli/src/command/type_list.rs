@@ -63,12 +63,22 @@ impl From<TypeOverview> for TypeLine {
 }
 
 impl TypeLine {
-    /// When its pause ends; nothing where there is none.
-    pub(super) fn pause(&self) -> String {
+    /// What is wrong with it, in words; nothing where nothing is. Dead tasks have their own column.
+    fn state(&self) -> String {
+        let worse = self.troubles.iter().map(|trouble| match trouble {
+            Trouble::Paused => self.pause(),
+            Trouble::Dead => String::new(),
+            trouble => styled(BAD, trouble.as_str()),
+        });
+        let words: Vec<_> = worse.filter(|word| !word.is_empty()).collect();
+        words.join(", ")
+    }
+
+    fn pause(&self) -> String {
         match self.stats.paused_until {
             None => String::new(),
-            Some(Timestamp::MAX) => "until resumed".to_owned(),
-            Some(until) => relative(until, self.stats.now),
+            Some(Timestamp::MAX) => "paused until resumed".to_owned(),
+            Some(until) => format!("paused, ends {}", relative(until, self.stats.now)),
         }
     }
 
@@ -118,7 +128,7 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
         "LATE p50",
         "p99",
         "SERVED BY",
-        "PAUSED",
+        "STATE",
     ];
     let mut table = table(&heads);
     for line in &lines {
@@ -131,21 +141,19 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
             0 if line.is_unserved() => styled(BAD, "nobody"),
             servers => servers.to_string(),
         };
-        let is_late = line.is(Trouble::Stuck) || line.is(Trouble::Behind);
-        let oldest = line.oldest();
         let [half, most] = line.lateness();
         table.add_row([
             styled(STRONG, &line.task_type),
             stats.scheduled.to_string(),
             stats.due.to_string(),
-            if is_late { styled(BAD, oldest) } else { oldest },
+            line.oldest(),
             stats.running.to_string(),
             dead,
             line.pace(),
             half,
             most,
             servers,
-            line.pause(),
+            line.state(),
         ]);
     }
     let mut text = if lines.is_empty() {

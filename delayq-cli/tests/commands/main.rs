@@ -7,6 +7,8 @@
 )]
 
 mod dead;
+#[cfg(unix)]
+mod guide;
 mod life;
 #[cfg(unix)]
 mod live;

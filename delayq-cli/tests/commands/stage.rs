@@ -69,10 +69,16 @@ impl Stage {
 
     /// Tasks of mail.send that have died of these errors, ids d-0, d-1 ..
     pub(crate) fn kill(&self, errors: &[&str]) {
+        self.kill_of("mail.send", errors);
+    }
+
+    /// The same of another type.
+    pub(crate) fn kill_of(&self, name: &str, errors: &[&str]) {
         self.plant(async |tasks| {
-            let bucket = Bucket::whole(TaskType::new("mail.send").unwrap());
+            let task_type = TaskType::new(name).unwrap();
+            let bucket = Bucket::whole(task_type.clone());
             for (nth, error) in errors.iter().enumerate() {
-                let job = DelayQueueJob::raw("mail.send", "{}").id(format!("d-{nth}"));
+                let job = DelayQueueJob::raw(name, "{}").id(format!("d-{nth}"));
                 tasks.send(job).await.unwrap();
                 let request = ClaimRequest::new(1, minutes(1), SystemClock.now());
                 let claimed = tasks.store().claim(&bucket, &request).await.unwrap();
@@ -83,7 +89,7 @@ impl Stage {
             }
             let mut figures = Figures::default();
             figures.dead = errors.len() as u64;
-            record(tasks, figures).await;
+            record(tasks, &task_type, figures).await;
         });
     }
 
@@ -97,7 +103,7 @@ impl Stage {
             let mut figures = Figures::default();
             (figures.started, figures.done, figures.run_ms) = (7, 7, 700);
             figures.lateness.add(3, 7);
-            record(tasks, figures).await;
+            record(tasks, &types[0], figures).await;
         });
     }
 
@@ -133,16 +139,11 @@ impl Stage {
     }
 }
 
-/// Adds what happened to mail.send in this minute.
-async fn record(tasks: &TaskSubmitService, figures: Figures) {
-    let task_type = TaskType::new("mail.send").unwrap();
+/// Adds what happened to a type in this minute.
+async fn record(tasks: &TaskSubmitService, task_type: &TaskType, figures: Figures) {
     let at = SystemClock.now();
     let minute = [Spell { at, figures }];
-    tasks
-        .store()
-        .add_figures(&task_type, &minute)
-        .await
-        .unwrap();
+    tasks.store().add_figures(task_type, &minute).await.unwrap();
 }
 
 fn line(action: &Value) -> String {
