@@ -1,12 +1,14 @@
 //! An operator: changes tasks and types, and leaves an entry in the log for each.
 
 use std::future::Future;
+use std::io::BufRead;
 use std::time::Duration;
 
 use delayq_plugin::store::{Action, ActionEnd};
 use delayq_plugin::{
-    AuditReport, BulkReport, CancelOutcome, ChangeOutcome, DelayQueueJob, Error, Receipt, Result,
-    TaskFilter, TaskId, TaskState, TaskSubmitService, TaskType, Timestamp, TypeSettings, When,
+    AuditReport, BulkError, BulkReport, CancelOutcome, ChangeOutcome, DelayQueueJob, Error,
+    Receipt, Result, TaskFilter, TaskId, TaskState, TaskSubmitService, TaskType, Timestamp,
+    TypeSettings, When,
 };
 
 mod dead_selection;
@@ -15,6 +17,9 @@ mod transfers;
 mod words;
 
 pub use dead_selection::DeadSelection;
+
+use self::many::Deed;
+use crate::transfer::{DeadTasks, Progress, TransferError, TransferReport, copy, import};
 
 /// Somebody who changes tasks and types by hand. Whatever it does is in the log of
 /// [actions](delayq_plugin::store::Chronicle::actions): one entry after a change of one task or
@@ -184,6 +189,115 @@ impl Operator {
         let end = |removed: &usize| (ActionEnd::Done, format!("{removed} occurrences cancelled"));
         let removed = self.tasks.remove_recurring(task_type, name);
         self.logged(action, removed, end).await
+    }
+
+    /// Schedules dead tasks again, their attempts counted anew, one `interval` after the other
+    /// (zero: all at once). Returns how many. `progress` hears how many are done, and of how many.
+    ///
+    /// It runs as long as the intervals take. Dropped or failed in the middle, the rest stays dead.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a filter that cannot be meant, and those of the store; the log says how
+    /// many were requeued.
+    pub async fn requeue(
+        &self,
+        selection: &DeadSelection,
+        interval: Duration,
+        progress: impl FnMut(u64, u64) + Send,
+    ) -> Result<u64> {
+        many::change_dead(self, selection, Deed::Requeue { interval }, progress).await
+    }
+
+    /// Removes dead tasks for good. Returns how many. `progress` hears how many are done, and of
+    /// how many.
+    ///
+    /// # Errors
+    /// As [`requeue`](Self::requeue).
+    pub async fn discard(
+        &self,
+        selection: &DeadSelection,
+        progress: impl FnMut(u64, u64) + Send,
+    ) -> Result<u64> {
+        many::change_dead(self, selection, Deed::Discard, progress).await
+    }
+
+    /// Cancels every task that matches, as
+    /// [`cancel_all`](delayq_plugin::TaskSubmitService::cancel_all).
+    ///
+    /// # Errors
+    /// As `cancel_all`, and those of the log.
+    pub async fn cancel_all(
+        &self,
+        types: &str,
+        filter: &TaskFilter,
+    ) -> Result<BulkReport, BulkError> {
+        let action = self.action("cancel-all", types).on(filter.to_string());
+        let change = self.tasks.cancel_all(types, filter);
+        many::change_all(self, action, change).await
+    }
+
+    /// Moves every scheduled task that matches, as
+    /// [`reschedule_all`](delayq_plugin::TaskSubmitService::reschedule_all).
+    ///
+    /// # Errors
+    /// As `reschedule_all`, and those of the log.
+    pub async fn reschedule_all(
+        &self,
+        types: &str,
+        filter: &TaskFilter,
+        when: When,
+    ) -> Result<BulkReport, BulkError> {
+        let target = match when {
+            When::At(time) => format!("{filter} to {time}"),
+            When::After(delay) => format!("{filter} to {delay:?} from now"),
+        };
+        let action = self.action("reschedule-all", types).on(target);
+        let change = self.tasks.reschedule_all(types, filter, when);
+        many::change_all(self, action, change).await
+    }
+
+    /// Removes every task of a type in `state`, as
+    /// [`purge`](delayq_plugin::TaskSubmitService::purge).
+    ///
+    /// # Errors
+    /// As `purge`, and those of the log.
+    pub async fn purge(&self, task_type: &str, state: TaskState) -> Result<u64> {
+        many::purge(self, task_type, state).await
+    }
+
+    /// Sends the tasks of a file, as [`import`]. `file` is its name, for the log.
+    ///
+    /// # Errors
+    /// As `import`, and those of the log, of which no task is sent.
+    pub async fn import(
+        &self,
+        file: &str,
+        dead: DeadTasks,
+        reader: &mut (dyn BufRead + Send),
+        progress: Progress<'_>,
+    ) -> Result<TransferReport, TransferError> {
+        let action = self.action("import", "").on(file);
+        transfers::begin(self, &action).await?;
+        let done = import(&self.tasks, dead, reader, progress).await;
+        transfers::end(self, action, done).await
+    }
+
+    /// Sends the tasks of another store to this one, as [`copy`].
+    ///
+    /// # Errors
+    /// As `copy`, and those of the log, of which no task is sent.
+    pub async fn copy_from(
+        &self,
+        from: &TaskSubmitService,
+        types: &str,
+        dead: DeadTasks,
+        progress: Progress<'_>,
+    ) -> Result<TransferReport, TransferError> {
+        let place = format!("from {}", from.store().name());
+        let action = self.action("copy", types).on(place);
+        transfers::begin(self, &action).await?;
+        let done = copy(from, &self.tasks, types, dead, progress).await;
+        transfers::end(self, action, done).await
     }
 
     /// Begins an entry.

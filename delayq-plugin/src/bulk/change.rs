@@ -80,8 +80,8 @@ impl<'a> BulkChange<'a> {
         self
     }
 
-    /// Refuses what cannot be meant: a pattern, a filter or a time. `.await` does so, too; this asks
-    /// no store.
+    /// Refuses what cannot be meant: a pattern, a filter or a time. `.await` does so, too; this
+    /// asks no store.
     ///
     /// # Errors
     /// `InvalidName` and `InvalidInput`.
