@@ -1,19 +1,24 @@
 //! The commands: one file each, or one for what belongs together.
 
 use clap::Subcommand;
-use delayq_plugin::TaskSubmitService;
+use delayq_ops::Operator;
 
 use crate::answer::Answer;
+use crate::connection::StoreArgs;
 use crate::failure::Failure;
 
 mod all;
 mod audit;
 mod change;
+mod configure;
 mod dead;
 mod doctor;
 mod explain;
+mod figures;
+mod forecast;
 mod instances;
 mod list;
+mod log;
 mod pause;
 mod purge;
 mod recurring;
@@ -21,6 +26,7 @@ mod send;
 mod show;
 mod stats;
 mod top;
+mod transfer;
 mod type_list;
 mod watch;
 
@@ -31,6 +37,10 @@ pub(crate) enum Command {
     Types,
     /// Show the numbers of a type.
     Stats(stats::StatsArgs),
+    /// Show what happened to a type, minute by minute or hour by hour: done, failed, how late.
+    Figures(figures::FiguresArgs),
+    /// Show how many tasks fall due, and when.
+    Forecast(forecast::ForecastArgs),
     /// List tasks of a type, a page at a time.
     List(list::ListArgs),
     /// Show all that is known of a task.
@@ -45,17 +55,23 @@ pub(crate) enum Command {
     Reschedule(change::RescheduleArgs),
     /// Make a scheduled task due now.
     RunNow(change::TaskArgs),
+    /// Replace the message of a scheduled task.
+    Update(change::UpdateArgs),
     /// Cancel all tasks of a type or pattern that fulfil the conditions.
     CancelAll(all::CancelAllArgs),
     /// Move all such tasks to one time.
     RescheduleAll(all::RescheduleAllArgs),
-    /// List, requeue or discard dead tasks.
+    /// List, group, requeue or discard dead tasks.
     #[command(subcommand)]
     Dead(dead::DeadCommand),
     /// Start no task of a type or pattern until resumed.
     Pause(pause::PauseArgs),
     /// End the pause of a type or pattern.
     Resume(pause::ResumeArgs),
+    /// Set the bound and the limits of a type, for the whole fleet.
+    Configure(configure::ConfigureArgs),
+    /// Remove a type without tasks from the list of types.
+    DropType(configure::DropTypeArgs),
     /// Remove all tasks of a type in a state, for good.
     Purge(purge::PurgeArgs),
     /// List the waiting occurrences of recurring tasks, or remove those of one.
@@ -66,39 +82,57 @@ pub(crate) enum Command {
     Doctor,
     /// Prove the stored structure of a type, or of all; mend it with --repair.
     Audit(audit::AuditArgs),
+    /// Show what operators did: who, when, what, to which tasks, and how it ended.
+    Log(log::LogArgs),
+    /// Write the scheduled tasks of a type or pattern as lines of JSON.
+    Export(transfer::ExportArgs),
+    /// Send the tasks that an export wrote; those that are there are left, so it can be repeated.
+    Import(transfer::ImportArgs),
+    /// Send the tasks of this store to another; those that are there are left.
+    Copy(transfer::CopyArgs),
     /// Show what happens to a type as it happens, until Ctrl-C.
     Watch(watch::WatchArgs),
     /// Show all types on a screen that renews itself; q ends it.
     Top(top::TopArgs),
 }
 
-/// Does it.
+/// Does it. What changes something goes through the operator, which leaves an entry in the log.
 pub(crate) async fn run(
-    tasks: &TaskSubmitService,
+    operator: &Operator,
     command: Command,
-    is_json: bool,
+    store: &StoreArgs,
 ) -> Result<Answer, Failure> {
+    let tasks = operator.tasks();
     match command {
         Command::Types => type_list::run(tasks).await,
         Command::Stats(args) => stats::run(tasks, &args).await,
+        Command::Figures(args) => figures::run(tasks, &args).await,
+        Command::Forecast(args) => forecast::run(tasks, &args).await,
         Command::List(args) => list::run(tasks, &args).await,
         Command::Show(args) => show::run(tasks, &args).await,
         Command::Explain(args) => explain::run(tasks, &args).await,
-        Command::Send(args) => send::run(tasks, args).await,
-        Command::Cancel(args) => change::cancel(tasks, &args).await,
-        Command::Reschedule(args) => change::reschedule(tasks, &args).await,
-        Command::RunNow(args) => change::run_now(tasks, &args).await,
-        Command::CancelAll(args) => all::cancel(tasks, &args).await,
-        Command::RescheduleAll(args) => all::reschedule(tasks, &args).await,
-        Command::Dead(command) => dead::run(tasks, &command).await,
-        Command::Pause(args) => pause::pause(tasks, &args).await,
-        Command::Resume(args) => pause::resume(tasks, &args).await,
-        Command::Purge(args) => purge::run(tasks, &args).await,
-        Command::Recurring(args) => recurring::run(tasks, &args).await,
+        Command::Send(args) => send::run(operator, args).await,
+        Command::Cancel(args) => change::cancel(operator, &args).await,
+        Command::Reschedule(args) => change::reschedule(operator, &args).await,
+        Command::RunNow(args) => change::run_now(operator, &args).await,
+        Command::Update(args) => change::update(operator, &args).await,
+        Command::CancelAll(args) => all::cancel(operator, &args).await,
+        Command::RescheduleAll(args) => all::reschedule(operator, &args).await,
+        Command::Dead(command) => dead::run(operator, &command).await,
+        Command::Pause(args) => pause::pause(operator, &args).await,
+        Command::Resume(args) => pause::resume(operator, &args).await,
+        Command::Configure(args) => configure::configure(operator, &args).await,
+        Command::DropType(args) => configure::drop_type(operator, &args).await,
+        Command::Purge(args) => purge::run(operator, &args).await,
+        Command::Recurring(args) => recurring::run(operator, &args).await,
         Command::Instances => instances::run(tasks).await,
         Command::Doctor => doctor::run(tasks).await,
-        Command::Audit(args) => audit::run(tasks, &args).await,
-        Command::Watch(args) => watch::run(tasks, &args, is_json).await,
+        Command::Audit(args) => audit::run(operator, &args).await,
+        Command::Log(args) => log::run(tasks, &args, store.json).await,
+        Command::Export(args) => transfer::export(tasks, &args).await,
+        Command::Import(args) => transfer::import(operator, &args).await,
+        Command::Copy(args) => transfer::copy(operator, &args, store).await,
+        Command::Watch(args) => watch::run(tasks, &args, store.json).await,
         Command::Top(args) => top::run(tasks, &args).await,
     }
 }

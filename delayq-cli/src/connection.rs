@@ -7,6 +7,7 @@ use clap::Args;
 use delayq_plugin::store::{Durability, MAX_REMEMBERED, StoreOptions};
 use delayq_plugin::{Config, Namespace, TaskSubmitService};
 
+use crate::actor::read_name;
 use crate::failure::Failure;
 use crate::span::read_span;
 
@@ -15,7 +16,7 @@ use crate::span::read_span;
 const RETENTION: Duration = Duration::from_hours(7 * 24);
 
 /// Which store, and how to talk about it.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct StoreArgs {
     /// The store, such as sqlite:PATH or redis://HOST/; or DELAYQ_URL, or `url` in the
     /// configuration file. A password is better there than in the list of processes.
@@ -30,12 +31,29 @@ pub(crate) struct StoreArgs {
     /// How long one call to the store may take, such as 10s.
     #[arg(long, global = true, value_name = "SPAN", value_parser = read_span)]
     pub(crate) timeout: Option<Duration>,
+    /// Who acts, for the log of actions; or DELAYQ_ACTOR, or the user of the system.
+    #[arg(long = "as", global = true, value_name = "NAME", value_parser = read_name)]
+    pub(crate) actor: Option<String>,
     /// Answer with one JSON document; its times are milliseconds since the epoch.
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Show the log of delayq: warnings, with -vv all, with -vvv for its developers.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+/// Opens another store in the same way. Makes none.
+pub(crate) async fn open_other(
+    args: &StoreArgs,
+    url: &str,
+    namespace: Option<&str>,
+) -> Result<TaskSubmitService, Failure> {
+    let mut args = args.clone();
+    args.url = Some(url.to_owned());
+    if let Some(namespace) = namespace {
+        args.namespace = Some(namespace.to_owned());
+    }
+    open(&args).await
 }
 
 /// Opens the store that the arguments, the environment or the configuration file name. Makes none.

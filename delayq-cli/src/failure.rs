@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use delayq_ops::{TransferError, TransferFault};
 use delayq_plugin::{BulkError, ConfigError, Error};
 
 /// The request was refused, or found nothing.
@@ -31,10 +32,13 @@ pub(crate) enum Failure {
         /// What the store said.
         error: Error,
         /// How many were changed.
-        done: usize,
+        done: u64,
         /// How many were meant.
-        count: usize,
+        count: u64,
     },
+    /// A transfer that ended in the middle.
+    #[error("{0}; the same command does the rest")]
+    Transfer(#[from] TransferError),
     /// The configuration cannot be used.
     #[error("{0}")]
     Config(#[from] ConfigError),
@@ -68,6 +72,11 @@ impl Failure {
         ExitCode::from(match self {
             Self::Store(error) | Self::Partly { error, .. } => of_store(error),
             Self::Bulk(failed) => of_store(&failed.error),
+            Self::Transfer(failed) => match &failed.fault {
+                TransferFault::Store(error) => of_store(error),
+                TransferFault::Line(_) => USAGE,
+                _ => REFUSED,
+            },
             Self::Config(_) | Self::Usage(_) => USAGE,
             Self::NoStore(_) => NO_STORE,
             Self::Refused(_) | Self::Output(_) => REFUSED,

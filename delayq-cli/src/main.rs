@@ -13,12 +13,15 @@
     reason = "text for people is put together from lines; what a line costs does not matter"
 )]
 
+mod actor;
 mod answer;
 mod args;
+mod chart;
 mod command;
 mod connection;
 mod consent;
 mod failure;
+mod progress;
 mod selection;
 mod span;
 mod text;
@@ -76,7 +79,8 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
                 .build()?;
             runtime.block_on(async {
                 let tasks = connection::open(&cli.store).await?;
-                let ended = command::run(&tasks, *command, cli.store.json).await;
+                let operator = actor::operator(&tasks, cli.store.actor.as_deref());
+                let ended = command::run(&operator, *command, &cli.store).await;
                 tasks.close().await;
                 ended
             })

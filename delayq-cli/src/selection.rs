@@ -1,10 +1,7 @@
 //! Which tasks of a type a command means.
 
 use clap::Args;
-use delayq_plugin::{TaskFilter, TaskInfo, TaskState};
-
-/// The header of a group.
-const GROUP: &str = "group";
+use delayq_plugin::{TaskFilter, TaskState};
 
 /// Conditions on tasks; all of them have to hold.
 #[derive(Clone, Debug, Default, Args)]
@@ -45,15 +42,6 @@ impl Selection {
             filter = filter.group(group);
         }
         filter
-    }
-
-    /// Whether a task fulfils them.
-    pub(crate) fn matches(&self, task: &TaskInfo) -> bool {
-        let has = |name: &str, value: &str| task.headers.get(name).is_some_and(|one| one == value);
-        let prefix = self.prefix.as_deref().unwrap_or_default();
-        task.id.as_str().starts_with(prefix)
-            && self.header.iter().all(|one| has(&one.name, &one.value))
-            && self.group.as_ref().is_none_or(|label| has(GROUP, label))
     }
 }
 

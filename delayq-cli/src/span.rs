@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delayq_plugin::{IntoDelay, IntoTime, Timestamp};
+use delayq_plugin::{IntoDelay, IntoTime, Rate, Timestamp};
 
 /// A span of the command line, such as `30m` or `7d`.
 pub(crate) fn read_span(text: &str) -> Result<Duration, String> {
@@ -16,6 +16,16 @@ pub(crate) fn read_time(text: &str) -> Result<Timestamp, String> {
 
 /// The wait between two tasks of a rate such as `20/s`, `5/min` or `100/h`.
 pub(crate) fn read_rate(text: &str) -> Result<Duration, String> {
+    let rate = read_fleet_rate(text)?;
+    match rate.starts {
+        // More than a thousand a second are not told apart: due times are milliseconds.
+        1..=1_000 => Ok(rate.per / rate.starts),
+        _ => Err(format!("{text:?}: a rate is 1 to 1000 tasks in its unit")),
+    }
+}
+
+/// A rate of starts, such as `20/s`, `5/min` or `100/h`.
+pub(crate) fn read_fleet_rate(text: &str) -> Result<Rate, String> {
     let wrong = || format!("{text:?} is not a rate: write such as 20/s, 5/min or 100/h");
     let (count, unit) = text.split_once('/').ok_or_else(wrong)?;
     let unit = match unit.trim() {
@@ -24,12 +34,8 @@ pub(crate) fn read_rate(text: &str) -> Result<Duration, String> {
         "h" => Duration::from_hours(1),
         _ => return Err(wrong()),
     };
-    match count.trim().parse::<u32>() {
-        // More than a thousand a second are not told apart: due times are milliseconds.
-        Ok(count @ 1..=1_000) => Ok(unit / count),
-        Ok(_) => Err(format!("{text:?}: a rate is 1 to 1000 tasks in its unit")),
-        Err(_) => Err(wrong()),
-    }
+    let count = count.trim().parse().map_err(|_| wrong())?;
+    Ok(Rate::new(count, unit))
 }
 
 /// A span in its two largest units: `450ms`, `12s`, `3m 20s`, `2d 4h`.
@@ -47,6 +53,16 @@ pub(crate) fn span(span: Duration) -> String {
         (0, 0, minutes, seconds) => two(minutes, "m", seconds, "s"),
         (0, hours, minutes, _) => two(hours, "h", minutes, "m"),
         (days, hours, ..) => two(days, "d", hours, "h"),
+    }
+}
+
+/// A rate of so many a second: `120/s`, `2.5/s`, `3.0/min`.
+pub(crate) fn per_time(rate: f64) -> String {
+    match rate {
+        ..=0.0 => "0".to_owned(),
+        ..0.1 => format!("{:.1}/min", rate * 60.0),
+        ..10.0 => format!("{rate:.1}/s"),
+        _ => format!("{rate:.0}/s"),
     }
 }
 
@@ -76,6 +92,14 @@ mod tests {
         assert_eq!(of(200), "3m 20s");
         assert_eq!(of(7_200), "2h");
         assert_eq!(of(187_200), "2d 4h");
+    }
+
+    #[test]
+    fn a_rate_has_the_unit_that_fits() {
+        assert_eq!(
+            [0.0, 0.05, 2.5, 120.4].map(per_time),
+            ["0", "3.0/min", "2.5/s", "120/s"]
+        );
     }
 
     #[test]

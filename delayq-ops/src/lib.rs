@@ -10,8 +10,9 @@
 //! - [`export`], [`import`] and [`copy`]: tasks as lines of JSON, and from store to store.
 //!
 //! Each takes a [`TaskSubmitService`](delayq_plugin::TaskSubmitService), returns values that are
-//! `Serialize`, and prints nothing. None but `import`, `copy` and an `Operator` changes anything. As JSON times
-//! are milliseconds since the epoch, and spans are milliseconds, in fields that end in `_ms`.
+//! `Serialize`, and prints nothing. None but `import`, `copy` and an `Operator` changes anything.
+//! As JSON times are milliseconds since the epoch, and spans are milliseconds, in fields that end
+//! in `_ms`.
 //!
 //! Errors are those of the store, see [`Error`](delayq_plugin::Error).
 

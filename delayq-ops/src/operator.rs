@@ -1,6 +1,5 @@
 //! An operator: changes tasks and types, and leaves an entry in the log for each.
 
-use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
@@ -12,6 +11,8 @@ use delayq_plugin::{
 
 mod dead_selection;
 mod many;
+mod transfers;
+mod words;
 
 pub use dead_selection::DeadSelection;
 
@@ -45,6 +46,12 @@ impl Operator {
         }
     }
 
+    /// The same operator on another store.
+    #[must_use]
+    pub fn of(&self, tasks: &TaskSubmitService) -> Self {
+        Self::new(tasks, &self.actor, &self.origin)
+    }
+
     /// The service that it works through.
     #[must_use]
     pub fn tasks(&self) -> &TaskSubmitService {
@@ -59,8 +66,7 @@ impl Operator {
         let action = self.action("send", job.task_type());
         let sent = self.tasks.send(job).await;
         let id = sent.as_ref().map_or("", |receipt| receipt.id.as_str());
-        let end = |_: &Receipt| (ActionEnd::Done, String::new());
-        self.log_end(action.on(id), &sent, end).await;
+        self.log_end(action.on(id), &sent, words::sent).await;
         sent
     }
 
@@ -70,13 +76,8 @@ impl Operator {
     /// As `cancel`.
     pub async fn cancel(&self, task_type: &str, id: &str) -> Result<CancelOutcome> {
         let action = self.action("cancel", task_type).on(id);
-        let end = |outcome: &CancelOutcome| match outcome {
-            CancelOutcome::Cancelled => (ActionEnd::Done, String::new()),
-            CancelOutcome::Running => (ActionEnd::Done, "it runs: asked to stop".to_owned()),
-            other => refused(other),
-        };
         let cancelled = self.tasks.cancel(task_type, id);
-        self.logged(action, cancelled, end).await
+        self.logged(action, cancelled, words::cancelled).await
     }
 
     /// Moves a scheduled task, as [`reschedule`](TaskSubmitService::reschedule).
@@ -86,7 +87,7 @@ impl Operator {
     pub async fn reschedule(&self, task_type: &str, id: &str, when: When) -> Result<ChangeOutcome> {
         let action = self.action("reschedule", task_type).on(id);
         let moved = self.tasks.reschedule(task_type, id, when);
-        self.logged(action, moved, changed).await
+        self.logged(action, moved, words::changed).await
     }
 
     /// Makes a scheduled task due now, as [`run_now`](TaskSubmitService::run_now).
@@ -96,7 +97,7 @@ impl Operator {
     pub async fn run_now(&self, task_type: &str, id: &str) -> Result<ChangeOutcome> {
         let action = self.action("run-now", task_type).on(id);
         let moved = self.tasks.run_now(task_type, id);
-        self.logged(action, moved, changed).await
+        self.logged(action, moved, words::changed).await
     }
 
     /// Replaces the message of a scheduled task, as [`update_raw`](TaskSubmitService::update_raw).
@@ -111,7 +112,7 @@ impl Operator {
     ) -> Result<ChangeOutcome> {
         let action = self.action("update", task_type).on(id);
         let updated = self.tasks.update_raw(task_type, id, message);
-        self.logged(action, updated, changed).await
+        self.logged(action, updated, words::changed).await
     }
 
     /// Pauses a type or the listed types that a pattern matches, as
@@ -122,7 +123,7 @@ impl Operator {
     pub async fn pause(&self, types: &str, until: Option<Timestamp>) -> Result<Vec<TaskType>> {
         let action = self.action("pause", types);
         let detail = until.map_or("until resumed".to_owned(), |until| format!("until {until}"));
-        let end = |paused: &Vec<TaskType>| (ActionEnd::Done, types_said(paused, &detail));
+        let end = |paused: &Vec<TaskType>| words::of_types(types, paused, &detail);
         self.logged(action, self.tasks.pause(types, until), end)
             .await
     }
@@ -133,7 +134,7 @@ impl Operator {
     /// As `resume`.
     pub async fn resume(&self, types: &str) -> Result<Vec<TaskType>> {
         let action = self.action("resume", types);
-        let end = |resumed: &Vec<TaskType>| (ActionEnd::Done, types_said(resumed, ""));
+        let end = |resumed: &Vec<TaskType>| words::of_types(types, resumed, "");
         self.logged(action, self.tasks.resume(types), end).await
     }
 
@@ -143,7 +144,7 @@ impl Operator {
     /// As `configure_type`.
     pub async fn configure_type(&self, task_type: &str, settings: &TypeSettings) -> Result<()> {
         let action = self.action("configure", task_type);
-        let end = |(): &()| (ActionEnd::Done, format!("{settings:?}"));
+        let end = |(): &()| (ActionEnd::Done, words::settings(settings));
         let configured = self.tasks.configure_type(task_type, settings);
         self.logged(action, configured, end).await
     }
@@ -214,10 +215,15 @@ impl Operator {
                 let (end, detail) = end(done);
                 action.ended(end, detail)
             }
-            Err(Error::InvalidInput { .. } | Error::InvalidName { .. }) => return,
+            Err(error) if is_no_deed(error) => return,
             Err(error) => action.ended(ActionEnd::Failed, error.to_string()),
         };
-        if let Err(error) = self.log(&action).await {
+        self.log_done(&action).await;
+    }
+
+    /// Logs what has happened, whatever becomes of the entry.
+    async fn log_done(&self, action: &Action) {
+        if let Err(error) = self.log(action).await {
             tracing::error!(%error, ?action, "an action was done and is not in the log");
         }
     }
@@ -231,18 +237,10 @@ impl Operator {
     }
 }
 
-fn refused(outcome: &impl fmt::Debug) -> (ActionEnd, String) {
-    (ActionEnd::Refused, format!("{outcome:?}"))
-}
-
-fn changed(outcome: &ChangeOutcome) -> (ActionEnd, String) {
-    match outcome {
-        ChangeOutcome::Changed { due_at } => (ActionEnd::Done, format!("due {due_at}")),
-        other => refused(other),
-    }
-}
-
-fn types_said(types: &[TaskType], detail: &str) -> String {
-    let names: Vec<_> = types.iter().map(TaskType::as_str).collect();
-    format!("{detail} {}", names.join(", ")).trim().to_owned()
+/// Whether the caller was mistaken, and the store was not asked.
+fn is_no_deed(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::InvalidInput { .. } | Error::InvalidName { .. } | Error::LimitExceeded { .. }
+    )
 }

@@ -6,11 +6,13 @@
 
 use std::sync::LazyLock;
 
+pub(crate) mod actions;
 pub(crate) mod audit;
 pub(crate) mod change;
 pub(crate) mod claim;
 pub(crate) mod dead;
 pub(crate) mod ended;
+pub(crate) mod figures;
 pub(crate) mod keys;
 pub(crate) mod query;
 pub(crate) mod record;
@@ -65,6 +67,9 @@ pub(crate) enum Script {
     Drop,
     Ended,
     Note,
+    Figures,
+    Log,
+    Actions,
 }
 
 const MODEL: &str = include_str!("scripts/model.lua");
@@ -73,10 +78,11 @@ const GATE: &str = include_str!("scripts/gate.lua");
 const LIMIT: &str = include_str!("scripts/limit.lua");
 const ORDER: &str = include_str!("scripts/order.lua");
 const DEAD: &str = include_str!("scripts/dead.lua");
+const ACTION: &str = include_str!("scripts/action.lua");
 
 /// Every script in the order of the discriminants, and its file: the flags in the first line, then
 /// the operation.
-pub(crate) const FILES: [(Script, &str); 30] = [
+pub(crate) const FILES: [(Script, &str); 33] = [
     (Script::Submit, include_str!("scripts/submit.lua")),
     (Script::Claim, include_str!("scripts/claim.lua")),
     (Script::Settle, include_str!("scripts/settle.lua")),
@@ -107,6 +113,9 @@ pub(crate) const FILES: [(Script, &str); 30] = [
     (Script::Drop, include_str!("scripts/drop.lua")),
     (Script::Ended, include_str!("scripts/ended.lua")),
     (Script::Note, include_str!("scripts/note.lua")),
+    (Script::Figures, include_str!("scripts/figures.lua")),
+    (Script::Log, include_str!("scripts/log.lua")),
+    (Script::Actions, include_str!("scripts/actions.lua")),
 ];
 
 /// The text of each script, in the order of [`FILES`].
@@ -137,6 +146,7 @@ impl Script {
                 &[MODEL, AGAIN]
             }
             Self::Requeue | Self::Discard => &[MODEL, ORDER, DEAD],
+            Self::Log | Self::Actions => &[MODEL, ACTION],
             Self::Layout => &[],
             _ => &[MODEL],
         }

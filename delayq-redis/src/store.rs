@@ -14,6 +14,7 @@ use delayq_core::task::{Lock, TaskInfo};
 use delayq_core::{Bucket, Error, Namespace, Result, TaskId, TaskType};
 use futures_util::future::join_all;
 
+mod chronicle;
 mod listen;
 mod operate;
 mod presence;
@@ -307,6 +308,3 @@ impl Store for RedisStore {
         self.cx.hub.subscribe()
     }
 }
-
-#[async_trait]
-impl delayq_core::Chronicle for RedisStore {}

@@ -1,9 +1,11 @@
 //! Operations: each reads what it needs, asks `delayq_core::machine` what follows, and writes it.
 
+pub(crate) mod actions;
 pub(crate) mod audit;
 pub(crate) mod change;
 pub(crate) mod claim;
 pub(crate) mod dead;
+pub(crate) mod figures;
 pub(crate) mod instances;
 pub(crate) mod query;
 pub(crate) mod settle;

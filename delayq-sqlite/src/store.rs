@@ -312,6 +312,3 @@ pub(crate) fn steps(tasks: Vec<NewTask>) -> Vec<Vec<NewTask>> {
     }
     steps
 }
-
-#[async_trait]
-impl delayq_core::Chronicle for SqliteStore {}

@@ -30,6 +30,7 @@ mod again;
 mod bound;
 mod cancel;
 mod change;
+mod chronicle;
 mod claim;
 mod clock;
 mod damage;

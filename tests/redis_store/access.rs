@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use delayq_core::chronicle::{Action, Figures, Spell, Step};
 use delayq_core::operate::{DeadFilter, TypeSettings};
 use delayq_core::store::{AttemptEnd, Durability, Settlement, StoreOptions};
-use delayq_core::{Error, Operate, Store, TaskState, When};
+use delayq_core::{Chronicle, Error, Operate, Store, TaskState, When};
 use delayq_redis::RedisStore;
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
 use delayq_tests::redis_server::{Persistence, RedisServer};
@@ -12,7 +13,7 @@ use delayq_tests::redis_user;
 use delayq_tests::rig::until;
 use delayq_tests::sentinel_set::{SentinelOptions, SentinelSet};
 
-use super::{accept, claim, id, job, options, raw, run, submit, task_type, whole};
+use super::{TYPE, accept, claim, id, job, options, raw, run, submit, task_type, whole};
 
 fn url(server: &RedisServer, user: &str) -> String {
     format!("redis://{user}@127.0.0.1:{}", server.port())
@@ -97,6 +98,16 @@ pub(super) async fn use_every_operation(store: &RedisStore) {
     }
     store.audit(&task_type, true).await.unwrap();
     store.check().await.unwrap();
+    let mut figures = Figures::default();
+    figures.started = 1;
+    let at = stats.now;
+    let spell = Spell { at, figures };
+    store.add_figures(&task_type, &[spell]).await.unwrap();
+    let figures = store.figures(&task_type, Step::Hour, at).await.unwrap();
+    assert_eq!(figures.len(), 1);
+    let action = Action::new("ann", "cli", "purge", TYPE);
+    store.log_action(&action).await.unwrap();
+    assert_eq!(store.actions(None, 9).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -111,9 +122,15 @@ async fn the_rights_of_the_guide_are_enough_and_nothing_else_is_tried() {
     assert!(log.is_empty(), "something was refused: {log:?}");
 }
 
-/// Rights that a store on one server, in its first database, can do without: `srem` to start.
-const NOT_FOR_ONE: [&str; 13] = [
+/// Rights that a store on one server, in its first database, can do without: the first ones to
+/// start.
+const NOT_FOR_ONE: [&str; 18] = [
     "+srem",
+    "+lindex",
+    "+llen",
+    "+lpush",
+    "+lrange",
+    "+ltrim",
     "+info",
     "+config|get",
     "+select",

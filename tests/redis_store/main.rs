@@ -11,6 +11,7 @@ mod access;
 mod again;
 mod bounds;
 mod certificates;
+mod chronicle;
 mod clock;
 mod damage;
 mod failing_shard;

@@ -1,7 +1,8 @@
 //! `cancel-all`, `reschedule-all`: changes of all tasks that fulfil conditions.
 
 use clap::Args;
-use delayq_plugin::{BulkReport, TaskFilter, TaskState, TaskSubmitService, Timestamp};
+use delayq_ops::Operator;
+use delayq_plugin::{BulkReport, TaskFilter, TaskState, Timestamp};
 
 use super::change::WhenArgs;
 use crate::answer::Answer;
@@ -79,15 +80,13 @@ impl Many {
 }
 
 /// Runs `cancel-all`.
-pub(super) async fn cancel(
-    tasks: &TaskSubmitService,
-    args: &CancelAllArgs,
-) -> Result<Answer, Failure> {
+pub(super) async fn cancel(operator: &Operator, args: &CancelAllArgs) -> Result<Answer, Failure> {
     let (many, mut filter) = (&args.many, args.many.filter()?);
     if let Some(state) = args.state {
         filter = filter.state(state);
     }
-    let expected = tasks.cancel_all(&many.types, &filter).dry_run().await?;
+    let expected = operator.tasks().cancel_all(&many.types, &filter);
+    let expected = expected.dry_run().await?;
     if many.dry_run || expected.matched == 0 {
         return answer("would be cancelled", "would be asked to stop", &expected);
     }
@@ -98,18 +97,18 @@ pub(super) async fn cancel(
         &format!("cancel {waiting} of {types} and ask {running} to stop"),
         many.yes,
     )?;
-    let report = tasks.cancel_all(&many.types, &filter).await?;
+    let report = operator.cancel_all(&many.types, &filter).await?;
     answer("cancelled", "asked to stop", &report)
 }
 
 /// Runs `reschedule-all`.
 pub(super) async fn reschedule(
-    tasks: &TaskSubmitService,
+    operator: &Operator,
     args: &RescheduleAllArgs,
 ) -> Result<Answer, Failure> {
     let (many, filter, when) = (&args.many, args.many.filter()?, args.when.when());
-    let change = || tasks.reschedule_all(&many.types, &filter, when);
-    let expected = change().dry_run().await?;
+    let expected = operator.tasks().reschedule_all(&many.types, &filter, when);
+    let expected = expected.dry_run().await?;
     if many.dry_run || expected.matched == 0 {
         return answer("would be moved", "running: would be left", &expected);
     }
@@ -120,7 +119,8 @@ pub(super) async fn reschedule(
         counted(types, "type")
     );
     ask(&plan, many.yes)?;
-    answer("moved", "running: left", &change().await?)
+    let report = operator.reschedule_all(&many.types, &filter, when).await?;
+    answer("moved", "running: left", &report)
 }
 
 fn answer(changed: &str, running: &str, report: &BulkReport) -> Result<Answer, Failure> {

@@ -1,7 +1,8 @@
 //! `audit`: is the stored structure sound?
 
 use clap::Args;
-use delayq_plugin::{AuditReport, TaskSubmitService, TaskType};
+use delayq_ops::Operator;
+use delayq_plugin::{AuditReport, TaskType};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
@@ -31,16 +32,16 @@ struct Audited {
 }
 
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService, args: &AuditArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(operator: &Operator, args: &AuditArgs) -> Result<Answer, Failure> {
     let types = match &args.task_type {
         Some(task_type) => vec![task_type.clone()],
-        None => tasks.types().await?,
+        None => operator.tasks().types().await?,
     };
-    let mut audited = audit(tasks, &types, false).await?;
+    let mut audited = audit(operator, &types, false).await?;
     let problems = count(&audited, |_| true);
     if args.repair && problems > 0 {
         ask(&format!("mend {}", counted(problems, "problem")), args.yes)?;
-        audited = audit(tasks, &types, true).await?;
+        audited = audit(operator, &types, true).await?;
     }
     let left = count(&audited, |is_mended| !is_mended);
     let (mut text, mut json) = (String::new(), Vec::new());
@@ -63,16 +64,20 @@ pub(super) async fn run(tasks: &TaskSubmitService, args: &AuditArgs) -> Result<A
 }
 
 async fn audit(
-    tasks: &TaskSubmitService,
+    operator: &Operator,
     types: &[TaskType],
     repair: bool,
 ) -> Result<Vec<Audited>, Failure> {
     let mut audited = Vec::new();
     for task_type in types {
-        audited.push(Audited {
-            report: tasks.audit(task_type.as_str(), repair).await?,
-            task_type: task_type.clone(),
-        });
+        let name = task_type.as_str();
+        let report = if repair {
+            operator.repair(name).await?
+        } else {
+            operator.tasks().audit(name, false).await?
+        };
+        let task_type = task_type.clone();
+        audited.push(Audited { task_type, report });
     }
     Ok(audited)
 }

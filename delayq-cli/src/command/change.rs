@@ -1,11 +1,13 @@
-//! `cancel`, `reschedule`, `run-now`: changes of one task.
+//! `cancel`, `reschedule`, `run-now`, `update`: changes of one task.
 
 use std::time::Duration;
 
 use clap::Args;
-use delayq_plugin::{CancelOutcome, ChangeOutcome, TaskSubmitService, Timestamp, When};
+use delayq_ops::Operator;
+use delayq_plugin::{CancelOutcome, ChangeOutcome, Timestamp, When};
 use serde_json::json;
 
+use super::send::read_file;
 use crate::answer::Answer;
 use crate::failure::Failure;
 use crate::span::{read_span, read_time};
@@ -41,6 +43,27 @@ pub(crate) struct RescheduleArgs {
     when: WhenArgs,
 }
 
+/// A task, and its new message.
+#[derive(Debug, Args)]
+pub(crate) struct UpdateArgs {
+    #[command(flatten)]
+    task: TaskArgs,
+    #[command(flatten)]
+    content: ContentArgs,
+}
+
+/// Where a message comes from.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct ContentArgs {
+    /// The message as it is. For a worker with `Json<..>` write JSON.
+    #[arg(long, value_name = "TEXT")]
+    message: Option<String>,
+    /// The file that holds it; `-` is stdin.
+    #[arg(long, value_name = "FILE")]
+    file: Option<String>,
+}
+
 impl WhenArgs {
     /// The time that one of both gives.
     pub(super) fn when(&self) -> When {
@@ -52,8 +75,8 @@ impl WhenArgs {
 }
 
 /// Runs `cancel`.
-pub(super) async fn cancel(tasks: &TaskSubmitService, task: &TaskArgs) -> Result<Answer, Failure> {
-    let outcome = tasks.cancel(&task.task_type, &task.id).await?;
+pub(super) async fn cancel(operator: &Operator, task: &TaskArgs) -> Result<Answer, Failure> {
+    let outcome = operator.cancel(&task.task_type, &task.id).await?;
     let (word, state, text) = match outcome {
         CancelOutcome::Cancelled => ("cancelled", None, "cancelled: it never starts".to_owned()),
         CancelOutcome::Running => (
@@ -77,18 +100,29 @@ const NOT_FOUND: &str = "no such task here, or it ended longer ago than is remem
 
 /// Runs `reschedule`.
 pub(super) async fn reschedule(
-    tasks: &TaskSubmitService,
+    operator: &Operator,
     args: &RescheduleArgs,
 ) -> Result<Answer, Failure> {
     let task = &args.task;
     let when = args.when.when();
-    let outcome = tasks.reschedule(&task.task_type, &task.id, when).await?;
+    let outcome = operator.reschedule(&task.task_type, &task.id, when).await?;
     changed(task, outcome)
 }
 
 /// Runs `run-now`.
-pub(super) async fn run_now(tasks: &TaskSubmitService, task: &TaskArgs) -> Result<Answer, Failure> {
-    changed(task, tasks.run_now(&task.task_type, &task.id).await?)
+pub(super) async fn run_now(operator: &Operator, task: &TaskArgs) -> Result<Answer, Failure> {
+    changed(task, operator.run_now(&task.task_type, &task.id).await?)
+}
+
+/// Runs `update`.
+pub(super) async fn update(operator: &Operator, args: &UpdateArgs) -> Result<Answer, Failure> {
+    let (task, content) = (&args.task, &args.content);
+    let message = match (&content.message, &content.file) {
+        (_, Some(file)) => read_file(file)?,
+        (text, None) => text.clone().unwrap_or_default().into_bytes(),
+    };
+    let outcome = operator.update(&task.task_type, &task.id, message).await?;
+    changed(task, outcome)
 }
 
 fn changed(task: &TaskArgs, outcome: ChangeOutcome) -> Result<Answer, Failure> {

@@ -1,24 +1,25 @@
-//! `dead list`, `dead requeue`, `dead discard`.
+//! `dead list`, `dead requeue`, `dead discard`, `dead groups`.
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use delayq_plugin::{
-    Cursor, DeadFilter, Result, TaskId, TaskInfo, TaskState, TaskSubmitService, Timestamp,
-};
-use indicatif::{ProgressBar, ProgressStyle};
+use delayq_ops::{DeadSelection, Operator};
+use delayq_plugin::{Result, TaskFilter, TaskId, TaskSubmitService, Timestamp};
 use serde_json::json;
 
 use super::list::tasks_table;
 use crate::answer::Answer;
 use crate::consent::ask;
 use crate::failure::Failure;
+use crate::progress;
 use crate::selection::Selection;
 use crate::span::{read_rate, read_time};
 use crate::text::counted;
 
-/// Most tasks of one call to the store.
-const SLICE: usize = 128;
+mod groups;
+
+/// Tasks that a list shows where no limit is given.
+const LISTED: u64 = 20;
 
 /// What to do with dead tasks.
 #[derive(Debug, Subcommand)]
@@ -29,11 +30,13 @@ pub(crate) enum DeadCommand {
     Requeue(RequeueArgs),
     /// Remove dead tasks for good.
     Discard(DiscardArgs),
+    /// Show dead tasks by what killed them, the most frequent error first.
+    Groups(groups::GroupsArgs),
 }
 
 /// Conditions on dead tasks; all of them have to hold.
 #[derive(Debug, Args)]
-pub(crate) struct DeadSelection {
+pub(crate) struct DeadArgs {
     /// The type.
     #[arg(value_name = "TYPE")]
     task_type: String,
@@ -45,23 +48,23 @@ pub(crate) struct DeadSelection {
     /// Died before this time.
     #[arg(long, value_name = "TIME", value_parser = read_time)]
     died_before: Option<Timestamp>,
-    /// At most so many.
+    /// The first so many of them, by their time of death.
     #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    limit: Option<u64>,
 }
 
 /// Which dead tasks to list.
 #[derive(Debug, Args)]
 pub(crate) struct DeadListArgs {
     #[command(flatten)]
-    dead: DeadSelection,
+    dead: DeadArgs,
 }
 
 /// Which dead tasks to change, and whether they are meant.
 #[derive(Debug, Args)]
 pub(crate) struct DeadChange {
     #[command(flatten)]
-    dead: DeadSelection,
+    dead: DeadArgs,
     /// These ids.
     #[arg(value_name = "ID")]
     ids: Vec<TaskId>,
@@ -94,69 +97,44 @@ pub(crate) struct DiscardArgs {
     change: DeadChange,
 }
 
-impl DeadSelection {
+impl DeadArgs {
     fn is_empty(&self) -> bool {
         self.selection.is_empty() && self.error.is_none() && self.died_before.is_none()
     }
 
-    fn matches(&self, task: &TaskInfo) -> bool {
-        let error = task.history.last_error.as_deref().unwrap_or_default();
-        self.selection.matches(task)
-            && self.error.as_ref().is_none_or(|text| error.contains(text))
-            && self.died_before.is_none_or(|before| task.at < before)
-    }
-
-    /// The tasks that match, as `pick` keeps them, up to `most`.
-    async fn read<T>(
-        &self,
-        tasks: &TaskSubmitService,
-        most: usize,
-        pick: impl Fn(TaskInfo) -> T,
-    ) -> Result<Vec<T>> {
-        let (mut found, mut cursor): (Vec<T>, Option<Cursor>) = (Vec::new(), None);
-        loop {
-            let page = tasks.list(&self.task_type, TaskState::Dead, cursor.as_ref(), SLICE);
-            let page = page.await?;
-            for task in page.tasks {
-                if found.len() == most {
-                    return Ok(found);
-                }
-                if self.matches(&task) {
-                    found.push(pick(task));
-                }
-            }
-            cursor = page.next;
-            if cursor.is_none() {
-                return Ok(found);
-            }
+    fn selection(&self) -> DeadSelection {
+        let filter = self.selection.narrow(TaskFilter::new());
+        let mut dead = DeadSelection::of(&self.task_type).filter(filter);
+        if let Some(text) = &self.error {
+            dead = dead.error(text);
         }
+        if let Some(time) = self.died_before {
+            dead = dead.died_before(time);
+        }
+        if let Some(most) = self.limit {
+            dead = dead.limit(most);
+        }
+        dead
     }
 }
 
 impl DeadChange {
-    /// The dead tasks that are meant. Their ids are held, not the tasks.
-    async fn ids(&self, tasks: &TaskSubmitService) -> Result<Vec<TaskId>, Failure> {
+    /// The dead tasks that are meant.
+    fn selection(&self) -> Result<DeadSelection, Failure> {
         let dead = &self.dead;
-        if self.ids.is_empty() {
-            if dead.is_empty() && !self.all {
+        let is_bare = dead.is_empty() && !self.all;
+        match self.ids.as_slice() {
+            [] if is_bare => {
                 let text = "no condition is given: add --all to mean every dead task";
-                return Err(Failure::usage(text));
+                Err(Failure::usage(text))
             }
-            let most = dead.limit.unwrap_or(usize::MAX);
-            return Ok(dead.read(tasks, most, |task| task.id).await?);
-        }
-        if !dead.is_empty() || self.all || dead.limit.is_some() {
-            let text = "ids and conditions exclude each other: leave one of both";
-            return Err(Failure::usage(text));
-        }
-        let mut found = Vec::new();
-        for id in &self.ids {
-            let task = tasks.find(&dead.task_type, id.as_str()).await?;
-            if task.is_some_and(|task| task.state == TaskState::Dead) {
-                found.push(id.clone());
+            [] => Ok(dead.selection()),
+            _ if !is_bare || dead.limit.is_some() => {
+                let text = "ids and conditions exclude each other: leave one of both";
+                Err(Failure::usage(text))
             }
+            ids => Ok(dead.selection().ids(ids.to_vec())),
         }
-        Ok(found)
     }
 }
 
@@ -175,87 +153,47 @@ impl Deed {
         }
     }
 
-    /// How many tasks one call takes: with a rate, those of about a second.
-    fn slice(self) -> usize {
-        match self {
-            Self::Requeue { interval } if !interval.is_zero() => {
-                let second = Duration::from_secs(1).as_nanos();
-                let count = second / interval.as_nanos();
-                usize::try_from(count).unwrap_or(SLICE).clamp(1, SLICE)
-            }
-            _ => SLICE,
-        }
-    }
-
-    async fn call(
-        self,
-        tasks: &TaskSubmitService,
-        task_type: &str,
-        ids: &[TaskId],
-    ) -> Result<Vec<TaskId>> {
-        let filter = DeadFilter::Ids(ids.to_vec());
-        match self {
-            Self::Requeue { interval } => tasks.requeue_dead(task_type, &filter, interval).await,
-            Self::Discard => tasks.discard_dead(task_type, &filter).await,
-        }
-    }
-
-    /// Does it to all of them, slice by slice. Returns to how many: others were changed meanwhile.
-    async fn run(
-        self,
-        tasks: &TaskSubmitService,
-        task_type: &str,
-        ids: &[TaskId],
-    ) -> Result<usize, Failure> {
-        let bar = progress_bar(ids.len());
-        let (mut done, mut slices) = (0, ids.chunks(self.slice()).peekable());
-        while let Some(slice) = slices.next() {
-            let changed = self.call(tasks, task_type, slice).await;
-            done += changed
-                .map_err(|error| Failure::Partly {
-                    error,
-                    done,
-                    count: ids.len(),
-                })?
-                .len();
-            bar.inc(slice.len() as u64);
-            if let (Self::Requeue { interval }, Some(_)) = (self, slices.peek()) {
-                let count = u32::try_from(slice.len()).unwrap_or(u32::MAX);
-                tokio::time::sleep(interval.saturating_mul(count)).await;
-            }
-        }
+    /// Does it to all of them. Returns to how many: others were changed meanwhile.
+    async fn run(self, operator: &Operator, selection: &DeadSelection) -> Result<u64, Failure> {
+        let (bar, mut reached, mut meant) = (progress::bar(0), 0, 0);
+        let progress = |done, count| {
+            (reached, meant) = (done, count);
+            bar.set_length(count);
+            bar.set_position(done);
+        };
+        let done = match self {
+            Self::Requeue { interval } => operator.requeue(selection, interval, progress).await,
+            Self::Discard => operator.discard(selection, progress).await,
+        };
         bar.finish_and_clear();
-        Ok(done)
+        done.map_err(|error| match reached {
+            0 => error.into(),
+            done => Failure::Partly {
+                error,
+                done,
+                count: meant,
+            },
+        })
     }
-}
-
-/// Shown on a terminal alone.
-fn progress_bar(count: usize) -> ProgressBar {
-    let bar = ProgressBar::new(count as u64);
-    let form = "{bar:30} {pos}/{len}, {eta} left";
-    bar.set_style(ProgressStyle::with_template(form).unwrap_or(ProgressStyle::default_bar()));
-    bar
 }
 
 /// Runs the command.
-pub(super) async fn run(
-    tasks: &TaskSubmitService,
-    command: &DeadCommand,
-) -> Result<Answer, Failure> {
+pub(super) async fn run(operator: &Operator, command: &DeadCommand) -> Result<Answer, Failure> {
     match command {
-        DeadCommand::List(args) => list(tasks, &args.dead).await,
+        DeadCommand::List(args) => list(operator.tasks(), &args.dead).await,
         DeadCommand::Requeue(args) => {
             let interval = args.rate.unwrap_or_default();
-            change(tasks, &args.change, Deed::Requeue { interval }).await
+            change(operator, &args.change, Deed::Requeue { interval }).await
         }
-        DeadCommand::Discard(args) => change(tasks, &args.change, Deed::Discard).await,
+        DeadCommand::Discard(args) => change(operator, &args.change, Deed::Discard).await,
+        DeadCommand::Groups(args) => groups::run(operator.tasks(), args).await,
     }
 }
 
-async fn list(tasks: &TaskSubmitService, dead: &DeadSelection) -> Result<Answer, Failure> {
+async fn list(tasks: &TaskSubmitService, dead: &DeadArgs) -> Result<Answer, Failure> {
     let stats = tasks.stats(&dead.task_type).await?;
-    let limit = dead.limit.unwrap_or(20);
-    let found = dead.read(tasks, limit, |task| task).await?;
+    let selection = dead.selection().limit(dead.limit.unwrap_or(LISTED));
+    let found = selection.tasks(tasks).await?;
     let text = if found.is_empty() {
         "no such task is dead".to_owned()
     } else {
@@ -269,24 +207,17 @@ async fn list(tasks: &TaskSubmitService, dead: &DeadSelection) -> Result<Answer,
     Answer::new(text, json!({"tasks": found, "dead": stats.dead}))
 }
 
-async fn change(
-    tasks: &TaskSubmitService,
-    args: &DeadChange,
-    deed: Deed,
-) -> Result<Answer, Failure> {
+async fn change(operator: &Operator, args: &DeadChange, deed: Deed) -> Result<Answer, Failure> {
     let (task_type, verb) = (&args.dead.task_type, deed.verb());
-    let ids = args.ids(tasks).await?;
-    let count = ids.len();
-    let report = |changed: usize, text: String| {
+    let selection = args.selection()?;
+    let count = selection.count(operator.tasks()).await?;
+    let report = |changed: u64, text: String| {
         let json = json!({
             "type": task_type, "matched": count, "changed": changed, "is_dry_run": args.dry_run,
         });
         Ok(Answer::new(text, json)?.done_if(count > 0))
     };
-    let plan = format!(
-        "{verb} {} of {task_type}",
-        counted(count as u64, "dead task")
-    );
+    let plan = format!("{verb} {} of {task_type}", counted(count, "dead task"));
     if count == 0 {
         return report(0, format!("no such task of {task_type} is dead"));
     }
@@ -295,6 +226,6 @@ async fn change(
     }
     // Ids that were written out are meant.
     ask(&plan, args.yes || !args.ids.is_empty())?;
-    let done = deed.run(tasks, task_type, &ids).await?;
+    let done = deed.run(operator, &selection).await?;
     report(done, format!("{verb}: {done} of {count} done"))
 }

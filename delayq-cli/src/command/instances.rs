@@ -1,16 +1,25 @@
-//! `instances`: who runs tasks now.
+//! `instances`: who runs tasks now, and what they did in the last minutes.
 
-use delayq_plugin::{TaskSubmitService, TaskType};
+use std::time::Duration;
 
+use delayq_plugin::store::Figures;
+use delayq_plugin::{InstanceInfo, TaskSubmitService, TaskType};
+
+use super::figures::below;
 use crate::answer::Answer;
 use crate::failure::Failure;
-use crate::text::{STRONG, one_line, styled, table};
+use crate::span::per_time;
+use crate::text::{BAD, STRONG, one_line, styled, table};
+
+/// Shorter than this nothing is said about a rate.
+const LEAST_SPAN: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
     let instances = tasks.instances().await?;
     let heads = [
-        "INSTANCE", "HOST", "PID", "DELAYQ", "STARTED", "SEEN", "TYPES",
+        "INSTANCE", "HOST", "PID", "DELAYQ", "STARTED", "SEEN", "DONE", "FAILED", "LATE p50",
+        "p99", "TYPES",
     ];
     let mut table = table(&heads);
     for one in &instances {
@@ -19,6 +28,7 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
             0 => String::new(),
             more => format!(", {more} more"),
         };
+        let [done, failed, half, most] = work(one);
         table.add_row([
             styled(STRONG, &one.id),
             one_line(&one.host),
@@ -26,6 +36,10 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
             one_line(&one.version),
             one.started_at.to_string(),
             one.seen_at.to_string(),
+            done,
+            failed,
+            half,
+            most,
             format!("{}{more}", types.join(", ")),
         ]);
     }
@@ -35,4 +49,27 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
         table.to_string()
     };
     Answer::new(text, instances)
+}
+
+/// What an instance did in its last minutes: tasks done in a time, failed attempts, and how late
+/// starts were. Dashes of one that does not say.
+fn work(instance: &InstanceInfo) -> [String; 4] {
+    let dash = || "-".to_owned();
+    let Some(recent) = &instance.recent else {
+        return [dash(), dash(), dash(), dash()];
+    };
+    let mut sum = Figures::default();
+    recent.types.iter().for_each(|work| sum += &work.figures);
+    let late = |q| sum.lateness.quantile(q).map_or_else(dash, below);
+    let span = instance.seen_at.since(recent.since);
+    let done = f64::from(u32::try_from(sum.done).unwrap_or(u32::MAX));
+    let pace = match span {
+        span if span < LEAST_SPAN => dash(),
+        span => per_time(done / span.as_secs_f64()),
+    };
+    let failed = match sum.failed {
+        0 => "0".to_owned(),
+        failed => styled(BAD, failed),
+    };
+    [pace, failed, late(0.5), late(0.99)]
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use delayq_ops::Operator;
 use delayq_plugin::{Clock, SystemClock, TaskSubmitService, TaskType, Timestamp, TypePattern};
 use serde_json::json;
 
@@ -59,14 +60,14 @@ fn joined(types: &[TaskType]) -> String {
 }
 
 /// Runs `pause`.
-pub(super) async fn pause(tasks: &TaskSubmitService, args: &PauseArgs) -> Result<Answer, Failure> {
+pub(super) async fn pause(operator: &Operator, args: &PauseArgs) -> Result<Answer, Failure> {
     let until = match args.lasts {
         Some(span) => Some(SystemClock.now().plus(span)),
         None => args.until,
     };
     let mut types = Vec::new();
-    if args.which.agree(tasks, "pause").await? {
-        types = tasks.pause(&args.which.types, until).await?;
+    if args.which.agree(operator.tasks(), "pause").await? {
+        types = operator.pause(&args.which.types, until).await?;
     }
     let end = until.map_or("until resumed".to_owned(), |until| format!("until {until}"));
     let text = if types.is_empty() {
@@ -79,13 +80,10 @@ pub(super) async fn pause(tasks: &TaskSubmitService, args: &PauseArgs) -> Result
 }
 
 /// Runs `resume`.
-pub(super) async fn resume(
-    tasks: &TaskSubmitService,
-    args: &ResumeArgs,
-) -> Result<Answer, Failure> {
+pub(super) async fn resume(operator: &Operator, args: &ResumeArgs) -> Result<Answer, Failure> {
     let mut types = Vec::new();
-    if args.agree(tasks, "resume").await? {
-        types = tasks.resume(&args.types).await?;
+    if args.agree(operator.tasks(), "resume").await? {
+        types = operator.resume(&args.types).await?;
     }
     let text = if types.is_empty() {
         format!("no type matches {}", args.types)

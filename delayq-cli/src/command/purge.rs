@@ -1,7 +1,8 @@
 //! `purge`: the tasks of a type in one state, for good.
 
 use clap::Args;
-use delayq_plugin::{TaskState, TaskSubmitService};
+use delayq_ops::Operator;
+use delayq_plugin::TaskState;
 use serde_json::json;
 
 use crate::answer::Answer;
@@ -26,9 +27,9 @@ pub(crate) struct PurgeArgs {
 }
 
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService, args: &PurgeArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(operator: &Operator, args: &PurgeArgs) -> Result<Answer, Failure> {
     let (task_type, state) = (&args.task_type, args.state);
-    let counts = tasks.stats(task_type).await?;
+    let counts = operator.tasks().stats(task_type).await?;
     let what = match state {
         TaskState::Running => {
             let text = "running tasks are not purged: `delayq cancel-all --state running` asks \
@@ -44,7 +45,7 @@ pub(super) async fn run(tasks: &TaskSubmitService, args: &PurgeArgs) -> Result<A
     };
     let plan = format!("{what} of {task_type}");
     ask_for_name(&plan, task_type, args.yes.as_deref())?;
-    let removed = tasks.purge(task_type, state).await?;
+    let removed = operator.purge(task_type, state).await?;
     let json = json!({"type": task_type, "state": state, "removed": removed});
     Answer::new(format!("{removed} removed"), json)
 }

@@ -1,6 +1,7 @@
 //! `recurring`: the occurrences that wait in the store.
 
 use clap::Args;
+use delayq_ops::Operator;
 use delayq_plugin::{
     Result, TaskId, TaskInfo, TaskState, TaskSubmitService, TaskType, Timestamp, TypePattern,
 };
@@ -87,11 +88,8 @@ async fn read(
 }
 
 /// Runs the command.
-pub(super) async fn run(
-    tasks: &TaskSubmitService,
-    args: &RecurringArgs,
-) -> Result<Answer, Failure> {
-    let pattern = TypePattern::new(&args.types)?;
+pub(super) async fn run(operator: &Operator, args: &RecurringArgs) -> Result<Answer, Failure> {
+    let (tasks, pattern) = (operator.tasks(), TypePattern::new(&args.types)?);
     let (mut found, mut partly) = (Vec::new(), Vec::new());
     for task_type in tasks.types().await? {
         if pattern.matches(&task_type) && !read(tasks, &task_type, &mut found).await? {
@@ -100,7 +98,7 @@ pub(super) async fn run(
     }
     if let Some(name) = &args.remove {
         let (found, is_agreed) = (&found, args.yes);
-        return remove(tasks, &pattern, name, Removal { found, is_agreed }).await;
+        return remove(operator, &pattern, name, Removal { found, is_agreed }).await;
     }
     let mut table = table(&["TYPE", "NAME", "SCHEDULE", "NEXT", "ID"]);
     for one in &found {
@@ -131,7 +129,7 @@ struct Removal<'a> {
 }
 
 async fn remove(
-    tasks: &TaskSubmitService,
+    operator: &Operator,
     pattern: &TypePattern,
     name: &str,
     removal: Removal<'_>,
@@ -150,7 +148,7 @@ async fn remove(
         &format!("cancel {occurrences} of {task_type}"),
         removal.is_agreed,
     )?;
-    let removed = tasks.remove_recurring(task_type.as_str(), name).await?;
+    let removed = operator.remove_recurring(task_type.as_str(), name).await?;
     let json = json!({"type": task_type, "name": name, "removed": removed});
     Answer::new(format!("{removed} cancelled"), json)
 }

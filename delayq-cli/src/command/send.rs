@@ -3,7 +3,8 @@
 use std::io::Read;
 
 use clap::Args;
-use delayq_plugin::{DelayQueueJob, Receipt, SubmitOutcome, TaskSubmitService};
+use delayq_ops::Operator;
+use delayq_plugin::{DelayQueueJob, Receipt, SubmitOutcome};
 use serde_json::json;
 
 use crate::answer::Answer;
@@ -48,9 +49,9 @@ pub(crate) struct SendArgs {
 }
 
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService, args: SendArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(operator: &Operator, args: SendArgs) -> Result<Answer, Failure> {
     let task_type = args.task_type.clone();
-    let receipt = tasks.send(job(args)?).await?;
+    let receipt = operator.send(job(args)?).await?;
     Answer::new(
         text(&task_type, &receipt),
         json!({"type": task_type, "receipt": receipt}),
@@ -87,14 +88,20 @@ fn job(args: SendArgs) -> Result<DelayQueueJob, Failure> {
 }
 
 fn read_message(text: &str) -> Result<Vec<u8>, Failure> {
-    if text == "-" {
+    match text.strip_prefix('@') {
+        Some(file) => read_file(file),
+        None if text == "-" => read_file(text),
+        None => Ok(text.as_bytes().to_vec()),
+    }
+}
+
+/// The bytes of a file; `-` is stdin.
+pub(super) fn read_file(file: &str) -> Result<Vec<u8>, Failure> {
+    if file == "-" {
         let mut message = Vec::new();
         std::io::stdin().lock().read_to_end(&mut message)?;
         return Ok(message);
     }
-    let Some(file) = text.strip_prefix('@') else {
-        return Ok(text.as_bytes().to_vec());
-    };
     std::fs::read(file).map_err(|error| Failure::usage(format!("the message {file:?}: {error}")))
 }
 

@@ -1,12 +1,15 @@
 //! `stats`: the numbers of one type.
 
 use clap::Args;
-use delayq_plugin::{TaskSubmitService, Timestamp, TypeStats};
+use delayq_ops::overview;
+use delayq_plugin::store::Figures;
+use delayq_plugin::{Rate, TaskSubmitService, TaskType, Timestamp};
 
+use super::type_list::{TypeLine, lines};
 use crate::answer::Answer;
 use crate::failure::Failure;
 use crate::span::{moment, span};
-use crate::text::{STRONG, styled};
+use crate::text::{STRONG, counted, styled};
 
 /// A type.
 #[derive(Debug, Args)]
@@ -18,21 +21,20 @@ pub(crate) struct StatsArgs {
 
 /// Runs the command. A type that the store does not list is nothing found.
 pub(super) async fn run(tasks: &TaskSubmitService, args: &StatsArgs) -> Result<Answer, Failure> {
-    let stats = tasks.stats(&args.task_type).await?;
-    let types = tasks.types().await?;
-    let is_listed = types.iter().any(|one| one.as_str() == args.task_type);
-    let text = if is_listed {
-        text(&args.task_type, &stats)
-    } else {
-        format!(
-            "no type {} in this store and namespace: `delayq types` lists those that there are",
-            args.task_type
-        )
-    };
-    Ok(Answer::new(text, stats)?.done_if(is_listed))
+    let task_type = TaskType::new(&args.task_type)?;
+    let seen = overview(tasks, task_type.as_str()).await?;
+    if let Some(line) = lines(seen).pop() {
+        return Answer::new(text(&line), line);
+    }
+    let stats = tasks.stats(task_type.as_str()).await?;
+    let text = format!(
+        "no type {task_type} in this store and namespace: `delayq types` lists those that there are"
+    );
+    Ok(Answer::new(text, stats)?.done_if(false))
 }
 
-fn text(task_type: &str, stats: &TypeStats) -> String {
+fn text(line: &TypeLine) -> String {
+    let stats = &line.stats;
     let at = |time: Option<Timestamp>| time.map_or("-".to_owned(), |time| moment(time, stats.now));
     let paused = match stats.paused_until {
         None => "no".to_owned(),
@@ -41,6 +43,11 @@ fn text(task_type: &str, stats: &TypeStats) -> String {
     };
     let limit = |limit: Option<String>| limit.unwrap_or_else(|| "-".to_owned());
     let totals = stats.totals;
+    let [half, most] = line.lateness();
+    let recent = |count: fn(&Figures) -> u64| {
+        let figures = line.recent.as_ref();
+        figures.map_or("-".to_owned(), |figures| count(figures).to_string())
+    };
     let rows = [
         ("store's clock", stats.now.to_string()),
         ("scheduled", stats.scheduled.to_string()),
@@ -50,6 +57,13 @@ fn text(task_type: &str, stats: &TypeStats) -> String {
         ("running", stats.running.to_string()),
         ("dead", stats.dead.to_string()),
         ("paused", paused),
+        ("served by", served_by(line)),
+        ("last 5 minutes", String::new()),
+        ("  done", line.pace()),
+        ("  failed attempts", recent(|figures| figures.failed)),
+        ("  dead", recent(|figures| figures.dead)),
+        ("  late, half", half),
+        ("  late, 99 of 100", most),
         ("ever done", totals.done.to_string()),
         ("ever dead", totals.dead.to_string()),
         ("ever cancelled", totals.cancelled.to_string()),
@@ -68,12 +82,25 @@ fn text(task_type: &str, stats: &TypeStats) -> String {
         ),
         (
             "fleet rate",
-            limit(stats.fleet_rate.map(|rate| format!("{rate:?}"))),
+            limit(stats.fleet_rate.as_ref().map(rate_text)),
         ),
     ];
-    let mut text = styled(STRONG, task_type);
+    let mut text = styled(STRONG, &line.task_type);
     for (name, value) in rows {
         text += &format!("\n{name:<20}{value}");
     }
     text
+}
+
+fn served_by(line: &TypeLine) -> String {
+    match line.served_by {
+        0 => "nobody".to_owned(),
+        count => counted(count as u64, "instance"),
+    }
+}
+
+/// A rate, such as `100 in 1s, 10 at once`.
+pub(super) fn rate_text(rate: &Rate) -> String {
+    let Rate { starts, per, burst } = *rate;
+    format!("{starts} in {}, {burst} at once", span(per))
 }

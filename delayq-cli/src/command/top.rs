@@ -4,13 +4,14 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use clap::Args;
+use delayq_ops::overview_of_all;
 use delayq_plugin::TaskSubmitService;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
-use super::type_list::read;
+use super::type_list::lines;
 use crate::answer::Answer;
 use crate::failure::Failure;
 use crate::span::read_span;
@@ -50,7 +51,7 @@ pub(super) async fn run(tasks: &TaskSubmitService, args: &TopArgs) -> Result<Ans
         return Err(Failure::usage(text));
     }
     let mut view = View::new(tasks.store().name());
-    view.renew(read(tasks).await?);
+    view.renew(lines(overview_of_all(tasks).await?));
     let mut terminal = ratatui::try_init()?;
     let ended = renew(
         tasks,
@@ -99,8 +100,8 @@ async fn renew(
                 Some(Wish::Redraw) => {}
             },
             () = sleep_until(next) => {
-                match read(tasks).await {
-                    Ok(lines) => shown.view.renew(lines),
+                match overview_of_all(tasks).await {
+                    Ok(seen) => shown.view.renew(lines(seen)),
                     Err(error) => shown.view.fail(error.to_string()),
                 }
                 next = Instant::now() + every;

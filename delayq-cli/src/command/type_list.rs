@@ -1,11 +1,16 @@
 //! `types`: one line a type.
 
-use delayq_plugin::{InstanceInfo, Result, TaskSubmitService, TaskType, Timestamp, TypeStats};
+use std::time::Duration;
+
+use delayq_ops::{Overview, Trouble, TypeOverview, overview_of_all};
+use delayq_plugin::store::Figures;
+use delayq_plugin::{TaskSubmitService, TaskType, Timestamp, TypeStats};
 use serde::Serialize;
 
+use super::figures::below;
 use crate::answer::Answer;
 use crate::failure::Failure;
-use crate::span::{relative, span};
+use crate::span::{per_time, relative, span};
 use crate::text::{BAD, STRONG, styled, table};
 
 /// A type and its numbers. They come from counts of the store, which reads no task for them.
@@ -17,39 +22,48 @@ pub(super) struct TypeLine {
     pub(super) stats: TypeStats,
     /// How long the first due task has been due, ms.
     pub(super) oldest_due_ms: u64,
-    /// How many running instances name it.
+    /// How many running instances may serve it.
     pub(super) served_by: usize,
-    /// Whether an instance serves more types than it names, so that `served_by` may be too small.
-    pub(super) is_served_by_exact: bool,
+    /// What happened in the last minutes; `None` of a store that keeps no figures.
+    pub(super) recent: Option<Figures>,
+    /// Tasks done a second in that time.
+    pub(super) done_per_second: Option<f64>,
+    pub(super) late_p50_ms: Option<u64>,
+    pub(super) late_p99_ms: Option<u64>,
+    pub(super) troubles: Vec<Trouble>,
 }
 
-/// All types of the store with their numbers.
-pub(super) async fn read(tasks: &TaskSubmitService) -> Result<Vec<TypeLine>> {
-    let instances = tasks.instances().await?;
-    let mut lines = Vec::new();
-    for task_type in tasks.types().await? {
-        let stats = tasks.stats(task_type.as_str()).await?;
-        lines.push(TypeLine::new(task_type, stats, &instances));
+/// The lines of an overview.
+pub(super) fn lines(overview: Overview) -> Vec<TypeLine> {
+    overview.types.into_iter().map(TypeLine::from).collect()
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl From<TypeOverview> for TypeLine {
+    fn from(seen: TypeOverview) -> Self {
+        let late = |q| {
+            let recent = seen.recent.as_ref()?;
+            recent.lateness.quantile(q).map(millis)
+        };
+        Self {
+            oldest_due_ms: millis(seen.stats.oldest_age()),
+            served_by: seen.serving,
+            done_per_second: seen.rate(),
+            late_p50_ms: late(0.5),
+            late_p99_ms: late(0.99),
+            recent: seen.recent,
+            task_type: seen.task_type,
+            stats: seen.stats,
+            troubles: seen.troubles,
+        }
     }
-    Ok(lines)
 }
 
 impl TypeLine {
-    fn new(task_type: TaskType, stats: TypeStats, instances: &[InstanceInfo]) -> Self {
-        let names = |instance: &&InstanceInfo| instance.types.contains(&task_type);
-        let oldest = stats.oldest_age().as_millis();
-        Self {
-            served_by: instances.iter().filter(names).count(),
-            is_served_by_exact: instances
-                .iter()
-                .all(|one| one.type_count == one.types.len()),
-            oldest_due_ms: u64::try_from(oldest).unwrap_or(u64::MAX),
-            task_type,
-            stats,
-        }
-    }
-
-    /// `no`, `until ..` or nothing.
+    /// When its pause ends; nothing where there is none.
     pub(super) fn pause(&self) -> String {
         match self.stats.paused_until {
             None => String::new(),
@@ -66,30 +80,45 @@ impl TypeLine {
         }
     }
 
-    /// How many instances serve it, as text: `3`, `1+`.
-    pub(super) fn servers(&self) -> String {
-        let more = if self.is_served_by_exact { "" } else { "+" };
-        format!("{}{more}", self.served_by)
+    /// How fast it was in the last minutes; a dash where that is not known.
+    pub(super) fn pace(&self) -> String {
+        self.done_per_second.map_or("-".to_owned(), per_time)
+    }
+
+    /// How late half of the starts, and all but one of a hundred, were in the last minutes.
+    pub(super) fn lateness(&self) -> [String; 2] {
+        [self.late_p50_ms, self.late_p99_ms]
+            .map(|ms| ms.map_or("-".to_owned(), |ms| below(Duration::from_millis(ms))))
+    }
+
+    /// Whether it is in this trouble.
+    pub(super) fn is(&self, trouble: Trouble) -> bool {
+        self.troubles.contains(&trouble)
     }
 
     /// Whether tasks wait that nobody will run.
-    pub(super) fn is_unserved(&self) -> bool {
-        self.is_served_by_exact && self.served_by == 0 && self.stats.scheduled > 0
+    fn is_unserved(&self) -> bool {
+        self.served_by == 0 && self.stats.scheduled > 0
     }
 }
 
 /// Runs the command.
 pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
-    let lines = read(tasks).await?;
+    let overview = overview_of_all(tasks).await?;
+    let count = overview.type_count;
+    let lines = lines(overview);
     let heads = [
         "TYPE",
         "SCHEDULED",
         "DUE",
+        "OLDEST DUE",
         "RUNNING",
         "DEAD",
-        "OLDEST DUE",
-        "PAUSED",
+        "DONE",
+        "LATE p50",
+        "p99",
         "SERVED BY",
+        "PAUSED",
     ];
     let mut table = table(&heads);
     for line in &lines {
@@ -98,26 +127,35 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
             0 => "0".to_owned(),
             dead => styled(BAD, dead),
         };
-        let servers = if line.is_unserved() {
-            styled(BAD, "nobody")
-        } else {
-            line.servers()
+        let servers = match line.served_by {
+            0 if line.is_unserved() => styled(BAD, "nobody"),
+            servers => servers.to_string(),
         };
+        let is_late = line.is(Trouble::Stuck) || line.is(Trouble::Behind);
+        let oldest = line.oldest();
+        let [half, most] = line.lateness();
         table.add_row([
             styled(STRONG, &line.task_type),
             stats.scheduled.to_string(),
             stats.due.to_string(),
+            if is_late { styled(BAD, oldest) } else { oldest },
             stats.running.to_string(),
             dead,
-            line.oldest(),
-            line.pause(),
+            line.pace(),
+            half,
+            most,
             servers,
+            line.pause(),
         ]);
     }
-    let text = if lines.is_empty() {
+    let mut text = if lines.is_empty() {
         "no types: nothing was sent to this store and namespace yet".to_owned()
     } else {
         table.to_string()
     };
+    if count > lines.len() {
+        let shown = lines.len();
+        text += &format!("\n{shown} of {count} types are shown: `delayq stats TYPE` shows one");
+    }
     Answer::new(text, lines)
 }

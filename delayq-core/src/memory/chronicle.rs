@@ -88,3 +88,27 @@ impl Chronicle for MemoryStore {
             .collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::store::StoreOptions;
+    use crate::time::VirtualClock;
+
+    #[tokio::test]
+    async fn the_oldest_action_beyond_the_bound_is_forgotten() {
+        let store = MemoryStore::new(Arc::new(VirtualClock::default()), StoreOptions::default());
+        let action = Action::new("ann", "cli", "pause", "mail.send");
+        for _ in 0..=MAX_ACTIONS {
+            store.log_action(&action).await.unwrap();
+        }
+        let numbers = open(&store.pages)
+            .actions
+            .iter()
+            .map(|one| one.number)
+            .collect::<Vec<_>>();
+        assert_eq!((numbers.len(), numbers[0]), (MAX_ACTIONS, 2));
+    }
+}

@@ -84,7 +84,10 @@ impl DeadSelection {
     fn matches(&self, task: &TaskInfo) -> bool {
         let error = task.history.last_error.as_deref().unwrap_or_default();
         self.error.as_ref().is_none_or(|text| error.contains(text))
-            && self.group.as_ref().is_none_or(|group| folded(error) == *group)
+            && self
+                .group
+                .as_ref()
+                .is_none_or(|group| folded(error) == *group)
             && self.died_before.is_none_or(|before| task.at < before)
     }
 
@@ -94,13 +97,28 @@ impl DeadSelection {
     /// # Errors
     /// `InvalidInput` for a filter that cannot be meant, and those of the store.
     pub async fn find(&self, tasks: &TaskSubmitService) -> Result<Vec<TaskId>> {
+        self.read(tasks, |task| task.id).await
+    }
+
+    /// As [`find`](Self::find), with all that is known of each task.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub async fn tasks(&self, tasks: &TaskSubmitService) -> Result<Vec<TaskInfo>> {
+        self.read(tasks, |task| task).await
+    }
+
+    /// The tasks that are meant, as `pick` keeps them.
+    async fn read<T>(
+        &self,
+        tasks: &TaskSubmitService,
+        pick: impl Fn(TaskInfo) -> T,
+    ) -> Result<Vec<T>> {
         let mut found = Vec::new();
         if !self.ids.is_empty() {
             for id in &self.ids {
                 let task = tasks.find(&self.task_type, id.as_str()).await?;
-                if task.is_some_and(|task| task.state == TaskState::Dead) {
-                    found.push(id.clone());
-                }
+                found.extend(task.filter(|task| task.state == TaskState::Dead).map(&pick));
             }
             return Ok(found);
         }
@@ -115,11 +133,11 @@ impl DeadSelection {
                     return Ok(found);
                 }
                 if self.matches(&task) {
-                    found.push(task.id);
+                    found.push(pick(task));
                 }
             }
             cursor = page.next;
-            if cursor.is_none() {
+            if cursor.is_none() || found.len() as u64 >= most {
                 return Ok(found);
             }
         }
@@ -154,7 +172,11 @@ impl fmt::Display for DeadSelection {
                 .iter()
                 .map(|text| format!("error contains {text:?}")),
         );
-        words.extend(self.group.iter().map(|error| format!("error like {error:?}")));
+        words.extend(
+            self.group
+                .iter()
+                .map(|error| format!("error like {error:?}")),
+        );
         words.extend(self.died_before.map(|time| format!("died before {time}")));
         words.extend(self.limit.map(|most| format!("the first {most}")));
         if words.is_empty() {

@@ -1,7 +1,7 @@
 //! Changes of many tasks: logged before and after.
 
 use delayq_plugin::store::MAX_BATCH;
-use delayq_plugin::{BulkError, DeadFilter};
+use delayq_plugin::{BulkChange, BulkError, DeadFilter, TaskType};
 
 use super::{
     Action, ActionEnd, BulkReport, DeadSelection, Duration, Operator, Result, TaskFilter, TaskId,
@@ -95,10 +95,7 @@ impl Operator {
                 progress(done, count);
             })
             .await;
-        self.log_end(action.counted(done), &ended, |()| {
-            (ActionEnd::Done, String::new())
-        })
-        .await;
+        self.end(action.counted(done), &ended, "").await;
         ended.map(|()| done)
     }
 
@@ -142,9 +139,8 @@ impl Operator {
         filter: &TaskFilter,
     ) -> Result<BulkReport, BulkError> {
         let action = self.action("cancel-all", types).on(filter.to_string());
-        self.begin_bulk(&action).await?;
-        let done = self.tasks.cancel_all(types, filter).await;
-        self.end_bulk(action, done).await
+        let change = self.tasks.cancel_all(types, filter);
+        self.change_all(action, change).await
     }
 
     /// Moves every scheduled task that matches, as
@@ -158,10 +154,13 @@ impl Operator {
         filter: &TaskFilter,
         when: When,
     ) -> Result<BulkReport, BulkError> {
-        let action = self.action("reschedule-all", types).on(filter.to_string());
-        self.begin_bulk(&action).await?;
-        let done = self.tasks.reschedule_all(types, filter, when).await;
-        self.end_bulk(action, done).await
+        let target = match when {
+            When::At(time) => format!("{filter} to {time}"),
+            When::After(delay) => format!("{filter} to {delay:?} from now"),
+        };
+        let action = self.action("reschedule-all", types).on(target);
+        let change = self.tasks.reschedule_all(types, filter, when);
+        self.change_all(action, change).await
     }
 
     /// Removes every task of a type in `state`, as
@@ -170,20 +169,23 @@ impl Operator {
     /// # Errors
     /// As `purge`, and those of the log.
     pub async fn purge(&self, task_type: &str, state: TaskState) -> Result<u64> {
-        let action = self
-            .action("purge", task_type)
-            .on(format!("all {state} tasks"));
+        TaskType::new(task_type)?;
+        if state == TaskState::Running {
+            // The store says why that is refused.
+            return self.tasks.purge(task_type, state).await;
+        }
+        let target = format!("all {state} tasks");
+        let mut action = self.action("purge", task_type).on(target);
         self.begin(&action, None).await?;
         let purged = self.tasks.purge(task_type, state).await;
-        let count = purged.as_ref().ok().copied();
-        let action = count.map_or(action.clone(), |count| action.counted(count));
-        self.log_end(action, &purged, |_| (ActionEnd::Done, String::new()))
-            .await;
+        action.count = purged.as_ref().ok().copied();
+        let ended = purged.as_ref().map(drop).map_err(Clone::clone);
+        self.end(action, &ended, "").await;
         purged
     }
 
     /// The entry before a change of many tasks. Without it nothing is changed.
-    async fn begin(&self, action: &Action, count: Option<u64>) -> Result<()> {
+    pub(super) async fn begin(&self, action: &Action, count: Option<u64>) -> Result<()> {
         let begun = action.clone().ended(ActionEnd::Begun, "");
         let begun = match count {
             Some(count) => begun.counted(count),
@@ -192,30 +194,32 @@ impl Operator {
         self.log(&begun).await
     }
 
-    async fn begin_bulk(&self, action: &Action) -> Result<(), BulkError> {
-        let unlogged = |error| BulkError::before(error);
-        self.begin(action, None).await.map_err(unlogged)
+    /// The entry after a change of many tasks.
+    async fn end(&self, action: Action, ended: &Result<()>, detail: &str) {
+        let action = match ended {
+            Ok(()) => action.ended(ActionEnd::Done, detail),
+            Err(error) => action.ended(ActionEnd::Failed, error.to_string()),
+        };
+        self.log_done(&action).await;
     }
 
-    async fn end_bulk(
+    async fn change_all(
         &self,
         action: Action,
-        done: Result<BulkReport, BulkError>,
+        change: BulkChange<'_>,
     ) -> Result<BulkReport, BulkError> {
-        let report = match &done {
-            Ok(report) => report,
-            Err(failed) => &*failed.report,
+        change.check().map_err(BulkError::before)?;
+        self.begin(&action, None).await.map_err(BulkError::before)?;
+        let done = change.await;
+        let (report, ended) = match &done {
+            Ok(report) => (report, Ok(())),
+            Err(failed) => (&*failed.report, Err(failed.error.clone())),
         };
-        let action = action.counted(report.changed);
         let running = match report.running {
             0 => String::new(),
             running => format!("{running} more were running"),
         };
-        let ended = done
-            .as_ref()
-            .map(drop)
-            .map_err(|failed| failed.error.clone());
-        self.log_end(action, &ended, |()| (ActionEnd::Done, running))
+        self.end(action.counted(report.changed), &ended, &running)
             .await;
         done
     }

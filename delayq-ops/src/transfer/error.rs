@@ -32,7 +32,7 @@ pub enum TransferFault {
 }
 
 impl TransferError {
-    pub(super) fn new(report: TransferReport, line: Option<u64>, fault: TransferFault) -> Self {
+    pub(crate) fn new(report: TransferReport, line: Option<u64>, fault: TransferFault) -> Self {
         Self {
             report: Box::new(report),
             line,

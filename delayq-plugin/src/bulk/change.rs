@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use delayq_core::store::{CancelOutcome, ChangeOutcome};
-use delayq_core::{Error, Result, TaskId, TaskInfo, TaskState, TaskType, When};
+use delayq_core::{Error, Result, TaskId, TaskInfo, TaskState, TaskType, TypePattern, When};
 use tokio::task::JoinSet;
 use tracing::info;
 
@@ -80,6 +80,21 @@ impl<'a> BulkChange<'a> {
         self
     }
 
+    /// Refuses what cannot be meant: a pattern, a filter or a time. `.await` does so, too; this asks
+    /// no store.
+    ///
+    /// # Errors
+    /// `InvalidName` and `InvalidInput`.
+    pub fn check(&self) -> Result<()> {
+        TypePattern::new(self.types)?;
+        self.filter.check_change()?;
+        let is_move = self.when()?.is_some();
+        if is_move && self.filter.only_state() == TaskState::Running {
+            return Err(Error::invalid("filter", "running tasks cannot be moved"));
+        }
+        Ok(())
+    }
+
     async fn run(mut self) -> Result<BulkReport, BulkError> {
         let result = self.change_types().await;
         let report = self.report;
@@ -103,11 +118,8 @@ impl<'a> BulkChange<'a> {
     }
 
     async fn change_types(&mut self) -> Result<()> {
-        self.filter.check_change()?;
+        self.check()?;
         let when = self.when()?;
-        if when.is_some() && self.filter.only_state() == TaskState::Running {
-            return Err(Error::invalid("filter", "running tasks cannot be moved"));
-        }
         for task_type in matching_types(&*self.desk.store, self.types).await? {
             self.change_type(&task_type, when).await?;
             self.report.types.push(task_type);

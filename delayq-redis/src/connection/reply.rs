@@ -130,19 +130,23 @@ impl Fields {
         }
     }
 
+    /// Bytes, if there are any.
+    pub(crate) fn optional_bytes(&mut self) -> Result<Option<Vec<u8>>> {
+        if let [Reply::Nil, ..] = self.0.as_slice() {
+            self.0.next();
+            return Ok(None);
+        }
+        self.bytes().map(Some)
+    }
+
     pub(crate) fn text(&mut self) -> Result<String> {
         String::from_utf8(self.bytes()?).map_err(|_| unexpected("text"))
     }
 
     /// A text, if there is one.
     pub(crate) fn optional_text(&mut self) -> Result<Option<String>> {
-        match self.0.as_slice() {
-            [Reply::Nil, ..] => {
-                self.0.next();
-                Ok(None)
-            }
-            _ => self.text().map(Some),
-        }
+        let text = |bytes| String::from_utf8(bytes).map_err(|_| unexpected("text"));
+        self.optional_bytes()?.map(text).transpose()
     }
 
     pub(crate) fn list(&mut self) -> Result<Self> {

@@ -81,6 +81,11 @@ impl Keyspace {
         ["instances", "seen"].map(|name| format!("delayq:{{{}}}:{name}", self.namespace))
     }
 
+    /// The list of what operators did.
+    pub(crate) fn actions(&self) -> String {
+        format!("delayq:{{{}}}:actions", self.namespace)
+    }
+
     /// The slot of the keys that belong to the namespace and to no type.
     pub(crate) fn slot(&self) -> u16 {
         slot_of_tag(self.namespace.as_str())
@@ -173,6 +178,12 @@ impl ShardKeys {
     /// The key that says what the last claim of `instance` took. It expires with the locks.
     pub(crate) fn claim(&self, instance: &str) -> String {
         format!("{}:claim:{instance}", self.stem)
+    }
+
+    /// The figures of its type, if it is the only shard of one that was never sharded: its keys
+    /// have the tag of the type.
+    pub(crate) fn figures(&self) -> String {
+        format!("{}:figures", self.stem)
     }
 
     /// The key that holds the records, for messages.
@@ -285,6 +296,7 @@ mod tests {
         let whole = keyspace("shop").shard(&task_type, ShardId::WHOLE);
         assert_eq!(whole.keys[0], "delayq:{shop/order.cancel}:due");
         assert_eq!(whole.keys[8], "delayq:{shop/order.cancel}:gone_old");
+        assert_eq!(whole.figures(), "delayq:{shop/order.cancel}:figures");
         let id = ShardId {
             epoch: 2,
             number: 5,
@@ -298,6 +310,7 @@ mod tests {
         assert_eq!(moved.tasks(), "delayq:{shop/order.cancel/2.5.3}:tasks");
         assert_eq!(keyspace("shop").layouts(), "delayq:{shop}:layouts");
         assert_eq!(keyspace("shop").types(), "delayq:{shop}:types");
+        assert_eq!(keyspace("shop").actions(), "delayq:{shop}:actions");
         let instances = ["delayq:{shop}:instances", "delayq:{shop}:seen"];
         assert_eq!(keyspace("shop").instances(), instances);
         assert_eq!(keyspace("shop").wake_channel(), "delayq:{shop}:wake");
@@ -330,11 +343,12 @@ mod tests {
         ) {
             let task_type = TaskType::new(task_type).unwrap();
             let shard = keyspace(&namespace).shard(&task_type, id);
-            let keys = shard.keys.iter().cloned().chain([shard.claim("instance")]);
+            let keys = shard.keys.iter().cloned().chain([shard.claim("instance"), shard.figures()]);
             let slots: HashSet<u16> = keys.map(|key| slot(&key)).collect();
             prop_assert_eq!(slots, HashSet::from([shard.slot]));
             let keyspace = keyspace(&namespace);
             prop_assert_eq!(keyspace.instances().map(|key| slot(&key)), [keyspace.slot(); 2]);
+            prop_assert_eq!(slot(&keyspace.actions()), keyspace.slot());
         }
 
         #[test]
@@ -352,12 +366,14 @@ mod tests {
                 prop_assert!(seen.insert(keyspace(namespace).layouts()));
                 prop_assert!(seen.insert(keyspace(namespace).wake_channel()));
                 prop_assert!(seen.insert(keyspace(namespace).probe()));
+                prop_assert!(seen.insert(keyspace(namespace).actions()));
             }
             let ids: HashMap<String, ShardId> = ids.into_iter().map(|id| (id.name(), id)).collect();
             for (namespace, task_type) in &names {
                 let task_type = TaskType::new(task_type).unwrap();
                 for id in ids.values() {
-                    for key in keyspace(namespace).shard(&task_type, *id).keys {
+                    let shard = keyspace(namespace).shard(&task_type, *id);
+                    for key in shard.keys.iter().cloned().chain([shard.figures()]) {
                         prop_assert!(seen.insert(key.clone()), "{key} twice");
                     }
                 }

@@ -8,7 +8,7 @@ use delayq_core::{Error, Result, TaskId, TaskState, Timestamp};
 
 use super::Shard;
 use super::context::Context;
-use crate::connection::{Class, Reply};
+use crate::connection::{Class, Command, Reply};
 use crate::scripts::audit::{Audit, Audited, INDEXES};
 use crate::scripts::dead::{DeadScan, Purge, RequeuePlan, TOMBSTONES};
 use crate::scripts::ended::{EndedScan, GENERATIONS};
@@ -186,7 +186,9 @@ impl Upkeep<'_> {
     /// Removes what is kept of a type without tasks. Returns how many it has, of which any hinders
     /// that, scheduled, running and dead; and the field `split`.
     pub(crate) async fn drop_type(self) -> Result<([u64; 3], String)> {
-        let command = self.0.keys.script(Script::Drop, 0);
+        let figures = [self.0.keys.figures()];
+        let keys = [self.0.keys.keys.as_slice(), &figures].concat();
+        let command = Command::script(Script::Drop.lua(), self.0.keys.slot, &keys, 0);
         let mut fields = self.0.run(Class::Main, command).await?;
         let in_use = [fields.count()?, fields.count()?, fields.count()?];
         Ok((in_use, fields.text()?))

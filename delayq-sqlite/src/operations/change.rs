@@ -10,6 +10,7 @@ use delayq_core::store::{CancelOutcome, ChangeOutcome};
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
+use crate::operations::figures;
 use crate::rows::{FollowUp, TaskRow, TypeTasks};
 
 pub(crate) fn cancel(tasks: &mut TypeTasks<'_>, id: &TaskId) -> Outcome<CancelOutcome> {
@@ -81,11 +82,12 @@ pub(crate) fn configure(tasks: &mut TypeTasks<'_>, settings: &TypeSettings) {
     tasks.row.touch();
 }
 
-/// Takes the type off the list, with its settings and its pause, if it has no tasks. A refusal is
+/// Takes the type off the list, with its settings, pause and figures, if it has no tasks. A refusal is
 /// no failure of the transaction.
 pub(crate) fn drop_type(tasks: &mut TypeTasks<'_>, task_type: &TaskType) -> Outcome<Result<()>> {
     let unused = check_unused(tasks, task_type)?;
     if unused.is_ok() {
+        figures::forget(tasks)?;
         tasks.row.clear();
     }
     Ok(unused)

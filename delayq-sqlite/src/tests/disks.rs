@@ -1,5 +1,6 @@
 //! Disks that are full, or read-only: real ones, of the test's own.
 
+use delayq_core::Chronicle;
 use delayq_core::state::TaskState;
 
 use super::*;
@@ -106,6 +107,8 @@ async fn a_store_on_a_full_disk_drains() {
     // Every other operation works.
     let list = TaskType::new("listed").unwrap();
     store.register_type(&list).await.unwrap();
+    let action = delayq_core::chronicle::Action::new("ann", "cli", "purge", "order.cancel");
+    store.log_action(&action).await.unwrap();
     let half = accepted.len() / 2;
     let (cancelled, later) = (id(&accepted[half]), id(&accepted[half + 1]));
     let _ = store.cancel(&usual_type(), &cancelled).await.unwrap();

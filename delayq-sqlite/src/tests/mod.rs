@@ -1,6 +1,7 @@
 //! What the contract suite cannot see: shared transactions, damaged files, other processes, the
 //! schema.
 
+mod chronicle;
 mod crash;
 mod damage;
 #[cfg(target_os = "linux")]

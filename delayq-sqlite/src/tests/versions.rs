@@ -112,6 +112,9 @@ async fn a_process_of_an_earlier_release_goes_on_in_a_file_with_later_columns() 
         (stats.fleet_concurrency, stats.max_pending),
         (Some(3), Some(5))
     );
+    // It drops types and leaves their figures, which nothing of it reads.
+    let is_there = "SELECT count(*) FROM figures, actions";
+    assert_eq!(earlier.query_row(is_there, [], |row| row.get(0)), Ok(0));
     // A task that it locks, and settles with an error, is shown without what it did not store.
     accept(&store, "1").await;
     let claim = "UPDATE tasks SET state = 1, at = 9e12, fence = 1767225600000123";

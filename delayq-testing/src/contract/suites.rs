@@ -273,6 +273,17 @@ sentences! {
         a_withdrawn_instance_is_forgotten_at_once,
         an_instance_is_listed_in_its_namespace_and_lists_no_type,
     ]
+    chronicle: [
+        figures_of_instances_add_up_by_minute_and_hour,
+        figures_of_types_and_namespaces_stay_apart,
+        figures_are_shown_since_the_span_that_holds_a_time,
+        minutes_reach_a_day_back_and_hours_thirty,
+        actions_are_read_the_latest_first_as_they_were_logged,
+        a_log_of_actions_is_read_page_by_page,
+        a_page_of_actions_is_capped,
+        an_action_of_any_text_comes_back,
+        each_namespace_has_a_log_of_its_own,
+    ]
     data: [
         a_message_of_every_byte_comes_back_as_sent,
         an_empty_message_comes_back_empty,

@@ -17,7 +17,7 @@ struct Column {
     value: fn(&Row) -> String,
 }
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 11] = [
     Column {
         head: "DUE",
         width: 8,
@@ -61,16 +61,28 @@ const COLUMNS: [Column; 9] = [
         value: |row| rate(row.failed_rate),
     },
     Column {
+        head: "LATE p50",
+        width: 9,
+        from: 88,
+        value: |row| row.line.lateness()[0].clone(),
+    },
+    Column {
+        head: "p99",
+        width: 9,
+        from: 98,
+        value: |row| row.line.lateness()[1].clone(),
+    },
+    Column {
         head: "SCHEDULED",
         width: 10,
-        from: 88,
+        from: 110,
         value: |row| row.line.stats.scheduled.to_string(),
     },
     Column {
         head: "SERVED",
         width: 7,
-        from: 96,
-        value: |row| row.line.servers(),
+        from: 118,
+        value: |row| row.line.served_by.to_string(),
     },
 ];
 
@@ -131,8 +143,11 @@ fn table(view: &View, area: Rect) -> Table<'static> {
         let values = columns.iter().map(|column| (column.value)(row));
         let cells = std::iter::once(name).chain(values).map(Cell::from);
         let drawn = TableRow::new(cells.collect::<Vec<_>>());
-        let is_bad = matches!(row.trouble(), "stuck" | "unserved");
-        if is_bad { drawn.style(bad()) } else { drawn }
+        if row.is_bad() {
+            drawn.style(bad())
+        } else {
+            drawn
+        }
     });
     let widths = columns
         .iter()
@@ -144,6 +159,7 @@ fn table(view: &View, area: Rect) -> Table<'static> {
 
 #[cfg(test)]
 mod tests {
+    use delayq_ops::Trouble;
     use delayq_plugin::{TaskType, Timestamp, TypeStats};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -161,7 +177,15 @@ mod tests {
             stats,
             oldest_due_ms: 60_000,
             served_by: 1,
-            is_served_by_exact: true,
+            recent: None,
+            done_per_second: None,
+            late_p50_ms: Some(8),
+            late_p99_ms: None,
+            troubles: if due > 0 {
+                vec![Trouble::Stuck]
+            } else {
+                Vec::new()
+            },
         }
     }
 

@@ -2,14 +2,11 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::time::Duration;
 
+use delayq_ops::Trouble;
 use delayq_plugin::{TaskType, TypeStats};
 
 use crate::command::type_list::TypeLine;
-
-/// Due for so long with nothing of the type running: its tasks do not start.
-const STUCK_AFTER: Duration = Duration::from_secs(10);
 
 /// The order of the types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +27,8 @@ pub(super) struct Row {
     pub(super) done_rate: Option<f64>,
     /// Failed attempts a second.
     pub(super) failed_rate: Option<f64>,
+    /// Whether tasks went to dead in the last minutes, or since the numbers before.
+    pub(super) is_dying: bool,
 }
 
 /// The screen's content.
@@ -44,20 +43,29 @@ pub(super) struct View {
     pub(super) error: Option<String>,
 }
 
+/// What the screen flags, the worst first. Dead tasks alone are no news.
+const FLAGGED: [Trouble; 4] = [
+    Trouble::Unserved,
+    Trouble::Stuck,
+    Trouble::Behind,
+    Trouble::Paused,
+];
+
 impl Row {
     /// What is wrong with the type, in one word; empty where nothing is.
     pub(super) fn trouble(&self) -> &'static str {
-        let stats = &self.line.stats;
-        let is_idle = stats.due > 0 && stats.running == 0;
-        if stats.paused_until.is_some() {
-            "paused"
-        } else if self.line.is_unserved() {
-            "unserved"
-        } else if is_idle && stats.oldest_age() >= STUCK_AFTER {
-            "stuck"
-        } else {
-            ""
+        let worst = FLAGGED.into_iter().find(|trouble| self.line.is(*trouble));
+        match worst {
+            Some(trouble) if trouble == Trouble::Paused && self.is_dying => "dying",
+            Some(trouble) => trouble.as_str(),
+            None if self.is_dying => "dying",
+            None => "",
         }
+    }
+
+    /// Whether it needs somebody now: a pause was somebody's will.
+    pub(super) fn is_bad(&self) -> bool {
+        !matches!(self.trouble(), "" | "paused")
     }
 }
 
@@ -88,10 +96,15 @@ impl View {
                 (seconds > 0.0)
                     .then(|| f64::from(u32::try_from(more).unwrap_or(u32::MAX)) / seconds)
             };
-            let ends = |stats: &TypeStats| stats.totals.done;
+            let died = |stats: &TypeStats| stats.totals.dead;
+            let has_died = before
+                .get(&line.task_type)
+                .is_some_and(|old| died(old) < died(&line.stats));
+            let dying = line.recent.as_ref().is_some_and(|recent| recent.dead > 0);
             Row {
-                done_rate: rate(ends),
+                done_rate: rate(|stats| stats.totals.done),
                 failed_rate: rate(|stats| stats.totals.failed),
+                is_dying: dying || has_died,
                 line,
             }
         });
@@ -135,8 +148,13 @@ impl View {
                 .rows
                 .sort_by_key(|row| (Reverse(row.line.stats.scheduled), name(row))),
             Order::Trouble => self.rows.sort_by_key(|row| {
-                let is_fine = row.trouble().is_empty();
-                (is_fine, Reverse(row.line.stats.oldest_age()), name(row))
+                let is_quiet = row.trouble().is_empty();
+                (
+                    !row.is_bad(),
+                    is_quiet,
+                    Reverse(row.line.stats.oldest_age()),
+                    name(row),
+                )
             }),
         }
     }

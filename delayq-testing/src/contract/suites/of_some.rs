@@ -48,6 +48,7 @@ sentences! {
         an_unknown_type_can_be_dropped,
         a_task_submitted_while_its_type_is_dropped_is_kept_and_listed,
     ]
+    chronicle: [a_dropped_type_loses_its_figures_and_keeps_the_log]
     wakeup: [
         freeing_a_place_that_a_claim_had_missed_wakes,
         freeing_a_place_wakes_for_a_task_that_came_later,

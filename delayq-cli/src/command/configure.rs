@@ -1,0 +1,113 @@
+//! `configure`, `drop-type`: the settings of a type, and its end.
+
+use clap::Args;
+use delayq_ops::Operator;
+use delayq_plugin::store::Setting;
+use delayq_plugin::{Rate, TypeSettings, TypeStats};
+use serde_json::json;
+
+use super::stats::rate_text;
+use crate::answer::Answer;
+use crate::consent::ask;
+use crate::failure::Failure;
+use crate::span::read_fleet_rate;
+
+/// What to set. What is not named stays as it is.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigureArgs {
+    /// The type.
+    #[arg(value_name = "TYPE")]
+    task_type: String,
+    #[command(flatten)]
+    settings: SettingArgs,
+}
+
+/// The settings.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+struct SettingArgs {
+    /// Refuse new tasks while so many are scheduled; `none` lifts it.
+    #[arg(long, value_name = "N|none", value_parser = read_count::<u64>)]
+    max_pending: Option<Setting<u64>>,
+    /// Run at most so many at a time in the whole fleet; `none` leaves the workers theirs.
+    #[arg(long, value_name = "N|none", value_parser = read_count::<u32>)]
+    fleet_concurrency: Option<Setting<u32>>,
+    /// Start at most so many in a time in the whole fleet, such as 100/s, 5/min or 100/h; `none`
+    /// leaves the workers theirs.
+    #[arg(long, value_name = "RATE|none", value_parser = read_rate)]
+    fleet_rate: Option<Setting<Rate>>,
+    /// Give it at least so many shards; there is no way back to fewer.
+    #[arg(long, value_name = "N")]
+    shards: Option<u32>,
+}
+
+/// Which type to drop.
+#[derive(Debug, Args)]
+pub(crate) struct DropTypeArgs {
+    /// The type; it must have no scheduled, running or dead tasks.
+    #[arg(value_name = "TYPE")]
+    task_type: String,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+}
+
+fn read_count<T: std::str::FromStr>(text: &str) -> Result<Setting<T>, String> {
+    if text == "none" {
+        return Ok(Setting::Unset);
+    }
+    let count = text.parse().map(Setting::To);
+    count.map_err(|_| format!("{text:?} is neither a number in range nor none"))
+}
+
+fn read_rate(text: &str) -> Result<Setting<Rate>, String> {
+    match text {
+        "none" => Ok(Setting::Unset),
+        text => read_fleet_rate(text).map(Setting::To),
+    }
+}
+
+/// Runs `configure`.
+pub(super) async fn configure(
+    operator: &Operator,
+    args: &ConfigureArgs,
+) -> Result<Answer, Failure> {
+    let (task_type, given) = (&args.task_type, &args.settings);
+    let mut settings = TypeSettings::default();
+    settings.max_pending = given.max_pending.unwrap_or_default();
+    settings.fleet_concurrency = given.fleet_concurrency.unwrap_or_default();
+    settings.fleet_rate = given.fleet_rate.unwrap_or_default();
+    settings.shards = given.shards;
+    operator.configure_type(task_type, &settings).await?;
+    let stats = operator.tasks().stats(task_type).await?;
+    let json = json!({
+        "type": task_type, "max_pending": stats.max_pending,
+        "fleet_concurrency": stats.fleet_concurrency, "fleet_rate": stats.fleet_rate,
+    });
+    Answer::new(text(task_type, &stats), json)
+}
+
+fn text(task_type: &str, stats: &TypeStats) -> String {
+    let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+    format!(
+        "{task_type} has now: max pending {}, fleet concurrency {}, fleet rate {}",
+        or_none(stats.max_pending.map(|most| most.to_string())),
+        or_none(stats.fleet_concurrency.map(|most| most.to_string())),
+        or_none(stats.fleet_rate.as_ref().map(rate_text)),
+    )
+}
+
+/// Runs `drop-type`.
+pub(super) async fn drop_type(operator: &Operator, args: &DropTypeArgs) -> Result<Answer, Failure> {
+    let task_type = &args.task_type;
+    let types = operator.tasks().types().await?;
+    if !types.iter().any(|one| one.as_str() == task_type) {
+        let text = format!("no type {task_type} in this store and namespace");
+        return Err(Failure::refused(text));
+    }
+    let plan = format!("drop {task_type} with its settings and the ends that it remembers");
+    ask(&plan, args.yes)?;
+    operator.drop_type(task_type).await?;
+    let text = format!("{task_type} is dropped; a task that is sent makes it anew");
+    Answer::new(text, json!({"type": task_type}))
+}

@@ -1,0 +1,63 @@
+//! `forecast`: what falls due, and when.
+
+use std::time::Duration;
+
+use clap::Args;
+use delayq_ops::{Forecast, forecast};
+use delayq_plugin::TaskSubmitService;
+
+use crate::answer::Answer;
+use crate::chart::{bar, clock};
+use crate::failure::Failure;
+use crate::span::{read_span, relative, span};
+use crate::text::{BAD, STRONG, counted, styled, table};
+
+/// What to look ahead at.
+#[derive(Debug, Args)]
+pub(crate) struct ForecastArgs {
+    /// The type, or a pattern such as `mail.*`; without it all types.
+    #[arg(value_name = "TYPE", default_value = "*")]
+    types: String,
+    /// How far ahead.
+    #[arg(long = "in", value_name = "SPAN", default_value = "24h", value_parser = read_span)]
+    horizon: Duration,
+    /// In how many parts, up to 1000.
+    #[arg(long, value_name = "N", default_value_t = 24)]
+    steps: usize,
+}
+
+/// Runs the command.
+pub(super) async fn run(tasks: &TaskSubmitService, args: &ForecastArgs) -> Result<Answer, Failure> {
+    let found = forecast(tasks, &args.types, args.horizon, args.steps).await?;
+    Answer::new(text(&found), found)
+}
+
+fn text(found: &Forecast) -> String {
+    let sum: u64 = found.buckets.iter().map(|bucket| bucket.due).sum();
+    let most = found.buckets.iter().map(|bucket| bucket.due).max();
+    let head = format!(
+        "{} of {} due within {}",
+        counted(sum, "task"),
+        counted(found.types.len() as u64, "type"),
+        span(found.to.since(found.from)),
+    );
+    let mut table = table(&["FROM (UTC)", "", "DUE", ""]);
+    for bucket in &found.buckets {
+        table.add_row([
+            clock(bucket.from),
+            relative(bucket.from, found.from),
+            bucket.due.to_string(),
+            bar(bucket.due, most.unwrap_or_default()),
+        ]);
+    }
+    let mut text = format!("{}\n{table}", styled(STRONG, head));
+    if found.overdue > 0 {
+        let overdue = format!("{} due already and waiting", found.overdue);
+        text += &format!("\n{}", styled(BAD, overdue));
+    }
+    text += &format!("\n{} due later", found.later);
+    if !found.is_complete {
+        text += "\nnot all was counted: name a type, or look less far ahead";
+    }
+    text
+}

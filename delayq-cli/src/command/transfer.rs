@@ -1,0 +1,222 @@
+//! `export`, `import`, `copy`: tasks to a file, from a file, and from store to store.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use delayq_ops::{DeadTasks, Operator, TransferReport, export as write_tasks};
+use delayq_plugin::{TaskSubmitService, TypePattern};
+use serde_json::json;
+
+use crate::answer::Answer;
+use crate::connection::{self, StoreArgs};
+use crate::failure::Failure;
+use crate::progress;
+use crate::text::{BAD, counted, one_line, styled};
+
+/// Refusals that people see.
+const SHOWN: usize = 10;
+
+/// What to write, and where to.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    which: Which,
+    /// The file to make; without it the tasks go to stdout. It appears when it is complete.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+/// What to read.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The file; without it the tasks come from stdin.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Send dead tasks, too: as scheduled ones that are due at once.
+    #[arg(long)]
+    dead: bool,
+}
+
+/// What to copy, and where to.
+#[derive(Debug, Args)]
+pub(crate) struct CopyArgs {
+    #[command(flatten)]
+    which: Which,
+    /// The other store; it must be there.
+    #[arg(long, value_name = "URL")]
+    to: String,
+    /// The namespace there; without it the same as here.
+    #[arg(long, value_name = "NAMESPACE")]
+    to_namespace: Option<String>,
+    /// Say how many it would be, and copy none.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Which tasks.
+#[derive(Debug, Args)]
+struct Which {
+    /// The type, or a pattern such as `mail.*`, or `*` for all.
+    #[arg(value_name = "TYPE")]
+    types: String,
+    /// Dead tasks, too; where they arrive they are scheduled, and due at once.
+    #[arg(long)]
+    dead: bool,
+}
+
+impl Which {
+    fn dead(&self) -> DeadTasks {
+        dead_tasks(self.dead)
+    }
+
+    /// How many tasks there are, by the counts of the store.
+    async fn count(&self, tasks: &TaskSubmitService) -> Result<u64, Failure> {
+        let pattern = TypePattern::new(&self.types)?;
+        let mut count = 0;
+        for task_type in tasks.types().await? {
+            if pattern.matches(&task_type) {
+                let stats = tasks.stats(task_type.as_str()).await?;
+                count += stats.scheduled + if self.dead { stats.dead } else { 0 };
+            }
+        }
+        Ok(count)
+    }
+}
+
+fn dead_tasks(is_with: bool) -> DeadTasks {
+    if is_with {
+        DeadTasks::Include
+    } else {
+        DeadTasks::LeaveOut
+    }
+}
+
+/// Runs `export`.
+pub(super) async fn export(
+    tasks: &TaskSubmitService,
+    args: &ExportArgs,
+) -> Result<Answer, Failure> {
+    let Some(file) = &args.file else {
+        let mut stdout = BufWriter::new(io::stdout());
+        let report = write(tasks, &args.which, &mut stdout).await?;
+        // The lines are the answer; what is said of them stands beside.
+        writeln!(anstream::stderr(), "{}", text("written", &report))?;
+        return Ok(Answer::said());
+    };
+    if file.exists() {
+        let text = format!("{} is there already: name another file", file.display());
+        return Err(Failure::refused(text));
+    }
+    let part = part_of(file);
+    let mut writer = BufWriter::new(File::create(&part)?);
+    let report = write(tasks, &args.which, &mut writer).await?;
+    let written = writer
+        .into_inner()
+        .map_err(io::IntoInnerError::into_error)?;
+    written.sync_all()?;
+    std::fs::rename(&part, file)?;
+    answer("written", &report)
+}
+
+/// Where a file grows until it is complete.
+fn part_of(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".part");
+    PathBuf::from(name)
+}
+
+async fn write(
+    tasks: &TaskSubmitService,
+    which: &Which,
+    writer: &mut (dyn Write + Send),
+) -> Result<TransferReport, Failure> {
+    let bar = progress::bar(which.count(tasks).await?);
+    let mut hear = |report: &TransferReport| bar.set_position(report.read);
+    let written = write_tasks(tasks, &which.types, which.dead(), writer, &mut hear).await;
+    bar.finish_and_clear();
+    Ok(written?)
+}
+
+/// Runs `import`.
+pub(super) async fn import(operator: &Operator, args: &ImportArgs) -> Result<Answer, Failure> {
+    let bar = progress::counter();
+    let mut hear = |report: &TransferReport| bar.set_position(report.read);
+    let dead = dead_tasks(args.dead);
+    let sent = if let Some(path) = &args.file {
+        let name = path.display().to_string();
+        let file = File::open(path)
+            .map_err(|error| Failure::usage(format!("the file {name:?}: {error}")))?;
+        let mut reader = BufReader::new(file);
+        operator.import(&name, dead, &mut reader, &mut hear).await
+    } else {
+        let mut reader = BufReader::new(io::stdin());
+        operator.import("stdin", dead, &mut reader, &mut hear).await
+    };
+    bar.finish_and_clear();
+    answer("sent", &sent?)
+}
+
+/// Runs `copy`.
+pub(super) async fn copy(
+    operator: &Operator,
+    args: &CopyArgs,
+    store: &StoreArgs,
+) -> Result<Answer, Failure> {
+    let (from, which) = (operator.tasks(), &args.which);
+    let count = which.count(from).await?;
+    let target = connection::open_other(store, &args.to, args.to_namespace.as_deref()).await?;
+    let there = target.store();
+    let namespace = |tasks: &TaskSubmitService| tasks.store().namespace().cloned();
+    if there.name() == from.store().name() && namespace(&target) == namespace(from) {
+        let text = "both stores are the same: name another with --to, or --to-namespace";
+        return Err(Failure::usage(text));
+    }
+    if args.dry_run {
+        let text = format!(
+            "this would copy {} to {}",
+            counted(count, "task"),
+            there.name()
+        );
+        return Answer::new(text, json!({"count": count, "is_dry_run": true}));
+    }
+    let bar = progress::bar(count);
+    let mut hear = |report: &TransferReport| bar.set_position(report.read);
+    let operator = operator.of(&target);
+    let copied = operator
+        .copy_from(from, &which.types, which.dead(), &mut hear)
+        .await;
+    bar.finish_and_clear();
+    target.close().await;
+    answer("copied", &copied?)
+}
+
+fn answer(verb: &str, report: &TransferReport) -> Result<Answer, Failure> {
+    let is_done = report.refused == 0;
+    Ok(Answer::new(text(verb, report), report)?.done_if(is_done))
+}
+
+fn text(verb: &str, report: &TransferReport) -> String {
+    let mut text = format!("{} {verb}", counted(report.written, "task"));
+    let rest = [
+        (report.existing, "there already"),
+        (
+            report.dead_left_out,
+            "dead and left out (--dead takes them along)",
+        ),
+        (report.running_left, "running and left out"),
+        (report.refused, "refused"),
+    ];
+    for (count, what) in rest.into_iter().filter(|(count, _)| *count > 0) {
+        text += &format!(", {count} {what}");
+    }
+    for one in report.refusals.iter().take(SHOWN) {
+        let why = format!(
+            "line {}, {} of {}: {}",
+            one.line, one.id, one.task_type, one.reason
+        );
+        text += &format!("\n  {}", styled(BAD, one_line(&why)));
+    }
+    text
+}

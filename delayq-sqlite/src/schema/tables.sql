@@ -1,0 +1,18 @@
+-- Tables beside the versions of delayq's file, for people: no operation on tasks reads them.
+
+-- Figures of each type, in a ring of slots: m0 to m24 of an hour each, h0 to h30 of a day each.
+CREATE TABLE IF NOT EXISTS figures (
+    type INTEGER NOT NULL,                    -- types.id
+    slot TEXT NOT NULL,
+    chunk BLOB NOT NULL,                      -- as delayq_core::chronicle writes it
+    PRIMARY KEY (type, slot)
+) STRICT, WITHOUT ROWID;
+
+-- What operators did: the last 10,000 actions of each namespace.
+CREATE TABLE IF NOT EXISTS actions (
+    namespace TEXT NOT NULL,
+    number INTEGER NOT NULL,                  -- grows by one
+    at INTEGER NOT NULL,                      -- when it was logged
+    action TEXT NOT NULL,                     -- JSON object, as delayq_core::chronicle writes it
+    PRIMARY KEY (namespace, number)
+) STRICT, WITHOUT ROWID;
