@@ -1,5 +1,7 @@
 //! Bars that show how far a command is, on a terminal alone.
 
+use std::time::Duration;
+
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar up to `count`, with the time that is left.
@@ -16,4 +18,11 @@ pub(crate) fn counter() -> ProgressBar {
     let form = "{spinner} {pos} tasks, {per_sec}";
     bar.set_style(ProgressStyle::with_template(form).unwrap_or(ProgressStyle::default_spinner()));
     bar
+}
+
+/// A sign that it works, while nobody knows how long. It goes when it is dropped.
+pub(crate) fn sign(what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner().with_message(what);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar.with_finish(indicatif::ProgressFinish::AndClear)
 }

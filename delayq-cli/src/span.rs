@@ -1,5 +1,6 @@
 //! Times and spans, as people write and read them.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use delayq_plugin::{IntoDelay, IntoTime, Rate, Timestamp};
@@ -68,10 +69,10 @@ pub(crate) fn per_time(rate: f64) -> String {
 
 /// `in 5m` or `3s ago`, seen from `now`.
 pub(crate) fn relative(time: Timestamp, now: Timestamp) -> String {
-    if time >= now {
-        format!("in {}", span(time.since(now)))
-    } else {
-        format!("{} ago", span(now.since(time)))
+    match time.cmp(&now) {
+        Ordering::Less => format!("{} ago", span(now.since(time))),
+        Ordering::Equal => "now".to_owned(),
+        Ordering::Greater => format!("in {}", span(time.since(now))),
     }
 }
 

@@ -14,11 +14,17 @@ pub(crate) const STRONG: Style = Style::new().bold();
 /// Bytes of a message that are shown as hex where it is no text.
 const MAX_HEX: usize = 1_024;
 
+/// Columns that a table takes in any case: a terminal may say that it has none.
+const LEAST_WIDTH: u16 = 40;
+
 /// A table with these heads, as wide as the terminal where there is one.
 pub(crate) fn table(heads: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Dynamic);
+    if table.width().is_some_and(|width| width < LEAST_WIDTH) {
+        table.set_width(LEAST_WIDTH);
+    }
     let heads = heads.iter().map(|head| Cell::new(styled(FAINT, head)));
     table.set_header(heads);
     table

@@ -119,7 +119,7 @@ pub struct InstanceInfo {
     pub started_at: Timestamp,
     /// When it announced itself last, on the store's clock. The store sets it.
     pub seen_at: Timestamp,
-    /// What it did in the last minutes; `None` if it does not say, as instances of earlier releases.
+    /// What it did in the last minutes; `None` if it does not say, as those of earlier releases.
     pub recent: Option<RecentWork>,
 }
 

@@ -14,8 +14,8 @@
 //! It takes expired locks first, then due tasks, in one step. So there is no reaper, no pump, no
 //! ready list and no second thread.
 //!
-//! Operators' methods are in [`Operate`], the list of running instances in [`Presence`], figures and
-//! the log of operators' actions in [`Chronicle`].
+//! Operators' methods are in [`Operate`], the list of running instances in [`Presence`], figures
+//! and the log of operators' actions in [`Chronicle`].
 
 use std::fmt::Debug;
 use std::time::Duration;

@@ -36,6 +36,7 @@ mod slots;
 mod status;
 pub mod store;
 mod submit;
+mod tally;
 mod telemetry;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Report of a type's tasks: the lines of the log and the events that tell what becomes of them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::log_limit::LogLimit;
@@ -12,6 +13,7 @@ use tracing::{debug, info, trace, warn};
 use crate::ending::Ending;
 use crate::events::{FailureCause, TaskEventKind};
 use crate::metric::{Outcome, RunCounts};
+use crate::tally::Tally;
 use crate::telemetry::Telemetry;
 
 /// An attempt that failed.
@@ -43,6 +45,7 @@ pub(crate) struct Report {
     task_type: TaskType,
     telemetry: Telemetry,
     counts: Option<RunCounts>,
+    tally: Option<Arc<Tally>>,
     failed: LogLimit,
     dead: LogLimit,
     unstarted: LogLimit,
@@ -54,6 +57,7 @@ impl Report {
         let metrics = telemetry.metrics.as_ref();
         Self {
             counts: metrics.map(|metrics| metrics.runs(&task_type)),
+            tally: telemetry.tallies.of(&task_type),
             task_type,
             telemetry,
             failed: LogLimit::new(),
@@ -70,6 +74,12 @@ impl Report {
     fn count(&self, count: impl FnOnce(&RunCounts)) {
         if let Some(counts) = &self.counts {
             count(counts);
+        }
+    }
+
+    fn tally(&self, count: impl FnOnce(&Tally)) {
+        if let Some(tally) = &self.tally {
+            count(tally);
         }
     }
 
@@ -94,6 +104,7 @@ impl Report {
         let lateness = facts.claimed_at.since(facts.due_at);
         trace!(task_type = %self.task_type, %id, attempt, "start");
         self.count(|counts| counts.started(lateness));
+        self.tally(|tally| tally.started(lateness));
         self.emit(id, || TaskEventKind::Started { attempt, lateness });
     }
 
@@ -130,6 +141,7 @@ impl Report {
 
     fn emit_failure(&self, failure: &Failure<'_>) {
         self.count(|counts| counts.failed(failure.cause, failure.run_time));
+        self.tally(|tally| tally.failed(failure.run_time));
         self.emit(failure.id, || TaskEventKind::Failed {
             attempt: failure.attempt,
             cause: failure.cause,
@@ -139,9 +151,11 @@ impl Report {
         });
     }
 
-    /// The attempt succeeded.
+    /// The attempt succeeded. An at-most-once task is done by then, and counted now: not one that
+    /// fails.
     pub(crate) fn succeeded(&self, id: &TaskId, attempt: u32, run_time: Duration) {
         self.count(|counts| counts.ran(run_time));
+        self.tally(|tally| tally.done(run_time));
         self.emit(id, || TaskEventKind::Succeeded { attempt, run_time });
     }
 
@@ -186,6 +200,7 @@ impl Report {
             debug!(%task_type, %id, attempt, error, "the task is dead");
         }
         self.count(|counts| counts.settled(Outcome::Dead));
+        self.tally(Tally::died);
         self.emit(id, || TaskEventKind::Dead {
             attempt,
             error: error.to_owned(),

@@ -9,6 +9,7 @@ use crate::events::EventHub;
 use crate::metric::Metrics;
 use crate::outage::OutageLog;
 use crate::skew_log::SkewLog;
+use crate::tally::Tallies;
 use crate::unserved::UnservedLog;
 
 /// The reports of one process.
@@ -17,6 +18,7 @@ pub(crate) struct Telemetry {
     pub(crate) hub: EventHub,
     pub(crate) outages: OutageLog,
     pub(crate) skew: Arc<SkewLog>,
+    pub(crate) tallies: Tallies,
     /// `None` of a service that is made by hand, perhaps for a single task.
     pub(crate) unserved: Option<UnservedLog>,
     /// `None`: not asked for.
@@ -29,6 +31,7 @@ impl Telemetry {
             hub: EventHub::new(Arc::clone(clock)),
             outages: OutageLog::new(Arc::clone(clock)),
             skew: Arc::default(),
+            tallies: Tallies::new(Arc::clone(clock)),
             unserved: None,
             metrics: None,
         }

@@ -8,11 +8,11 @@
 //! transaction and its sync. Two threads answer queries. Several processes may open one file: they
 //! take turns by SQLite's write lock.
 //!
-//! The floors, each using only those below it: `store`, `operate`, `presence`, `chronicle` (the contract) ·
-//! `commit` (threads and calls) · `operations` (one module an operation) · `rows` (a transaction
-//! and its rows) · `schema`, `connection`, `error`. Reading order: `schema/schema_1.sql` (what is
-//! kept), `rows`, `operations::submit`, `operations::claim`, `operations::settle`, then
-//! `commit::writer`.
+//! The floors, each using only those below it: `store`, `operate`, `presence`, `chronicle` (the
+//! contract) · `commit` (threads and calls) · `operations` (one module an operation) · `rows` (a
+//! transaction and its rows) · `schema`, `connection`, `error`. Reading order:
+//! `schema/schema_1.sql` (what is kept), `rows`, `operations::submit`, `operations::claim`,
+//! `operations::settle`, then `commit::writer`.
 
 mod chronicle;
 mod commit;

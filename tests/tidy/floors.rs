@@ -93,6 +93,7 @@ const CRATES: [Crate; 10] = [
             "unserved",
             "metric",
             "metered_store",
+            "tally",
             "telemetry",
             "slots",
             "settings",

@@ -2,12 +2,13 @@
 
 use clap::Args;
 use delayq_ops::Operator;
-use delayq_plugin::{BulkReport, TaskFilter, TaskState, Timestamp};
+use delayq_plugin::{BulkChange, BulkReport, TaskFilter, TaskState, Timestamp};
 
 use super::change::WhenArgs;
 use crate::answer::Answer;
 use crate::consent::ask;
 use crate::failure::Failure;
+use crate::progress;
 use crate::selection::{Selection, read_state};
 use crate::span::read_time;
 use crate::text::counted;
@@ -86,7 +87,7 @@ pub(super) async fn cancel(operator: &Operator, args: &CancelAllArgs) -> Result<
         filter = filter.state(state);
     }
     let expected = operator.tasks().cancel_all(&many.types, &filter);
-    let expected = expected.dry_run().await?;
+    let expected = foresee(expected).await?;
     if many.dry_run || expected.matched == 0 {
         return answer("would be cancelled", "would be asked to stop", &expected);
     }
@@ -108,7 +109,7 @@ pub(super) async fn reschedule(
 ) -> Result<Answer, Failure> {
     let (many, filter, when) = (&args.many, args.many.filter()?, args.when.when());
     let expected = operator.tasks().reschedule_all(&many.types, &filter, when);
-    let expected = expected.dry_run().await?;
+    let expected = foresee(expected).await?;
     if many.dry_run || expected.matched == 0 {
         return answer("would be moved", "running: would be left", &expected);
     }
@@ -121,6 +122,12 @@ pub(super) async fn reschedule(
     ask(&plan, many.yes)?;
     let report = operator.reschedule_all(&many.types, &filter, when).await?;
     answer("moved", "running: left", &report)
+}
+
+/// What a change would do. It reads all tasks of the types in their states.
+async fn foresee(change: BulkChange<'_>) -> Result<BulkReport, Failure> {
+    let _sign = progress::sign("reads the tasks, to count those that match");
+    Ok(change.dry_run().await?)
 }
 
 fn answer(changed: &str, running: &str, report: &BulkReport) -> Result<Answer, Failure> {

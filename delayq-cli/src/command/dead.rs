@@ -210,7 +210,10 @@ async fn list(tasks: &TaskSubmitService, dead: &DeadArgs) -> Result<Answer, Fail
 async fn change(operator: &Operator, args: &DeadChange, deed: Deed) -> Result<Answer, Failure> {
     let (task_type, verb) = (&args.dead.task_type, deed.verb());
     let selection = args.selection()?;
-    let count = selection.count(operator.tasks()).await?;
+    let count = {
+        let _sign = progress::sign("reads the dead tasks, to count those that match");
+        selection.count(operator.tasks()).await?
+    };
     let report = |changed: u64, text: String| {
         let json = json!({
             "type": task_type, "matched": count, "changed": changed, "is_dry_run": args.dry_run,

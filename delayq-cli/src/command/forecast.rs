@@ -50,7 +50,10 @@ fn text(found: &Forecast) -> String {
             bar(bucket.due, most.unwrap_or_default()),
         ]);
     }
-    let mut text = format!("{}\n{table}", styled(STRONG, head));
+    let mut text = styled(STRONG, head);
+    if sum > 0 {
+        text += &format!("\n{table}");
+    }
     if found.overdue > 0 {
         let overdue = format!("{} due already and waiting", found.overdue);
         text += &format!("\n{}", styled(BAD, overdue));

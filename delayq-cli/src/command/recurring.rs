@@ -19,8 +19,11 @@ const SCHEDULE: &str = "delayq-schedule";
 const OCCURRENCE: &str = "delayq-occurrence";
 /// Tasks of one page.
 const PAGE: usize = 128;
-/// Most pages of a type that are read: more than 10,000 waiting tasks, as the plugin itself.
+/// Most pages that are read of a type that is named: more than 10,000 waiting tasks, as the plugin
+/// itself.
 const MAX_PAGES: usize = 80;
+/// Most pages of each type of a pattern, so that many large types are answered in a moment, too.
+const MAX_PAGES_OF_EACH: usize = 12;
 
 /// Which recurring tasks.
 #[derive(Debug, Args)]
@@ -71,10 +74,11 @@ impl Waiting {
 async fn read(
     tasks: &TaskSubmitService,
     task_type: &TaskType,
+    most: usize,
     found: &mut Vec<Waiting>,
 ) -> Result<bool> {
     let mut cursor = None;
-    for _ in 0..MAX_PAGES {
+    for _ in 0..most {
         let (name, state) = (task_type.as_str(), TaskState::Scheduled);
         let page = tasks.list(name, state, cursor.as_ref(), PAGE).await?;
         let occurrences = page.tasks.iter();
@@ -91,8 +95,12 @@ async fn read(
 pub(super) async fn run(operator: &Operator, args: &RecurringArgs) -> Result<Answer, Failure> {
     let (tasks, pattern) = (operator.tasks(), TypePattern::new(&args.types)?);
     let (mut found, mut partly) = (Vec::new(), Vec::new());
+    let (most, hint) = match pattern {
+        TypePattern::Exact(_) => (MAX_PAGES, ""),
+        TypePattern::Prefix(_) => (MAX_PAGES_OF_EACH, ": name the type to read more of it"),
+    };
     for task_type in tasks.types().await? {
-        if pattern.matches(&task_type) && !read(tasks, &task_type, &mut found).await? {
+        if pattern.matches(&task_type) && !read(tasks, &task_type, most, &mut found).await? {
             partly.push(task_type);
         }
     }
@@ -116,8 +124,8 @@ pub(super) async fn run(operator: &Operator, args: &RecurringArgs) -> Result<Ans
         table.to_string()
     };
     for task_type in &partly {
-        let read = PAGE * MAX_PAGES;
-        text += &format!("\n{task_type}: only the first {read} tasks were read");
+        let read = PAGE * most;
+        text += &format!("\n{task_type}: only the first {read} tasks were read{hint}");
     }
     Answer::new(text, json!({"occurrences": found, "partly_read": partly}))
 }

@@ -1,6 +1,7 @@
 //! `watch`: what happens to the tasks of a type, as it happens.
 
 use std::io::Write;
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
@@ -47,9 +48,11 @@ pub(super) async fn run(
     }
     let (mut looked, mut is_down) = (Instant::now(), false);
     let mut next = looked + args.every;
+    // One for all rounds: a new one would miss a signal that came between two of them.
+    let mut interrupt = pin!(tokio::signal::ctrl_c());
     loop {
         tokio::select! {
-            ended = tokio::signal::ctrl_c() => {
+            ended = &mut interrupt => {
                 ended?;
                 return Ok(Answer::said());
             }

@@ -190,8 +190,8 @@ pub fn encode_action(action: &Action) -> String {
     serde_json::to_string(&stored).unwrap_or_default()
 }
 
-/// The action that [`encode_action`] wrote. One that is unreadable is shown as such: an entry of the
-/// log is never left out. Of a newer version the fields of this one are read.
+/// The action that [`encode_action`] wrote. One that is unreadable is shown as such: an entry of
+/// the log is never left out. Of a newer version the fields of this one are read.
 #[must_use]
 pub fn decode_action(stored: &[u8]) -> Action {
     let read: Result<Stored, _> = serde_json::from_slice(stored);

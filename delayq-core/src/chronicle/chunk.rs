@@ -29,37 +29,6 @@ const MOST: u64 = u32::MAX as u64;
 /// The largest sum of run times that is stored, in seven bytes: 17,000 years.
 const MOST_RUN_MS: u64 = (1 << 49) - 1;
 
-impl Step {
-    /// Milliseconds of a chunk.
-    fn chunk_ms(self) -> i64 {
-        match self {
-            Self::Minute => 3_600_000,
-            Self::Hour => 86_400_000,
-        }
-    }
-
-    fn slots(self) -> i64 {
-        match self {
-            Self::Minute => MINUTE_SLOTS,
-            Self::Hour => HOUR_SLOTS,
-        }
-    }
-
-    fn most_bytes(self) -> usize {
-        match self {
-            Self::Minute => MINUTE_CHUNK_BYTES,
-            Self::Hour => HOUR_CHUNK_BYTES,
-        }
-    }
-
-    fn letter(self) -> char {
-        match self {
-            Self::Minute => 'm',
-            Self::Hour => 'h',
-        }
-    }
-}
-
 /// What is to be added to one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkChange {

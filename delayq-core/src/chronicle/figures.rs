@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Lateness;
+use super::chunk::{HOUR_CHUNK_BYTES, HOUR_SLOTS, MINUTE_CHUNK_BYTES, MINUTE_SLOTS};
 use crate::time::Timestamp;
 
 /// Counts of one type in one span, by those who ran its tasks. As JSON spans are milliseconds.
@@ -97,6 +98,38 @@ impl Step {
         let length = i64::try_from(self.length().as_millis()).unwrap_or(i64::MAX);
         let ms = time.as_millis();
         Timestamp::from_millis(ms - ms.rem_euclid(length))
+    }
+
+    /// Milliseconds of a chunk.
+    pub(super) fn chunk_ms(self) -> i64 {
+        match self {
+            Self::Minute => 3_600_000,
+            Self::Hour => 86_400_000,
+        }
+    }
+
+    /// Slots of its chunks.
+    pub(super) fn slots(self) -> i64 {
+        match self {
+            Self::Minute => MINUTE_SLOTS,
+            Self::Hour => HOUR_SLOTS,
+        }
+    }
+
+    /// Most bytes of a chunk.
+    pub(super) fn most_bytes(self) -> usize {
+        match self {
+            Self::Minute => MINUTE_CHUNK_BYTES,
+            Self::Hour => HOUR_CHUNK_BYTES,
+        }
+    }
+
+    /// What the names of its slots begin with.
+    pub(super) fn letter(self) -> char {
+        match self {
+            Self::Minute => 'm',
+            Self::Hour => 'h',
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use delayq_core::TaskType;
 use delayq_core::presence::InstanceId;
 use delayq_core::store::Bucket;
 use tokio::sync::{Notify, mpsc, watch};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::idleness::IdlenessReport;
 use crate::skew_log::SkewLog;
@@ -42,6 +43,8 @@ pub(crate) struct Wiring {
     pub(crate) notices: mpsc::UnboundedSender<Notice>,
     pub(crate) skew_log: Arc<SkewLog>,
     pub(crate) idleness: IdlenessReport,
+    /// The shutdown awaits its drop, with the handler.
+    pub(crate) _alive: TaskTrackerToken,
 }
 
 impl Wiring {

@@ -1,6 +1,7 @@
 //! Wake-up dispatcher: takes wake-ups to handlers, and their news to the set.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use delayq_core::store::Wakeups;
 use tokio::sync::mpsc;
@@ -21,8 +22,26 @@ pub(super) async fn dispatch(
                 Some(wakeup) => shared.wake(&wakeup),
                 None => return,
             },
-            Some(notice) = notices.recv() => shared.take_notice(&notice),
+            Some(notice) = notices.recv() => take_notice(&shared, &notice),
             _ = phase.wait_for(|phase| *phase != Phase::Running) => return,
+        }
+    }
+}
+
+/// Takes in the news of a handler.
+fn take_notice(shared: &Shared, notice: &Notice) {
+    match notice {
+        Notice::Sealed(task_type) => shared.mark_stale(task_type),
+        Notice::Drained(bucket) => {
+            let task_type = bucket.task_type();
+            if let Some(served) = shared.state().types.get_mut(task_type) {
+                served.remove(bucket);
+            }
+            shared.mark_stale(task_type);
+        }
+        Notice::StoreLostData => {
+            shared.has_lost_data.store(true, Ordering::Relaxed);
+            shared.news.notify_one();
         }
     }
 }

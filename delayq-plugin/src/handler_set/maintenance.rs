@@ -10,6 +10,7 @@ use delayq_core::{Error, TaskType};
 use tokio::task::JoinSet;
 use tracing::{debug, error, info, warn};
 
+use super::recording::Recording;
 use super::sampling::Sampling;
 use super::shared::Shared;
 use super::watched::Watched;
@@ -29,15 +30,15 @@ const POLLS_PER_CHECK: u32 = 600;
 const RECURRING_INTERVAL: Duration = Duration::from_mins(1);
 /// Unserved types that are counted in one round.
 const UNSERVED_PER_ROUND: usize = 100;
-/// How long an instance that ends waits for the store to take it off the list. It expires by
-/// itself, too.
-const WITHDRAW_WITHIN: Duration = Duration::from_secs(1);
+/// How long an instance that ends waits for the store to take it off the list, where it expires by
+/// itself, too; and to take its last figures.
+const LAST_CALL_WITHIN: Duration = Duration::from_secs(1);
 
 /// The rounds through the list of types, the store's check of itself, and the announcements of this
 /// instance. Times are `Clock::elapsed`.
 pub(super) struct Maintenance {
     shared: Arc<Shared>,
-    /// This instance, serving what it announced last.
+    /// This instance, serving what it announced last, without what it did.
     instance: InstanceInfo,
     store_error: Option<Error>,
     announcing: Watched,
@@ -50,6 +51,7 @@ pub(super) struct Maintenance {
     next_unserved: Duration,
     next_recurring: Duration,
     sampling: Sampling,
+    recording: Recording,
 }
 
 impl Maintenance {
@@ -64,6 +66,7 @@ impl Maintenance {
             instance: shared.instance.clone(),
             next_announcement: shared.elapsed(),
             sampling: Sampling::new(&shared),
+            recording: Recording::new(&shared),
             shared,
             store_error: None,
             next_check: Duration::MAX,
@@ -79,7 +82,8 @@ impl Maintenance {
         this
     }
 
-    /// Runs until the set stops, then takes this instance off the store's list.
+    /// Runs until the set stops, then takes this instance off the store's list, and sends what its
+    /// handlers did until their ends.
     pub(super) async fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let mut phase = shared.phase.subscribe();
@@ -89,13 +93,21 @@ impl Maintenance {
             _ = phase.wait_for(|phase| *phase != Phase::Running) => {}
             () = async { loop { self.next_round().await; } } => {}
         }
-        let until = shared.elapsed().saturating_add(WITHDRAW_WITHIN);
+        let until = shared.elapsed().saturating_add(LAST_CALL_WITHIN);
         tokio::select! {
             withdrawn = shared.store.withdraw(&shared.instance.id) => {
                 if let Err(error) = withdrawn {
                     debug!(%error, "this instance stays in the store's list until it expires");
                 }
             }
+            () = shared.settings.clock.sleep_until(until) => {}
+        }
+        shared.handlers.close();
+        shared.handlers.wait().await;
+        self.recording.take(shared.settings.clock.now());
+        let until = shared.elapsed().saturating_add(LAST_CALL_WITHIN);
+        tokio::select! {
+            () = self.recording.send(&shared.store) => {}
             () = shared.settings.clock.sleep_until(until) => {}
         }
     }
@@ -270,10 +282,13 @@ impl Maintenance {
     /// For people only: if it fails, everything else goes on.
     async fn announce(&mut self, instance: InstanceInfo) {
         self.next_announcement = self.shared.elapsed().saturating_add(ANNOUNCE_INTERVAL);
-        let announced = self.shared.store.announce(&instance, INSTANCE_EXPIRY).await;
+        let mut told = instance.clone();
+        told.recent = Some(self.recording.take(self.shared.settings.clock.now()));
+        let announced = self.shared.store.announce(&told, INSTANCE_EXPIRY).await;
         self.announcing.report(&announced);
         if announced.is_ok() {
             self.instance = instance;
         }
+        self.recording.send(&self.shared.store).await;
     }
 }

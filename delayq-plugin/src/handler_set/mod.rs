@@ -14,6 +14,7 @@ mod dispatcher;
 mod idle;
 mod maintenance;
 mod member;
+mod recording;
 mod reload;
 mod sampling;
 mod served_type;

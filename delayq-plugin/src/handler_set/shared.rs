@@ -10,6 +10,7 @@ use delayq_core::store::{Bucket, Wakeup};
 use delayq_core::{Error, Result, Store, TaskType};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
+use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
 use super::served_type::ServedType;
@@ -37,6 +38,8 @@ pub(super) struct Shared {
     pub(super) instance: InstanceInfo,
     pub(super) phase: watch::Sender<Phase>,
     notices: mpsc::UnboundedSender<Notice>,
+    /// The handlers that have not ended.
+    pub(super) handlers: TaskTracker,
     /// The number of the last question to all handlers whether they are idle.
     questions: watch::Sender<u64>,
     /// Something is due for maintenance before its time.
@@ -81,6 +84,7 @@ impl Shared {
             instance: InstanceInfo::new(id, host::name(), pid, started_at),
             phase: watch::Sender::new(Phase::Running),
             notices,
+            handlers: TaskTracker::new(),
             questions: watch::Sender::default(),
             news: Notify::new(),
             has_lost_data: AtomicBool::new(false),
@@ -317,6 +321,7 @@ impl Shared {
             notices: self.notices.clone(),
             skew_log: Arc::clone(&self.settings.telemetry.skew),
             idleness: IdlenessReport::new(self.questions.subscribe()),
+            _alive: self.handlers.token(),
         }
     }
 
@@ -377,23 +382,5 @@ impl Shared {
             return self.mark_stale(task_type);
         }
         served.wake(bucket);
-    }
-
-    /// Takes in the news of a handler.
-    pub(super) fn take_notice(&self, notice: &Notice) {
-        match notice {
-            Notice::Sealed(task_type) => self.mark_stale(task_type),
-            Notice::Drained(bucket) => {
-                let task_type = bucket.task_type();
-                if let Some(served) = self.state().types.get_mut(task_type) {
-                    served.remove(bucket);
-                }
-                self.mark_stale(task_type);
-            }
-            Notice::StoreLostData => {
-                self.has_lost_data.store(true, Ordering::Relaxed);
-                self.news.notify_one();
-            }
-        }
     }
 }

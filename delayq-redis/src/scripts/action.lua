@@ -1,3 +1,4 @@
+-- Log of actions: what its scripts share.
 local ACTIONS = KEYS[1]
 
 -- The number of the latest action: numbers have no gaps, so that of an older one leads to it if the

@@ -13,6 +13,7 @@ use super::RedisStore;
 use crate::connection::{Class, Command, Fields, Reply};
 use crate::scripts::figures::{self, NewChunk};
 use crate::scripts::{ShardId, ShardKeys, actions};
+use crate::shard::context::Context;
 
 /// How often figures are merged because another instance came between, within a quarter of a
 /// second. Then they are left out: they are for people.
@@ -24,7 +25,7 @@ impl Chronicle for RedisStore {
         let keys = self.cx.keys.shard(task_type, ShardId::WHOLE);
         let changes = changes(minutes);
         for nth in 0..MAX_TRIES {
-            if self.replace_chunks(&keys, &changes).await? {
+            if replace_chunks(&self.cx, &keys, &changes).await? {
                 return Ok(());
             }
             // Instances that add at the same time would go on in step.
@@ -46,17 +47,15 @@ impl Chronicle for RedisStore {
         since: Timestamp,
     ) -> Result<Vec<Spell>> {
         let keys = self.cx.keys.shard(task_type, ShardId::WHOLE);
-        let now = self.server_now(&keys).await?;
-        let chunks = self.read_chunks(&keys, slots(step, since, now)).await?;
+        let now = server_now(&self.cx, &keys).await?;
+        let chunks = read_stored(&self.cx, &keys, slots(step, since, now)).await?;
         let chunks = chunks.iter().flatten().map(Vec::as_slice);
         Ok(read_chunks(chunks, step, since, now))
     }
 
     async fn log_action(&self, action: &Action) -> Result<()> {
         let log = actions::log(&self.cx.keys, action);
-        self.call_chronicle(log, &self.cx.keys.actions())
-            .await
-            .map(drop)
+        call(&self.cx, log, &self.cx.keys.actions()).await.map(drop)
     }
 
     async fn actions(&self, before: Option<u64>, limit: usize) -> Result<Vec<LoggedAction>> {
@@ -64,64 +63,62 @@ impl Chronicle for RedisStore {
             return Ok(Vec::new());
         }
         let read = actions::read(&self.cx.keys, before, limit.min(MAX_ACTION_PAGE));
-        let found = self.call_chronicle(read, &self.cx.keys.actions()).await?;
+        let found = call(&self.cx, read, &self.cx.keys.actions()).await?;
         actions::actions(found)
     }
 }
 
-impl RedisStore {
-    /// Merges figures into what is stored. Whether that still was there when it was replaced.
-    async fn replace_chunks(&self, keys: &ShardKeys, changes: &[ChunkChange]) -> Result<bool> {
-        let stored = self.read_chunks(keys, changes.iter().map(ChunkChange::slot));
-        let mut chunks = Vec::new();
-        for (change, before) in changes.iter().zip(stored.await?) {
-            if let Some(after) = merge(before.as_deref(), change) {
-                chunks.push(NewChunk {
-                    slot: change.slot(),
-                    before: before.unwrap_or_default(),
-                    after,
-                });
-            }
+/// Merges figures into what is stored. Whether that still was there when it was replaced.
+async fn replace_chunks(cx: &Context, keys: &ShardKeys, changes: &[ChunkChange]) -> Result<bool> {
+    let stored = read_stored(cx, keys, changes.iter().map(ChunkChange::slot));
+    let mut chunks = Vec::new();
+    for (change, before) in changes.iter().zip(stored.await?) {
+        if let Some(after) = merge(before.as_deref(), change) {
+            chunks.push(NewChunk {
+                slot: change.slot(),
+                before: before.unwrap_or_default(),
+                after,
+            });
         }
-        if chunks.is_empty() {
-            return Ok(true);
-        }
-        let replace = figures::replace(keys, &chunks);
-        let mut answer = self.call_chronicle(replace, &keys.figures()).await?;
-        answer.flag()
     }
+    if chunks.is_empty() {
+        return Ok(true);
+    }
+    let replace = figures::replace(keys, &chunks);
+    let mut answer = call(cx, replace, &keys.figures()).await?;
+    answer.flag()
+}
 
-    async fn read_chunks(
-        &self,
-        keys: &ShardKeys,
-        slots: impl IntoIterator<Item = String>,
-    ) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut slots = slots.into_iter().peekable();
-        if slots.peek().is_none() {
-            return Ok(Vec::new());
-        }
-        let read = figures::read(keys, slots);
-        figures::chunks(self.call_chronicle(read, &keys.figures()).await?)
+async fn read_stored(
+    cx: &Context,
+    keys: &ShardKeys,
+    slots: impl IntoIterator<Item = String>,
+) -> Result<Vec<Option<Vec<u8>>>> {
+    let mut slots = slots.into_iter().peekable();
+    if slots.peek().is_none() {
+        return Ok(Vec::new());
     }
+    let read = figures::read(keys, slots);
+    figures::chunks(call(cx, read, &keys.figures()).await?)
+}
 
-    /// The clock of the server that has the figures.
-    async fn server_now(&self, keys: &ShardKeys) -> Result<Timestamp> {
-        let ask = Command::read(&["TIME"]).at(keys.slot);
-        let mut time = self.call_chronicle(ask, &keys.figures()).await?;
-        let (seconds, micros) = (time.int()?, time.int()?);
-        let ms = seconds.saturating_mul(1_000).saturating_add(micros / 1_000);
-        Ok(Timestamp::from_millis(ms))
-    }
+/// The clock of the server that has the figures.
+async fn server_now(cx: &Context, keys: &ShardKeys) -> Result<Timestamp> {
+    let ask = Command::read(&["TIME"]).at(keys.slot);
+    let mut time = call(cx, ask, &keys.figures()).await?;
+    let (seconds, micros) = (time.int()?, time.int()?);
+    let ms = seconds.saturating_mul(1_000).saturating_add(micros / 1_000);
+    Ok(Timestamp::from_millis(ms))
+}
 
-    async fn call_chronicle(&self, command: Command, key: &str) -> Result<Fields> {
-        let answer = self.cx.connections.call(Class::Main, command).await;
-        let of_chronicle = |error| match error {
-            Error::Corrupt { .. } => Error::corrupt(
-                key,
-                "it is not what delayq keeps there: who else writes to `delayq:*`?",
-            ),
-            error => error,
-        };
-        answer.map(Reply::fields).map_err(of_chronicle)
-    }
+async fn call(cx: &Context, command: Command, key: &str) -> Result<Fields> {
+    let answer = cx.connections.call(Class::Main, command).await;
+    let of_chronicle = |error| match error {
+        Error::Corrupt { .. } => Error::corrupt(
+            key,
+            "it is not what delayq keeps there: who else writes to `delayq:*`?",
+        ),
+        error => error,
+    };
+    answer.map(Reply::fields).map_err(of_chronicle)
 }

@@ -82,8 +82,8 @@ pub(crate) fn configure(tasks: &mut TypeTasks<'_>, settings: &TypeSettings) {
     tasks.row.touch();
 }
 
-/// Takes the type off the list, with its settings, pause and figures, if it has no tasks. A refusal is
-/// no failure of the transaction.
+/// Takes the type off the list, with its settings, pause and figures, if it has no tasks. A refusal
+/// is no failure of the transaction.
 pub(crate) fn drop_type(tasks: &mut TypeTasks<'_>, task_type: &TaskType) -> Outcome<Result<()>> {
     let unused = check_unused(tasks, task_type)?;
     if unused.is_ok() {

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::faulty::Fault;
 
 /// The operations of a store, as faults name them.
-const OPERATIONS: [&str; 26] = [
+const OPERATIONS: [&str; 30] = [
+    "actions",
+    "add_figures",
     "announce",
     "audit",
     "buckets",
@@ -17,9 +19,11 @@ const OPERATIONS: [&str; 26] = [
     "drop_type",
     "due_histogram",
     "extend",
+    "figures",
     "find",
     "instances",
     "list",
+    "log_action",
     "pause",
     "purge",
     "register_type",

@@ -1,0 +1,14 @@
+//! The real binary on real stores.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a key that is not in the answer fails the test, and says where"
+)]
+
+mod dead;
+mod life;
+#[cfg(unix)]
+mod live;
+mod stage;
+mod transfer;

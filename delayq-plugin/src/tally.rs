@@ -1,0 +1,176 @@
+//! Tallies: what handlers do, counted by type and minute, until maintenance takes it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use delayq_core::chronicle::{Figures, Spell, Step};
+use delayq_core::{Clock, TaskType};
+
+/// Most types that are counted. An application that makes up types as it goes has more.
+const MAX_TYPES: usize = 1_000;
+
+/// Most minutes of a type that wait: those of a store that is away. Older ones are forgotten.
+pub(crate) const MAX_MINUTES: usize = 10;
+
+/// The tallies of one process. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Tallies {
+    clock: Arc<dyn Clock>,
+    types: Arc<Mutex<BTreeMap<TaskType, Arc<Tally>>>>,
+}
+
+/// The tally of one type.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    clock: Arc<dyn Clock>,
+    /// Usually one, of the present minute.
+    minutes: Mutex<VecDeque<Spell>>,
+}
+
+impl Tallies {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        let types = Arc::default();
+        Self { clock, types }
+    }
+
+    /// The tally of a type; `None` for types beyond the first 1,000.
+    pub(crate) fn of(&self, task_type: &TaskType) -> Option<Arc<Tally>> {
+        let mut types = self.types.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = types.get(task_type) {
+            return Some(Arc::clone(known));
+        }
+        if types.len() >= MAX_TYPES {
+            return None;
+        }
+        let tally = Arc::new(Tally::new(Arc::clone(&self.clock)));
+        types.insert(task_type.clone(), Arc::clone(&tally));
+        Some(tally)
+    }
+
+    /// Takes what was counted, of each type that has something.
+    pub(crate) fn take(&self) -> BTreeMap<TaskType, Vec<Spell>> {
+        let types = self.types.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = types
+            .iter()
+            .map(|(task_type, tally)| (task_type, tally.take()));
+        taken
+            .filter(|(_, minutes)| !minutes.is_empty())
+            .map(|(task_type, minutes)| (task_type.clone(), minutes))
+            .collect()
+    }
+}
+
+impl Tally {
+    fn new(clock: Arc<dyn Clock>) -> Self {
+        let minutes = Mutex::default();
+        Self { clock, minutes }
+    }
+
+    /// An attempt starts so late.
+    pub(crate) fn started(&self, lateness: Duration) {
+        self.count(|figures| {
+            figures.started += 1;
+            figures.lateness.record(lateness);
+        });
+    }
+
+    /// An attempt succeeded, and its task is done.
+    pub(crate) fn done(&self, run_time: Duration) {
+        self.count(|figures| {
+            figures.done += 1;
+            figures.ran(run_time);
+        });
+    }
+
+    /// An attempt failed.
+    pub(crate) fn failed(&self, run_time: Duration) {
+        self.count(|figures| {
+            figures.failed += 1;
+            figures.ran(run_time);
+        });
+    }
+
+    /// A task went to dead.
+    pub(crate) fn died(&self) {
+        self.count(|figures| figures.dead += 1);
+    }
+
+    /// Called for each task, twice: a reading of the clock and a lock that is free, nothing more.
+    fn count(&self, count: impl FnOnce(&mut Figures)) {
+        let at = Step::Minute.begin(self.clock.now());
+        let mut minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
+        if minutes.back().is_none_or(|last| last.at != at) {
+            minutes.push_back(Spell {
+                at,
+                figures: Figures::default(),
+            });
+            if minutes.len() > MAX_MINUTES {
+                minutes.pop_front();
+            }
+        }
+        if let Some(last) = minutes.back_mut() {
+            count(&mut last.figures);
+        }
+    }
+
+    fn take(&self) -> Vec<Spell> {
+        let mut minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
+        minutes.drain(..).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delayq_core::time::VirtualClock;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    fn task_type(n: usize) -> TaskType {
+        TaskType::new(format!("type.{n}")).unwrap()
+    }
+
+    #[test]
+    fn what_happens_is_counted_in_its_minute_and_taken_once() {
+        let clock = VirtualClock::default();
+        let tallies = Tallies::new(Arc::new(clock.clone()));
+        let tally = tallies.of(&task_type(1)).unwrap();
+        let first = Step::Minute.begin(clock.now());
+        tally.started(Duration::from_millis(3));
+        tally.failed(Duration::from_millis(7));
+        tally.died();
+        clock.advance(MINUTE);
+        tallies.of(&task_type(1)).unwrap().done(MINUTE);
+        let taken = tallies.take();
+        let minutes = &taken[&task_type(1)];
+        let at: Vec<_> = minutes.iter().map(|minute| minute.at).collect();
+        assert_eq!(at, [first, first.plus(MINUTE)]);
+        let counts = |figures: &Figures| {
+            let counts = [figures.started, figures.done, figures.failed, figures.dead];
+            (counts, figures.longest_run_ms, figures.lateness.count())
+        };
+        assert_eq!(counts(&minutes[0].figures), ([1, 0, 1, 1], 7, 1));
+        assert_eq!(counts(&minutes[1].figures), ([0, 1, 0, 0], 60_000, 0));
+        assert!(tallies.take().is_empty());
+    }
+
+    #[test]
+    fn only_the_last_minutes_and_the_first_types_are_kept() {
+        let clock = VirtualClock::default();
+        let tallies = Tallies::new(Arc::new(clock.clone()));
+        let tally = tallies.of(&task_type(0)).unwrap();
+        for _ in 0..15 {
+            tally.died();
+            clock.advance(MINUTE);
+        }
+        let minutes = &tallies.take()[&task_type(0)];
+        assert_eq!(minutes.len(), MAX_MINUTES);
+        let last = Step::Minute.begin(clock.now()).minus(MINUTE);
+        assert_eq!(minutes.last().unwrap().at, last);
+        assert!((1..MAX_TYPES).all(|n| tallies.of(&task_type(n)).is_some()));
+        assert!(tallies.of(&task_type(MAX_TYPES)).is_none());
+        assert!(tallies.of(&task_type(5)).is_some());
+    }
+}
