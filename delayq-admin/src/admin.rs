@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::request::Parts;
+use axum::response::Redirect;
+use axum::routing::get;
 use delayq_plugin::TaskSubmitService;
 use tokio::net::TcpListener;
 
@@ -26,7 +28,7 @@ use crate::viewer::Viewer;
 ///     let user = parts.headers.get("x-user")?.to_str().ok()?;
 ///     Some(Viewer::new(user, Role::Operator))
 /// });
-/// Router::new().nest("/delayq", admin.router())
+/// Router::new().merge(admin.at("/delayq"))
 /// # }
 /// ```
 ///
@@ -87,6 +89,21 @@ impl Admin {
     /// with `into_make_service_with_connect_info::<SocketAddr>()`.
     pub fn router(self) -> Router {
         router(&Arc::new(self.app))
+    }
+
+    /// The router below `path`, such as `/delayq`, for [`merge`](Router::merge): as nesting it does,
+    /// and `/delayq/` leads to it, too, which axum leaves alone.
+    ///
+    /// # Panics
+    /// As [`nest`](Router::nest): `path` begins with `/`, and is more than that.
+    pub fn at<S: Clone + Send + Sync + 'static>(self, path: &str) -> Router<S> {
+        let path = path.trim_end_matches('/');
+        // Relative, so that it is right behind a proxy with a prefix of its own.
+        let own = path.rsplit('/').next().unwrap_or_default();
+        let redirect = Redirect::permanent(&format!("../{own}"));
+        let with_slash = get(move || async { redirect });
+        let nested = Router::new().nest(path, self.router().with_state(()));
+        nested.route(&format!("{path}/"), with_slash)
     }
 
     /// Serves it alone, until the process ends.

@@ -19,6 +19,7 @@ mod forecast;
 mod instances;
 mod list;
 mod log;
+mod page;
 mod pause;
 mod purge;
 mod recurring;
@@ -90,6 +91,8 @@ pub(crate) enum Command {
     Import(transfer::ImportArgs),
     /// Send the tasks of this store to another; those that are there are left.
     Copy(transfer::CopyArgs),
+    /// Serve the web page of the store on this machine, until Ctrl-C.
+    Page(page::PageArgs),
     /// Show what happens to a type as it happens, until Ctrl-C.
     Watch(watch::WatchArgs),
     /// Show all types on a screen that renews itself; q ends it.
@@ -132,6 +135,7 @@ pub(crate) async fn run(
         Command::Export(args) => transfer::export(tasks, &args).await,
         Command::Import(args) => transfer::import(operator, &args).await,
         Command::Copy(args) => transfer::copy(operator, &args, store).await,
+        Command::Page(args) => page::run(operator, &args).await,
         Command::Watch(args) => watch::run(tasks, &args, store.json).await,
         Command::Top(args) => top::run(tasks, &args).await,
     }

@@ -57,6 +57,12 @@ impl Operator {
         Self::new(tasks, &self.actor, &self.origin)
     }
 
+    /// Who acts.
+    #[must_use]
+    pub fn actor(&self) -> &str {
+        &self.actor
+    }
+
     /// The service that it works through.
     #[must_use]
     pub fn tasks(&self) -> &TaskSubmitService {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use delayq_ops::{Forecast, Overview, forecast, overview};
 use delayq_plugin::store::{Spell, Step};
-use delayq_plugin::{Error, Result, TaskSubmitService, TaskType, Timestamp, days, hours};
+use delayq_plugin::{Error, Result, TaskSubmitService, TaskType, Timestamp, days, hours, minutes};
 
 use crate::cache::{Ask, Cache, Seen};
 
@@ -42,6 +42,15 @@ impl Range {
             Self::Hour => hours(1),
             Self::Day => hours(24),
             Self::Month => days(30),
+        }
+    }
+
+    /// The time of one point of a chart: 60 to 720 points are as many as can be told apart.
+    pub(crate) fn point(self) -> Duration {
+        match self {
+            Self::Hour => minutes(1),
+            Self::Day => minutes(5),
+            Self::Month => hours(1),
         }
     }
 

@@ -22,36 +22,40 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// The minutes or hours of the range that are over; where nothing happened, counts are zero.
+    /// The points of the range that are over; where nothing happened, counts are zero.
     pub(super) fn read(range: Range, spells: &[Spell], now: Timestamp) -> Self {
-        let step = range.step();
+        let (step, point) = (range.step(), range.point());
         let mut series = Self {
             unit: if range == Range::Month { "h" } else { "min" },
             ..Self::default()
         };
         let end = step.begin(now);
-        let mut at = step.begin(end.minus(range.span()));
+        let mut at = end.minus(range.span());
         let mut spells = spells.iter().peekable();
         while at < end {
-            while spells.next_if(|spell| spell.at < at).is_some() {}
-            let spell = spells.next_if(|spell| spell.at == at);
-            series.push(at, spell.map(|spell| &spell.figures));
-            at = at.plus(step.length());
+            let next = at.plus(point);
+            let mut sum = Figures::default();
+            while let Some(spell) = spells.next_if(|spell| spell.at < next) {
+                if spell.at >= at {
+                    sum += &spell.figures;
+                }
+            }
+            series.push(at, &sum);
+            at = next;
         }
         series
     }
 
-    fn push(&mut self, at: Timestamp, figures: Option<&Figures>) {
-        let late = |q| figures.and_then(|of| of.lateness.quantile(q)).map(seconds);
-        let ran = figures.filter(|of| of.done + of.failed > 0);
-        let longest = ran.map(|of| Duration::from_millis(of.longest_run_ms));
+    fn push(&mut self, at: Timestamp, figures: &Figures) {
+        let late = |q| figures.lateness.quantile(q).map(seconds);
+        let mean = figures.mean_run();
+        let longest = mean.map(|_| Duration::from_millis(figures.longest_run_ms));
         self.at.push(at.as_millis() / 1_000);
-        self.done.push(figures.map_or(0, |of| of.done));
-        self.failed.push(figures.map_or(0, |of| of.failed));
+        self.done.push(figures.done);
+        self.failed.push(figures.failed);
         self.late_p50.push(late(0.5));
         self.late_p99.push(late(0.99));
-        self.run_mean
-            .push(figures.and_then(Figures::mean_run).map(seconds));
+        self.run_mean.push(mean.map(seconds));
         self.run_longest.push(longest.map(seconds));
     }
 

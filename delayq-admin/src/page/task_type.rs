@@ -107,6 +107,7 @@ struct Body<'a> {
     figures: Option<String>,
     spells: Vec<SpellRow>,
     unit: &'static str,
+    point: &'static str,
     falls: Option<Falls>,
     forecast_error: String,
     serving: Vec<Serving>,
@@ -182,10 +183,14 @@ impl Page for TypePage {
             aheads: self.aheads(visit),
             figures: spells.map(|spells| Series::read(self.range, spells, data.now()).json()),
             spells: spells.map_or_else(Vec::new, spell_rows),
-            unit: if self.range == Range::Month {
-                "hour"
-            } else {
-                "minute"
+            unit: match self.range {
+                Range::Hour | Range::Day => "minute",
+                Range::Month => "hour",
+            },
+            point: match self.range {
+                Range::Hour => "a minute",
+                Range::Day => "in 5 minutes",
+                Range::Month => "an hour",
             },
             falls: data.forecast.good.as_ref().map(|good| falls(&good.data)),
             forecast_error: forecast_error(&data.forecast),

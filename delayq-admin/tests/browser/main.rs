@@ -55,7 +55,10 @@ impl Browser {
 
     async fn click(&self, xpath: &str) {
         let wait = self.client.wait().for_element(Locator::XPath(xpath));
-        wait.await.unwrap().click().await.unwrap();
+        let Ok(found) = wait.await else {
+            panic!("{xpath} does not come on {}", self.seen().await);
+        };
+        found.click().await.unwrap();
     }
 
     async fn fill(&self, css: &str, text: &str) {
@@ -64,11 +67,20 @@ impl Browser {
         field.send_keys(text).await.unwrap();
     }
 
+    /// The page as it is, for a failure.
+    async fn seen(&self) -> String {
+        let url = self.client.current_url().await.unwrap();
+        let text = self.script("return document.body.innerText").await;
+        format!("{url}: {text}")
+    }
+
     /// Waits until an element is there whose text contains this.
     async fn sees(&self, text: &str) {
         let xpath = format!("//body//*[contains(normalize-space(.), {text:?})]");
         let wait = self.client.wait().for_element(Locator::XPath(&xpath));
-        assert!(wait.await.is_ok(), "{text:?} does not come");
+        if wait.await.is_err() {
+            panic!("{text:?} does not come on {}", self.seen().await);
+        }
     }
 
     async fn script(&self, script: &str) -> Value {
@@ -217,7 +229,7 @@ async fn steer_a_task(shop: &Shop, browser: &Browser) {
     browser.sees("moved").await;
     assert!(find("order-7").await.at > before);
     browser.click("//button[contains(., 'Run now')]").await;
-    browser.sees("due now").await;
+    browser.sees("it may start now").await;
     assert!(find("order-7").await.at <= shop.tasks.clock().now());
     browser.click("//summary[contains(., 'Cancel')]").await;
     browser
@@ -237,18 +249,18 @@ async fn steer_dead_tasks(shop: &Shop, browser: &Browser) {
     assert_eq!(shop.counts("webhook.deliver").await, (1, 11));
     browser.open(shop, "/dead").await;
     browser
-        .click("(//tr[contains(., 'connection reset')]//*[contains(text(), 'Requeue')])[1]")
+        .click("//tr[contains(., 'connection reset')]//a[contains(., 'Requeue')]")
         .await;
     browser.sees("7").await;
     browser
-        .click("//form//button[contains(., 'Requeue')]")
+        .click("//form//button[contains(., 'equeue 7')]")
         .await;
     until(|| async { shop.counts("webhook.deliver").await == (8, 4) }).await;
     browser
         .open(shop, "/dead/discard?type=webhook.deliver")
         .await;
     browser
-        .click("//form//button[contains(., 'Discard')]")
+        .click("//form//button[contains(., 'iscard 4')]")
         .await;
     until(|| async { shop.counts("webhook.deliver").await == (8, 0) }).await;
 }
@@ -281,9 +293,9 @@ async fn the_keyboard_is_enough() {
         until(|| async { there(browser.client.current_url().await.unwrap().as_str()) }).await;
     }
     browser.press("go").await;
-    until(|| async { browser.client.current_url().await.unwrap().path() == "/shop/" }).await;
+    until(|| async { browser.client.current_url().await.unwrap().path() == "/shop" }).await;
     browser.press("?").await;
-    browser.sees("Keys").await;
+    browser.sees("next row, row before").await;
     browser.press(&char::from(Key::Escape).to_string()).await;
     browser.press("/").await;
     let focus = "return document.activeElement.tagName";

@@ -30,7 +30,7 @@ impl Shop {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}/shop", listener.local_addr().unwrap());
         // Mounted below a path, as in an application.
-        let app = axum::Router::new().nest("/shop", admin.router());
+        let app = axum::Router::new().merge(admin.at("/shop"));
         tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         Self { tasks, address }
     }

@@ -1,0 +1,62 @@
+//! `page`: the web page of a store, on this machine.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use clap::Args;
+use delayq_admin::{Admin, Role, Viewer};
+use delayq_ops::Operator;
+use delayq_plugin::TaskId;
+use http::header::HOST;
+use http::request::Parts;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::answer::Answer;
+use crate::failure::Failure;
+
+/// Where to serve the page.
+#[derive(Debug, Args)]
+pub(crate) struct PageArgs {
+    /// The port on 127.0.0.1; 0 takes a free one.
+    #[arg(long, value_name = "PORT", default_value_t = 7881)]
+    port: u16,
+    /// Nobody changes anything.
+    #[arg(long)]
+    read_only: bool,
+}
+
+/// Runs the command: until Ctrl-C.
+///
+/// Only this machine reaches the page, and only who knows its address, a part of which is random:
+/// neither another user nor a page of the web that a browser has open beside it.
+pub(super) async fn run(operator: &Operator, args: &PageArgs) -> Result<Answer, Failure> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await?;
+    let address = listener.local_addr()?;
+    let actor = operator.actor().to_owned();
+    let admin = Admin::new(operator.tasks().clone())
+        .authorize(move |parts| is_meant(parts, address).then(|| Viewer::new(&actor, Role::Admin)));
+    let admin = if args.read_only {
+        admin.read_only()
+    } else {
+        admin
+    };
+    // 80 random bits behind the 48 of the time.
+    let path = format!("/{}", TaskId::generate());
+    writeln!(
+        anstream::stdout(),
+        "http://{address}{path}\nthe address is the key: keep it to yourself; Ctrl-C ends the page"
+    )?;
+    tokio::select! {
+        served = axum::serve(listener, admin.at(&path)) => served?,
+        ended = tokio::signal::ctrl_c() => ended?,
+    }
+    Answer::new(String::new(), json!({}))
+}
+
+/// Whether the browser meant this machine: a name that leads here by a trick is another one.
+fn is_meant(parts: &Parts, address: SocketAddr) -> bool {
+    let port = address.port();
+    let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
+    host.is_some_and(|host| host == address.to_string() || host == format!("localhost:{port}"))
+}
