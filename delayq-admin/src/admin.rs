@@ -91,7 +91,7 @@ impl Admin {
         router(&Arc::new(self.app))
     }
 
-    /// The router below `path`, such as `/delayq`, for [`merge`](Router::merge): as nesting it does,
+    /// The router below `path`, such as `/delayq`, for [`merge`](Router::merge): as nesting does,
     /// and `/delayq/` leads to it, too, which axum leaves alone.
     ///
     /// # Panics
