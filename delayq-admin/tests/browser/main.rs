@@ -78,9 +78,13 @@ impl Browser {
     async fn sees(&self, text: &str) {
         let xpath = format!("//body//*[contains(normalize-space(.), {text:?})]");
         let wait = self.client.wait().for_element(Locator::XPath(&xpath));
-        if wait.await.is_err() {
-            panic!("{text:?} does not come on {}", self.seen().await);
-        }
+        let is_there = wait.await.is_ok();
+        let seen = if is_there {
+            String::new()
+        } else {
+            self.seen().await
+        };
+        assert!(is_there, "{text:?} does not come on {seen}");
     }
 
     async fn script(&self, script: &str) -> Value {
