@@ -177,7 +177,7 @@ const CRATES: [Crate; 10] = [
             "args",
             "main",
         ],
-        above: &["delayq-plugin", "delayq-ops"],
+        above: &["delayq-plugin", "delayq-ops", "delayq-admin"],
     },
 ];
 
