@@ -217,7 +217,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Whoever reaches this address may do everything: never do so beyond 127.0.0.1.
     let admin = Admin::new(tasks).authorize(|_| Some(Viewer::new("you", Role::Admin)));
     let listener = tokio::net::TcpListener::bind(&address).await?;
-    println!("http://{address}");
+    println!("http://{}", listener.local_addr()?);
     tokio::select! {
         served = admin.serve(listener) => served?,
         ended = plugin.run_until_signal() => { ended?; }

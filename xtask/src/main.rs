@@ -1,4 +1,4 @@
-//! Commands of a developer: `cargo xtask test`, `soak`, `bench`, `chaos` and `power`.
+//! Commands of a developer: `cargo xtask test`, `soak`, `bench`, `chaos`, `pictures` and more.
 
 #![allow(
     clippy::print_stdout,
@@ -12,6 +12,7 @@ mod call;
 mod chaos;
 mod install;
 mod oldest;
+mod pictures;
 mod proof;
 mod soak;
 mod step;
@@ -42,6 +43,8 @@ enum Command {
     Beside(beside::Args),
     /// Do faults to real processes on a real store, and check every promise.
     Chaos(chaos::Args),
+    /// Take the pictures of the guide from the running page.
+    Pictures,
     /// Take the power away from a real store, again and again: `--cycles N --seed S --store X`.
     Power(chaos::Args),
 }
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Beside(args) => beside::run(&args),
         Command::Chaos(args) => chaos::run(&args),
+        Command::Pictures => pictures::run(),
         Command::Power(args) => chaos::power(&args),
     };
     match result {

@@ -193,23 +193,20 @@ fn steps(data: &TaskLook) -> Vec<Step> {
     let now = data.explained.now;
     let step = |moment: &delayq_ops::Moment| Step {
         at: moment.at.map(|at| Moment::seen_from(now, at)),
-        text: match moment.kind {
-            // Its text is the sentence on top.
-            Kind::Now => "see the sentence above".to_owned(),
-            _ => visible(&moment.text),
-        },
+        text: visible(&moment.text),
         class: match moment.kind {
             Kind::Failed { .. }
             | Kind::Ended {
                 state: TaskState::Dead,
                 ..
             } => "failed",
-            Kind::Now => "present",
             Kind::Next { .. } | Kind::LockExpires | Kind::Again | Kind::Expires => "ahead",
             _ => "past",
         },
     };
-    data.moments.iter().map(step).collect()
+    // What is now is the sentence on top.
+    let moments = data.moments.iter().filter(|one| one.kind != Kind::Now);
+    moments.map(step).collect()
 }
 
 fn facts(task: &TaskInfo, data: &TaskLook) -> Vec<Fact> {

@@ -20,6 +20,9 @@ pub(super) fn sentence(explained: &Explanation) -> String {
         Cause::Unserved { instances: 0 } => {
             format!("{due} and waits, as no running instance is announced on this store")
         }
+        Cause::Unserved { instances: 1 } => {
+            format!("{due} and waits, as the one announced instance does not serve its type")
+        }
         Cause::Unserved { instances } => format!(
             "{due} and waits, as none of the {instances} announced instances serves its type"
         ),
