@@ -83,8 +83,15 @@ impl Report {
         }
     }
 
+    /// Several reports follow, which count in the minute of now. Those that come one by one read
+    /// the clock themselves.
+    pub(crate) fn read_clock(&self) {
+        self.tally(Tally::read_clock);
+    }
+
     /// A claim brought these tasks.
     pub(crate) fn claimed(&self, tasks: &[ClaimedTask]) {
+        self.read_clock();
         self.count(|counts| counts.claimed(tasks));
     }
 
@@ -141,6 +148,7 @@ impl Report {
 
     fn emit_failure(&self, failure: &Failure<'_>) {
         self.count(|counts| counts.failed(failure.cause, failure.run_time));
+        self.read_clock();
         self.tally(|tally| tally.failed(failure.run_time));
         self.emit(failure.id, || TaskEventKind::Failed {
             attempt: failure.attempt,
@@ -151,9 +159,14 @@ impl Report {
         });
     }
 
-    /// The attempt succeeded. An at-most-once task is done by then, and counted now: not one that
-    /// fails.
-    pub(crate) fn succeeded(&self, id: &TaskId, attempt: u32, run_time: Duration) {
+    /// The attempt of an at-most-once task succeeded. The store has it as done long since; it is
+    /// counted now, as one that fails is not done.
+    pub(crate) fn succeeded_for_good(&self, id: &TaskId, attempt: u32, run_time: Duration) {
+        self.read_clock();
+        self.succeeded(id, attempt, run_time);
+    }
+
+    fn succeeded(&self, id: &TaskId, attempt: u32, run_time: Duration) {
         self.count(|counts| counts.ran(run_time));
         self.tally(|tally| tally.done(run_time));
         self.emit(id, || TaskEventKind::Succeeded { attempt, run_time });

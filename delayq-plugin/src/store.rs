@@ -6,7 +6,7 @@ pub use delayq_core::memory::MemoryStore;
 pub use delayq_core::operate::*;
 pub use delayq_core::presence::{
     ANNOUNCE_INTERVAL, INSTANCE_EXPIRY, InstanceId, InstanceInfo, MAX_INSTANCE_TYPES,
-    MAX_INSTANCES, Presence,
+    MAX_INSTANCES, MAX_RECENT_TYPES, Presence, RecentWork, TypeWork,
 };
 pub use delayq_core::store::*;
 #[cfg(feature = "redis")]

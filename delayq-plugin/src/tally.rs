@@ -1,11 +1,11 @@
 //! Tallies: what handlers do, counted by type and minute, until maintenance takes it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delayq_core::chronicle::{Figures, Spell, Step};
-use delayq_core::{Clock, TaskType};
+use delayq_core::{Clock, TaskType, Timestamp};
 
 /// Most types that are counted. An application that makes up types as it goes has more.
 const MAX_TYPES: usize = 1_000;
@@ -24,8 +24,15 @@ pub(crate) struct Tallies {
 #[derive(Debug)]
 pub(crate) struct Tally {
     clock: Arc<dyn Clock>,
-    /// Usually one, of the present minute.
-    minutes: Mutex<VecDeque<Spell>>,
+    minutes: Mutex<Minutes>,
+}
+
+#[derive(Debug)]
+struct Minutes {
+    /// The minute that is counted in.
+    present: Timestamp,
+    /// Usually one, the present.
+    spells: VecDeque<Spell>,
 }
 
 impl Tallies {
@@ -63,8 +70,22 @@ impl Tallies {
 
 impl Tally {
     fn new(clock: Arc<dyn Clock>) -> Self {
-        let minutes = Mutex::default();
+        let minutes = Mutex::new(Minutes {
+            present: Step::Minute.begin(clock.now()),
+            spells: VecDeque::new(),
+        });
         Self { clock, minutes }
+    }
+
+    fn minutes(&self) -> MutexGuard<'_, Minutes> {
+        self.minutes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds out which minute it is, for what is counted next: a reading of the clock costs more
+    /// than a count, so those of a batch share one.
+    pub(crate) fn read_clock(&self) {
+        let present = Step::Minute.begin(self.clock.now());
+        self.minutes().present = present;
     }
 
     /// An attempt starts so late.
@@ -96,27 +117,25 @@ impl Tally {
         self.count(|figures| figures.dead += 1);
     }
 
-    /// Called for each task, twice: a reading of the clock and a lock that is free, nothing more.
+    /// Called for each task, twice: a lock that is usually free, and no more.
     fn count(&self, count: impl FnOnce(&mut Figures)) {
-        let at = Step::Minute.begin(self.clock.now());
-        let mut minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
-        if minutes.back().is_none_or(|last| last.at != at) {
-            minutes.push_back(Spell {
-                at,
+        let Minutes { present, spells } = &mut *self.minutes();
+        if spells.back().is_none_or(|last| last.at != *present) {
+            spells.push_back(Spell {
+                at: *present,
                 figures: Figures::default(),
             });
-            if minutes.len() > MAX_MINUTES {
-                minutes.pop_front();
+            if spells.len() > MAX_MINUTES {
+                spells.pop_front();
             }
         }
-        if let Some(last) = minutes.back_mut() {
+        if let Some(last) = spells.back_mut() {
             count(&mut last.figures);
         }
     }
 
     fn take(&self) -> Vec<Spell> {
-        let mut minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
-        minutes.drain(..).collect()
+        self.minutes().spells.drain(..).collect()
     }
 }
 
@@ -142,6 +161,7 @@ mod tests {
         tally.failed(Duration::from_millis(7));
         tally.died();
         clock.advance(MINUTE);
+        tally.read_clock();
         tallies.of(&task_type(1)).unwrap().done(MINUTE);
         let taken = tallies.take();
         let minutes = &taken[&task_type(1)];
@@ -162,6 +182,7 @@ mod tests {
         let tallies = Tallies::new(Arc::new(clock.clone()));
         let tally = tallies.of(&task_type(0)).unwrap();
         for _ in 0..15 {
+            tally.read_clock();
             tally.died();
             clock.advance(MINUTE);
         }

@@ -63,7 +63,7 @@ impl Conclusion<'_> {
             self.failed(lease, lease.cause, error, retry_in);
         } else if at_most_once && end == AttemptEnd::Done {
             let report = &self.context.report;
-            report.succeeded(&lease.lock.id, lease.attempt, run_time);
+            report.succeeded_for_good(&lease.lock.id, lease.attempt, run_time);
         }
         if at_most_once {
             return note;

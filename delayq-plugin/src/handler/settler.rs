@@ -116,7 +116,9 @@ impl Settler {
         }
     }
 
+    /// The store has answered. The reports of its answers come next.
     pub(super) fn succeeded(&mut self) {
+        self.context.report.read_clock();
         self.backoff.reset();
         self.most = MAX_BATCH;
     }

@@ -30,9 +30,12 @@ const POLLS_PER_CHECK: u32 = 600;
 const RECURRING_INTERVAL: Duration = Duration::from_mins(1);
 /// Unserved types that are counted in one round.
 const UNSERVED_PER_ROUND: usize = 100;
-/// How long an instance that ends waits for the store to take it off the list, where it expires by
-/// itself, too; and to take its last figures.
-const LAST_CALL_WITHIN: Duration = Duration::from_secs(1);
+/// How long an instance that ends waits for the store to take it off the list. It expires by
+/// itself, too.
+const WITHDRAW_WITHIN: Duration = Duration::from_secs(1);
+/// How long it waits for the store to take its last figures, after its last handler: less than a
+/// second is left of what a shutdown may take.
+const LAST_FIGURES_WITHIN: Duration = Duration::from_millis(400);
 
 /// The rounds through the list of types, the store's check of itself, and the announcements of this
 /// instance. Times are `Clock::elapsed`.
@@ -93,7 +96,7 @@ impl Maintenance {
             _ = phase.wait_for(|phase| *phase != Phase::Running) => {}
             () = async { loop { self.next_round().await; } } => {}
         }
-        let until = shared.elapsed().saturating_add(LAST_CALL_WITHIN);
+        let until = shared.elapsed().saturating_add(WITHDRAW_WITHIN);
         tokio::select! {
             withdrawn = shared.store.withdraw(&shared.instance.id) => {
                 if let Err(error) = withdrawn {
@@ -105,7 +108,7 @@ impl Maintenance {
         shared.handlers.close();
         shared.handlers.wait().await;
         self.recording.take(shared.settings.clock.now());
-        let until = shared.elapsed().saturating_add(LAST_CALL_WITHIN);
+        let until = shared.elapsed().saturating_add(LAST_FIGURES_WITHIN);
         tokio::select! {
             () = self.recording.send(&shared.store) => {}
             () = shared.settings.clock.sleep_until(until) => {}
