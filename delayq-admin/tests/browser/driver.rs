@@ -1,17 +1,20 @@
 //! A chromedriver of this test, and sessions of Chromium.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder};
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 /// Why there is no browser here, for the line that says what is left out.
 const MISSING: &str = "chromium and chromedriver are not installed (Debian has them in the packages \
                        chromium and chromium-driver): the tests in a browser are LEFT OUT";
 
-/// A running chromedriver; it ends with this value, by its process id.
+/// A running chromedriver; with this value it ends, and so do its browsers, which are in its group of
+/// processes: also after a test that failed.
 pub(crate) struct Driver {
     process: Child,
     port: u16,
@@ -25,6 +28,7 @@ impl Driver {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            .process_group(0)
             .spawn();
         let Ok(mut process) = started else {
             println!("{MISSING}");
@@ -73,7 +77,8 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         // It may have ended by itself.
-        let _ = self.process.kill();
+        let group = Pid::from_child(&self.process);
+        let _ = kill_process_group(group, Signal::KILL);
         let _ = self.process.wait();
     }
 }

@@ -10,6 +10,7 @@ use delayq_core::{Error, TaskType};
 use tokio::task::JoinSet;
 use tracing::{debug, error, info, warn};
 
+use super::dead_bounds;
 use super::recording::Recording;
 use super::sampling::Sampling;
 use super::shared::Shared;
@@ -53,6 +54,7 @@ pub(super) struct Maintenance {
     next_listing: Duration,
     next_unserved: Duration,
     next_recurring: Duration,
+    next_dead: Duration,
     sampling: Sampling,
     recording: Recording,
 }
@@ -76,8 +78,10 @@ impl Maintenance {
             next_listing: Duration::MAX,
             next_unserved: Duration::MAX,
             next_recurring: Duration::MAX,
+            next_dead: Duration::MAX,
         };
         this.plan_recurring();
+        this.plan_dead();
         // Instances that are started together have announced themselves by then.
         this.next_unserved = this.shared.elapsed().saturating_add(INSTANCE_EXPIRY);
         this.next_check = this.in_polls(POLLS_PER_CHECK);
@@ -123,6 +127,7 @@ impl Maintenance {
             self.next_listing,
             self.next_unserved,
             self.next_recurring,
+            self.next_dead,
             self.sampling.next_at,
         ];
         let refresh = self.shared.next_refresh();
@@ -154,6 +159,10 @@ impl Maintenance {
             self.plan_recurring();
             self.ensure_recurring().await;
         }
+        if self.next_dead <= now {
+            self.plan_dead();
+            dead_bounds::keep(self.shared.settings.dead, &self.shared).await;
+        }
         if let Some(refreshed) = self.shared.refresh().await {
             self.refreshing.report(&refreshed);
         }
@@ -170,6 +179,11 @@ impl Maintenance {
     fn in_polls(&self, polls: u32) -> Duration {
         let span = self.shared.settings.poll.saturating_mul(polls);
         self.shared.elapsed().saturating_add(span)
+    }
+
+    fn plan_dead(&mut self) {
+        let bounds = self.shared.settings.dead;
+        self.next_dead = dead_bounds::next_round(bounds, self.shared.elapsed());
     }
 
     fn plan_recurring(&mut self) {

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{error, warn};
 
+mod dead_bounds;
 mod dispatcher;
 mod idle;
 mod maintenance;

@@ -354,6 +354,21 @@ impl DelayQueuePluginBuilder {
         self
     }
 
+    /// How long a dead task is kept: those of served types that died earlier are discarded, with a
+    /// line at `warn`, within a minute. By default they wait until somebody requeues or discards
+    /// them.
+    pub fn dead_retention(mut self, retention: Duration) -> Self {
+        self.settings.dead.retention = Some(retention);
+        self
+    }
+
+    /// Most dead tasks of a served type: of more those that died first are discarded, with a line
+    /// at `warn`, within a minute. By default there is no bound.
+    pub fn max_dead(mut self, most: u64) -> Self {
+        self.settings.dead.most = Some(most);
+        self
+    }
+
     /// Uses another clock, for tests with virtual time. The store has its own.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.settings.clock = clock;
