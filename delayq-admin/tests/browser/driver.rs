@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 const MISSING: &str = "chromium and chromedriver are not installed (Debian has them in the packages \
                        chromium and chromium-driver): the tests in a browser are LEFT OUT";
 
-/// A running chromedriver; with this value it ends, and so do its browsers, which are in its group of
-/// processes: also after a test that failed.
+/// A running chromedriver. With this value it ends, and so do its browsers, which are in its group
+/// of processes: also after a test that failed.
 pub(crate) struct Driver {
     process: Child,
     port: u16,
