@@ -5,10 +5,11 @@
 //!
 //! The floors, each using only what stands above it: [`time`], [`log_limit`], [`state`], [`error`],
 //! [`name`] · [`retry`], [`fleet`], [`task`], [`job`] · [`worker`], [`registry`], [`extract`] ·
-//! [`store`], [`operate`], [`presence`], [`chronicle`] (the contract) · [`machine`] (its
-//! decisions) · [`memory`] (its executable specification).
+//! [`store`], [`operate`], [`presence`], [`chronicle`], [`documents`] (the contract) · [`machine`]
+//! (its decisions) · [`memory`] (its executable specification).
 
 pub mod chronicle;
+pub mod documents;
 pub mod error;
 pub mod extract;
 pub mod fleet;
@@ -29,6 +30,7 @@ pub mod time;
 pub mod worker;
 
 pub use chronicle::Chronicle;
+pub use documents::Documents;
 pub use error::{Error, Result};
 pub use extract::{Component, IntoTaskResult, Json};
 pub use fleet::{FleetLimits, Rate};

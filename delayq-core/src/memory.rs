@@ -17,12 +17,14 @@ use tokio::sync::broadcast;
 mod audit;
 mod chronicle;
 mod claim;
+mod documents;
 mod entry;
 mod operate;
 mod operations;
 mod type_tasks;
 
 use self::chronicle::Pages;
+use self::documents::Folders;
 use self::type_tasks::{Retention, TypeTasks};
 use crate::error::{Error, Result};
 use crate::job::{NewTask, When};
@@ -49,6 +51,7 @@ pub struct MemoryStore {
     types: Mutex<Types>,
     instances: Mutex<Instances>,
     pages: Mutex<Pages>,
+    folders: Mutex<Folders>,
     wakeups: broadcast::Sender<Wakeup>,
     is_closed: AtomicBool,
 }
@@ -81,6 +84,7 @@ impl MemoryStore {
             types: Mutex::default(),
             instances: Mutex::default(),
             pages: Mutex::default(),
+            folders: Mutex::default(),
             wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
             is_closed: AtomicBool::new(false),
         }

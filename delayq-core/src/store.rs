@@ -43,6 +43,7 @@ pub use retention::warn_of_early_forgetting;
 pub use wakeup::{Wakeup, Wakeups};
 
 use crate::chronicle::Chronicle;
+use crate::documents::Documents;
 use crate::error::Result;
 use crate::job::{NewTask, When};
 use crate::name::{Namespace, TaskId, TaskType};
@@ -61,7 +62,9 @@ use crate::task::{Lock, TaskInfo};
 /// in doubt: the answer was lost. Repeat the call: every operation is idempotent by the task's id
 /// and the lock's fence. `Corrupt` and `Incompatible` name the damaged key. Nothing panics.
 #[async_trait]
-pub trait Store: Operate + Presence + Chronicle + Send + Sync + Debug + 'static {
+pub trait Store:
+    Operate + Presence + Chronicle + Documents + Send + Sync + Debug + 'static
+{
     /// The kind and place of the store, without secrets, for logs and errors.
     fn name(&self) -> String;
 

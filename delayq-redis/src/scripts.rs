@@ -11,6 +11,7 @@ pub(crate) mod audit;
 pub(crate) mod change;
 pub(crate) mod claim;
 pub(crate) mod dead;
+pub(crate) mod documents;
 pub(crate) mod ended;
 pub(crate) mod figures;
 pub(crate) mod keys;
@@ -70,6 +71,7 @@ pub(crate) enum Script {
     Figures,
     Log,
     Actions,
+    Document,
 }
 
 const MODEL: &str = include_str!("scripts/model.lua");
@@ -82,7 +84,7 @@ const ACTION: &str = include_str!("scripts/action.lua");
 
 /// Every script in the order of the discriminants, and its file: the flags in the first line, then
 /// the operation.
-pub(crate) const FILES: [(Script, &str); 33] = [
+pub(crate) const FILES: [(Script, &str); 34] = [
     (Script::Submit, include_str!("scripts/submit.lua")),
     (Script::Claim, include_str!("scripts/claim.lua")),
     (Script::Settle, include_str!("scripts/settle.lua")),
@@ -116,6 +118,7 @@ pub(crate) const FILES: [(Script, &str); 33] = [
     (Script::Figures, include_str!("scripts/figures.lua")),
     (Script::Log, include_str!("scripts/log.lua")),
     (Script::Actions, include_str!("scripts/actions.lua")),
+    (Script::Document, include_str!("scripts/document.lua")),
 ];
 
 /// The text of each script, in the order of [`FILES`].

@@ -15,6 +15,7 @@ use delayq_core::{Bucket, Error, Namespace, Result, TaskId, TaskType};
 use futures_util::future::join_all;
 
 mod chronicle;
+mod documents;
 mod listen;
 mod operate;
 mod presence;

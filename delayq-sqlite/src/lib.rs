@@ -17,6 +17,7 @@
 mod chronicle;
 mod commit;
 mod connection;
+mod documents;
 mod error;
 mod operate;
 mod operations;

@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod change;
 pub(crate) mod claim;
 pub(crate) mod dead;
+pub(crate) mod documents;
 pub(crate) mod figures;
 pub(crate) mod instances;
 pub(crate) mod query;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use delayq_core::chronicle::{Action, LoggedAction, Spell, Step};
+use delayq_core::documents::{Expected, Folder, WriteOutcome};
 use delayq_core::memory::MemoryStore;
 use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
 use delayq_core::presence::{InstanceId, InstanceInfo};
@@ -18,8 +19,8 @@ use delayq_core::store::{
     Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Bucket, Chronicle, Lock, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo,
-    TaskState, TaskType, Timestamp, When,
+    Bucket, Chronicle, Documents, Lock, NewTask, Operate, Presence, Result, Store, TaskId,
+    TaskInfo, TaskState, TaskType, Timestamp, When,
 };
 
 /// Counts the calls of each operation.
@@ -231,6 +232,35 @@ impl Chronicle for CountingStore {
 
     async fn actions(&self, before: Option<u64>, limit: usize) -> Result<Vec<LoggedAction>> {
         self.count("actions").actions(before, limit).await
+    }
+}
+
+#[async_trait]
+impl Documents for CountingStore {
+    async fn folder(&self, folder: &str) -> Result<Folder> {
+        self.count("folder").folder(folder).await
+    }
+
+    async fn folder_revision(&self, folder: &str) -> Result<u64> {
+        self.count("folder_revision").folder_revision(folder).await
+    }
+
+    async fn write_document(
+        &self,
+        folder: &str,
+        name: &str,
+        body: &str,
+        expected: Expected,
+    ) -> Result<WriteOutcome> {
+        self.count("write_document")
+            .write_document(folder, name, body, expected)
+            .await
+    }
+
+    async fn remove_document(&self, folder: &str, name: &str) -> Result<bool> {
+        self.count("remove_document")
+            .remove_document(folder, name)
+            .await
     }
 }
 

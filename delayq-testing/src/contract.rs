@@ -38,6 +38,7 @@ mod data;
 mod dead;
 mod debounce;
 mod defects;
+mod documents;
 mod drop;
 mod duplicate;
 mod ended;

@@ -12,6 +12,7 @@ use tokio::sync::broadcast;
 
 mod chronicle;
 mod crash;
+mod documents;
 mod fault;
 mod inline;
 mod observed;

@@ -12,8 +12,8 @@ use delayq_core::store::{
     SettleOutcome, Settlement, StoreOptions, SubmitOutcome, Wakeup, Wakeups,
 };
 use delayq_core::{
-    Bucket, Chronicle, Clock, Error, Lock, NewTask, Operate, Presence, Result, Store, TaskId,
-    TaskInfo, TaskType, When,
+    Bucket, Chronicle, Clock, Documents, Error, Lock, NewTask, Operate, Presence, Result, Store,
+    TaskId, TaskInfo, TaskType, When,
 };
 use tokio::sync::broadcast;
 
@@ -319,3 +319,6 @@ impl Presence for ShardedMemory {}
 
 #[async_trait]
 impl Chronicle for ShardedMemory {}
+
+#[async_trait]
+impl Documents for ShardedMemory {}

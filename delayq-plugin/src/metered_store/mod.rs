@@ -6,6 +6,7 @@ use std::sync::Arc;
 use delayq_core::{Clock, Error, Result, Store};
 
 mod chronicle;
+mod documents;
 mod operate;
 mod presence;
 mod store;
@@ -35,7 +36,7 @@ calls! {
     submit, buckets, claim, settle, extend, note_failure, cancel, reschedule, update, find, check,
     types, register_type, configure_type, stats, list, due_histogram, requeue_dead, discard_dead,
     pause, resume, purge, drop_type, audit, announce, withdraw, instances, add_figures,
-    figures, log_action, actions,
+    figures, log_action, actions, folder, folder_revision, write_document, remove_document,
 }
 
 /// A store whose calls are counted by outcome, and timed. A call that its caller drops before the

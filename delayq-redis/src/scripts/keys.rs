@@ -86,6 +86,11 @@ impl Keyspace {
         format!("delayq:{{{}}}:actions", self.namespace)
     }
 
+    /// The hash of a folder of documents.
+    pub(crate) fn folder(&self, folder: &str) -> String {
+        format!("delayq:{{{}}}:documents:{folder}", self.namespace)
+    }
+
     /// The slot of the keys that belong to the namespace and to no type.
     pub(crate) fn slot(&self) -> u16 {
         slot_of_tag(self.namespace.as_str())
@@ -311,6 +316,8 @@ mod tests {
         assert_eq!(keyspace("shop").layouts(), "delayq:{shop}:layouts");
         assert_eq!(keyspace("shop").types(), "delayq:{shop}:types");
         assert_eq!(keyspace("shop").actions(), "delayq:{shop}:actions");
+        let tokens = "delayq:{shop}:documents:tokens";
+        assert_eq!(keyspace("shop").folder("tokens"), tokens);
         let instances = ["delayq:{shop}:instances", "delayq:{shop}:seen"];
         assert_eq!(keyspace("shop").instances(), instances);
         assert_eq!(keyspace("shop").wake_channel(), "delayq:{shop}:wake");
@@ -367,6 +374,7 @@ mod tests {
                 prop_assert!(seen.insert(keyspace(namespace).wake_channel()));
                 prop_assert!(seen.insert(keyspace(namespace).probe()));
                 prop_assert!(seen.insert(keyspace(namespace).actions()));
+                prop_assert!(seen.insert(keyspace(namespace).folder("tokens")));
             }
             let ids: HashMap<String, ShardId> = ids.into_iter().map(|id| (id.name(), id)).collect();
             for (namespace, task_type) in &names {

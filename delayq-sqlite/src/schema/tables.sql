@@ -16,3 +16,20 @@ CREATE TABLE IF NOT EXISTS actions (
     action TEXT NOT NULL,                     -- JSON object, as delayq_core::chronicle writes it
     PRIMARY KEY (namespace, number)
 ) STRICT, WITHOUT ROWID;
+
+-- Small records of whoever runs the store, and how often each folder of them was changed.
+CREATE TABLE IF NOT EXISTS folders (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    PRIMARY KEY (namespace, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS documents (
+    namespace TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    name TEXT NOT NULL,
+    revision INTEGER NOT NULL,                -- of the folder, when it was written
+    body TEXT NOT NULL,
+    PRIMARY KEY (namespace, folder, name)
+) STRICT, WITHOUT ROWID;

@@ -284,6 +284,12 @@ sentences! {
         an_action_of_any_text_comes_back,
         each_namespace_has_a_log_of_its_own,
     ]
+    documents: [
+        documents_are_kept_by_name_and_each_change_counts,
+        a_document_is_changed_only_where_it_is_as_expected,
+        documents_that_cannot_be_are_refused_and_large_ones_are_kept,
+        many_documents_are_all_read,
+    ]
     data: [
         a_message_of_every_byte_comes_back_as_sent,
         an_empty_message_comes_back_empty,

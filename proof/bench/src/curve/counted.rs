@@ -13,8 +13,8 @@ use delayq_core::store::{
     SettleOutcome, Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Chronicle, Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo,
-    TaskState, TaskType, Timestamp, When,
+    Chronicle, Documents, Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId,
+    TaskInfo, TaskState, TaskType, Timestamp, When,
 };
 
 /// How often was claimed, and how often for nothing.
@@ -248,6 +248,8 @@ impl Chronicle for CountedStore {
         self.inner.actions(before, limit).await
     }
 }
+
+impl Documents for CountedStore {}
 
 #[cfg(test)]
 mod tests {

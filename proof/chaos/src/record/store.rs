@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use delayq_core::chronicle::{Action, LoggedAction, Spell, Step};
+use delayq_core::chronicle::{Spell, Step};
 use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
 use delayq_core::presence::{InstanceId, InstanceInfo};
 use delayq_core::store::{
@@ -12,8 +12,8 @@ use delayq_core::store::{
     SettleOutcome, Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Chronicle, Error, Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId, TaskInfo,
-    TaskState, TaskType, Timestamp, When,
+    Chronicle, Documents, Error, Lock, Namespace, NewTask, Operate, Presence, Result, Store,
+    TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
 };
 
 use super::{Recorder, digest};
@@ -388,12 +388,6 @@ impl Chronicle for RecordedStore {
     ) -> Result<Vec<Spell>> {
         self.inner.figures(task_type, step, since).await
     }
-
-    async fn log_action(&self, action: &Action) -> Result<()> {
-        self.inner.log_action(action).await
-    }
-
-    async fn actions(&self, before: Option<u64>, limit: usize) -> Result<Vec<LoggedAction>> {
-        self.inner.actions(before, limit).await
-    }
 }
+
+impl Documents for RecordedStore {}
