@@ -11,7 +11,7 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 10] = [
+const CRATES: [Crate; 11] = [
     Crate {
         name: "delayq-core",
         floors: &[
@@ -30,6 +30,7 @@ const CRATES: [Crate; 10] = [
             "extract",
             "operate",
             "chronicle",
+            "documents",
             "presence",
             "store",
             "machine",
@@ -51,6 +52,7 @@ const CRATES: [Crate; 10] = [
             "operate",
             "presence",
             "chronicle",
+            "documents",
         ],
         above: &["delayq-core"],
     },
@@ -178,6 +180,14 @@ const CRATES: [Crate; 10] = [
             "main",
         ],
         above: &["delayq-plugin", "delayq-ops", "delayq-admin"],
+    },
+    Crate {
+        name: "delayq-server",
+        floors: &[
+            "problem", "config", "space", "access", "app", "http", "server", "args", "command",
+            "main",
+        ],
+        above: &["delayq-plugin", "delayq-ops"],
     },
 ];
 

@@ -1,0 +1,193 @@
+//! All tokens of a server: in the store, and a copy here that is never older than a second.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use delayq_plugin::store::{Expected, WriteOutcome};
+use delayq_plugin::{Clock, Error, Result, Store, Timestamp};
+use tracing::{error, warn};
+
+use super::secret::{Presented, generate};
+use super::token::EarlierSecret;
+use super::{Scope, Token};
+
+/// The folder of documents that holds the tokens.
+const FOLDER: &str = "tokens";
+/// How often a change by others is looked for. With it a revoked token is refused everywhere within
+/// a second.
+const REFRESH: Duration = Duration::from_millis(400);
+
+/// What a new token is to be.
+#[derive(Clone, Debug)]
+pub(crate) struct NewToken {
+    pub(crate) name: String,
+    pub(crate) scopes: BTreeSet<Scope>,
+    pub(crate) namespace: String,
+    pub(crate) types: Vec<String>,
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+/// The tokens of all servers on one store.
+#[derive(Debug)]
+pub(crate) struct TokenBook {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    pages: RwLock<Pages>,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    revision: u64,
+    tokens: HashMap<String, Arc<Token>>,
+}
+
+impl TokenBook {
+    /// Reads the tokens of a store.
+    pub(crate) async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
+        let book = Arc::new(Self {
+            store,
+            clock,
+            pages: RwLock::default(),
+        });
+        book.read().await?;
+        Ok(book)
+    }
+
+    /// Looks for changes, for ever.
+    pub(crate) async fn follow(self: Arc<Self>) {
+        let mut is_lost = false;
+        loop {
+            tokio::time::sleep(REFRESH).await;
+            let refreshed = self.refresh().await;
+            match &refreshed {
+                Err(error) if !is_lost => warn!(%error, "changes of tokens are not heard"),
+                _ => {}
+            }
+            is_lost = refreshed.is_err();
+        }
+    }
+
+    async fn refresh(&self) -> Result<()> {
+        let revision = self.store.folder_revision(FOLDER).await?;
+        if revision == self.pages().revision {
+            return Ok(());
+        }
+        self.read().await
+    }
+
+    async fn read(&self) -> Result<()> {
+        let folder = self.store.folder(FOLDER).await?;
+        let mut tokens = HashMap::new();
+        for document in folder.documents {
+            let token: Result<Token, _> = serde_json::from_str(&document.body);
+            match token {
+                Ok(token) if token.v <= Token::VERSION => {
+                    tokens.insert(document.name, Arc::new(token));
+                }
+                Ok(_) => warn!(
+                    id = document.name,
+                    "a token of a newer release: refused here"
+                ),
+                Err(error) => error!(id = document.name, %error, "a token is unreadable: refused"),
+            }
+        }
+        let mut pages = self.pages.write().unwrap_or_else(PoisonError::into_inner);
+        *pages = Pages {
+            revision: folder.revision,
+            tokens,
+        };
+        Ok(())
+    }
+
+    fn pages(&self) -> std::sync::RwLockReadGuard<'_, Pages> {
+        self.pages.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The valid token that somebody presents.
+    pub(crate) fn admit(&self, text: &str) -> Option<Arc<Token>> {
+        let presented = Presented::read(text)?;
+        let token = self.pages().tokens.get(presented.id).cloned()?;
+        token.admits(&presented, self.clock.now()).then_some(token)
+    }
+
+    /// All tokens, by their ids.
+    pub(crate) fn all(&self) -> Vec<Arc<Token>> {
+        let mut tokens: Vec<_> = self.pages().tokens.values().cloned().collect();
+        tokens.sort_by(|one, other| one.id.cmp(&other.id));
+        tokens
+    }
+
+    /// Makes a token; its text is shown this once.
+    pub(crate) async fn create(&self, new: NewToken) -> Result<(Token, String)> {
+        let id = ulid::Ulid::generate().to_string();
+        let (text, hash) = generate(&id).map_err(no_random)?;
+        let token = Token {
+            v: Token::VERSION,
+            id,
+            name: new.name,
+            scopes: new.scopes,
+            namespace: new.namespace,
+            types: new.types,
+            created_at: self.clock.now().as_millis(),
+            expires_at: new.expires_at.map(Timestamp::as_millis),
+            hash,
+            earlier: None,
+        };
+        self.write(&token, Expected::Absent).await?;
+        Ok((token, text))
+    }
+
+    /// Gives a token a new secret; the present one is valid for `overlap` longer. `None`: there is
+    /// no such token.
+    pub(crate) async fn rotate(
+        &self,
+        id: &str,
+        overlap: Duration,
+    ) -> Result<Option<(Token, String)>> {
+        self.read().await?;
+        let Some(token) = self.pages().tokens.get(id).cloned() else {
+            return Ok(None);
+        };
+        let (text, hash) = generate(id).map_err(no_random)?;
+        let mut token = (*token).clone();
+        token.earlier = Some(EarlierSecret {
+            hash: std::mem::replace(&mut token.hash, hash),
+            until: self.clock.now().plus(overlap).as_millis(),
+        });
+        self.write(&token, Expected::Any).await?;
+        Ok(Some((token, text)))
+    }
+
+    /// Ends a token; whether there was one. Every server refuses it within a second.
+    pub(crate) async fn revoke(&self, id: &str) -> Result<bool> {
+        let removed = self.store.remove_document(FOLDER, id).await?;
+        self.read().await?;
+        Ok(removed)
+    }
+
+    async fn write(&self, token: &Token, expected: Expected) -> Result<()> {
+        let body = serde_json::to_string(token).map_err(|error| Error::Serialize {
+            reason: error.to_string(),
+        })?;
+        let written = self
+            .store
+            .write_document(FOLDER, &token.id, &body, expected);
+        match written.await? {
+            WriteOutcome::Written(_) => self.read().await,
+            WriteOutcome::Conflict(_) => Err(refused("another one has this id: try again")),
+            WriteOutcome::FolderFull => Err(refused("there are 10,000: revoke some")),
+        }
+    }
+}
+
+fn refused(reason: &str) -> Error {
+    Error::InvalidInput {
+        what: "token",
+        reason: reason.to_owned(),
+    }
+}
+
+fn no_random(error: getrandom::Error) -> Error {
+    refused(&format!("the system has no random numbers: {error}"))
+}

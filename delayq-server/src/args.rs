@@ -1,0 +1,109 @@
+//! The command line of the server.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use serde_json::{Map, Value};
+
+use crate::access::Scope;
+
+/// Hold delayed tasks for programs in any language. Without a command it serves.
+#[derive(Debug, Parser)]
+#[command(name = "delayq-server", version, max_term_width = 100)]
+pub(crate) struct Args {
+    /// The configuration file (TOML).
+    #[arg(long, global = true, env = "DELAYQ_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where to listen, such as 127.0.0.1:7880.
+    #[arg(long)]
+    listen: Option<SocketAddr>,
+    /// The URL of the store, such as sqlite:PATH or redis://HOST/.
+    #[arg(long, global = true)]
+    store: Option<String>,
+    /// What is logged, such as info or delayq=debug.
+    #[arg(long, global = true, env = "DELAYQ_LOG", default_value = "info")]
+    pub(crate) log: String,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What to do instead of serving.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Check the configuration and the stores behind it.
+    Check,
+    /// Make, list, rotate or revoke tokens. Servers that run hear of it within a second.
+    #[command(subcommand)]
+    Token(TokenCommand),
+}
+
+/// What to do with tokens.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token, and show it this once.
+    Create {
+        /// What it is for, in words.
+        #[arg(long)]
+        name: String,
+        /// What it may do: submit, work, read, operate, admin; several times for several.
+        #[arg(long, required = true)]
+        scope: Vec<Scope>,
+        /// The namespace that it is for; `*`: every one.
+        #[arg(long, default_value = "default")]
+        namespace: String,
+        /// A type or pattern that it is for; several times for several; none: all types.
+        #[arg(long = "type", value_name = "TYPE")]
+        types: Vec<String>,
+        /// After how many days it expires; without it never.
+        #[arg(long, value_name = "DAYS")]
+        expires_in_days: Option<u32>,
+    },
+    /// List the tokens, without their secrets.
+    List,
+    /// Give a token a new secret, and show it this once.
+    Rotate {
+        /// The id of the token.
+        id: String,
+        /// How many minutes the present secret is valid longer.
+        #[arg(long, value_name = "MINUTES", default_value_t = 60)]
+        overlap_minutes: u32,
+    },
+    /// End a token.
+    Revoke {
+        /// The id of the token.
+        id: String,
+    },
+}
+
+impl Args {
+    /// The options that were given, as a part of the configuration.
+    pub(crate) fn flags(&self) -> Value {
+        let mut flags = Map::new();
+        if let Some(listen) = self.listen {
+            flags.insert("listen".to_owned(), listen.to_string().into());
+        }
+        if let Some(store) = &self.store {
+            flags.insert("store".to_owned(), store.as_str().into());
+        }
+        Value::Object(flags)
+    }
+}
+
+/// The scopes that were given, each once.
+pub(crate) fn scopes(given: &[Scope]) -> BTreeSet<Scope> {
+    given.iter().copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Args;
+
+    #[test]
+    fn the_command_line_contradicts_itself_nowhere() {
+        Args::command().debug_assert();
+    }
+}

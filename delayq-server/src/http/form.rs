@@ -1,0 +1,263 @@
+//! Forms of what is asked and answered.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use delayq_plugin::store::SubmitOutcome;
+use delayq_plugin::{
+    Cursor, DelayQueueJob, IntoDelay, IntoTime, Receipt, TaskId, TaskInfo, TaskState, Timestamp,
+    When,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::problem::Problem;
+
+/// What a header of a request begins with that becomes a header of the task.
+const TASK_HEADER: &str = "delayq-header-";
+
+/// When, and how, a task is to run.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct CreateOptions {
+    /// The delay from the acceptance: milliseconds, or a span such as `30m` or `1h30m`.
+    pub(crate) delay: Option<String>,
+    /// The due time: milliseconds since the epoch, or RFC 3339, or with a zone such as
+    /// `2026-12-24T18:00[Europe/Berlin]`. A past one means now.
+    pub(crate) at: Option<String>,
+    /// What to do if another task has this id: `reject` (default), `keep` or `replace`.
+    pub(crate) on_conflict: Option<String>,
+    /// Drop the task unless it starts within this span after its due time.
+    pub(crate) expires_after: Option<String>,
+    /// Drop the task unless it starts before this time.
+    pub(crate) expires_at: Option<String>,
+    /// The label of a group, to change and count its tasks together.
+    pub(crate) group: Option<String>,
+    /// The label of a project.
+    pub(crate) project: Option<String>,
+    /// If the task runs now, run it again afterwards.
+    pub(crate) again_if_running: Option<bool>,
+}
+
+/// A span: digits are milliseconds, anything else is a span such as `30m`.
+fn span(text: &str) -> Result<Duration, Problem> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let delay = match text.parse() {
+        Ok(ms) if is_number => Ok(Duration::from_millis(ms)),
+        _ => text.into_delay(),
+    };
+    delay.map_err(|error| Problem::bad_request(error.to_string()))
+}
+
+/// A time: digits are milliseconds since the epoch, anything else is RFC 3339.
+pub(super) fn read_time(text: &str) -> Result<Timestamp, Problem> {
+    match text.parse() {
+        Ok(ms) => Ok(Timestamp::from_millis(ms)),
+        Err(_) => text
+            .into_time()
+            .map_err(|error| Problem::bad_request(error.to_string())),
+    }
+}
+
+/// When, by a delay or a time; `None` without both.
+pub(super) fn read_when(
+    delay: Option<String>,
+    at: Option<String>,
+) -> Result<Option<When>, Problem> {
+    match (delay, at) {
+        (None, None) => Ok(None),
+        (Some(delay), None) => Ok(Some(When::After(span(&delay)?))),
+        (None, Some(at)) => Ok(Some(When::At(read_time(&at)?))),
+        _ => Err(Problem::bad_request("delay and at exclude each other")),
+    }
+}
+
+/// A state by its name; scheduled without one.
+pub(super) fn read_state(text: Option<&str>) -> Result<TaskState, Problem> {
+    let states = [
+        TaskState::Scheduled,
+        TaskState::Running,
+        TaskState::Dead,
+        TaskState::Done,
+        TaskState::Cancelled,
+        TaskState::Expired,
+    ];
+    let text = text.unwrap_or("scheduled");
+    let found = states.into_iter().find(|state| state.as_str() == text);
+    found.ok_or_else(|| {
+        let text =
+            format!("state={text}: use scheduled, running, dead, done, cancelled or expired");
+        Problem::bad_request(text)
+    })
+}
+
+/// A cursor as text: `MS:ID`.
+pub(super) fn shown_cursor(cursor: &Cursor) -> String {
+    format!("{}:{}", cursor.at.as_millis(), cursor.id)
+}
+
+pub(super) fn read_cursor(text: &str) -> Result<Cursor, Problem> {
+    let parts = text.split_once(':');
+    let cursor = parts.and_then(|(ms, id)| {
+        let at = Timestamp::from_millis(ms.parse().ok()?);
+        Some(Cursor::new(at, TaskId::new(id).ok()?))
+    });
+    cursor.ok_or_else(|| Problem::bad_request("cursor: use `next` of the page before"))
+}
+
+impl CreateOptions {
+    /// Puts the options into a job.
+    pub(crate) fn apply(self, mut job: DelayQueueJob) -> Result<DelayQueueJob, Problem> {
+        match read_when(self.delay, self.at)? {
+            Some(When::After(delay)) => job = job.after(delay),
+            Some(When::At(time)) => job = job.at(time),
+            None => {}
+        }
+        if let Some(text) = self.expires_after {
+            job = job.expires_after(span(&text)?);
+        }
+        if let Some(at) = self.expires_at {
+            job = job.expires_at(read_time(&at)?);
+        }
+        job = match self.on_conflict.as_deref() {
+            None | Some("reject") => job,
+            Some("keep") => job.keep(),
+            Some("replace") => job.replace(),
+            Some(other) => {
+                let text = format!("on_conflict={other}: use reject, keep or replace");
+                return Err(Problem::bad_request(text));
+            }
+        };
+        if let Some(group) = self.group {
+            job = job.group(group);
+        }
+        if let Some(project) = self.project {
+            job = job.header("project", project);
+        }
+        if self.again_if_running == Some(true) {
+            job = job.again_if_running();
+        }
+        Ok(job)
+    }
+}
+
+/// The headers of a request that become headers of the task.
+pub(crate) fn task_headers(
+    mut job: DelayQueueJob,
+    headers: &HeaderMap,
+) -> Result<DelayQueueJob, Problem> {
+    for (name, value) in headers {
+        if let Some(name) = name.as_str().strip_prefix(TASK_HEADER) {
+            let value = value.to_str().map_err(|_| {
+                Problem::bad_request(format!(
+                    "the header {TASK_HEADER}{name} is no visible ASCII"
+                ))
+            })?;
+            job = job.header(name, value);
+        }
+    }
+    Ok(job)
+}
+
+/// The acceptance of a task.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct Accepted {
+    /// The id of the task.
+    pub(crate) id: String,
+    /// `accepted`, `replaced`, `already_exists` or `runs_again`.
+    pub(crate) outcome: &'static str,
+    /// When it is due, milliseconds since the epoch; absent if it existed already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) due_at: Option<i64>,
+    /// Where the existing task is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<String>,
+    /// What this answer survives: `memory`, `process`, `disk` or `replicated`.
+    pub(crate) durability: String,
+}
+
+impl From<Receipt> for Accepted {
+    fn from(receipt: Receipt) -> Self {
+        let (outcome, state) = match receipt.outcome {
+            SubmitOutcome::Accepted { replaced: true, .. } => ("replaced", None),
+            SubmitOutcome::Accepted { .. } => ("accepted", None),
+            SubmitOutcome::RunsAgain { .. } => ("runs_again", None),
+            SubmitOutcome::AlreadyExists { state } => ("already_exists", Some(state.to_string())),
+            _ => ("conflict", None),
+        };
+        Self {
+            outcome,
+            state,
+            due_at: receipt.due_at().map(Timestamp::as_millis),
+            durability: receipt.durability.as_str().to_owned(),
+            id: receipt.id.to_string(),
+        }
+    }
+}
+
+/// A task, as far as it is known.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct TaskView {
+    /// The id of the task.
+    pub(crate) id: String,
+    /// `scheduled`, `running`, `dead`, `done`, `cancelled` or `expired`.
+    pub(crate) state: String,
+    /// By state: when it is due, when its lock expires, when it died, when it ended. Milliseconds
+    /// since the epoch, as all times here.
+    pub(crate) at: i64,
+    /// When it was accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) submitted_at: Option<i64>,
+    /// The due time that was asked for last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) due_at: Option<i64>,
+    /// When it expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) expires_at: Option<i64>,
+    /// The current attempt while running, else how many were made.
+    pub(crate) attempt: u32,
+    /// The message, where it is UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<String>,
+    /// The message in base64, where it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) message_base64: Option<String>,
+    /// The headers.
+    pub(crate) headers: BTreeMap<String, String>,
+    /// The last error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_error: Option<String>,
+    /// Whether a cancel was asked for while it runs.
+    pub(crate) cancel_requested: bool,
+}
+
+impl From<TaskInfo> for TaskView {
+    fn from(task: TaskInfo) -> Self {
+        use base64::Engine;
+        let (message, message_base64) = match task.message.map(String::from_utf8) {
+            None => (None, None),
+            Some(Ok(text)) => (Some(text), None),
+            Some(Err(bytes)) => {
+                let engine = base64::engine::general_purpose::STANDARD;
+                (None, Some(engine.encode(bytes.as_bytes())))
+            }
+        };
+        let ms = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
+        Self {
+            id: task.id.to_string(),
+            state: task.state.to_string(),
+            at: task.at.as_millis(),
+            submitted_at: ms(task.submitted_at),
+            due_at: ms(task.due_at),
+            expires_at: ms(task.expires_at),
+            attempt: task.attempt,
+            message,
+            message_base64,
+            headers: task.headers,
+            last_error: task.history.last_error,
+            cancel_requested: task.cancel_requested,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Types: what there is, pause and resume.
+
+use axum::Json;
+use axum::extract::Path;
+use delayq_plugin::TypeStats;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::Query;
+use super::form::{TaskView, read_cursor, read_state, read_time, shown_cursor};
+use crate::access::{Allowed, Operate, Read};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// Tasks of a page, unless the request says.
+const PAGE: usize = 50;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(types))
+        .routes(routes!(stats))
+        .routes(routes!(list))
+        .routes(routes!(pause))
+        .routes(routes!(resume))
+}
+
+/// The types of a namespace, as far as the token is for them.
+#[utoipa::path(
+    get, path = "/v1/{namespace}/types", tag = "types",
+    params(("namespace", description = "Namespace")),
+    responses((status = 200, body = Vec<String>), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["read"]))
+)]
+async fn types(allowed: Allowed<Read>) -> Result<Json<Vec<String>>, Problem> {
+    let types = allowed.space.tasks.types().await?;
+    let covered = types.iter().filter(|one| allowed.caller.token.covers(one));
+    Ok(Json(covered.map(ToString::to_string).collect()))
+}
+
+/// Counts of a type, its next due time and its pause.
+#[utoipa::path(
+    get, path = "/v1/{namespace}/types/{task_type}", tag = "types",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
+    responses((status = 200, body = serde_json::Value), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["read"]))
+)]
+async fn stats(
+    allowed: Allowed<Read>,
+    Path((_, task_type)): Path<(String, String)>,
+) -> Result<Json<TypeStats>, Problem> {
+    Ok(Json(allowed.space.tasks.stats(&task_type).await?))
+}
+
+/// Which tasks to list.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct Listing {
+    /// `scheduled` (default), `running`, `dead`, `done`, `cancelled` or `expired`.
+    state: Option<String>,
+    /// Where the page begins: `next` of the page before.
+    cursor: Option<String>,
+    /// At most so many, up to 128; default 50.
+    limit: Option<usize>,
+}
+
+/// A page of tasks.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct TaskPage {
+    /// By time: those that have ended the latest first, others the first first.
+    tasks: Vec<TaskView>,
+    /// The cursor of the next page; absent after the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// List tasks of a type by state.
+#[utoipa::path(
+    get, path = "/v1/{namespace}/types/{task_type}/tasks", tag = "types",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Listing),
+    responses((status = 200, body = TaskPage), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["read"]))
+)]
+async fn list(
+    allowed: Allowed<Read>,
+    Path((_, task_type)): Path<(String, String)>,
+    Query(listing): Query<Listing>,
+) -> Result<Json<TaskPage>, Problem> {
+    let state = read_state(listing.state.as_deref())?;
+    let cursor = listing.cursor.as_deref().map(read_cursor).transpose()?;
+    let limit = listing.limit.unwrap_or(PAGE);
+    let tasks = &allowed.space.tasks;
+    let page = tasks
+        .list(&task_type, state, cursor.as_ref(), limit)
+        .await?;
+    Ok(Json(TaskPage {
+        tasks: page.tasks.into_iter().map(TaskView::from).collect(),
+        next: page.next.as_ref().map(shown_cursor),
+    }))
+}
+
+/// Until when to pause.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct Pause {
+    /// Milliseconds since the epoch, or RFC 3339; absent: until resumed.
+    until: Option<String>,
+}
+
+/// Start no task of a type until resumed. Repeating it is harmless.
+#[utoipa::path(
+    post, path = "/v1/{namespace}/types/{task_type}/pause", tag = "types",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Pause),
+    responses((status = 200, body = Vec<String>), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["operate"]))
+)]
+async fn pause(
+    allowed: Allowed<Operate>,
+    Path((_, types)): Path<(String, String)>,
+    Query(pause): Query<Pause>,
+) -> Result<Json<Vec<String>>, Problem> {
+    let until = pause.until.as_deref().map(read_time).transpose()?;
+    let paused = allowed.operator().pause(&types, until).await?;
+    Ok(Json(paused.iter().map(ToString::to_string).collect()))
+}
+
+/// End a pause. Repeating it is harmless.
+#[utoipa::path(
+    post, path = "/v1/{namespace}/types/{task_type}/resume", tag = "types",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
+    responses((status = 200, body = Vec<String>), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["operate"]))
+)]
+async fn resume(
+    allowed: Allowed<Operate>,
+    Path((_, types)): Path<(String, String)>,
+) -> Result<Json<Vec<String>>, Problem> {
+    let resumed = allowed.operator().resume(&types).await?;
+    Ok(Json(resumed.iter().map(ToString::to_string).collect()))
+}

@@ -1,0 +1,246 @@
+//! Routes, asked without a network, on memory stores.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::access::{NewToken, Scope};
+use crate::config::{Config, NamespaceConfig};
+use crate::http::router;
+use crate::server::Server;
+
+struct Site {
+    server: Server,
+    app: Router,
+}
+
+struct Answer {
+    status: StatusCode,
+    body: Value,
+}
+
+impl Site {
+    async fn open() -> Self {
+        let config = Config {
+            store: "memory:".to_owned(),
+            durability: "memory".to_owned(),
+            namespaces: [("shop".to_owned(), NamespaceConfig::default())].into(),
+            ..Config::default()
+        };
+        let server = Server::open(config).await.unwrap();
+        let app = router(server.app.clone());
+        Self { server, app }
+    }
+
+    async fn token(&self, scopes: &[Scope], namespace: &str, types: &[&str]) -> String {
+        let new = NewToken {
+            name: "test".to_owned(),
+            scopes: scopes.iter().copied().collect(),
+            namespace: namespace.to_owned(),
+            types: types.iter().map(ToString::to_string).collect(),
+            expires_at: None,
+        };
+        self.server.app.tokens.create(new).await.unwrap().1
+    }
+
+    async fn ask(&self, token: &str, method: &str, path: &str, body: &str) -> Answer {
+        let request = Request::builder().method(method).uri(path);
+        let request = match token {
+            "" => request,
+            token => request.header("authorization", format!("Bearer {token}")),
+        };
+        let request = request.body(Body::from(body.to_owned())).unwrap();
+        let response = self.app.clone().oneshot(request).await.unwrap();
+        let status = response.status();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        Answer { status, body }
+    }
+}
+
+const TASKS: &str = "/v1/default/types/mail.send/tasks";
+
+#[tokio::test]
+async fn a_task_is_created_found_moved_changed_and_cancelled() {
+    let site = Site::open().await;
+    let token = site
+        .token(&[Scope::Submit, Scope::Read], "default", &[])
+        .await;
+    let task = format!("{TASKS}/order-42");
+    let create = format!("{task}?delay=30m&group=tenant-7");
+    let created = site.ask(&token, "PUT", &create, "hello").await;
+    assert_eq!(
+        (created.status.as_u16(), &created.body["outcome"]),
+        (201, &json!("accepted"))
+    );
+    let again = site.ask(&token, "PUT", &create, "hello").await;
+    assert_eq!(
+        (again.status.as_u16(), &again.body["state"]),
+        (200, &json!("scheduled"))
+    );
+    let other = site.ask(&token, "PUT", &create, "another").await;
+    assert_eq!(
+        (other.status.as_u16(), &other.body["type"]),
+        (409, &json!("urn:delayq:problem:conflict"))
+    );
+    let moved = site
+        .ask(&token, "POST", &format!("{task}/reschedule?delay=1h"), "")
+        .await;
+    assert!(moved.body["due_at"].as_i64() > created.body["due_at"].as_i64());
+    let updated = site
+        .ask(&token, "PUT", &format!("{task}/message"), "new")
+        .await;
+    assert_eq!(updated.status, StatusCode::OK);
+    let found = site.ask(&token, "GET", &task, "").await;
+    assert_eq!(
+        (&found.body["message"], &found.body["headers"]["group"]),
+        (&json!("new"), &json!("tenant-7"))
+    );
+    let page = site
+        .ask(&token, "GET", &format!("{TASKS}?state=scheduled"), "")
+        .await;
+    assert_eq!(page.body["tasks"][0]["id"], "order-42");
+    let cancelled = site.ask(&token, "DELETE", &task, "").await;
+    assert_eq!(cancelled.body, json!({"outcome": "cancelled"}));
+    let twice = site.ask(&token, "DELETE", &task, "").await;
+    assert_eq!(
+        (twice.status.as_u16(), &twice.body["type"]),
+        (409, &json!("urn:delayq:problem:finished"))
+    );
+    let unknown = site
+        .ask(&token, "GET", &format!("{TASKS}/nobody"), "")
+        .await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn what_is_not_understood_is_refused_with_what_to_write() {
+    let site = Site::open().await;
+    let token = site.token(&[Scope::Submit], "default", &[]).await;
+    for (query, word) in [
+        ("delay=soon", "soon"),
+        ("delay=1s&at=5", "exclude"),
+        ("at=tomorrow", "tomorrow"),
+        ("on_conflict=maybe", "reject, keep or replace"),
+        ("dellay=5", "dellay"),
+    ] {
+        let refused = site
+            .ask(&token, "POST", &format!("{TASKS}?{query}"), "x")
+            .await;
+        let said = refused.body["detail"].to_string();
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{query}");
+        assert!(said.contains(word), "{query}: {said}");
+    }
+    let large = "x".repeat(300 * 1_024);
+    let refused = site.ask(&token, "POST", TASKS, &large).await;
+    assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE);
+    let lost = site.ask(&token, "GET", "/v2/nothing", "").await;
+    assert_eq!(lost.body["type"], "urn:delayq:problem:not-found");
+}
+
+/// Every route of the document, with names filled in: method, path, scope.
+fn routes(document: &Value) -> Vec<(String, String, String)> {
+    let mut routes = Vec::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let path = path.replace("{namespace}", "default");
+        let path = path
+            .replace("{task_type}", "mail.send")
+            .replace("{id}", "a");
+        for (method, route) in methods.as_object().unwrap() {
+            let scope = route["security"][0]["token"][0].as_str();
+            let scope = scope.unwrap_or_else(|| panic!("{method} {path} names no scope"));
+            routes.push((method.to_uppercase(), path.clone(), scope.to_owned()));
+        }
+    }
+    routes
+}
+
+#[tokio::test]
+async fn no_route_is_reached_without_its_own_right() {
+    let site = Site::open().await;
+    let document = site.ask("", "GET", "/openapi.json", "").await.body;
+    let routes = routes(&document);
+    assert!(routes.len() >= 11, "{routes:?}");
+    let foreign = site.token(&Scope::ALL, "shop", &[]).await;
+    let narrow = site.token(&Scope::ALL, "default", &["order.*"]).await;
+    let revoked = site.token(&Scope::ALL, "default", &[]).await;
+    let id = revoked.split('_').nth(1).unwrap();
+    assert!(site.server.app.tokens.revoke(id).await.unwrap());
+    for (method, path, scope) in routes {
+        let status = async |token: &str| site.ask(token, &method, &path, "").await.status.as_u16();
+        let others = Scope::ALL
+            .into_iter()
+            .filter(|one| one.as_str() != scope && *one != Scope::Admin);
+        let others: Vec<_> = others.collect();
+        let others = site.token(&others, "default", &[]).await;
+        let place = format!("{method} {path}");
+        assert_eq!(status("").await, 401, "{place}");
+        assert_eq!(status("dq_x_y").await, 401, "{place}");
+        assert_eq!(status(&revoked).await, 401, "{place}");
+        assert_eq!(status(&foreign).await, 403, "{place}");
+        assert_eq!(status(&others).await, 403, "{place}");
+        if path.contains("mail.send") {
+            assert_eq!(status(&narrow).await, 403, "{place}");
+        }
+        let own: Scope = scope.parse().unwrap();
+        let own = site.token(&[own], "default", &["mail.*"]).await;
+        assert!(![401, 403].contains(&status(&own).await), "{place}");
+    }
+    let tasks = site
+        .server
+        .app
+        .spaces
+        .of(&delayq_plugin::Namespace::default())
+        .await
+        .unwrap();
+    assert_eq!(tasks.tasks.types().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_rotated_secret_overlaps_and_another_server_hears_of_a_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = Config {
+        store: format!("sqlite:{}", folder.path().join("server.sqlite").display()),
+        ..Config::default()
+    };
+    let (one, other) = (
+        Server::open(config.clone()).await.unwrap(),
+        Server::open(config).await.unwrap(),
+    );
+    let first = one.first_token().await.unwrap().unwrap();
+    assert_eq!(one.first_token().await.unwrap(), None);
+    let follow = tokio::spawn(Arc::clone(&other.app.tokens).follow());
+    until(|| other.app.tokens.admit(&first).is_some()).await;
+    let id = first.split('_').nth(1).unwrap();
+    let (_, second) = one
+        .app
+        .tokens
+        .rotate(id, Duration::from_hours(1))
+        .await
+        .unwrap()
+        .unwrap();
+    until(|| other.app.tokens.admit(&second).is_some()).await;
+    assert!(other.app.tokens.admit(&first).is_some());
+    assert!(one.app.tokens.revoke(id).await.unwrap());
+    until(|| other.app.tokens.admit(&second).is_none()).await;
+    follow.abort();
+    one.close().await;
+    other.close().await;
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    let wait = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), wait)
+        .await
+        .expect("it does not come");
+}

@@ -1,0 +1,162 @@
+//! Errors as RFC 9457 problem details.
+
+use std::fmt;
+
+use axum::Json;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use delayq_plugin::Error;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// The beginning of every problem type.
+const TYPE: &str = "urn:delayq:problem:";
+
+/// Why a request was not fulfilled (RFC 9457).
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct Problem {
+    /// The kind of problem, which never changes its meaning: `urn:delayq:problem:` and a name.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The kind in a few words.
+    title: &'static str,
+    /// The status code of the answer.
+    status: u16,
+    /// What is wrong with this request, and what to change.
+    detail: String,
+    /// Whether the same request can be repeated: it was certainly not applied, or repeating it is
+    /// harmless.
+    is_repeatable: bool,
+    /// After how many seconds to repeat it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<u64>,
+}
+
+impl Problem {
+    fn new(status: StatusCode, kind: &str, title: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("{TYPE}{kind}"),
+            title,
+            status: status.as_u16(),
+            detail: detail.into(),
+            is_repeatable: false,
+            retry_after: None,
+        }
+    }
+
+    fn repeatable(mut self, after: Option<u64>) -> Self {
+        self.is_repeatable = true;
+        self.retry_after = after;
+        self
+    }
+
+    /// The request is not understood.
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
+        let title = "the request is not understood";
+        Self::new(StatusCode::BAD_REQUEST, "bad-request", title, detail)
+    }
+
+    /// More than is taken.
+    pub(crate) fn too_large(detail: impl Into<String>) -> Self {
+        let title = "a limit is exceeded";
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "limit-exceeded",
+            title,
+            detail,
+        )
+    }
+
+    /// No token, or none that is known.
+    pub(crate) fn unauthorized(detail: impl Into<String>) -> Self {
+        let title = "no valid token";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", title, detail)
+    }
+
+    /// The token may not do that.
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+        let title = "the token may not do that";
+        Self::new(StatusCode::FORBIDDEN, "forbidden", title, detail)
+    }
+
+    /// There is no such thing.
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
+        let title = "there is no such thing";
+        Self::new(StatusCode::NOT_FOUND, "not-found", title, detail)
+    }
+
+    /// The state of the task does not allow it.
+    pub(crate) fn conflict(kind: &str, detail: impl Into<String>) -> Self {
+        let title = "the present state does not allow it";
+        Self::new(StatusCode::CONFLICT, kind, title, detail)
+    }
+
+    /// The status code.
+    pub(crate) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let detail = error.to_string();
+        let problem = |status, kind, title| Self::new(status, kind, title, detail.clone());
+        match error {
+            Error::InvalidName { .. } | Error::InvalidInput { .. } => Self::bad_request(detail),
+            Error::LimitExceeded { .. } => Self::too_large(detail),
+            Error::Conflict { .. } => Self::conflict("conflict", detail),
+            Error::TypeInUse { .. } => Self::conflict("type-in-use", detail),
+            Error::FleetLimitOnShards { .. } => Self::conflict("fleet-limit-on-shards", detail),
+            Error::QueueFull { .. } => {
+                let status = StatusCode::TOO_MANY_REQUESTS;
+                problem(status, "queue-full", "the type is full").repeatable(Some(1))
+            }
+            Error::Full { .. } => {
+                let status = StatusCode::INSUFFICIENT_STORAGE;
+                problem(status, "store-full", "the store is full").repeatable(Some(10))
+            }
+            Error::Unavailable { .. } | Error::ReadOnly { .. } | Error::Closed(_) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                problem(status, "unavailable", "the store is not reached").repeatable(Some(1))
+            }
+            Error::Indeterminate { .. } => {
+                let status = StatusCode::GATEWAY_TIMEOUT;
+                let title = "the store did not answer in time";
+                problem(status, "in-doubt", title).repeatable(None)
+            }
+            Error::Unsupported(_) => {
+                let status = StatusCode::NOT_IMPLEMENTED;
+                problem(status, "unsupported", "the store does not have that")
+            }
+            _ => {
+                tracing::error!(error = detail, "a request failed");
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                problem(status, "store-error", "the store cannot be used as it is")
+            }
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (status, after) = (self.status(), self.retry_after);
+        let mut response = (status, Json(self)).into_response();
+        let headers = response.headers_mut();
+        let json = HeaderValue::from_static("application/problem+json");
+        headers.insert(CONTENT_TYPE, json);
+        if let Some(after) = after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(after));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
