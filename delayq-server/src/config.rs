@@ -13,6 +13,16 @@ use serde::{Deserialize, Serialize};
 /// What every variable of the environment begins with.
 const PREFIX: &str = "DELAYQ_";
 
+/// The options, as the fields of [`Config`].
+const OPTIONS: [&str; 6] = [
+    "listen",
+    "store",
+    "durability",
+    "pools",
+    "namespaces",
+    "max_message_bytes",
+];
+
 /// The configuration of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -29,6 +39,14 @@ pub(crate) struct Config {
     pub(crate) namespaces: BTreeMap<String, NamespaceConfig>,
     /// Most bytes of a message.
     pub(crate) max_message_bytes: usize,
+}
+
+/// Whether a variable of this name, without its prefix, is an option: others are for the command
+/// line of delayq, such as `DELAYQ_URL`.
+fn is_option(variable: &str) -> bool {
+    let variable = variable.to_ascii_lowercase();
+    let (option, _) = variable.split_once("__").unwrap_or((&variable, ""));
+    OPTIONS.contains(&option)
 }
 
 /// A declared namespace.
@@ -80,7 +98,9 @@ impl Config {
             }
             figment = figment.merge(Toml::file_exact(file));
         }
-        let environment = Env::prefixed(PREFIX).split("__").ignore(&["config", "log"]);
+        let environment = Env::prefixed(PREFIX)
+            .filter(|key| is_option(key.as_str()))
+            .split("__");
         figment = figment
             .merge(environment)
             .merge(Serialized::defaults(flags));
@@ -141,6 +161,19 @@ mod tests {
         assert_eq!(config.store, "memory:");
         assert!(config.namespaces.contains_key("shop"));
         assert_eq!(config.max_message_bytes, 262_144);
+    }
+
+    #[test]
+    fn every_option_may_come_from_the_environment_and_other_variables_are_left() {
+        let config = serde_json::to_value(Config::default()).unwrap();
+        let fields = config.as_object().unwrap().keys();
+        let mut fields: Vec<_> = fields.map(String::as_str).collect();
+        let mut options = OPTIONS.to_vec();
+        fields.sort_unstable();
+        options.sort_unstable();
+        assert_eq!(fields, options);
+        assert!(is_option("LISTEN") && is_option("NAMESPACES__SHOP__POOL"));
+        assert!(!is_option("URL") && !is_option("ACTOR") && !is_option("CONFIG"));
     }
 
     #[test]
