@@ -30,12 +30,16 @@ async fn obey(start: Start) -> TaskResult {
 /// A plugin that has announced itself, and takes up figures with the next announcement.
 async fn start(rig: &Rig, options: WorkerOptions) -> DelayQueuePlugin {
     let plugin = rig.start(options, obey).await;
+    listed(rig).await;
+    plugin
+}
+
+async fn listed(rig: &Rig) {
     until("the first announcement", || async {
         let instances = rig.store.instances().await.unwrap();
         (!instances.is_empty()).then_some(())
     })
     .await;
-    plugin
 }
 
 fn task_type() -> TaskType {
@@ -186,6 +190,7 @@ async fn what_workers_finish_during_the_shutdown_is_recorded() {
         }
     };
     let plugin = rig.start(WorkerOptions::DEFAULT, script).await;
+    listed(&rig).await;
     send(&plugin.submit_service(), "1", Duration::ZERO).await;
     reach(&plugin, "1", TaskState::Running).await;
     let (shutdown, ()) = tokio::join!(plugin.shutdown(Duration::from_secs(30)), async {

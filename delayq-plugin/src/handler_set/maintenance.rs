@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use delayq_core::presence::{ANNOUNCE_INTERVAL, INSTANCE_EXPIRY, InstanceInfo};
 use delayq_core::{Error, TaskType};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{debug, error, info, warn};
 
@@ -42,6 +43,8 @@ const LAST_FIGURES_WITHIN: Duration = Duration::from_millis(400);
 /// instance. Times are `Clock::elapsed`.
 pub(super) struct Maintenance {
     shared: Arc<Shared>,
+    /// Held from the start on: a shutdown waits until it is dropped, even if the thread comes late.
+    phase: watch::Receiver<Phase>,
     /// This instance, serving what it announced last, without what it did.
     instance: InstanceInfo,
     store_error: Option<Error>,
@@ -72,6 +75,7 @@ impl Maintenance {
             next_announcement: shared.elapsed(),
             sampling: Sampling::new(&shared),
             recording: Recording::new(&shared),
+            phase: shared.phase.subscribe(),
             shared,
             store_error: None,
             next_check: Duration::MAX,
@@ -93,7 +97,7 @@ impl Maintenance {
     /// handlers did until their ends.
     pub(super) async fn run(mut self) {
         let shared = Arc::clone(&self.shared);
-        let mut phase = shared.phase.subscribe();
+        let mut phase = self.phase.clone();
         tokio::select! {
             // First, so that a set which was stopped before its thread came here does nothing.
             biased;
