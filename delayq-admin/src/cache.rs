@@ -12,7 +12,8 @@ use tokio::sync::Notify;
 /// The shortest time between two reads of one view.
 pub(crate) const FRESH: Duration = Duration::from_secs(2);
 /// A view that takes long to read is read less often, so that reads take at most a fortieth of the
-/// time: 2.5 % of one connection.
+/// time: 2.5 % of one connection. The faster one of the last two reads counts: one that was slow
+/// alone, as while the store stood still, says nothing about the view.
 const SHARE: u32 = 40;
 /// The longest time between two reads, however long they take.
 const MAX_REST: Duration = Duration::from_mins(5);
@@ -71,6 +72,8 @@ struct Slot<T> {
 struct State<T> {
     good: Option<Good<T>>,
     error: Option<Error>,
+    /// How long the last good read took.
+    took: Duration,
     /// When the next read may begin, on the clock's elapsed time.
     next_at: Duration,
     used_at: Duration,
@@ -164,6 +167,7 @@ impl<T> Default for Slot<T> {
         let state = State {
             good: None,
             error: None,
+            took: Duration::ZERO,
             next_at: Duration::ZERO,
             used_at: Duration::ZERO,
             is_reading: false,
@@ -197,7 +201,6 @@ impl<T> Slot<T> {
         });
         let ended = clock.elapsed();
         let took = ended.saturating_sub(began);
-        let rest = took.saturating_mul(SHARE).clamp(FRESH, MAX_REST);
         let mut state = self.lock();
         match answer {
             Ok(data) => {
@@ -205,6 +208,8 @@ impl<T> Slot<T> {
                 let at = clock.now();
                 state.good = Some(Good { data, at });
                 state.error = None;
+                let usual = took.min(std::mem::replace(&mut state.took, took));
+                let rest = usual.saturating_mul(SHARE).clamp(FRESH, MAX_REST);
                 state.next_at = ended.saturating_add(rest);
             }
             Err(error) => {

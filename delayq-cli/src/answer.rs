@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::{Failure, REFUSED};
+use crate::text::json;
 
 /// What a command says in the end.
 #[derive(Debug)]
@@ -52,7 +53,9 @@ impl Answer {
     pub(crate) fn print(self, is_json: bool) -> Result<ExitCode, Failure> {
         let mut stdout = anstream::stdout().lock();
         match self.json {
-            Some(json) if is_json => writeln!(stdout, "{json:#}")?,
+            Some(document) if is_json => {
+                writeln!(stdout, "{}", json(&format!("{document:#}")))?;
+            }
             _ => {
                 stdout.write_all(&self.text)?;
                 if self.text.last().is_some_and(|byte| *byte != b'\n') {

@@ -53,7 +53,8 @@ fn main() -> ExitCode {
             let mut stderr = anstream::stderr();
             let style = text::BAD;
             // Nobody is left to tell when this fails.
-            let _ = writeln!(stderr, "{style}error{style:#}: {failure}");
+            let said = text::lines(&failure.to_string());
+            let _ = writeln!(stderr, "{style}error{style:#}: {said}");
             failure.code()
         }
     }
@@ -88,15 +89,16 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
     }
 }
 
-/// The log of delayq, for `-v`. Without it an error is told once, by the command.
+/// The log of delayq, for `-v`. Without it an error is told once, by the command; only what the log
+/// of actions lacks is said in any case.
 fn log_to_stderr(verbose: u8) {
-    let level = match verbose {
-        0 => return,
-        1 => "warn",
-        2 => "info",
-        _ => "debug",
+    let filter = match verbose {
+        0 => "off,delayq_ops=error",
+        1 => "off,delayq=warn",
+        2 => "off,delayq=info",
+        _ => "off,delayq=debug",
     };
-    let filter = tracing_subscriber::EnvFilter::new(format!("off,delayq={level}"));
+    let filter = tracing_subscriber::EnvFilter::new(filter);
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)

@@ -41,22 +41,47 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{plural}")
 }
 
-/// Text from a task, an error or a URL on one line, its control characters as blanks: none of them
-/// reaches the terminal.
+/// Text from a task, an error or a URL on one line, its control characters and marks that turn the
+/// direction of text as blanks: none of them reaches the terminal.
 pub(crate) fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .collect()
+    let steers = |letter: char| letter.is_control() || turns(letter);
+    text.replace(steers, " ")
+}
+
+/// As [`one_line`], with its line breaks.
+pub(crate) fn lines(text: &str) -> String {
+    let lines = text.lines().map(one_line);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Whether it is a mark that turns the direction of the text behind it.
+fn turns(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
+
+/// The JSON of a document, on one line or on many, with those control characters escaped that JSON
+/// lets stand: some terminals obey them, too.
+pub(crate) fn json(document: &str) -> String {
+    let mut escaped = String::with_capacity(document.len());
+    for letter in document.chars() {
+        match letter {
+            '\u{7f}'..='\u{9f}' => escaped += &format!("\\u{:04x}", u32::from(letter)),
+            _ => escaped.push(letter),
+        }
+    }
+    escaped
 }
 
 /// A message: JSON with an indent, other text as it is but for control characters, the rest as hex.
 pub(crate) fn message(bytes: &[u8]) -> String {
     if let Ok(json) = serde_json::from_slice::<Value>(bytes) {
-        return format!("{json:#}");
+        return lines(&format!("{json:#}"));
     }
     if let Ok(text) = str::from_utf8(bytes) {
-        let lines = text.lines().map(one_line);
-        return lines.collect::<Vec<_>>().join("\n");
+        return lines(text);
     }
     let shown = bytes.iter().take(MAX_HEX).enumerate();
     let mut hex = String::new();
@@ -83,6 +108,10 @@ mod tests {
     fn a_message_is_json_or_text_or_hex_and_none_steers_the_terminal() {
         assert_eq!(message(b"{\"a\":1}"), "{\n  \"a\": 1\n}");
         assert_eq!(message(b"a\x1b[2Jb\nc"), "a [2Jb\nc");
+        // A CSI of one character, which JSON does not escape, and a mark that turns what follows.
+        let hostile = "{\"a\":\"\u{9b}2J\u{202e}\"}";
+        assert_eq!(message(hostile.as_bytes()), "{\n  \"a\": \" 2J \"\n}");
+        assert_eq!(json("\"\u{9b}2J\u{7f}é\""), "\"\\u009b2J\\u007fé\"");
         assert_eq!(message(&[0xff, 0x00]), "ff 00");
         assert!(message(&[0xff; 2_000]).ends_with("\n.. 976 bytes more"));
     }

@@ -52,14 +52,25 @@ pub async fn doctor_at(url: &str, options: StoreOptions) -> Result<Vec<Finding>>
 /// types that nobody serves, dead and overdue tasks, pauses without an end, and locks of instances
 /// that are gone. Takes up to two calls a type, of at most 1,000 types.
 ///
-/// A call that fails is a finding too, and the others are made all the same.
+/// A store that does not answer is the one finding. Any other call that fails is a finding too, and
+/// the others are made all the same.
 pub async fn doctor(tasks: &TaskSubmitService) -> Vec<Finding> {
+    let found = examine(tasks).await;
+    found.unwrap_or_else(|error| vec![of_store(&error)])
+}
+
+/// As [`doctor`], for those who tell a store that does not answer from one that has something
+/// wrong.
+///
+/// # Errors
+/// That of a store that does not answer.
+pub async fn examine(tasks: &TaskSubmitService) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     if let Err(error) = tasks.store().check().await {
-        findings.push(of_store(&error));
-        if error.is_transient() {
-            return findings;
+        if is_silent(&error) {
+            return Err(error);
         }
+        findings.push(of_store(&error));
     }
     if tasks.store().durability() == Durability::Memory {
         findings.push(Finding {
@@ -78,7 +89,15 @@ pub async fn doctor(tasks: &TaskSubmitService) -> Vec<Finding> {
         findings.push(of_store(&error));
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    findings
+    Ok(findings)
+}
+
+/// Whether further calls would only wait as long again.
+fn is_silent(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Unavailable { .. } | Error::Indeterminate { .. }
+    )
 }
 
 async fn look(tasks: &TaskSubmitService, findings: &mut Vec<Finding>) -> Result<()> {
@@ -87,7 +106,15 @@ async fn look(tasks: &TaskSubmitService, findings: &mut Vec<Finding>) -> Result<
     let types = tasks.types().await?;
     let mut has_skew = false;
     for task_type in types.iter().take(MOST_TYPES) {
-        let look = Look::at(tasks, task_type.as_str()).await?;
+        let look = match Look::at(tasks, task_type.as_str()).await {
+            Ok(look) => look,
+            // What is damaged is one type's: the others are looked at.
+            Err(error) if !is_silent(&error) => {
+                findings.push(of_store(&error));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         if !has_skew {
             let skew = clocks(&look);
             has_skew = skew.is_some();
@@ -95,8 +122,11 @@ async fn look(tasks: &TaskSubmitService, findings: &mut Vec<Finding>) -> Result<
         }
         of_type(task_type, &look, &instances, findings);
         if look.stats.running > 0 {
-            let found = locks(tasks, task_type, &instances, look.stats.now).await?;
-            findings.extend(found);
+            match locks(tasks, task_type, &instances, look.stats.now).await {
+                Ok(found) => findings.extend(found),
+                Err(error) if !is_silent(&error) => findings.push(of_store(&error)),
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(())
@@ -114,6 +144,10 @@ fn of_store(error: &Error) -> Finding {
         Error::Full { .. } => (
             error.to_string(),
             "make room: more memory or disk for the store, or fewer tasks".to_owned(),
+        ),
+        Error::Corrupt { .. } => (
+            error.to_string(),
+            "mend what the message names, then `delayq audit --repair`".to_owned(),
         ),
         Error::ReadOnly { .. } => (
             error.to_string(),
@@ -182,10 +216,8 @@ fn of_type(
     let is_full = instances.len() >= MAX_INSTANCES;
     let is_served = is_full || instances.iter().any(|one| one.may_serve(task_type));
     if !is_served && stats.scheduled > 0 {
-        let found = format!(
-            "{} tasks wait, and no announced instance serves it",
-            stats.scheduled
-        );
+        let waits = counted(stats.scheduled, "task waits", "tasks wait");
+        let found = format!("{waits}, and no announced instance serves it");
         let fix = "start an instance with a worker for it, or correct its name where it is sent";
         let why = "none of them starts";
         add(
@@ -202,13 +234,15 @@ fn of_type(
         } else {
             format!("until {until}")
         };
-        let found = format!("it is paused {end}, and {} tasks are due", stats.due);
+        let due = counted(stats.due, "task is due", "tasks are due");
+        let found = format!("it is paused {end}, and {due}");
         let fix = format!("resume {task_type}, if the reason is gone");
         let why = "none of them starts before";
         add(Severity::Warning, Symptom::Paused, found, why, fix);
     } else if is_served && stats.oldest_age() > OVERDUE {
         let age = said(stats.oldest_age());
-        let found = format!("{} tasks are due, the first one for {age}", stats.due);
+        let due = counted(stats.due, "task is due", "tasks are due");
+        let found = format!("{due}, the first one for {age}");
         let fix = "explain that task: it names what holds it".to_owned();
         add(
             Severity::Warning,
@@ -219,16 +253,14 @@ fn of_type(
         );
     }
     if stats.dead > 0 {
-        let found = format!("{} tasks are dead", stats.dead);
+        let found = counted(stats.dead, "task is dead", "tasks are dead");
         let fix = "look at its dead groups, then requeue or discard them".to_owned();
         let why = "they wait for an operator, and are kept until then";
         add(Severity::Warning, Symptom::Dead, found, why, fix);
     }
     if let Some(limit) = stats.max_pending.filter(|limit| stats.scheduled >= *limit) {
-        let found = format!(
-            "{} tasks wait, as many as max_pending = {limit} lets",
-            stats.scheduled
-        );
+        let waits = counted(stats.scheduled, "task waits", "tasks wait");
+        let found = format!("{waits}, as many as max_pending = {limit} lets");
         let fix = "let more instances serve it, or raise max_pending".to_owned();
         add(
             Severity::Error,
@@ -238,6 +270,11 @@ fn of_type(
             fix,
         );
     }
+}
+
+/// So many, and what is said of one or of many.
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Locks that have expired, and locks of instances that are gone.
@@ -251,20 +288,31 @@ async fn locks(
     let running = running.await?.tasks;
     let is_stale = |at: Timestamp| now.since(at) > STALE;
     let is_gone = |holder: &str| !instances.iter().any(|one| one.id.short() == holder);
-    let stale = running.iter().filter(|task| is_stale(task.at)).count();
+    let stale = running.iter().filter(|task| is_stale(task.at)).count() as u64;
     let is_listed = instances.len() < MAX_INSTANCES;
     let orphans = running.iter().filter(|task| {
         is_listed && !is_stale(task.at) && task.holder.as_deref().is_some_and(is_gone)
     });
-    let orphans = orphans.count();
-    Ok((stale + orphans > 0).then(|| Finding {
+    let orphans = orphans.count() as u64;
+    let mut parts = Vec::new();
+    if stale > 0 {
+        let one = "has a lock that has expired and nobody took over";
+        let many = "have locks that have expired and nobody took over";
+        parts.push(counted(stale, one, many));
+    }
+    if orphans > 0 {
+        let one = "is locked by an instance that is no longer announced";
+        let many = "are locked by instances that are no longer announced";
+        parts.push(counted(orphans, one, many));
+    }
+    Ok((!parts.is_empty()).then(|| Finding {
         severity: Severity::Warning,
         symptom: Symptom::Locks,
         task_type: Some(task_type.clone()),
         found: format!(
-            "{task_type}: {stale} locks have expired and nobody took them over; {orphans} are held \
-             by instances that are no longer announced (of the first {} that run)",
-            running.len()
+            "{task_type}: of the first {} that run {}",
+            running.len(),
+            parts.join(", ")
         ),
         why: "their tasks start again only when the lock has expired and an instance claims"
             .to_owned(),

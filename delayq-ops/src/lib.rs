@@ -29,7 +29,7 @@ mod timeline;
 mod transfer;
 
 pub use dead::{DeadGroup, DeadGroups, dead_groups};
-pub use doctor::{Finding, Severity, Symptom, doctor, doctor_at};
+pub use doctor::{Finding, Severity, Symptom, doctor, doctor_at, examine};
 pub use explain::{Cause, Explanation, Holder, OldestRun, Pace, explain};
 pub use forecast::{Forecast, ForecastBucket, forecast};
 pub use operator::{DeadSelection, Operator};

@@ -6,6 +6,7 @@
 )]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use delayq_ops::{Severity, Symptom, doctor, doctor_at};
@@ -16,6 +17,7 @@ use delayq_plugin::{
     Clock, DelayQueueJob, InstanceId, InstanceInfo, TaskSubmitService, TaskType, TypeSettings,
     VirtualClock, minutes, seconds,
 };
+use delayq_testing::{Fault, FaultyStore};
 
 fn service(clock: &VirtualClock) -> TaskSubmitService {
     let store = MemoryStore::new(Arc::new(clock.clone()), StoreOptions::default());
@@ -105,11 +107,38 @@ async fn a_full_type_and_clocks_that_differ_are_found() {
     );
     assert_eq!(
         found[0].found,
-        "mail: 1 tasks wait, as many as max_pending = 1 lets"
+        "mail: 1 task waits, as many as max_pending = 1 lets"
     );
     let host = VirtualClock::new(clock.now().plus(minutes(3)));
     let tasks = tasks.with_clock(Arc::new(host));
     assert!(symptoms(&tasks).await.contains(&Symptom::Clocks));
+}
+
+/// A look ended at the first type that could not be read: a damaged one hid what was wrong with
+/// all others.
+#[tokio::test]
+async fn a_type_that_cannot_be_read_hides_no_other() {
+    let clock = VirtualClock::default();
+    let inner = service(&clock);
+    for name in ["a", "b", "c"] {
+        inner.send(DelayQueueJob::raw(name, "hi")).await.unwrap();
+    }
+    let reads = AtomicU32::new(0);
+    let store = FaultyStore::new(Arc::clone(inner.store()), move |edge| match edge {
+        "stats" if reads.fetch_add(1, Ordering::Relaxed) == 0 => Fault::ReadOnly,
+        _ => Fault::None,
+    });
+    let tasks = TaskSubmitService::new(Arc::new(store)).with_clock(Arc::new(clock.clone()));
+    let found = doctor(&tasks).await;
+    let unserved = found
+        .iter()
+        .filter(|one| one.symptom == Symptom::Unserved)
+        .count();
+    assert_eq!(
+        (found[0].symptom, unserved),
+        (Symptom::Store, 2),
+        "{found:?}"
+    );
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
-use delayq_ops::{Finding, Severity, doctor};
+use delayq_ops::{Finding, Severity, examine};
 use delayq_plugin::Result;
 
 use super::Page;
@@ -66,7 +66,7 @@ impl Page for HealthPage {
 
     fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<Vec<Finding>>> + Send + 'static {
         let tasks = app.tasks.clone();
-        async move { Ok(doctor(&tasks).await) }
+        async move { examine(&tasks).await }
     }
 
     fn body(&self, visit: &Visit, data: &Vec<Finding>) -> askama::Result<String> {

@@ -150,6 +150,7 @@ async fn a_type_is_not_changed_by_a_mistake() {
     let page = shop.page(Role::Admin);
     for (path, fields, said) in [
         ("/type/pause", &[("until", "soon")][..], "neither a span"),
+        ("/type/pause", &[("until", "2020-01-01T00:00Z")], "is over"),
         (
             "/type/purge",
             &[("typed", "mail"), ("state", "scheduled")],

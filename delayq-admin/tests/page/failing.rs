@@ -76,6 +76,40 @@ async fn what_was_seen_before_is_shown_with_its_time_and_the_error() {
     assert!(!get(&page, "/").await.text.contains("planned fault"));
 }
 
+/// A read that took 5 s kept its view for 200 s: long after the store was back, Health said that
+/// it was down, and an overview showed what it had seen.
+#[tokio::test]
+async fn a_store_that_is_back_is_seen_at_once() {
+    let shop = Shop::busy().await;
+    let is_slow = Arc::new(AtomicBool::new(false));
+    let (slow, clock) = (Arc::clone(&is_slow), shop.clock.clone());
+    let store = FaultyStore::new(Arc::clone(&shop.store) as _, move |edge| {
+        if !slow.load(Ordering::Relaxed) {
+            return Fault::None;
+        }
+        clock.advance(Duration::from_secs(4));
+        if edge == "check" {
+            Fault::NotApplied
+        } else {
+            Fault::None
+        }
+    });
+    let page = page(store, &shop);
+    get(&page, "/").await;
+    is_slow.store(true, Ordering::Relaxed);
+    for _ in 0..3 {
+        shop.clock.advance(Duration::from_secs(3));
+        assert!(get(&page, "/health").await.text.contains("planned fault"));
+    }
+    get(&page, "/").await;
+    is_slow.store(false, Ordering::Relaxed);
+    shop.clock.advance(Duration::from_secs(3));
+    assert!(!get(&page, "/health").await.text.contains("planned fault"));
+    let job = delayq_plugin::DelayQueueJob::raw("new.type", "hi");
+    shop.tasks.send(job).await.unwrap();
+    assert!(get(&page, "/").await.text.contains("new.type"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_does_not_hang_the_page() {
     let shop = Shop::busy().await;

@@ -5,11 +5,10 @@ use std::io::Write;
 use clap::Args;
 use delayq_plugin::store::{LoggedAction, MAX_ACTION_PAGE};
 use delayq_plugin::{Result, TaskSubmitService, TaskType, Timestamp, TypePattern};
-use serde_json::json;
 
 use crate::answer::Answer;
 use crate::failure::Failure;
-use crate::text::{BAD, FAINT, STRONG, one_line, styled, table};
+use crate::text::{BAD, FAINT, STRONG, json, one_line, styled, table};
 
 /// Which actions.
 #[derive(Debug, Args)]
@@ -84,13 +83,13 @@ pub(super) async fn run(
         let mut stdout = anstream::stdout().lock();
         for one in &part.actions {
             let line = serde_json::to_string(one).map_err(std::io::Error::from)?;
-            writeln!(stdout, "{line}")?;
+            writeln!(stdout, "{}", json(&line))?;
         }
         return Ok(Answer::said());
     }
     Answer::new(
         text(&part),
-        json!({"actions": part.actions, "next": part.next}),
+        serde_json::json!({"actions": part.actions, "next": part.next}),
     )
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use delayq_ops::Operator;
-use delayq_plugin::{Clock, SystemClock, TaskSubmitService, TaskType, Timestamp, TypePattern};
+use delayq_plugin::{TaskSubmitService, TaskType, Timestamp, TypePattern};
 use serde_json::json;
 
 use crate::answer::Answer;
@@ -38,11 +38,15 @@ pub(crate) struct ResumeArgs {
 }
 
 impl ResumeArgs {
-    /// Asks, where a pattern names more than one type. Returns whether any is meant.
-    async fn agree(&self, tasks: &TaskSubmitService, verb: &str) -> Result<bool, Failure> {
+    /// Asks, where a pattern names more than one type. Returns a type that is meant, if any is.
+    async fn agree(
+        &self,
+        tasks: &TaskSubmitService,
+        verb: &str,
+    ) -> Result<Option<TaskType>, Failure> {
         let pattern = TypePattern::new(&self.types)?;
-        if matches!(pattern, TypePattern::Exact(_)) {
-            return Ok(true);
+        if let TypePattern::Exact(task_type) = pattern {
+            return Ok(Some(task_type));
         }
         let mut types = tasks.types().await?;
         types.retain(|task_type| pattern.matches(task_type));
@@ -50,7 +54,28 @@ impl ResumeArgs {
             let count = counted(types.len() as u64, "type");
             ask(&format!("{verb} {count}: {}", joined(&types)), self.yes)?;
         }
-        Ok(!types.is_empty())
+        Ok(types.into_iter().next())
+    }
+}
+
+impl PauseArgs {
+    /// Until when, by the store's clock, which ends the pause.
+    async fn until(
+        &self,
+        tasks: &TaskSubmitService,
+        task_type: &TaskType,
+    ) -> Result<Option<Timestamp>, Failure> {
+        if self.lasts.is_none() && self.until.is_none() {
+            return Ok(None);
+        }
+        let now = tasks.stats(task_type.as_str()).await?.now;
+        let until = self.lasts.map(|span| now.plus(span)).or(self.until);
+        match until {
+            Some(until) if until <= now => Err(Failure::usage(format!(
+                "{until} is over: it is {now} in the store. To end a pause, resume the type"
+            ))),
+            until => Ok(until),
+        }
     }
 }
 
@@ -61,12 +86,9 @@ fn joined(types: &[TaskType]) -> String {
 
 /// Runs `pause`.
 pub(super) async fn pause(operator: &Operator, args: &PauseArgs) -> Result<Answer, Failure> {
-    let until = match args.lasts {
-        Some(span) => Some(SystemClock.now().plus(span)),
-        None => args.until,
-    };
-    let mut types = Vec::new();
-    if args.which.agree(operator.tasks(), "pause").await? {
+    let (mut types, mut until) = (Vec::new(), args.until);
+    if let Some(one) = args.which.agree(operator.tasks(), "pause").await? {
+        until = args.until(operator.tasks(), &one).await?;
         types = operator.pause(&args.which.types, until).await?;
     }
     let end = until.map_or("until resumed".to_owned(), |until| format!("until {until}"));
@@ -82,7 +104,7 @@ pub(super) async fn pause(operator: &Operator, args: &PauseArgs) -> Result<Answe
 /// Runs `resume`.
 pub(super) async fn resume(operator: &Operator, args: &ResumeArgs) -> Result<Answer, Failure> {
     let mut types = Vec::new();
-    if args.agree(operator.tasks(), "resume").await? {
+    if args.agree(operator.tasks(), "resume").await?.is_some() {
         types = operator.resume(&args.types).await?;
     }
     let text = if types.is_empty() {

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::answer::Answer;
 use crate::failure::Failure;
 use crate::span::moment;
-use crate::text::{BAD, STRONG, message, one_line, styled};
+use crate::text::{BAD, STRONG, counted, message, one_line, styled};
 
 /// A task.
 #[derive(Debug, Args)]
@@ -104,7 +104,11 @@ fn text(task_type: &str, task: &TaskInfo, seen: &Seen<'_>) -> String {
     match &task.message {
         Some(bytes) => row(
             "message",
-            format!("{} bytes\n{}", bytes.len(), message(bytes)),
+            format!(
+                "{}\n{}",
+                counted(bytes.len() as u64, "byte"),
+                message(bytes)
+            ),
         ),
         None => row("message", "freed at its end".to_owned()),
     }
@@ -114,14 +118,14 @@ fn text(task_type: &str, task: &TaskInfo, seen: &Seen<'_>) -> String {
 fn history(task: &TaskInfo) -> String {
     let history = &task.history;
     let parts = [
-        (history.failures, "failures"),
-        (history.lock_expiries, "expired locks"),
-        (history.releases, "releases"),
-        (history.requeues, "requeues"),
+        (history.failures, "failure"),
+        (history.lock_expiries, "expired lock"),
+        (history.releases, "release"),
+        (history.requeues, "requeue"),
     ];
     let parts = parts.iter().filter(|(count, _)| *count > 0);
     let parts: Vec<_> = parts
-        .map(|(count, what)| format!("{count} {what}"))
+        .map(|(count, what)| counted(u64::from(*count), what))
         .collect();
     match parts.as_slice() {
         [] => "nothing so far".to_owned(),

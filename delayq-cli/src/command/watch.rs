@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::answer::Answer;
 use crate::failure::Failure;
 use crate::span::read_span;
-use crate::text::{BAD, FAINT, STRONG, one_line, styled};
+use crate::text::{BAD, FAINT, STRONG, json, one_line, styled};
 
 mod changes;
 mod event;
@@ -91,8 +91,8 @@ fn print(events: &[Event], is_json: bool) -> Result<(), Failure> {
     let mut stdout = anstream::stdout().lock();
     for event in events {
         if is_json {
-            let json = serde_json::to_string(event).map_err(std::io::Error::from)?;
-            writeln!(stdout, "{json}")?;
+            let line = serde_json::to_string(event).map_err(std::io::Error::from)?;
+            writeln!(stdout, "{}", json(&line))?;
         } else {
             writeln!(stdout, "{}", line(event))?;
         }

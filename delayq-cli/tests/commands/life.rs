@@ -57,6 +57,8 @@ fn life_of_types(stage: &Stage) {
     assert_eq!(json(0, &[&all[..], &["--dry-run"]].concat())["changed"], 2);
     json(1, &all);
     assert_eq!(json(0, &["stats", "mail.send"])["scheduled"], 2);
+    json(2, &["pause", "mail.send", "--until", "2020-01-01T00:00Z"]);
+    assert!(json(0, &["stats", "mail.send"])["paused_until"].is_null());
     json(0, &["pause", "mail.send", "--for", "1h"]);
     assert!(json(0, &["stats", "mail.send"])["paused_until"].is_i64());
     let why = json(0, &["explain", "mail.send", "a-2"]);
@@ -206,6 +208,30 @@ fn the_life_of_tasks_on_redis() {
     life_of_tasks(&stage);
     life_of_settings(&stage);
     sight(&stage);
+}
+
+/// An error that holds foreign text, such as the name of a file, reached the terminal as it was; so
+/// did control characters that JSON lets stand.
+#[test]
+fn nothing_foreign_steers_the_terminal() {
+    let stage = Stage::sqlite();
+    let hostile = "{\"a\":\"\u{9b}2J\"}";
+    stage.json(0, &["send", "mail.send", hostile, "--id", "h-1"]);
+    let file = stage.file("\x1b[31m\u{9b}2J.toml");
+    let file = file.to_str().unwrap();
+    let looks: [&[&str]; 4] = [
+        &["show", "mail.send", "h-1"],
+        &["show", "mail.send", "h-1", "--json"],
+        &["list", "mail.send", "--json"],
+        &["types", "--config", file],
+    ];
+    for words in looks {
+        let output = stage.command(words).output().expect("the binary runs");
+        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text += &String::from_utf8_lossy(&output.stderr);
+        let steers = |letter: char| letter.is_control() && letter != '\n';
+        assert!(!text.is_empty() && !text.contains(steers), "{text:?}");
+    }
 }
 
 #[test]

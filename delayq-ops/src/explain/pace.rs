@@ -11,7 +11,11 @@ use crate::span;
 /// How far back figures count for the present pace.
 const PRESENT: Duration = Duration::from_mins(5);
 
-/// How many attempts of a type ended a second, by its figures of the last five minutes.
+/// The shortest time that a pace is taken from.
+const LEAST: Duration = Duration::from_secs(1);
+
+/// How many attempts of a type ended a second, by its figures of the last five minutes, or since
+/// the first one of the last hour if it is later.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Pace {
@@ -38,10 +42,12 @@ impl Pace {
             Err(error) => return Err(error),
         };
         let since = Step::Minute.begin(now.minus(PRESENT));
+        // A type that began to work two minutes ago does not do it at two fifths of its pace.
+        let since = minutes.first().map_or(since, |first| first.at.max(since));
         let ended = |minute: &Spell| minute.figures.done + minute.figures.failed;
         let present = minutes.iter().filter(|minute| minute.at >= since);
         let ended: u64 = present.map(ended).sum();
-        let over = now.since(since);
+        let over = now.since(since).max(LEAST);
         #[allow(clippy::cast_precision_loss, reason = "a rate needs no 53 bits")]
         let per_second = ended as f64 / over.as_secs_f64();
         Ok((!minutes.is_empty()).then_some(Self { per_second, over }))

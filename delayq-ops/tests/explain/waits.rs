@@ -189,6 +189,27 @@ async fn a_backlog_is_counted_and_timed_by_the_pace_of_the_last_minutes() {
     assert!(explained.sentence.contains(sentence), "{explained:?}");
 }
 
+/// The tasks of a type's first minutes were divided by five minutes: a wait of one minute was said
+/// to take five.
+#[tokio::test]
+async fn a_type_that_began_a_minute_ago_has_the_pace_of_that_minute() {
+    let bench = Bench::new();
+    bench.announce(&[TYPE]).await;
+    for id in 0..30 {
+        bench.send(&format!("t{id}"), seconds(id)).await;
+    }
+    bench.clock.advance(minutes(1));
+    bench.figures(minutes(1), 60).await;
+    let Cause::Backlog { pace, .. } = bench.explain("t29").await.cause else {
+        panic!("it is a backlog");
+    };
+    let pace = pace.unwrap();
+    assert!(
+        (0.5..=1.0).contains(&pace.per_second),
+        "60 in 1 to 2 minutes: {pace:?}"
+    );
+}
+
 #[tokio::test]
 async fn a_retry_says_when_and_after_what() {
     let bench = Bench::new();
