@@ -166,9 +166,9 @@ const CRATES: [Crate; 11] = [
         name: "delayq-cli",
         floors: &[
             "failure",
-            "answer",
             "span",
             "text",
+            "answer",
             "chart",
             "progress",
             "consent",
