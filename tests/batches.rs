@@ -347,19 +347,26 @@ async fn a_kill_of_the_watcher_doubles_nothing() {
         let (store, is_down) = (Arc::clone(&rig.store), Arc::new(AtomicBool::new(false)));
         let (down, sent) = (Arc::clone(&is_down), Arc::new(AtomicU32::new(0)));
         let submits = Arc::clone(&sent);
-        rig.store = Arc::new(FaultyStore::new(store.clone(), move |call| match call {
-            "settle" | "extend" if down.load(Ordering::Relaxed) => Fault::NotApplied,
-            "submit" => {
-                submits.fetch_add(1, Ordering::Relaxed);
-                Fault::None
+        let last_sent = AtomicBool::new(false);
+        rig.store = Arc::new(FaultyStore::new(store.clone(), move |call| {
+            let is_down = down.load(Ordering::Relaxed);
+            match call {
+                "settle" | "extend" if is_down => Fault::NotApplied,
+                // A claim of what follows that dies with the process would cost its only attempt.
+                "claim" if last_sent.load(Ordering::Relaxed) => Fault::NotApplied,
+                "submit" => {
+                    submits.fetch_add(1, Ordering::Relaxed);
+                    last_sent.fetch_or(is_down, Ordering::Relaxed);
+                    Fault::None
+                }
+                _ => Fault::None,
             }
-            _ => Fault::None,
         }));
         let killed = with_workers(&rig)(rig.builder()).start().await.unwrap();
         let tasks = killed.submit_service();
         let jobs = [job("a"), job("b").after(last_member)];
         let batch = Batch::new("import-7").jobs(jobs).then(report());
-        tasks.send_batch(batch).await.unwrap();
+        let receipt = tasks.send_batch(batch).await.unwrap();
         let ended = async |id: &'static str| {
             until("the end of a member", async || {
                 let member = tasks.find("job", id).await.unwrap()?;
@@ -393,6 +400,13 @@ async fn a_kill_of_the_watcher_doubles_nothing() {
         until("the end of the batch", async || {
             rig.clock.advance(seconds(1));
             (state().await == Some(BatchState::Over)).then_some(())
+        })
+        .await;
+        // A longer step of the clock would end its lock.
+        until("the end of what follows", async || {
+            let report = tasks.find("report", receipt.completion_id.as_str());
+            let report = report.await.unwrap()?;
+            (report.state == TaskState::Done).then_some(())
         })
         .await;
         for _ in 0..20 {
