@@ -13,13 +13,13 @@ mod on_conflict;
 mod throttle;
 mod time;
 
-pub use check::{check_message, version_of};
+pub use check::{check_headers, check_message, version_of};
 pub use delay::{IntoDelay, check_delay};
 pub use new_task::NewTask;
 pub use on_conflict::OnConflict;
 pub use time::IntoTime;
 
-use self::check::{check_headers, check_max_wait, refuse_generated_id};
+use self::check::{check_max_wait, refuse_generated_id};
 use self::delay::check_unit;
 use self::first_send::FirstSend;
 use self::throttle::Throttle;

@@ -4,9 +4,9 @@
 //! for those who write a store, a front end or a tool.
 //!
 //! The floors, each using only what stands above it: [`time`], [`log_limit`], [`state`], [`error`],
-//! [`name`] · [`retry`], [`fleet`], [`task`], [`job`] · [`worker`], [`registry`], [`extract`] ·
-//! [`store`], [`operate`], [`presence`], [`chronicle`], [`documents`] (the contract) · [`machine`]
-//! (its decisions) · [`memory`] (its executable specification).
+//! [`name`] · [`retry`], [`fleet`], [`task`], [`job`], [`reply`] · [`worker`], [`registry`],
+//! [`extract`] · [`store`], [`operate`], [`presence`], [`chronicle`], [`documents`], [`replies`]
+//! (the contract) · [`machine`] (its decisions) · [`memory`] (its executable specification).
 
 pub mod chronicle;
 pub mod documents;
@@ -22,6 +22,8 @@ pub mod operate;
 pub mod presence;
 mod redacted;
 pub mod registry;
+pub mod replies;
+pub mod reply;
 pub mod retry;
 pub mod state;
 pub mod store;
@@ -39,6 +41,8 @@ pub use name::{Namespace, TaskId, TaskType, TypePattern};
 pub use operate::Operate;
 pub use presence::Presence;
 pub use registry::{Components, FromComponents, WorkerRegistration};
+pub use replies::Replies;
+pub use reply::{KeptReply, Reply};
 pub use retry::{Backoff, RetryPolicy};
 pub use state::TaskState;
 pub use store::{Bucket, Store};

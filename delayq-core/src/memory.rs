@@ -21,10 +21,12 @@ mod documents;
 mod entry;
 mod operate;
 mod operations;
+mod replies;
 mod type_tasks;
 
 use self::chronicle::Pages;
 use self::documents::Folders;
+use self::replies::Drawer;
 use self::type_tasks::{Retention, TypeTasks};
 use crate::error::{Error, Result};
 use crate::job::{NewTask, When};
@@ -52,6 +54,7 @@ pub struct MemoryStore {
     instances: Mutex<Instances>,
     pages: Mutex<Pages>,
     folders: Mutex<Folders>,
+    drawer: Mutex<Drawer>,
     wakeups: broadcast::Sender<Wakeup>,
     is_closed: AtomicBool,
 }
@@ -85,6 +88,7 @@ impl MemoryStore {
             instances: Mutex::default(),
             pages: Mutex::default(),
             folders: Mutex::default(),
+            drawer: Mutex::default(),
             wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
             is_closed: AtomicBool::new(false),
         }

@@ -7,12 +7,14 @@ use async_trait::async_trait;
 mod audit;
 mod dead;
 mod page;
+mod parts;
 mod settings;
 mod stats;
 
 pub use audit::{AuditReport, Problem};
 pub use dead::DeadFilter;
 pub use page::{Cursor, Page};
+pub use parts::{merge_pages, sum_stats};
 pub use settings::{MAX_SHARDS, Setting, TypeSettings};
 pub use stats::{TypeStats, TypeTotals};
 

@@ -15,7 +15,7 @@
 //! ready list and no second thread.
 //!
 //! Operators' methods are in [`Operate`], the list of running instances in [`Presence`], figures
-//! and the log of operators' actions in [`Chronicle`].
+//! and the log of operators' actions in [`Chronicle`], what workers answered in [`Replies`].
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -49,6 +49,7 @@ use crate::job::{NewTask, When};
 use crate::name::{Namespace, TaskId, TaskType};
 use crate::operate::Operate;
 use crate::presence::Presence;
+use crate::replies::Replies;
 use crate::task::{Lock, TaskInfo};
 
 /// Where tasks live. One instance serves one namespace.
@@ -63,7 +64,7 @@ use crate::task::{Lock, TaskInfo};
 /// and the lock's fence. `Corrupt` and `Incompatible` name the damaged key. Nothing panics.
 #[async_trait]
 pub trait Store:
-    Operate + Presence + Chronicle + Documents + Send + Sync + Debug + 'static
+    Operate + Presence + Chronicle + Documents + Replies + Send + Sync + Debug + 'static
 {
     /// The kind and place of the store, without secrets, for logs and errors.
     fn name(&self) -> String;

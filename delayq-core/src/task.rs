@@ -191,6 +191,15 @@ pub struct TaskInfo {
     pub errors: Vec<PastError>,
     /// What it waits for; only while it is scheduled.
     pub waits_for: Option<WaitsFor>,
+    /// The fence of the lock that it is held with; only while it runs. Whoever ends or extends an
+    /// attempt by the id alone, as protocols without locks do, reads it here first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fence: Option<u64>,
+    /// The fence of the lock that was settled last; only once ended, and `None` where none was. The
+    /// kept [reply](crate::replies::Replies) of the same fence is the answer of this task, and not
+    /// of an earlier one with its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settled_fence: Option<u64>,
 }
 
 #[allow(clippy::ref_option, reason = "serde passes the field")]
@@ -225,6 +234,8 @@ impl fmt::Debug for TaskInfo {
             .field("holder", &self.holder)
             .field("errors", &self.errors)
             .field("waits_for", &self.waits_for)
+            .field("fence", &self.fence)
+            .field("settled_fence", &self.settled_fence)
             .finish()
     }
 }
@@ -250,6 +261,8 @@ impl TaskInfo {
             holder: None,
             errors: Vec::new(),
             waits_for: None,
+            fence: None,
+            settled_fence: None,
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+mod answers;
 mod batch;
 mod context;
 mod error;

@@ -12,7 +12,6 @@ mod connection;
 mod layout;
 mod lock;
 mod memory_limit;
-mod page;
 mod preflight;
 mod scripts;
 mod shard;

@@ -17,6 +17,7 @@ pub(crate) mod figures;
 pub(crate) mod keys;
 pub(crate) mod query;
 pub(crate) mod record;
+pub(crate) mod replies;
 pub(crate) mod settle;
 pub(crate) mod submit;
 
@@ -72,6 +73,7 @@ pub(crate) enum Script {
     Log,
     Actions,
     Document,
+    Reply,
 }
 
 const MODEL: &str = include_str!("scripts/model.lua");
@@ -84,7 +86,7 @@ const ACTION: &str = include_str!("scripts/action.lua");
 
 /// Every script in the order of the discriminants, and its file: the flags in the first line, then
 /// the operation.
-pub(crate) const FILES: [(Script, &str); 34] = [
+pub(crate) const FILES: [(Script, &str); 35] = [
     (Script::Submit, include_str!("scripts/submit.lua")),
     (Script::Claim, include_str!("scripts/claim.lua")),
     (Script::Settle, include_str!("scripts/settle.lua")),
@@ -119,6 +121,7 @@ pub(crate) const FILES: [(Script, &str); 34] = [
     (Script::Log, include_str!("scripts/log.lua")),
     (Script::Actions, include_str!("scripts/actions.lua")),
     (Script::Document, include_str!("scripts/document.lua")),
+    (Script::Reply, include_str!("scripts/reply.lua")),
 ];
 
 /// The text of each script, in the order of [`FILES`].

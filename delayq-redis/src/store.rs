@@ -19,6 +19,7 @@ mod documents;
 mod listen;
 mod operate;
 mod presence;
+mod replies;
 
 use crate::config::RedisConfig;
 use crate::connection::{Class, Command, Connections, Fields, Reply, Setup};

@@ -22,6 +22,7 @@ mod error;
 mod operate;
 mod operations;
 mod presence;
+mod replies;
 mod rows;
 mod schema;
 mod store;

@@ -9,5 +9,6 @@ pub(crate) mod documents;
 pub(crate) mod figures;
 pub(crate) mod instances;
 pub(crate) mod query;
+pub(crate) mod replies;
 pub(crate) mod settle;
 pub(crate) mod submit;

@@ -18,7 +18,7 @@ use delayq_core::time::Clock;
 use crate::commit::{Engine, Lane, Size};
 use crate::connection::sync::SqliteSync;
 use crate::error::Outcome;
-use crate::operations::{change, query, settle, submit};
+use crate::operations::{change, query, replies, settle, submit};
 use crate::rows::{Context, Tx, TypeTasks};
 use crate::schema;
 
@@ -284,7 +284,10 @@ impl Store for SqliteStore {
     }
 
     async fn check(&self) -> Result<()> {
-        let check = |tx: &mut Tx<'_>| schema::check_settings(tx.connection, &tx.context.store);
+        let check = |tx: &mut Tx<'_>| {
+            replies::remove_old(tx)?;
+            schema::check_settings(tx.connection, &tx.context.store)
+        };
         self.engine.write(Lane::Operations, Size::ONE, check).await
     }
 

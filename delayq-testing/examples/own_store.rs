@@ -14,12 +14,13 @@ use delayq_core::documents::{Expected, Folder, WriteOutcome};
 use delayq_core::memory::MemoryStore;
 use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
 use delayq_core::presence::{InstanceId, InstanceInfo};
+use delayq_core::reply::{KeptReply, Reply};
 use delayq_core::store::{
     CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome, SettleOutcome,
     Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Bucket, Chronicle, Documents, Lock, NewTask, Operate, Presence, Result, Store, TaskId,
+    Bucket, Chronicle, Documents, Lock, NewTask, Operate, Presence, Replies, Result, Store, TaskId,
     TaskInfo, TaskState, TaskType, Timestamp, When,
 };
 
@@ -261,6 +262,19 @@ impl Documents for CountingStore {
         self.count("remove_document")
             .remove_document(folder, name)
             .await
+    }
+}
+
+#[async_trait]
+impl Replies for CountingStore {
+    async fn keep_reply(&self, task_type: &TaskType, lock: &Lock, reply: &Reply) -> Result<bool> {
+        self.count("keep_reply")
+            .keep_reply(task_type, lock, reply)
+            .await
+    }
+
+    async fn reply(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<KeptReply>> {
+        self.count("reply").reply(task_type, id).await
     }
 }
 

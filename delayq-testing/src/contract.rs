@@ -52,6 +52,7 @@ mod micros;
 mod origins;
 mod pause;
 mod query;
+mod replies;
 mod rig;
 mod round;
 mod samples;

@@ -18,6 +18,7 @@ mod inline;
 mod observed;
 mod operate;
 mod presence;
+mod replies;
 mod store;
 
 pub use crash::Crash;

@@ -12,8 +12,8 @@ use delayq_core::store::{
     SettleOutcome, Settlement, StoreOptions, SubmitOutcome, Wakeup, Wakeups,
 };
 use delayq_core::{
-    Bucket, Chronicle, Clock, Documents, Error, Lock, NewTask, Operate, Presence, Result, Store,
-    TaskId, TaskInfo, TaskType, When,
+    Bucket, Chronicle, Clock, Documents, Error, Lock, NewTask, Operate, Presence, Replies, Result,
+    Store, TaskId, TaskInfo, TaskType, When,
 };
 use tokio::sync::broadcast;
 
@@ -322,3 +322,6 @@ impl Chronicle for ShardedMemory {}
 
 #[async_trait]
 impl Documents for ShardedMemory {}
+
+#[async_trait]
+impl Replies for ShardedMemory {}

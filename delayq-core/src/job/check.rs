@@ -73,7 +73,11 @@ pub fn version_of(headers: &Headers) -> Result<u32> {
     })
 }
 
-pub(super) fn check_headers(headers: &Headers) -> Result<()> {
+/// Checks the headers of a task: their number, size, names and version.
+///
+/// # Errors
+/// [`Error::LimitExceeded`], [`Error::InvalidName`] or [`Error::InvalidInput`].
+pub fn check_headers(headers: &Headers) -> Result<()> {
     check_size("number of headers", headers.len(), MAX_HEADERS)?;
     let bytes = headers
         .iter()

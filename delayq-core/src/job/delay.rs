@@ -81,19 +81,24 @@ impl IntoDelay for Duration {
 
 impl IntoDelay for &str {
     fn into_delay(self) -> Result<Duration> {
-        let invalid = |why: &dyn fmt::Display| {
+        let invalid = |why: &str| {
             let text: String = self.chars().take(40).collect();
             Error::invalid(
                 "delay",
                 format!("{text:?}: {why}; write such as 30m, 1h 30m or 7d"),
             )
         };
-        let span: jiff::Span = self.parse().map_err(|error| invalid(&error))?;
+        let span: jiff::Span = self.parse().map_err(|_| invalid("it is no span of time"))?;
         let relative = jiff::SpanRelativeTo::days_are_24_hours();
-        let delay = span
-            .to_duration(relative)
-            .map_err(|error| invalid(&error))?;
-        Duration::try_from(delay).map_err(|_| invalid(&"it is negative"))
+        let delay = span.to_duration(relative).map_err(|_| {
+            let has_length = span.get_years() == 0 && span.get_months() == 0;
+            invalid(if has_length {
+                "it is too long"
+            } else {
+                "years and months have no length of their own"
+            })
+        })?;
+        Duration::try_from(delay).map_err(|_| invalid("it is negative"))
     }
 }
 

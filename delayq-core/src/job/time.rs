@@ -63,12 +63,26 @@ impl IntoTime for &str {
         } else {
             self.parse::<jiff::Timestamp>()
         };
-        time.map_err(|error| {
+        time.map_err(|_| {
             let text: String = self.chars().take(60).collect();
+            let why = why_no_time(self);
             let like = "2026-12-24T18:00[Europe/Berlin] or 2026-12-24T17:00Z";
-            Error::invalid("time", format!("{text:?}: {error}; write such as {like}"))
+            Error::invalid("time", format!("{text:?}: {why}; write such as {like}"))
         })?
         .into_time()
+    }
+}
+
+/// What a text lacks to be a time.
+fn why_no_time(text: &str) -> &'static str {
+    let zone = text
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map(|(zone, _)| zone);
+    match zone {
+        Some(zone) if jiff::tz::TimeZone::get(zone).is_err() => "there is no such time zone",
+        None if text.parse::<jiff::civil::DateTime>().is_ok() => "its zone is missing",
+        _ => "it is no time",
     }
 }
 

@@ -51,6 +51,7 @@ impl Gate {
             TaskState::Running => {
                 let claimed_at = claimed_at(stored.fence).min(self.reading.now);
                 info.started_at = (stored.fence > 0).then_some(claimed_at);
+                info.fence = (stored.fence > 0).then_some(stored.fence);
                 info.holder = stored.holder.map(str::to_owned);
             }
             _ => {}

@@ -89,10 +89,14 @@ impl Entry {
             Self::Live(task) => task.info(id, gate),
             Self::Ended(task) => {
                 let Ended {
-                    state, at, attempt, ..
+                    state,
+                    at,
+                    attempt,
+                    settled,
                 } = task.ended;
                 let mut info = TaskInfo::new(id.clone(), state, at);
                 info.attempt = attempt;
+                info.settled_fence = (settled > 0).then_some(settled);
                 info.history.last_error.clone_from(&task.last_error);
                 info
             }

@@ -4,13 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::StopSignal;
+use super::answers::Answers;
 use super::batch::{BATCH_HEADER, BatchEnd};
 use super::follow_ups::FollowUps;
 use crate::error::{Error, Result};
 use crate::job::{DelayQueueJob, IntoTime};
 use crate::name::{TaskId, TaskType};
 use crate::redacted::RedactedHeaders;
+use crate::reply::Reply;
 use crate::retry::RetryPolicy;
 use crate::task::{AttemptHistory, Headers};
 use crate::time::Timestamp;
@@ -34,6 +38,7 @@ pub struct TaskContext {
 struct Shared {
     task: Attempt,
     follow_ups: FollowUps,
+    answers: Answers,
 }
 
 /// The facts of one attempt, from which a [`TaskContext`] is made.
@@ -83,6 +88,7 @@ impl TaskContext {
             shared: Arc::new(Shared {
                 task: attempt,
                 follow_ups: FollowUps::default(),
+                answers: Answers::default(),
             }),
             stop,
             max_attempts: RetryPolicy::DEFAULT.max_attempts,
@@ -244,8 +250,50 @@ impl TaskContext {
             .unwrap_or_default()
     }
 
+    /// Answers `value`, as JSON, to whoever waits for this task (`send_and_wait`): see
+    /// [`reply_with`](Self::reply_with).
+    ///
+    /// # Errors
+    /// `Serialize` for a value without a JSON form, and those of `reply_with`.
+    pub fn reply<R: Serialize + ?Sized>(&self, value: &R) -> Result<()> {
+        self.reply_with(Reply::json(value)?)
+    }
+
+    /// Answers these bytes to whoever waits for this task: see [`reply_with`](Self::reply_with).
+    ///
+    /// # Errors
+    /// Those of `reply_with`.
+    pub fn reply_bytes(&self, body: impl Into<Vec<u8>>) -> Result<()> {
+        self.reply_with(Reply::bytes(body))
+    }
+
+    /// Answers to whoever waits for this task. The reply is kept when the worker has returned `Ok`,
+    /// before its task ends as done: whoever sees the task done finds it. That of an attempt which
+    /// fails is dropped, a second one takes the place of the first, and of several workers of one
+    /// task the last one to end has it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for a reply that [cannot be kept](Reply::check), and in an
+    /// at-most-once type, whose tasks end before they start.
+    pub fn reply_with(&self, reply: Reply) -> Result<()> {
+        reply.check()?;
+        let Some(worker) = self.follow_ups_of else {
+            let reason = "an at-most-once task is done before it starts, so that nobody can wait \
+                          for its reply";
+            return Err(Error::invalid("reply", reason));
+        };
+        self.shared.answers.give(worker, reply);
+        Ok(())
+    }
+
+    /// Takes the reply of the worker of this context. The plugin does; tests of a worker may, too.
+    #[must_use]
+    pub fn take_reply(&self) -> Option<Reply> {
+        self.shared.answers.take(self.follow_ups_of?)
+    }
+
     /// The same context for the worker with this index among those of its type, whose follow-ups
-    /// are its own; `None`: it can have none. Default: the first one.
+    /// and reply are its own; `None`: it can have none. Default: the first one.
     #[must_use]
     pub fn with_follow_ups_of(mut self, worker: Option<usize>) -> Self {
         self.follow_ups_of = worker;

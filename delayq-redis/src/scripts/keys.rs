@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use delayq_core::{Bucket, Error, Namespace, TaskType};
+use delayq_core::{Bucket, Error, Namespace, TaskId, TaskType};
 
 use super::Script;
 use super::record::{self, Damage};
@@ -191,6 +191,11 @@ impl ShardKeys {
         format!("{}:figures", self.stem)
     }
 
+    /// The reply of a task, if it is the only shard of a type that was never sharded.
+    pub(crate) fn reply(&self, id: &TaskId) -> String {
+        format!("{}:reply:{id}", self.stem)
+    }
+
     /// The key that holds the records, for messages.
     pub(crate) fn tasks(&self) -> String {
         format!("{}:tasks", self.stem)
@@ -302,6 +307,8 @@ mod tests {
         assert_eq!(whole.keys[0], "delayq:{shop/order.cancel}:due");
         assert_eq!(whole.keys[8], "delayq:{shop/order.cancel}:gone_old");
         assert_eq!(whole.figures(), "delayq:{shop/order.cancel}:figures");
+        let reply = whole.reply(&TaskId::new("42").unwrap());
+        assert_eq!(reply, "delayq:{shop/order.cancel}:reply:42");
         let id = ShardId {
             epoch: 2,
             number: 5,
@@ -350,7 +357,8 @@ mod tests {
         ) {
             let task_type = TaskType::new(task_type).unwrap();
             let shard = keyspace(&namespace).shard(&task_type, id);
-            let keys = shard.keys.iter().cloned().chain([shard.claim("instance"), shard.figures()]);
+            let others = [shard.claim("instance"), shard.figures(), shard.reply(&TaskId::generate())];
+            let keys = shard.keys.iter().cloned().chain(others);
             let slots: HashSet<u16> = keys.map(|key| slot(&key)).collect();
             prop_assert_eq!(slots, HashSet::from([shard.slot]));
             let keyspace = keyspace(&namespace);

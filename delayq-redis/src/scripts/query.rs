@@ -47,6 +47,7 @@ impl Stored {
         let end = record::decode_end(&self.lock)?;
         let mut info = TaskInfo::new(self.id, self.state, end.at);
         info.attempt = end.attempt;
+        info.settled_fence = end.settled;
         info.history.last_error = record::decode_note(&self.trail);
         Some(info)
     }

@@ -346,6 +346,8 @@ pub(crate) fn decode_note(note: &[u8]) -> Option<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredEnd {
     pub(crate) at: Timestamp,
+    /// The fence of the lock settled last; `None` where none was.
+    pub(crate) settled: Option<u64>,
     /// How many attempts were made.
     pub(crate) attempt: u32,
 }
@@ -354,7 +356,8 @@ pub(crate) fn decode_end(end: &[u8]) -> Option<StoredEnd> {
     let mut fields = std::str::from_utf8(end).ok()?.get(1..)?.split(' ');
     Some(StoredEnd {
         at: Timestamp::from_millis(fields.next()?.parse().ok()?),
-        attempt: fields.nth(1)?.parse().ok()?,
+        settled: fields.next()?.parse().ok().filter(|fence| *fence > 0),
+        attempt: fields.next()?.parse().ok()?,
     })
 }
 

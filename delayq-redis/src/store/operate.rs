@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use delayq_core::operate::{
     AuditReport, Cursor, DeadFilter, Operate, Page, Problem, Setting, TypeSettings, TypeStats,
-    check_histogram,
+    check_histogram, merge_pages, sum_stats,
 };
 use delayq_core::store::MAX_BATCH;
 use delayq_core::{Error, Result, TaskId, TaskState, TaskType, Timestamp};
@@ -16,7 +16,6 @@ use super::RedisStore;
 use crate::connection::Command;
 use crate::layout::{Shards, TypeMap, share};
 use crate::lock::lock;
-use crate::page;
 use crate::scripts::dead::{DeadScan, Purge, RequeuePlan};
 use crate::scripts::query;
 use crate::shard::Shard;
@@ -90,7 +89,7 @@ impl Operate for RedisStore {
             Ok((found.stats, found.split))
         };
         let all = ask_all(&self.shards, task_type, ask).await?;
-        Ok(all.iter().fold(TypeStats::default(), page::sum))
+        Ok(all.iter().fold(TypeStats::default(), sum_stats))
     }
 
     async fn list(
@@ -107,7 +106,7 @@ impl Operate for RedisStore {
                 .map(|shard| shard.upkeep().list(state, cursor, limit)),
         )
         .await;
-        Ok(page::merge(
+        Ok(merge_pages(
             pages.into_iter().collect::<Result<_>>()?,
             state,
             limit,

@@ -145,6 +145,7 @@ impl TaskRecord {
             Status::Ended(ended) => {
                 let mut info = TaskInfo::new(id, ended.state, ended.at);
                 info.attempt = ended.attempt;
+                info.settled_fence = (ended.settled > 0).then_some(ended.settled);
                 info.history.last_error = self.last_error;
                 return Some(info);
             }

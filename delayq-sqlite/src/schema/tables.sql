@@ -33,3 +33,17 @@ CREATE TABLE IF NOT EXISTS documents (
     body TEXT NOT NULL,
     PRIMARY KEY (namespace, folder, name)
 ) STRICT, WITHOUT ROWID;
+
+-- What workers answered: one reply a task, each until its retention is over.
+CREATE TABLE IF NOT EXISTS replies (
+    type INTEGER NOT NULL,                    -- types.id
+    id TEXT NOT NULL,                         -- of the task
+    fence INTEGER NOT NULL,                   -- of the attempt that gave it
+    at INTEGER NOT NULL,                      -- when it was kept
+    until INTEGER NOT NULL,                   -- when it may be removed
+    content_type TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (type, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS replies_until ON replies (until, type, id);

@@ -105,6 +105,7 @@ pub async fn a_running_task_says_who_runs_it_since_when_and_what_went_wrong_befo
     assert_eq!(info.holder.as_deref(), Some(first.short()));
     let started_at = info.started_at.unwrap();
     assert!((before..=after).contains(&started_at), "{before} {info:?}");
+    assert_eq!(info.fence, Some(task.lock.fence));
     assert_eq!((info.waits_for, info.errors.len()), (None, 0));
     let state = TaskState::Running;
     let page = rig.store().list(&usual_type(), state, None, 10).await;

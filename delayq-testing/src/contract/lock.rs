@@ -28,9 +28,17 @@ pub async fn a_lock_is_taken_over_at_its_very_millisecond(rig: &Rig) {
     let first = rig.run("1").await;
     rig.extend(&first.lock, SHORT).await;
     let lock_until = rig.info("1").await.at;
-    assert_eq!(rig.claim().await.next_at(), Some(lock_until));
-    rig.reach(lock_until).await;
-    assert_eq!(rig.claim_one().await.attempt, 2);
+    let early = rig.claim().await;
+    let taken = if let Some(taken) = early.tasks.first() {
+        // On a busy machine with a real clock the lock may be over already.
+        assert!(early.store_now() >= lock_until, "{early:?}");
+        taken.clone()
+    } else {
+        assert_eq!(early.next_at(), Some(lock_until));
+        rig.reach(lock_until).await;
+        rig.claim_one().await
+    };
+    assert_eq!(taken.attempt, 2);
 }
 
 pub async fn tasks_with_expired_locks_are_claimed_before_due_ones(rig: &Rig) {

@@ -15,7 +15,10 @@ pub(super) async fn micros(rig: &Rig) -> i64 {
     let mut none = rig.request().await;
     none.limit = 0;
     let round = rig.claim_of(&task_type, &none).await;
-    let (_, claimed) = &round.parts[0];
-    let wait = i64::try_from(claimed.next_in.unwrap().as_micros()).unwrap();
+    let mut waits = round
+        .parts
+        .iter()
+        .filter_map(|(_, claimed)| claimed.next_in);
+    let wait = i64::try_from(waits.next().unwrap().as_micros()).unwrap();
     due_at.as_millis() * 1_000 - wait
 }

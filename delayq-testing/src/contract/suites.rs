@@ -290,6 +290,13 @@ sentences! {
         documents_that_cannot_be_are_refused_and_large_ones_are_kept,
         many_documents_are_all_read,
     ]
+    replies: [
+        a_reply_comes_back_as_given_and_names_the_end_of_its_task,
+        a_reply_of_a_smaller_fence_never_replaces_one_of_a_larger,
+        replies_of_types_and_namespaces_stay_apart,
+        a_reply_is_forgotten_after_its_retention,
+        replies_that_cannot_be_are_refused,
+    ]
     data: [
         a_message_of_every_byte_comes_back_as_sent,
         an_empty_message_comes_back_empty,

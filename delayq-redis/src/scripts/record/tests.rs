@@ -78,7 +78,11 @@ fn locks_and_ends_of_version_1_are_read() {
     let at = Timestamp::from_millis(1_767_225_600_000);
     assert_eq!(
         decode_end(b"d1767225600000 17 3 0badcafe"),
-        Some(StoredEnd { at, attempt: 3 })
+        Some(StoredEnd {
+            at,
+            settled: Some(17),
+            attempt: 3
+        })
     );
     assert_eq!(encode_note("no\nä"), b"2b6e6f0ac3a4");
     assert_eq!(decode_note(b"2b6e6f0ac3a4").as_deref(), Some("no\nä"));

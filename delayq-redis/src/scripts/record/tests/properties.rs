@@ -284,7 +284,8 @@ fn read_lock_and_end(text: &[u8]) {
         assert_eq!(decode_lock(again.as_bytes()), Some(lock));
     }
     if let Some(end) = decode_end(text) {
-        let again = format!("d{} 0 {} 0", end.at.as_millis(), end.attempt);
+        let settled = end.settled.unwrap_or(0);
+        let again = format!("d{} {settled} {} 0", end.at.as_millis(), end.attempt);
         assert_eq!(decode_end(again.as_bytes()), Some(end));
     }
 }
@@ -372,7 +373,7 @@ proptest! {
         let expected = StoredLock { fence, attempt, holder, cancel_requested };
         prop_assert_eq!(decode_lock(lock.as_bytes()), Some(expected));
         let end = format!("{letter}{SUBMITTED_MS} 17 {attempt} {crc:08x}");
-        let expected = StoredEnd { at: submitted_at(), attempt };
+        let expected = StoredEnd { at: submitted_at(), settled: Some(17), attempt };
         prop_assert_eq!(decode_end(end.as_bytes()), Some(expected));
         for text in [rest.clone(), format!("d{rest}")] {
             read_lock_and_end(text.as_bytes());

@@ -1,11 +1,14 @@
-//! Answers of several shards put together.
+//! Answers of several parts of a type put together: shards, or stores.
 
-use delayq_core::operate::{Cursor, Page, TypeStats};
-use delayq_core::task::TaskInfo;
-use delayq_core::{TaskId, TaskState, Timestamp};
+use super::{Cursor, Page, TypeStats};
+use crate::name::TaskId;
+use crate::state::TaskState;
+use crate::task::TaskInfo;
+use crate::time::Timestamp;
 
-/// The counts of two shards together.
-pub(crate) fn sum(mut sum: TypeStats, other: &TypeStats) -> TypeStats {
+/// The counts of two parts together.
+#[must_use]
+pub fn sum_stats(mut sum: TypeStats, other: &TypeStats) -> TypeStats {
     sum.now = sum.now.max(other.now);
     sum.scheduled += other.scheduled;
     sum.due += other.due;
@@ -26,9 +29,10 @@ pub(crate) fn sum(mut sum: TypeStats, other: &TypeStats) -> TypeStats {
     sum
 }
 
-/// One page of the pages of all shards: merged up to where each of them has been read. Ended tasks
+/// One page of the pages of all parts: merged up to where each of them has been read. Ended tasks
 /// are listed the latest first.
-pub(crate) fn merge(pages: Vec<Page>, state: TaskState, limit: usize) -> Page {
+#[must_use]
+pub fn merge_pages(pages: Vec<Page>, state: TaskState, limit: usize) -> Page {
     let order = |a: (Timestamp, &TaskId), b: (Timestamp, &TaskId)| {
         let order = a.cmp(&b);
         if state.is_ended() {
@@ -46,11 +50,9 @@ pub(crate) fn merge(pages: Vec<Page>, state: TaskState, limit: usize) -> Page {
     }
     let has_more = read_to.is_some() || tasks.len() > limit;
     tasks.truncate(limit);
-    let mut page = Page::default();
     let last = tasks.last().filter(|_| has_more);
-    page.next = last.map(|task| Cursor::new(task.at, task.id.clone()));
-    page.tasks = tasks;
-    page
+    let next = last.map(|task| Cursor::new(task.at, task.id.clone()));
+    Page { tasks, next }
 }
 
 fn position(cursor: &Cursor) -> (Timestamp, &TaskId) {
@@ -66,21 +68,23 @@ mod tests {
             let id = TaskId::new(format!("t{at}")).unwrap();
             TaskInfo::new(id, TaskState::Scheduled, Timestamp::from_millis(*at))
         });
-        let mut page = Page::default();
-        page.tasks = tasks.collect();
+        let mut page = Page {
+            tasks: tasks.collect(),
+            next: None,
+        };
         let last = page.tasks.last().filter(|_| has_more);
         page.next = last.map(|task| Cursor::new(task.at, task.id.clone()));
         page
     }
 
     fn merged(pages: Vec<Page>, limit: usize) -> (Vec<i64>, Option<i64>) {
-        let page = merge(pages, TaskState::Scheduled, limit);
+        let page = merge_pages(pages, TaskState::Scheduled, limit);
         let at = page.tasks.iter().map(|task| task.at.as_millis());
         (at.collect(), page.next.map(|next| next.at.as_millis()))
     }
 
     #[test]
-    fn a_page_ends_where_a_shard_has_more_that_was_not_read() {
+    fn a_page_ends_where_a_part_has_more_that_was_not_read() {
         let pages = vec![
             page(&[1, 5, 9], true),
             page(&[2, 3], true),
@@ -92,7 +96,7 @@ mod tests {
     #[test]
     fn ended_tasks_are_merged_the_latest_first() {
         let pages = vec![page(&[9, 7, 5], true), page(&[8, 6], true)];
-        let page = merge(pages, TaskState::Done, 9);
+        let page = merge_pages(pages, TaskState::Done, 9);
         let at: Vec<i64> = page.tasks.iter().map(|task| task.at.as_millis()).collect();
         assert_eq!(
             (at, page.next.map(|next| next.at.as_millis())),
@@ -108,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counts_of_shards_add_up_and_the_earliest_task_comes_first() {
+    fn the_counts_of_parts_add_up_and_the_earliest_task_comes_first() {
         let at = Timestamp::from_millis;
         let mut one = TypeStats::default();
         (one.now, one.next_due, one.max_pending) = (at(7), Some(at(20)), Some(3));
@@ -118,7 +122,7 @@ mod tests {
         (other.scheduled, other.due, other.running) = (10, 20, 30);
         (other.dead, other.refused, other.paused_until) = (4, 5, Some(at(99)));
         let all = [one, other, TypeStats::default()];
-        let sum = all.iter().fold(TypeStats::default(), sum);
+        let sum = all.iter().fold(TypeStats::default(), sum_stats);
         assert_eq!((sum.now, sum.next_due), (at(9), Some(at(10))));
         assert_eq!((sum.scheduled, sum.due, sum.running), (11, 22, 33));
         assert_eq!((sum.dead, sum.refused), (4, 5));
