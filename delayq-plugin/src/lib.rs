@@ -11,6 +11,8 @@ mod backoff;
 mod batch;
 mod bulk;
 mod call;
+#[cfg(feature = "callee")]
+pub mod callee;
 mod clock_skew;
 mod config;
 mod ending;
@@ -58,11 +60,11 @@ pub use delayq_core::registry::{self, MissingComponent, registered_workers};
 pub use delayq_core::store::{CancelOutcome, ChangeOutcome, Durability, SubmitOutcome};
 pub use delayq_core::{
     AttemptHistory, Backoff, Clock, Component, Components, DelayQueueJob, Delivery, Error, Expiry,
-    FleetLimits, FromComponents, IntoDelay, IntoTaskResult, IntoTime, Json, LatePolicy, Limits,
-    Lock, Namespace, OnConflict, OnLate, PastError, Rate, Result, RetryPolicy, Store, SystemClock,
-    TaskContext, TaskDetail, TaskError, TaskId, TaskInfo, TaskResult, TaskState, TaskType,
-    TaskWorker, Timestamp, TypePattern, Versioned, WaitsFor, When, WorkerOptions,
-    WorkerRegistration, days, hours, millis, minutes, seconds,
+    FleetLimits, FromComponents, IntoDelay, IntoTaskResult, IntoTime, Json, KeptReply, LatePolicy,
+    Limits, Lock, Namespace, OnConflict, OnLate, PastError, Rate, Reply, Result, RetryPolicy,
+    Store, SystemClock, TaskContext, TaskDetail, TaskError, TaskId, TaskInfo, TaskResult,
+    TaskState, TaskType, TaskWorker, Timestamp, TypePattern, Versioned, WaitsFor, When,
+    WorkerOptions, WorkerRegistration, days, hours, millis, minutes, seconds,
 };
 
 /// For an `impl` of [`TaskWorker`] or [`Middleware`] by hand; `#[task_worker]` adds it by itself.
@@ -82,7 +84,7 @@ pub use plugin::{DelayQueuePlugin, DelayQueuePluginBuilder};
 pub use receipt::Receipt;
 pub use recurring::{Recurring, RecurringInfo};
 pub use schedule::Schedule;
-pub use submit::TaskSubmitService;
+pub use submit::{ReplyOutcome, TaskReply, TaskSubmitService};
 #[cfg(feature = "opentelemetry")]
 pub use trace_context::TraceContext;
 pub use url::open_store;

@@ -4,19 +4,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use delayq_core::presence::{InstanceId, InstanceInfo};
-use delayq_core::{Error, Result, TaskType, TypePattern};
+use delayq_core::{Error, Result, TaskType, TaskWorker, TypePattern, WorkerOptions};
 use tracing::info;
 
+use self::builder::within;
 use crate::config::{ChangedOption, Config, ConfigError, Reloaded};
+use crate::error::StartError;
 use crate::events::TaskEvents;
 use crate::handler_set::HandlerSet;
 use crate::health::{Health, UnservedType};
 use crate::recurring::Recurring;
 use crate::submit::TaskSubmitService;
+use crate::workers::BuiltWorker;
 
 mod builder;
 
 pub use builder::DelayQueuePluginBuilder;
+#[cfg(feature = "callee")]
+pub(crate) use builder::{Prepared, prepare_callee};
 
 /// How long running workers may take when a signal ends the process, by default.
 const SIGNAL_GRACE: Duration = Duration::from_secs(20);
@@ -88,6 +93,45 @@ impl DelayQueuePlugin {
     pub fn set_pool(&self, name: &str, slots: usize) -> Result<()> {
         check_slots("pool", slots)?;
         self.handlers.set_pool(name, slots)
+    }
+
+    /// Begins to serve a type or a pattern while the plugin runs, without a restart. Once it
+    /// returns, due tasks of these types are being claimed; where the store is not in reach, they
+    /// are as soon as it is. It holds until [`unserve`](Self::unserve) or the end of the process.
+    ///
+    /// Given again for the same pattern, it puts this worker and its options in the place of the
+    /// former ones: attempts that run finish with the former worker, all others have this one.
+    /// `lock`, `weight`, `delivery` and `shards` stay as they were until `unserve`. Of several
+    /// patterns that match a type the longest counts, as with workers from the start. `only` and
+    /// `map_workers` of the builder do not concern it; middleware does.
+    ///
+    /// # Errors
+    /// [`StartError`]: options that cannot be, a pattern that a worker serves since the start, a
+    /// pool, a plugin that was shut down. Nothing has changed then, but for an error of the store
+    /// that is not transient: the worker stays, and maintenance goes on trying.
+    pub async fn serve<W: TaskWorker>(
+        &self,
+        pattern: impl Into<String>,
+        options: WorkerOptions,
+        worker: W,
+    ) -> Result<(), StartError> {
+        let name = std::any::type_name::<W>();
+        let built = BuiltWorker::new(pattern, name, options, Arc::new(worker));
+        let built = within(&self.service.middleware, built, &self.service);
+        self.handlers.serve(built).await
+    }
+
+    /// Stops serving what [`serve`](Self::serve) was given for `pattern`; whether there was such a
+    /// worker. Nothing more is claimed for it. What runs has `grace` to finish; then it is asked to
+    /// stop and given back soon after, without an attempt burned, as by a
+    /// [`shutdown`](Self::shutdown). Returns when its last handler has ended; dropped before, the
+    /// rest happens all the same.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`].
+    pub async fn unserve(&self, pattern: &str, grace: Duration) -> Result<bool> {
+        let pattern = TypePattern::new(pattern)?;
+        Ok(self.handlers.unserve(&pattern, grace).await)
     }
 
     /// Adds a recurring task while the plugin runs, such as that of a new tenant, or puts it in the

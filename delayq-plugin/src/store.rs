@@ -9,6 +9,8 @@ pub use delayq_core::presence::{
     ANNOUNCE_INTERVAL, INSTANCE_EXPIRY, InstanceId, InstanceInfo, MAX_INSTANCE_TYPES,
     MAX_INSTANCES, MAX_RECENT_TYPES, Presence, RecentWork, TypeWork,
 };
+pub use delayq_core::replies::*;
+pub use delayq_core::reply::*;
 pub use delayq_core::store::*;
 #[cfg(feature = "redis")]
 pub use delayq_redis::{

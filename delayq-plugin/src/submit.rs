@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use delayq_core::job::{check_delay, check_message};
 use delayq_core::operate::{Cursor, Page};
-use delayq_core::presence::InstanceInfo;
 use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions};
 use delayq_core::{
-    Clock, DelayQueueJob, Error, Limits, NewTask, Result, Store, SystemClock, TaskId, TaskInfo,
-    TaskType, Timestamp, When,
+    Clock, DelayQueueJob, Error, Limits, NewTask, Result, Store, SystemClock, TaskId, TaskType,
+    Timestamp, When,
 };
 use serde::Serialize;
 use tracing::debug;
@@ -17,12 +16,16 @@ use tracing::debug;
 mod batches;
 mod declared;
 mod recurrence;
+mod reply_wait;
 mod sent;
 
 pub(crate) use self::batches::{cancel_members, with_largest_messages};
 pub(crate) use self::recurrence::{ensure_all, ensure_one, may_start};
 
+pub use self::reply_wait::{ReplyOutcome, TaskReply};
+
 use self::declared::Declared;
+use self::reply_wait::ReplyWait;
 use self::sent::Sent;
 use crate::bulk::{self, BulkChange, Desk, TaskFilter};
 use crate::clock_skew::CallWindow;
@@ -49,7 +52,7 @@ pub struct TaskSubmitService {
     pub(crate) limits: Limits,
     pub(crate) telemetry: Telemetry,
     pub(crate) declared: Declared,
-    middleware: MiddlewareStack,
+    pub(crate) middleware: MiddlewareStack,
 }
 
 impl TaskSubmitService {
@@ -76,9 +79,8 @@ impl TaskSubmitService {
     pub async fn connect(url: &str, options: StoreOptions) -> Result<Self> {
         refuse_missing_file(url)?;
         let service = Self::new(open_store(url, options).await?);
-        let clock = Arc::clone(&service.clock);
-        let telemetry = service.telemetry.clone().with_unserved(clock);
-        Ok(service.with_telemetry(telemetry))
+        let telemetry = service.telemetry.clone();
+        Ok(service.with_telemetry(telemetry.with_unserved(Arc::new(SystemClock))))
     }
 
     /// The same service with other limits.
@@ -190,6 +192,34 @@ impl TaskSubmitService {
         results
     }
 
+    /// Sends one task and waits for its end, at most for `timeout`: the worker's
+    /// [reply](crate::TaskContext::reply), or why there is none. After a time-out the task goes on.
+    ///
+    /// # Errors
+    /// Those of [`send`](Self::send), and of [`wait_for_reply`](Self::wait_for_reply) afterwards.
+    pub async fn send_and_wait(&self, job: DelayQueueJob, timeout: Duration) -> Result<TaskReply> {
+        let until = self.clock.elapsed().saturating_add(timeout);
+        let task_type = TaskType::new(job.task_type())?;
+        let id = self.send(job).await?.id;
+        ReplyWait::new(self, task_type, id).end(until).await
+    }
+
+    /// Waits for the end of a task, at most for `timeout`. A task that runs in this process is
+    /// heard of at once. Else the store is asked after pauses of 5 to 250 ms: 125 times in 30 s.
+    ///
+    /// # Errors
+    /// As for every call; one that is transient is returned only if it lasts until the end.
+    pub async fn wait_for_reply(
+        &self,
+        task_type: &str,
+        id: &str,
+        timeout: Duration,
+    ) -> Result<TaskReply> {
+        let until = self.clock.elapsed().saturating_add(timeout);
+        let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
+        ReplyWait::new(self, task_type, id).end(until).await
+    }
+
     async fn task(&self, job: DelayQueueJob, now: Timestamp) -> Result<NewTask> {
         let refusals = self.telemetry.refusals(&job);
         let job = self.pass_middleware(job).await;
@@ -222,9 +252,8 @@ impl TaskSubmitService {
     pub async fn reschedule(&self, task_type: &str, id: &str, when: When) -> Result<ChangeOutcome> {
         check_delay("delay", when, &self.limits, self.clock.now())?;
         let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
-        let outcome = self.store.reschedule(&task_type, &id, when).await?;
-        debug!(%task_type, %id, ?when, ?outcome, "reschedule");
-        Ok(outcome)
+        let moved = self.store.reschedule(&task_type, &id, when).await;
+        moved.inspect(|outcome| debug!(%task_type, %id, ?when, ?outcome, "reschedule"))
     }
 
     /// Makes a scheduled task due now.
@@ -232,8 +261,8 @@ impl TaskSubmitService {
     /// # Errors
     /// As for every call.
     pub async fn run_now(&self, task_type: &str, id: &str) -> Result<ChangeOutcome> {
-        self.reschedule(task_type, id, When::After(Duration::ZERO))
-            .await
+        let now = When::After(Duration::ZERO);
+        self.reschedule(task_type, id, now).await
     }
 
     /// Replaces the message of a scheduled task by `message` as JSON.
@@ -260,22 +289,10 @@ impl TaskSubmitService {
         id: &str,
         message: impl Into<Vec<u8>>,
     ) -> Result<ChangeOutcome> {
-        let message = message.into();
+        let (message, task_type) = (message.into(), TaskType::new(task_type)?);
         check_message(&message, &self.limits)?;
-        self.store
-            .update(&TaskType::new(task_type)?, &TaskId::new(id)?, message)
-            .await
-    }
-
-    /// What is known of a task; `None` when there is none, or it ended longer ago than the
-    /// retention.
-    ///
-    /// # Errors
-    /// As for every call.
-    pub async fn find(&self, task_type: &str, id: &str) -> Result<Option<TaskInfo>> {
-        self.store
-            .find(&TaskType::new(task_type)?, &TaskId::new(id)?)
-            .await
+        let id = TaskId::new(id)?;
+        self.store.update(&task_type, &id, message).await
     }
 
     /// The recurring tasks of this plugin, each with its next occurrence in the store. Empty for a
@@ -295,22 +312,6 @@ impl TaskSubmitService {
     /// As for every call; some may have been cancelled then.
     pub async fn remove_recurring(&self, task_type: &str, name: &str) -> Result<usize> {
         recurrence::remove(self, task_type, name).await
-    }
-
-    /// Every type that was ever served or sent to, sorted.
-    ///
-    /// # Errors
-    /// As for every call.
-    pub async fn types(&self) -> Result<Vec<TaskType>> {
-        self.store.types().await
-    }
-
-    /// The plugins that work on this store and namespace now, in the order of their starts.
-    ///
-    /// # Errors
-    /// As for every call.
-    pub async fn instances(&self) -> Result<Vec<InstanceInfo>> {
-        self.store.instances().await
     }
 
     /// How many tasks of a type match, or of the listed types that a pattern such as `remind.*`

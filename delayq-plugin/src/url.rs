@@ -12,7 +12,9 @@ const WHAT: &str = "store URL";
 
 /// The forms that a store URL may have, for error messages.
 const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
-    redis+unix:///PATH, redis-sentinel://HOST:PORT,HOST:PORT/MASTER or redis-cluster://HOST:PORT,HOST:PORT; rediss for TLS";
+    redis+unix:///PATH, redis-sentinel://HOST:PORT,HOST:PORT/MASTER or \
+    redis-cluster://HOST:PORT,HOST:PORT; rediss for TLS; \
+    delayq://TOKEN@HOST:PORT/NAMESPACE, delayqs for TLS";
 
 /// Opens the store that `url` names and checks that it can keep what `options` ask for.
 ///
@@ -25,6 +27,9 @@ const FORMS: &str = "use memory:, sqlite:PATH, redis://HOST:PORT/DB, \
 ///   socket, `redis-sentinel://` (feature `sentinel`), `redis-cluster://` (feature `cluster`), and
 ///   `rediss` instead of `redis` for TLS (feature `tls`). `store::RedisConfig` has the options of
 ///   such a URL.
+///
+/// - `delayq://TOKEN@HOST[:PORT][/NAMESPACE]` (feature `remote`): a delayq-server, which keeps the
+///   tasks; `delayqs://` with TLS, `?ca=FILE` names the certificates to trust.
 ///
 /// `?durability=memory|process|disk` overrides the option: the weakest class that will do.
 ///
@@ -49,7 +54,12 @@ pub async fn open_store(url: &str, options: StoreOptions) -> Result<Arc<dyn Stor
             let store = delayq_redis::RedisStore::connect(&url, options).await?;
             Ok(store)
         }
-        #[cfg(not(all(feature = "sqlite", feature = "redis")))]
+        #[cfg(feature = "remote")]
+        Location::Remote(url) => {
+            let store = delayq_remote::RemoteStore::connect(&url, options).await?;
+            Ok(store)
+        }
+        #[cfg(not(all(feature = "sqlite", feature = "redis", feature = "remote")))]
         _ => Err(Error::Unsupported("this store URL")),
     }
 }
@@ -79,6 +89,7 @@ fn missing_feature(url: &str) -> Option<&'static str> {
     let needs = [
         ("sqlite", scheme == "sqlite", cfg!(feature = "sqlite")),
         ("redis", is_redis, cfg!(feature = "redis")),
+        ("remote", is_remote(scheme), cfg!(feature = "remote")),
         (
             "cluster",
             scheme.ends_with("-cluster"),
@@ -98,6 +109,11 @@ fn missing_feature(url: &str) -> Option<&'static str> {
         .rev()
         .find(missing)
         .map(|(feature, ..)| *feature)
+}
+
+/// Whether a server keeps the tasks.
+fn is_remote(scheme: &str) -> bool {
+    matches!(scheme, "delayq" | "delayqs")
 }
 
 /// A store URL that `Debug` does not show: it may hold passwords.
@@ -128,6 +144,8 @@ enum Location<'a> {
     },
     /// The URL without what stands in the options of every store.
     Redis(String),
+    /// The same, of a server.
+    Remote(String),
 }
 
 fn parse(url: &str, mut options: StoreOptions) -> Result<(Location<'_>, StoreOptions)> {
@@ -141,8 +159,12 @@ fn parse(url: &str, mut options: StoreOptions) -> Result<(Location<'_>, StoreOpt
     }
     let scheme = place.split_once(':').map(|(scheme, _)| scheme);
     if scheme.is_some_and(|scheme| scheme.starts_with("redis")) {
-        let place = redis_place(place, query, &mut options)?;
-        return Ok((place, options));
+        let url = without_class(place, query, &mut options)?;
+        return Ok((Location::Redis(url), options));
+    }
+    if scheme.is_some_and(is_remote) {
+        let url = without_class(place, query, &mut options)?;
+        return Ok((Location::Remote(url), options));
     }
     let (mut relaxed, mut has_class) = (false, false);
     for option in query.split('&').filter(|option| !option.is_empty()) {
@@ -200,8 +222,8 @@ fn sqlite_place(path: &str, relaxed: bool) -> Result<Location<'_>> {
     Ok(Location::Sqlite { path, relaxed })
 }
 
-/// Takes the durability out; every other option is the Redis store's.
-fn redis_place(place: &str, query: &str, options: &mut StoreOptions) -> Result<Location<'static>> {
+/// The URL without the durability: every other option is the store's own.
+fn without_class(place: &str, query: &str, options: &mut StoreOptions) -> Result<String> {
     let (query, fragment) = query.split_once('#').unwrap_or((query, ""));
     let mut url = place.to_owned();
     let (mut separator, mut has_class) = ('?', false);
@@ -218,7 +240,7 @@ fn redis_place(place: &str, query: &str, options: &mut StoreOptions) -> Result<L
         url.push('#');
         url.push_str(fragment);
     }
-    Ok(Location::Redis(url))
+    Ok(url)
 }
 
 /// A URL fit for a log: whatever stands between its scheme and the last `@` may be a password.

@@ -10,16 +10,16 @@ use crate::submit::TaskSubmitService;
 const READABLE: usize = 80;
 
 /// The worker whose attempt succeeded, and what it is sent with.
-pub(super) struct FollowUps<'a> {
-    pub(super) cx: &'a TaskContext,
-    pub(super) worker: &'a str,
-    pub(super) tasks: &'a TaskSubmitService,
+pub(crate) struct FollowUps<'a> {
+    pub(crate) cx: &'a TaskContext,
+    pub(crate) worker: &'a str,
+    pub(crate) tasks: &'a TaskSubmitService,
 }
 
 impl FollowUps<'_> {
     /// Sends what was recorded; `Ok` once all of it is accepted. While the store is out of reach or
     /// full it is tried again, until the attempt is told to stop: the work is done already.
-    pub(super) async fn send(self, jobs: Vec<DelayQueueJob>) -> TaskResult {
+    pub(crate) async fn send(self, jobs: Vec<DelayQueueJob>) -> TaskResult {
         let jobs = self.named(jobs);
         loop {
             let Err((error, job)) = self.send_all(&jobs).await else {

@@ -9,6 +9,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tracing::{Instrument, info_span};
 
 use super::LeaseDeadline;
+use super::answer;
 use super::follow_ups::FollowUps;
 use crate::submit::{TaskSubmitService, may_start};
 use crate::workers::Worker;
@@ -73,12 +74,15 @@ impl Invocation {
                 return Err(TaskError::release(Duration::ZERO));
             }
             worker.code.invoke_bytes(&self.message, cx).await?;
-            let follow_ups = cx.take_follow_ups();
-            if follow_ups.is_empty() {
-                return Ok(());
-            }
+            let (follow_ups, reply) = (cx.take_follow_ups(), cx.take_reply());
             // Boxed, as the future of every attempt would be as large.
-            Box::pin(self.send_follow_ups(worker, cx, follow_ups)).await
+            if !follow_ups.is_empty() {
+                Box::pin(self.send_follow_ups(worker, cx, follow_ups)).await?;
+            }
+            match reply {
+                Some(reply) => Box::pin(answer::keep(cx, &self.tasks, reply)).await,
+                None => Ok(()),
+            }
         };
         run.instrument(span).await
     }

@@ -1,5 +1,6 @@
 //! Attempts: leases, the workers of one task on the application's runtime, and their results.
 
+mod answer;
 mod deadline;
 mod follow_ups;
 mod innermost;
@@ -9,6 +10,8 @@ mod running_tasks;
 mod verdict;
 
 pub(crate) use deadline::LeaseDeadline;
+#[cfg(feature = "callee")]
+pub(crate) use follow_ups::FollowUps;
 pub(crate) use innermost::Innermost;
 pub(crate) use invocation::Invocation;
 pub(crate) use lease::{Lease, LeaseState, LeaseStep};

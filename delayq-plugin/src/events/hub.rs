@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use delayq_core::{Clock, TaskId, TaskType};
 use tokio::sync::broadcast;
 
+use super::ends::{EndAlarm, Ends};
 use super::{TaskEvent, TaskEventKind, TaskEvents};
 
 /// Events that wait for the slowest listener; more are missed by it, and counted. About a megabyte.
@@ -15,13 +16,17 @@ const CAPACITY: usize = 4_096;
 #[derive(Clone, Debug)]
 pub(crate) struct EventHub {
     sender: Arc<OnceLock<broadcast::Sender<TaskEvent>>>,
+    ends: Arc<Ends>,
     clock: Arc<dyn Clock>,
 }
 
 impl EventHub {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        let sender = Arc::default();
-        Self { sender, clock }
+        Self {
+            sender: Arc::default(),
+            ends: Arc::default(),
+            clock,
+        }
     }
 
     /// Sends what `kind` returns, if anybody listens.
@@ -31,6 +36,7 @@ impl EventHub {
         id: &TaskId,
         kind: impl FnOnce() -> TaskEventKind,
     ) {
+        self.ends.ring(task_type, id);
         let Some(sender) = self.sender.get() else {
             return;
         };
@@ -44,6 +50,11 @@ impl EventHub {
             at: self.clock.now(),
             kind: kind(),
         });
+    }
+
+    /// An alarm for whatever becomes of one task here.
+    pub(crate) fn alarm(&self, task_type: &TaskType, id: &TaskId) -> EndAlarm {
+        EndAlarm::new(&self.ends, task_type, id)
     }
 
     /// The events from now on.

@@ -1,10 +1,12 @@
 //! Events of tasks: what this process did with them, for listeners and streams.
 
+mod ends;
 mod event;
 mod hub;
 mod listener;
 mod stream;
 
+pub(crate) use ends::EndAlarm;
 pub use event::{FailureCause, TaskEvent, TaskEventKind};
 pub(crate) use hub::EventHub;
 pub use listener::TaskListener;

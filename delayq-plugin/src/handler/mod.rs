@@ -220,9 +220,9 @@ impl DelayBucketHandler {
             () = self.wiring.wake.notified() => Event::Woken,
             () = self.timer.answer() => Event::Timer,
             () = self.wiring.idleness.asked() => Event::Timer,
-            // An error means that the plugin is gone without a shutdown: the timer goes on until
-            // its threads end.
+            // An error: the plugin is gone without a shutdown. The timer goes on meanwhile.
             Ok(()) = self.wiring.phase.changed() => Event::Timer,
+            Ok(()) = self.wiring.type_phase.changed() => Event::Timer,
         }
     }
 

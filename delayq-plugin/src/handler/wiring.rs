@@ -40,6 +40,8 @@ pub(crate) struct Wiring {
     pub(crate) status: Status,
     pub(crate) wake: Arc<Notify>,
     pub(crate) phase: watch::Receiver<Phase>,
+    /// The same, for the type alone.
+    pub(crate) type_phase: watch::Receiver<Phase>,
     pub(crate) notices: mpsc::UnboundedSender<Notice>,
     pub(crate) skew_log: Arc<SkewLog>,
     pub(crate) idleness: IdlenessReport,
@@ -48,12 +50,14 @@ pub(crate) struct Wiring {
 }
 
 impl Wiring {
-    /// When the workers are to be stopped, if a shutdown has begun.
+    /// When the workers are to be stopped, if a shutdown has begun, or the type is served no more.
     pub(crate) fn stop_at(&self) -> Option<Duration> {
-        match *self.phase.borrow() {
+        let phases = [*self.phase.borrow(), *self.type_phase.borrow()];
+        let ends = phases.into_iter().filter_map(|phase| match phase {
             Phase::Running => None,
             Phase::Stopping(at) => Some(at),
-        }
+        });
+        ends.min()
     }
 
     pub(crate) fn notify(&self, notice: Notice) {

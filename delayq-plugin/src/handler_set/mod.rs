@@ -19,6 +19,7 @@ mod recording;
 mod reload;
 mod sampling;
 mod served_type;
+mod serving;
 mod shared;
 mod thread;
 mod threads;
@@ -35,7 +36,7 @@ use crate::health::HandlerHealth;
 use crate::recurring::Recurring;
 use crate::settings::Settings;
 use crate::submit::{TaskSubmitService, ensure_all, ensure_one};
-use crate::workers::WorkerRegistry;
+use crate::workers::{BuiltWorker, WorkerRegistry};
 
 /// The dispatcher's thread.
 const DISPATCHER_THREAD: &str = "delayq";
@@ -122,6 +123,16 @@ impl HandlerSet {
         let since = tasks.clock.now();
         tasks.declared.add(recurring, since);
         ensure_one(tasks, recurring, since).await
+    }
+
+    /// Begins to serve the types of a worker while the set runs.
+    pub(crate) async fn serve(&self, built: BuiltWorker) -> Result<(), StartError> {
+        serving::serve(&self.shared, built).await
+    }
+
+    /// Stops serving what a worker came for while the set runs; whether there was one.
+    pub(crate) async fn unserve(&self, pattern: &TypePattern, grace: Duration) -> bool {
+        serving::unserve(&self.shared, pattern, grace).await
     }
 
     pub(crate) fn set_pool(&self, name: &str, slots: usize) -> Result<()> {

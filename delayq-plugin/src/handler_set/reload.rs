@@ -133,7 +133,7 @@ fn spread(options: &WorkerOptions) -> Option<Duration> {
 }
 
 /// The new options of a worker, without those that need a restart.
-fn effective(now: WorkerOptions, wanted: WorkerOptions) -> WorkerOptions {
+pub(super) fn effective(now: WorkerOptions, wanted: WorkerOptions) -> WorkerOptions {
     WorkerOptions {
         lock: now.lock,
         pool: now.pool,

@@ -8,12 +8,16 @@ use std::time::Duration;
 use delayq_core::operate::TypeSettings;
 use delayq_core::store::Bucket;
 use delayq_core::{Error, WorkerOptions};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use super::member::Member;
+use super::reload::effective;
 use super::thread::SchedulerThread;
-use crate::handler::Wiring;
+use crate::handler::{Phase, Wiring};
 use crate::health::HandlerHealth;
 use crate::type_context::TypeContext;
+use crate::workers::TypeWorkers;
 
 /// The handlers of a type, one a bucket, on one thread.
 #[derive(Debug)]
@@ -27,6 +31,7 @@ pub(super) struct ServedType {
     pub(super) asked_at: Option<Duration>,
     /// Why the store did not say which buckets the type has.
     failure: Option<Error>,
+    phase: watch::Sender<Phase>,
 }
 
 impl ServedType {
@@ -38,6 +43,7 @@ impl ServedType {
             handlers: BTreeMap::new(),
             asked_at: None,
             failure: None,
+            phase: watch::Sender::new(Phase::Running),
         }
     }
 
@@ -55,14 +61,18 @@ impl ServedType {
 
     /// Starts a handler for each of these buckets that has none. Handlers of other buckets go on
     /// until those have drained.
-    pub(super) fn serve(&mut self, mut buckets: Vec<Bucket>, wiring: impl Fn(&Bucket) -> Wiring) {
+    pub(super) fn serve(
+        &mut self,
+        mut buckets: Vec<Bucket>,
+        wiring: impl Fn(&Bucket, watch::Receiver<Phase>) -> Wiring,
+    ) {
         self.failure = None;
         buckets.retain(|bucket| !self.handlers.contains_key(bucket));
         // Before the first of them claims: it takes its share of the slots, not all.
         self.note_handlers(buckets.len());
         for bucket in buckets {
             let context = Arc::clone(&self.context);
-            let wiring = wiring(&bucket);
+            let wiring = wiring(&bucket, self.phase.subscribe());
             let member = Member::start(bucket.clone(), context, wiring, &self.thread);
             self.handlers.insert(bucket, member);
         }
@@ -71,6 +81,35 @@ impl ServedType {
     /// The store did not say which buckets the type has.
     pub(super) fn failed(&mut self, error: Error) {
         self.failure = Some(error);
+    }
+
+    /// Takes other workers in the place of those that it has, for everything that starts from now
+    /// on; those that run finish. Lock, weight, delivery and shards stay. `false`, and nothing is
+    /// changed, where only another start of the handlers makes that possible.
+    pub(super) fn replace(&mut self, workers: &TypeWorkers) -> bool {
+        let now = self.context.workers();
+        if now.len() != workers.len() {
+            return false;
+        }
+        let workers = workers.with_options(&now, |wanted, now| effective(now, wanted));
+        let (old, new) = (self.context.options(), workers.combined());
+        self.context.reload(workers);
+        if old.max_pending != new.max_pending {
+            self.declare_max_pending();
+        }
+        if old.concurrency != new.concurrency {
+            self.context.slots.resize(new.concurrency);
+        }
+        self.wake(None);
+        true
+    }
+
+    /// Has its handlers claim nothing more, and stop their workers at this `Clock::elapsed`.
+    /// Returns their ends.
+    pub(super) fn leave(&mut self, stop_at: Duration) -> Vec<JoinHandle<()>> {
+        self.phase.send_replace(Phase::Stopping(stop_at));
+        let members = self.handlers.values_mut();
+        members.filter_map(|member| member.ended.take()).collect()
     }
 
     /// Wakes the handler of `bucket`, or all.

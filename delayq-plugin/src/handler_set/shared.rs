@@ -1,6 +1,6 @@
 //! State of a handler set, shared between the plugin and the dispatcher's thread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,9 +54,11 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) types: BTreeMap<TaskType, ServedType>,
+    /// The types whose handlers have not ended since they were served last.
+    pub(super) leaving: BTreeSet<TaskType>,
     /// The types whose settings or buckets are open, each with the `Clock::elapsed` from which the
     /// store may be asked: not more often than once a poll.
-    stale: BTreeMap<TaskType, Duration>,
+    pub(super) stale: BTreeMap<TaskType, Duration>,
     threads: Threads,
 }
 
@@ -72,6 +74,7 @@ impl Shared {
         let (id, pid) = (InstanceId::generate(), std::process::id());
         let state = State {
             types: BTreeMap::new(),
+            leaving: BTreeSet::new(),
             stale: BTreeMap::new(),
             threads: Threads::new(&settings, &app),
         };
@@ -166,7 +169,7 @@ impl Shared {
     /// start with the next [`refresh`](Self::refresh).
     pub(super) fn serve(&self, task_type: &TaskType) -> Result<(), StartError> {
         let mut state = self.state();
-        if state.types.contains_key(task_type) {
+        if state.types.contains_key(task_type) || state.leaving.contains(task_type) {
             return Ok(());
         }
         let Some(workers) = self.registry.of_type(task_type) else {
@@ -275,7 +278,7 @@ impl Shared {
             Ok(buckets)
         });
         match checked {
-            Ok(buckets) => served.serve(buckets, |bucket| self.wiring(bucket)),
+            Ok(buckets) => served.serve(buckets, |bucket, phase| self.wiring(bucket, phase)),
             Err(error) => {
                 served.failed(error.clone());
                 return Err(error);
@@ -312,12 +315,13 @@ impl Shared {
         self.mark_stale(task_type);
     }
 
-    fn wiring(&self, bucket: &Bucket) -> Wiring {
+    fn wiring(&self, bucket: &Bucket, type_phase: watch::Receiver<Phase>) -> Wiring {
         Wiring {
             instance: self.instance.id.clone(),
             status: Status::new(bucket.clone(), &self.settings.telemetry.outages),
             wake: Arc::new(Notify::new()),
             phase: self.phase.subscribe(),
+            type_phase,
             notices: self.notices.clone(),
             skew_log: Arc::clone(&self.settings.telemetry.skew),
             idleness: IdlenessReport::new(self.questions.subscribe()),

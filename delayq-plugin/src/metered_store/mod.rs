@@ -9,6 +9,7 @@ mod chronicle;
 mod documents;
 mod operate;
 mod presence;
+mod replies;
 mod store;
 
 use crate::metric::{CallCounts, Metrics};
@@ -37,6 +38,7 @@ calls! {
     types, register_type, configure_type, stats, list, due_histogram, requeue_dead, discard_dead,
     pause, resume, purge, drop_type, audit, announce, withdraw, instances, add_figures,
     figures, log_action, actions, folder, folder_revision, write_document, remove_document,
+    keep_reply, reply,
 }
 
 /// A store whose calls are counted by outcome, and timed. A call that its caller drops before the

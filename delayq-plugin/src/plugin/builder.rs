@@ -10,12 +10,17 @@ use delayq_core::{Clock, Components, Limits, Namespace, Store, TaskWorker, Worke
 
 mod configured;
 mod listeners;
+#[cfg(feature = "callee")]
+mod sends_nothing;
 mod start;
 mod worker_plan;
 
 use self::configured::configured;
 use self::listeners::Listeners;
+#[cfg(feature = "callee")]
+pub(crate) use self::start::{Prepared, prepare_callee};
 use self::worker_plan::WorkerPlan;
+pub(super) use self::worker_plan::within;
 use super::DelayQueuePlugin;
 use crate::config::Config;
 use crate::error::StartError;
@@ -248,6 +253,12 @@ impl DelayQueuePluginBuilder {
     /// Leaves out the workers that `#[task_worker]` registered; only those added by hand run.
     pub fn without_registered_workers(mut self) -> Self {
         self.plan.without_registered = true;
+        self
+    }
+
+    /// Starts without a worker, too: they come with [`serve`](crate::DelayQueuePlugin::serve).
+    pub fn workers_later(mut self) -> Self {
+        self.plan.is_open = true;
         self
     }
 

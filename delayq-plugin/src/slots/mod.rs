@@ -88,6 +88,11 @@ impl Slots {
         slots
     }
 
+    /// Forgets a type that is served no more.
+    pub(crate) fn forget(&self, task_type: &TaskType) {
+        self.state().types.remove(task_type);
+    }
+
     /// Changes the concurrency of the types that `pattern` matches, and of those to come. Returns
     /// how many it met.
     pub(crate) fn set_concurrency(&self, pattern: TypePattern, size: usize) -> usize {

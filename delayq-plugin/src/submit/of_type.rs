@@ -1,9 +1,10 @@
-//! What the store does to a type.
+//! What the store does to a type, and what it is asked.
 
 use std::time::Duration;
 
 use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
-use delayq_core::{Result, TaskId, TaskState, TaskType, Timestamp};
+use delayq_core::presence::InstanceInfo;
+use delayq_core::{Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp};
 
 use super::TaskSubmitService;
 
@@ -17,6 +18,39 @@ macro_rules! of_a_type {
             }
         )*}
     };
+}
+
+/// Reads of the store; the names of the task are validated first.
+macro_rules! reads {
+    ($($(#[$doc:meta])* $name:ident[$($arg:ident: $id:ty),*] -> $out:ty;)*) => {
+        impl TaskSubmitService {$(
+            $(#[$doc])*
+            pub async fn $name(&self, $($arg: &str),*) -> Result<$out> {
+                self.store.$name($(&<$id>::new($arg)?),*).await
+            }
+        )*}
+    };
+}
+
+reads! {
+    /// What is known of a task; `None` when there is none, or it ended longer ago than the
+    /// retention.
+    ///
+    /// # Errors
+    /// As for every call.
+    find[task_type: TaskType, id: TaskId] -> Option<TaskInfo>;
+
+    /// Every type that was ever served or sent to, sorted.
+    ///
+    /// # Errors
+    /// As for every call.
+    types[] -> Vec<TaskType>;
+
+    /// The plugins that work on this store and namespace now, in the order of their starts.
+    ///
+    /// # Errors
+    /// As for every call.
+    instances[] -> Vec<InstanceInfo>;
 }
 
 of_a_type! {

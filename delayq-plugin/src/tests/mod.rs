@@ -17,6 +17,7 @@ mod clocks;
 mod dropped;
 mod earlier_attempt;
 mod reports;
+mod serving;
 mod start;
 
 /// Reports its starts, by attempt, and waits for the test to let it go, whatever asks it to stop.

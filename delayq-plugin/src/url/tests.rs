@@ -50,6 +50,8 @@ async fn a_url_of_a_feature_that_is_off_names_it() {
     for (url, feature, is_on) in [
         ("sqlite:a", "sqlite", cfg!(feature = "sqlite")),
         ("redis://h", "redis", cfg!(feature = "redis")),
+        ("delayq://t@h", "remote", cfg!(feature = "remote")),
+        ("delayqs://t@h", "remote", cfg!(feature = "remote")),
         ("redis-cluster://h", "cluster", cfg!(feature = "cluster")),
         (
             "redis-sentinel://h/m",
@@ -127,8 +129,10 @@ fn url_of(location: &Location<'_>, durability: Durability) -> String {
             let sync = if *relaxed { "normal" } else { "full" };
             format!("sqlite://{path}{query}&sync={sync}")
         }
-        Location::Redis(url) if url.contains('?') => url.replacen('?', &format!("{query}&"), 1),
-        Location::Redis(url) => format!("{url}{query}"),
+        Location::Redis(url) | Location::Remote(url) if url.contains('?') => {
+            url.replacen('?', &format!("{query}&"), 1)
+        }
+        Location::Redis(url) | Location::Remote(url) => format!("{url}{query}"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Registry of the workers of this process.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use delayq_core::{TaskType, TypePattern};
 
@@ -17,6 +17,8 @@ use crate::watcher::{self, Watcher};
 #[derive(Debug, Default)]
 pub(crate) struct WorkerRegistry {
     workers: Vec<Worker>,
+    /// Those that came while the plugin runs: one a pattern.
+    later: RwLock<Vec<Worker>>,
     /// The patterns of all workers, also of those that `only` left out.
     registered: Vec<TypePattern>,
     /// What is served; empty: everything that there are workers for.
@@ -89,6 +91,56 @@ impl WorkerRegistry {
             code: worker,
         });
         Ok(())
+    }
+
+    /// Adds a worker while the plugin runs, in the place of the one that came for its pattern.
+    pub(crate) fn add_later(&self, built: BuiltWorker) -> Result<TypePattern, StartError> {
+        let BuiltWorker {
+            task_type,
+            name,
+            options,
+            worker,
+            ..
+        } = built;
+        let pattern = TypePattern::new(&task_type)?;
+        let from_start = self.workers.iter().chain(&self.watcher);
+        let reason = if from_start.into_iter().any(|one| one.pattern == pattern) {
+            Some("a worker serves it since the start: leave that one out, or give it another type")
+        } else if options.pool.is_some() {
+            Some("a worker that comes later has no pool: leave it out")
+        } else {
+            broken_rule(&options)
+        };
+        if let Some(reason) = reason {
+            return Err(StartError::InvalidOption {
+                task_type,
+                name,
+                reason,
+            });
+        }
+        check_shards(&task_type, &options, shards_of(&options))?;
+        let worker = Worker {
+            name: name.into(),
+            pattern: pattern.clone(),
+            options,
+            code: worker,
+        };
+        let mut later = self.later.write().unwrap_or_else(PoisonError::into_inner);
+        later.retain(|other| other.pattern != pattern);
+        later.push(worker);
+        Ok(pattern)
+    }
+
+    /// Removes the worker that came for `pattern` while the plugin runs; whether there was one.
+    pub(crate) fn remove_later(&self, pattern: &TypePattern) -> bool {
+        let mut later = self.later.write().unwrap_or_else(PoisonError::into_inner);
+        let before = later.len();
+        later.retain(|other| other.pattern != *pattern);
+        later.len() < before
+    }
+
+    fn later(&self) -> RwLockReadGuard<'_, Vec<Worker>> {
+        self.later.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Serves only types that one of these patterns matches. Fails for one that no worker serves.
@@ -203,7 +255,9 @@ impl WorkerRegistry {
 
     /// Whether a worker here serves, or may come to serve, a type that `pattern` matches.
     pub(crate) fn may_serve(&self, pattern: &TypePattern) -> bool {
-        self.workers.iter().any(|worker| worker.may_serve(pattern))
+        let later = self.later();
+        let mut workers = self.workers.iter().chain(later.iter());
+        workers.any(|worker| worker.may_serve(pattern))
     }
 
     pub(crate) fn recurring(&self) -> &[Recurring] {
@@ -211,17 +265,19 @@ impl WorkerRegistry {
     }
 
     pub(crate) fn has_patterns(&self) -> bool {
-        self.workers
-            .iter()
-            .any(|worker| worker.exact_type().is_none())
+        let later = self.later();
+        let mut workers = self.workers.iter().chain(later.iter());
+        workers.any(|worker| worker.exact_type().is_none())
     }
 
     /// The types that are served by name, each once.
     pub(crate) fn exact_types(&self) -> Vec<TaskType> {
-        let mut types: Vec<_> = self.workers.iter().filter_map(Worker::exact_type).collect();
+        let later = self.later();
+        let workers = self.workers.iter().chain(later.iter());
+        let mut types: Vec<_> = workers.filter_map(Worker::exact_type).cloned().collect();
         types.sort();
         types.dedup();
-        types.into_iter().cloned().collect()
+        types
     }
 
     /// Puts the tables of `config`, which is checked, over the workers' own options for every
@@ -257,10 +313,9 @@ impl WorkerRegistry {
     /// The application's workers of `task_type`, with their own options.
     fn closest(&self, task_type: &TaskType) -> Option<Vec<Worker>> {
         let mut only = self.only.iter();
-        if !self.only.is_empty() && !only.any(|pattern| pattern.matches(task_type)) {
-            return None;
-        }
-        let serving = self.workers.iter();
+        let is_wanted = self.only.is_empty() || only.any(|pattern| pattern.matches(task_type));
+        let (from_start, later) = (self.workers.iter(), self.later());
+        let serving = from_start.filter(|_| is_wanted).chain(later.iter());
         let serving = serving.filter(|worker| worker.pattern.matches(task_type));
         let rank = serving.clone().map(|worker| worker.pattern.rank()).max()?;
         let closest = serving.filter(|worker| worker.pattern.rank() == rank);
@@ -277,7 +332,9 @@ impl WorkerRegistry {
     }
 
     fn describe_all(&self) -> String {
-        let patterns = self.workers.iter().map(|worker| worker.pattern.to_string());
+        let later = self.later();
+        let workers = self.workers.iter().chain(later.iter());
+        let patterns = workers.map(|worker| worker.pattern.to_string());
         let mut names: Vec<_> = patterns.collect();
         names.sort();
         names.dedup();

@@ -41,6 +41,15 @@ impl TypeWorkers {
         self.0.iter()
     }
 
+    /// Whether these are the same workers with the same options.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let mut pairs = self.0.iter().zip(other.0.iter());
+        self.len() == other.len()
+            && pairs.all(|(one, other)| {
+                Arc::ptr_eq(&one.code, &other.code) && one.options == other.options
+            })
+    }
+
     /// The stable names, for the log.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.0.iter().map(|worker| &*worker.name).collect()

@@ -3,10 +3,16 @@
 use std::sync::{Arc, Mutex};
 
 use delayq_core::Namespace;
+#[cfg(feature = "callee")]
+use delayq_core::memory::MemoryStore;
+#[cfg(feature = "callee")]
+use delayq_core::store::StoreOptions;
 use tokio::runtime::Handle;
 use tracing::info;
 
 use super::DelayQueuePluginBuilder;
+#[cfg(feature = "callee")]
+use super::sends_nothing::SendsNothing;
 use super::worker_plan::Surroundings;
 use crate::error::StartError;
 use crate::events::run_listener;
@@ -15,13 +21,47 @@ use crate::plugin::{DelayQueuePlugin, SIGNAL_GRACE};
 use crate::submit::TaskSubmitService;
 use crate::telemetry::Telemetry;
 use crate::url::open_store;
+use crate::workers::WorkerRegistry;
 
 /// Starts the plugin; see the method of the builder.
 pub(super) async fn start(
     mut builder: DelayQueuePluginBuilder,
 ) -> Result<DelayQueuePlugin, StartError> {
     let app = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-    check(&mut builder)?;
+    let Prepared { service, registry } = prepare(&mut builder).await?;
+    let types = registry.describe();
+    service
+        .declared
+        .set(registry.recurring(), builder.settings.clock.now());
+    for listener in builder.listeners.0 {
+        app.spawn(run_listener(listener, service.events()));
+    }
+    let handlers = HandlerSet::start(service.clone(), registry, builder.settings, app).await?;
+    let store = service.store();
+    let durability = store.durability().as_str();
+    let namespace = store.namespace().map(Namespace::as_str);
+    info!(store = store.name(), namespace, durability, instance = %handlers.instance_id(),
+        %types, "delayq started");
+    let (config, own_grace) = (builder.config, builder.grace.unwrap_or(SIGNAL_GRACE));
+    let grace = Mutex::new(config.grace.unwrap_or(own_grace));
+    Ok(DelayQueuePlugin {
+        service,
+        handlers,
+        config,
+        own_grace,
+        grace,
+    })
+}
+
+/// An open store, and the workers that were built.
+pub(crate) struct Prepared {
+    pub(crate) service: TaskSubmitService,
+    pub(crate) registry: WorkerRegistry,
+}
+
+/// Checks what the builder was given, opens its store and builds its workers. Nothing runs yet.
+async fn prepare(builder: &mut DelayQueuePluginBuilder) -> Result<Prepared, StartError> {
+    check(builder)?;
     let is_opened_here = builder.store.is_none();
     let opened = match builder.store.take() {
         Some(store) => store,
@@ -48,37 +88,30 @@ pub(super) async fn start(
         tasks: &service,
         config: &builder.config,
     };
-    let registry = match builder.plan.registry(&around) {
-        Ok(registry) => registry,
+    match builder.plan.registry(&around) {
+        Ok(registry) => Ok(Prepared { service, registry }),
         Err(error) => {
             if is_opened_here {
                 opened.close().await;
             }
-            return Err(error);
+            Err(error)
         }
-    };
-    let types = registry.describe();
-    service
-        .declared
-        .set(registry.recurring(), builder.settings.clock.now());
-    for listener in builder.listeners.0 {
-        app.spawn(run_listener(listener, service.events()));
     }
-    let handlers = HandlerSet::start(service.clone(), registry, builder.settings, app).await?;
-    let store = service.store();
-    let durability = store.durability().as_str();
-    let namespace = store.namespace().map(Namespace::as_str);
-    info!(store = store.name(), namespace, durability, instance = %handlers.instance_id(),
-        %types, "delayq started");
-    let (config, own_grace) = (builder.config, builder.grace.unwrap_or(SIGNAL_GRACE));
-    let grace = Mutex::new(config.grace.unwrap_or(own_grace));
-    Ok(DelayQueuePlugin {
-        service,
-        handlers,
-        config,
-        own_grace,
-        grace,
-    })
+}
+
+/// The same for workers that are called by a server, and claim nothing. Without a URL or a store
+/// there is none, and what they send is refused.
+#[cfg(feature = "callee")]
+pub(crate) async fn prepare_callee(
+    mut builder: DelayQueuePluginBuilder,
+) -> Result<Prepared, StartError> {
+    if builder.store.is_none() && !builder.opening.contains(&"url") {
+        let clock = Arc::clone(&builder.settings.clock);
+        let nowhere = MemoryStore::new(clock, StoreOptions::default());
+        builder.store = Some(Arc::new(nowhere));
+        builder.middleware = builder.middleware.with(SendsNothing);
+    }
+    prepare(&mut builder).await
 }
 
 /// Refuses what cannot be before a store is opened.

@@ -24,6 +24,8 @@ pub(super) struct WorkerPlan {
     /// What is done to each worker before it runs.
     pub(super) maps: Vec<Box<dyn Fn(BuiltWorker) -> BuiltWorker + Send + Sync>>,
     pub(super) without_registered: bool,
+    /// Workers come while the plugin runs.
+    pub(super) is_open: bool,
     pub(super) expected: Vec<String>,
     pub(super) only: Vec<String>,
 }
@@ -42,7 +44,7 @@ impl WorkerPlan {
     /// Nobody was added, and nobody is linked in.
     pub(super) fn is_empty(&self) -> bool {
         let is_linked = !self.without_registered && registered_workers().next().is_some();
-        self.workers.is_empty() && !is_linked
+        self.workers.is_empty() && !is_linked && !self.is_open
     }
 
     /// Builds the workers.
@@ -54,18 +56,8 @@ impl WorkerPlan {
         }
         workers.extend(self.workers.iter().cloned());
         for worker in workers {
-            let mut built = self.maps.iter().fold(worker, |built, map| map(built));
-            if !around.middleware.is_empty() {
-                let (name, tasks) = (built.name.clone(), around.tasks.clone());
-                let worker = built.worker;
-                let inner = Innermost {
-                    worker,
-                    name,
-                    tasks,
-                };
-                built.worker = around.middleware.around(Arc::new(inner));
-            }
-            registry.add(built)?;
+            let built = self.maps.iter().fold(worker, |built, map| map(built));
+            registry.add(within(around.middleware, built, around.tasks))?;
         }
         registry.check_config(around.config)?;
         registry.configure(Arc::new(around.config.clone()));
@@ -79,6 +71,23 @@ impl WorkerPlan {
         registry.watch_batches(Watcher::new(around.tasks))?;
         Ok(registry)
     }
+}
+
+/// A worker with the middleware around it.
+pub(in crate::plugin) fn within(
+    middleware: &MiddlewareStack,
+    mut built: BuiltWorker,
+    tasks: &TaskSubmitService,
+) -> BuiltWorker {
+    if !middleware.is_empty() {
+        let inner = Innermost {
+            worker: built.worker,
+            name: built.name.clone(),
+            tasks: tasks.clone(),
+        };
+        built.worker = middleware.around(Arc::new(inner));
+    }
+    built
 }
 
 impl std::fmt::Debug for WorkerPlan {

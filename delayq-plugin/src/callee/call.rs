@@ -1,0 +1,114 @@
+//! A call, as it was posted.
+
+use axum::http::HeaderMap;
+use delayq_core::task::Headers;
+use delayq_core::worker::{Attempt, StopSignal};
+use delayq_core::{TaskContext, TaskId, TaskType, Timestamp};
+
+/// Beginning of the headers that carry those of the task.
+const TASK_HEADER: &str = "delayq-header-";
+
+/// One attempt of a task.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) task_type: TaskType,
+    pub(super) id: TaskId,
+    pub(super) message: Vec<u8>,
+    attempt: u32,
+    fence: u64,
+    due_at: Timestamp,
+    submitted_at: Timestamp,
+    headers: Headers,
+}
+
+impl Call {
+    /// The call that these headers and this body are.
+    pub(super) fn read(headers: &HeaderMap, body: Vec<u8>) -> Result<Self, String> {
+        let task_type = header(headers, "delayq-task-type").unwrap_or_default();
+        let id = header(headers, "delayq-task-id").unwrap_or_default();
+        let task_type = TaskType::new(task_type)
+            .map_err(|error| format!("the header delayq-task-type: {error}"))?;
+        let id = TaskId::new(id).map_err(|error| format!("the header delayq-task-id: {error}"))?;
+        Ok(Self::of(task_type, id, body).with(headers))
+    }
+
+    /// A first attempt of which nothing else is known.
+    pub(super) fn of(task_type: TaskType, id: TaskId, message: Vec<u8>) -> Self {
+        Self {
+            task_type,
+            id,
+            message,
+            attempt: 1,
+            fence: 0,
+            due_at: Timestamp::ZERO,
+            submitted_at: Timestamp::ZERO,
+            headers: Headers::new(),
+        }
+    }
+
+    /// The same due at `due_at`, unless the headers say otherwise.
+    pub(super) fn due_at(mut self, due_at: Timestamp) -> Self {
+        self.due_at = due_at;
+        self
+    }
+
+    /// The same with the facts that the headers of a server say.
+    pub(super) fn with(mut self, headers: &HeaderMap) -> Self {
+        if let Some(attempt) = number(headers, "delayq-attempt") {
+            self.attempt = attempt;
+        }
+        if let Some(fence) = number(headers, "delayq-fence") {
+            self.fence = fence;
+        }
+        if let Some(due_at) = number(headers, "delayq-due-at") {
+            self.due_at = Timestamp::from_millis(due_at);
+        }
+        let push_id = header(headers, "webhook-id").unwrap_or_default();
+        let submitted_at = push_id.rsplit_once('/').and_then(|(_, at)| at.parse().ok());
+        self.submitted_at = submitted_at.map_or(self.due_at, Timestamp::from_millis);
+        for (name, value) in headers {
+            let name = name.as_str().strip_prefix(TASK_HEADER);
+            if let (Some(name), Ok(value)) = (name, value.to_str()) {
+                self.headers.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        self
+    }
+
+    /// Whether the identity that was signed is that of this task.
+    pub(super) fn is_what_was_signed(&self, headers: &HeaderMap) -> bool {
+        let push_id = header(headers, "webhook-id").unwrap_or_default();
+        let own = format!("{}/{}", self.task_type, self.id);
+        push_id
+            .rsplit_once('/')
+            .is_some_and(|(task, _)| task == own)
+    }
+
+    /// 1-based count of starts.
+    pub(super) fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// What a worker gets beside the message.
+    pub(super) fn context(&self, now: Timestamp, stop: StopSignal) -> TaskContext {
+        let attempt = Attempt {
+            task_type: self.task_type.clone(),
+            id: self.id.clone(),
+            attempt: self.attempt,
+            due_at: self.due_at,
+            claimed_at: now,
+            submitted_at: self.submitted_at,
+            fence: self.fence,
+            headers: self.headers.clone(),
+        };
+        TaskContext::new(attempt, stop)
+    }
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn number<T: std::str::FromStr>(headers: &HeaderMap, name: &str) -> Option<T> {
+    header(headers, name)?.parse().ok()
+}

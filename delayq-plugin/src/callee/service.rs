@@ -1,0 +1,142 @@
+//! What the routes of a callee share.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use delayq_core::TaskType;
+use delayq_core::worker::StopSignal;
+use tokio::time::timeout;
+use tracing::{debug, warn};
+
+use super::answer;
+use super::call::Call;
+use super::load::{Entry, Load};
+use super::run::Run;
+use super::verifier::Verifier;
+use crate::submit::TaskSubmitService;
+use crate::workers::WorkerRegistry;
+
+/// How long a task waits whose earlier attempt still runs here.
+const REPEATED_WAIT: Duration = Duration::from_secs(1);
+/// How long workers have that were told to stop.
+const STOPPED_WITHIN: Duration = Duration::from_millis(500);
+
+/// The workers of an application, and what runs of them.
+#[derive(Debug)]
+pub(super) struct Service {
+    tasks: TaskSubmitService,
+    registry: WorkerRegistry,
+    verifier: RwLock<Option<Verifier>>,
+    load: Load,
+    /// Given when the callee ends and the grace is over.
+    end: StopSignal,
+}
+
+/// Tells a run to stop when whoever called has gone.
+struct StopOnDrop(StopSignal);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+impl Service {
+    pub(super) fn new(tasks: TaskSubmitService, registry: WorkerRegistry) -> Self {
+        Self {
+            tasks,
+            registry,
+            verifier: RwLock::default(),
+            load: Load::default(),
+            end: StopSignal::new(),
+        }
+    }
+
+    /// Takes only calls that this finds signed.
+    pub(super) fn protect(&self, verifier: Verifier) {
+        let mut present = self
+            .verifier
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *present = Some(verifier);
+    }
+
+    pub(super) fn types(&self) -> Vec<TaskType> {
+        self.registry.exact_types()
+    }
+
+    /// Refuses what is not signed, where it has to be; whether it was.
+    pub(super) fn admit(&self, headers: &HeaderMap, body: &[u8]) -> Result<bool, Box<Response>> {
+        let verifier = self.verifier.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(verifier) = &*verifier else {
+            return Ok(false);
+        };
+        match verifier.check(headers, body, self.tasks.clock.now()) {
+            Ok(()) => Ok(true),
+            Err(reason) => {
+                warn!(reason, "a call is refused");
+                let response = answer::refused(StatusCode::UNAUTHORIZED, reason.to_owned());
+                Err(Box::new(response))
+            }
+        }
+    }
+
+    /// Runs the workers of a task, and answers when they have ended. When the caller goes away
+    /// before, they are told to stop, and the task is refused here until they have.
+    pub(super) async fn run(self: &Arc<Self>, call: Call) -> Response {
+        let Some(workers) = self.registry.of_type(&call.task_type) else {
+            let reason = format!("no worker here serves {}", call.task_type);
+            return answer::refused(StatusCode::NOT_FOUND, reason);
+        };
+        let most = workers.combined().concurrency;
+        let place = match self.load.enter(&call.task_type, &call.id, most) {
+            Entry::Entered(place) => place,
+            Entry::Full => return answer::busy("as many tasks of the type run as may"),
+            Entry::Closed => return answer::busy("this instance ends"),
+            Entry::Repeated => {
+                let reason = "an earlier attempt of this task still runs here";
+                return answer::released(REPEATED_WAIT, reason);
+            }
+        };
+        debug!(task_type = %call.task_type, id = %call.id, attempt = call.attempt(), "called");
+        let stop = StopSignal::new();
+        let gone = StopOnDrop(stop.clone());
+        let run = Run {
+            tasks: self.tasks.clone(),
+            workers,
+            call,
+            stop: stop.clone(),
+        };
+        let end = self.end.clone();
+        // A task of its own: it goes on when the connection is lost.
+        let running = tokio::spawn(async move {
+            let _place = place;
+            let mut all = std::pin::pin!(run.all());
+            tokio::select! {
+                ended = &mut all => return ended,
+                () = end.stopped() => stop.stop(),
+            }
+            all.await
+        });
+        let ended = running.await;
+        drop(gone);
+        match ended {
+            Ok(ended) => answer::ended(ended),
+            Err(error) => answer::released(REPEATED_WAIT, &error.to_string()),
+        }
+    }
+
+    /// Takes no more calls, and waits for those that run.
+    pub(super) async fn close(&self, grace: Duration) {
+        self.load.close();
+        if timeout(grace, self.load.emptied()).await.is_ok() {
+            return;
+        }
+        self.end.stop();
+        if timeout(STOPPED_WITHIN, self.load.emptied()).await.is_err() {
+            warn!("workers still run at the end of the callee: their tasks are called again");
+        }
+    }
+}

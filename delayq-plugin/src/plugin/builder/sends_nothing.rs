@@ -1,0 +1,19 @@
+//! Refusal of sends where there is no store.
+
+use async_trait::async_trait;
+use delayq_core::{DelayQueueJob, Error, Result};
+
+use crate::middleware::Middleware;
+
+/// Refuses every send of a callee that was given no store: its tasks would be lost.
+#[derive(Debug)]
+pub(super) struct SendsNothing;
+
+#[async_trait]
+impl Middleware for SendsNothing {
+    async fn on_submit(&self, _job: DelayQueueJob) -> Result<DelayQueueJob> {
+        let reason = "this callee has no store: give its builder the URL of the server, such as \
+                      delayq://TOKEN@HOST:7880/NAMESPACE";
+        Err(Error::invalid("send", reason))
+    }
+}
