@@ -1,0 +1,226 @@
+//! The store: its connection, and how it calls.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use delayq_core::store::{Durability, StoreOptions, Wakeup};
+use delayq_core::{Error, Namespace, Result};
+use delayq_proto::pb;
+use delayq_proto::pb::delayq_client::DelayqClient;
+use tokio::sync::{broadcast, oneshot};
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::{Request, Response, Status};
+use tracing::warn;
+
+use crate::address::Address;
+use crate::failure::failure;
+use crate::io_thread::IoThread;
+
+mod wakeups;
+
+/// Wake-ups that a slow receiver may be behind. One that is further behind claims everywhere.
+const WAKEUPS: usize = 1_024;
+/// How often an idle connection is checked.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// Bytes on their way in one call, and in all of them.
+const WINDOWS: (u32, u32) = (1 << 20, 8 << 20);
+
+/// The client of the service, which sends the token.
+pub(crate) type Client = DelayqClient<InterceptedService<Channel, Token>>;
+
+/// A token on its way into the metadata of each call.
+#[derive(Clone, Debug)]
+pub(crate) struct Token(MetadataValue<Ascii>);
+
+impl Interceptor for Token {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        let metadata = request.metadata_mut();
+        metadata.insert("authorization", self.0.clone());
+        // Whoever uses this store logs what operators do, as on every store.
+        metadata.insert("delayq-logs-itself", MetadataValue::from_static("true"));
+        Ok(request)
+    }
+}
+
+/// The store that a server keeps.
+#[derive(Debug)]
+pub struct RemoteStore {
+    /// The URL without the token.
+    pub(crate) name: String,
+    pub(crate) namespace: Namespace,
+    pub(crate) wakeups: broadcast::Sender<Wakeup>,
+    /// The weakest class that will do.
+    asked: Durability,
+    /// The class of the server's store, as it said last.
+    found: Arc<Mutex<Durability>>,
+    call_timeout: Duration,
+    client: Client,
+    is_closed: AtomicBool,
+    thread: IoThread,
+}
+
+impl RemoteStore {
+    /// Connects to the server that `url` names: `delayq://TOKEN@HOST[:PORT][/NAMESPACE]`, port 7880
+    /// by default, `delayqs://` with TLS, `?ca=FILE` with the certificates to trust instead of
+    /// those of the system. The namespace of the URL, or else that of the options.
+    ///
+    /// Lost connections are made anew for as long as the store is used.
+    ///
+    /// # Errors
+    /// `InvalidInput` for the URL or options; `Unavailable` if the server is not reached within the
+    /// call timeout; `Misconfigured` if it refuses the token or namespace, or if its store cannot
+    /// keep the durability class of the options.
+    pub async fn connect(url: &str, options: StoreOptions) -> Result<Arc<Self>> {
+        let options = options.checked()?;
+        let address = Address::read(url)?;
+        let namespace = namespace(&address, options.namespace)?;
+        let name = format!("{address}/{namespace}");
+        let no_thread = |error: std::io::Error| Error::unavailable(&name, error.to_string());
+        let thread = IoThread::start().map_err(no_thread)?;
+        let endpoint = endpoint(&address, options.call_timeout)?;
+        let bearer = format!("Bearer {}", address.token);
+        let refused = |_| Error::invalid("store URL", "its token cannot be sent in a header");
+        let mut bearer: MetadataValue<Ascii> = bearer.parse().map_err(refused)?;
+        bearer.set_sensitive(true);
+        // On the thread: connections live where they are made.
+        let made = thread.spawn(async move { endpoint.connect_lazy() });
+        let channel = made.await.map_err(|_| lost(&name))?;
+        let client = DelayqClient::with_interceptor(channel, Token(bearer))
+            .max_decoding_message_size(usize::MAX)
+            .max_encoding_message_size(usize::MAX);
+        let store = Arc::new(Self {
+            found: Arc::new(Mutex::new(options.durability)),
+            wakeups: broadcast::channel(WAKEUPS).0,
+            asked: options.durability,
+            call_timeout: options.call_timeout,
+            is_closed: AtomicBool::new(false),
+            name,
+            namespace,
+            client,
+            thread,
+        });
+        store.verify().await?;
+        store.subscribe().await;
+        Ok(store)
+    }
+
+    /// Makes one call, within its time.
+    pub(crate) async fn call<A, F>(&self, call: impl FnOnce(Client) -> F) -> Result<A>
+    where
+        A: Send + 'static,
+        F: Future<Output = Result<Response<A>, Status>> + Send + 'static,
+    {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::Closed("the store"));
+        }
+        let calling = call(self.client.clone());
+        let (store, limit) = (self.name.clone(), self.call_timeout);
+        let running = self.thread.spawn(async move {
+            match tokio::time::timeout(limit, calling).await {
+                Ok(Ok(answer)) => Ok(answer.into_inner()),
+                Ok(Err(status)) => Err(failure(&store, &status)),
+                Err(_) => {
+                    let detail = format!("no answer in {limit:?}");
+                    Err(Error::indeterminate(&store, detail))
+                }
+            }
+        });
+        running.await.unwrap_or_else(|_| Err(lost(&self.name)))
+    }
+
+    /// Reads what the server's store promises, and refuses less than was asked for.
+    pub(crate) async fn verify(&self) -> Result<()> {
+        let request = pb::InfoRequest {
+            namespace: self.namespace.to_string(),
+        };
+        let info = self.call(async move |mut client: Client| client.info(request).await);
+        let info = info.await?;
+        let durability = info.durability.parse()?;
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = durability;
+        if durability >= self.asked {
+            return Ok(());
+        }
+        let (found, asked) = (durability.as_str(), self.asked.as_str());
+        let setting = format!("its store {} is of class {found}, not {asked}", info.store);
+        let fix = format!(
+            "set durability = \"{asked}\" in the configuration of the server, or add \
+             ?durability={found} to the URL"
+        );
+        Err(Error::misconfigured(&self.name, setting, fix))
+    }
+
+    /// Starts to receive wake-ups, and waits for the first subscription or its refusal.
+    async fn subscribe(self: &Arc<Self>) {
+        let (opened, is_open) = oneshot::channel();
+        let following = wakeups::follow(Arc::downgrade(self), self.client.clone(), opened);
+        self.thread.spawn(following);
+        let limit = self.call_timeout;
+        let opening = async move { tokio::time::timeout(limit, is_open).await.is_ok() };
+        if !self.thread.spawn(opening).await.unwrap_or(false) {
+            warn!(store = self.name, "wake-ups are not received yet");
+        }
+    }
+
+    pub(crate) fn found(&self) -> Durability {
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn mark_closed(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+}
+
+/// The thread ended with the program.
+fn lost(store: &str) -> Error {
+    Error::indeterminate(store, "its thread has ended")
+}
+
+fn namespace(address: &Address, option: Namespace) -> Result<Namespace> {
+    match &address.namespace {
+        None => Ok(option),
+        Some(named) if option == Namespace::default() || option == *named => Ok(named.clone()),
+        Some(named) => {
+            let reason = format!("it names {named}, and the options {option}: name one of them");
+            Err(Error::invalid("namespace", reason))
+        }
+    }
+}
+
+fn endpoint(address: &Address, call_timeout: Duration) -> Result<Endpoint> {
+    let invalid = |reason: String| Error::invalid("store URL", reason);
+    let scheme = if address.has_tls { "https" } else { "http" };
+    let uri = format!("{scheme}://{}", address.authority);
+    let (stream, connection) = WINDOWS;
+    let endpoint = Endpoint::from_shared(uri)
+        .map_err(|error| invalid(error.to_string()))?
+        // A call that waits for a connection shall learn of its failure, not run out of time.
+        .connect_timeout(call_timeout / 2)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(call_timeout)
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(stream)
+        .initial_connection_window_size(connection);
+    if !address.has_tls {
+        return Ok(endpoint);
+    }
+    let tls = match &address.ca {
+        None => ClientTlsConfig::new().with_native_roots(),
+        Some(file) => {
+            let pem = std::fs::read(file);
+            let pem = pem.map_err(|error| invalid(format!("ca={}: {error}", file.display())))?;
+            ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem))
+        }
+    };
+    let endpoint = endpoint.tls_config(tls);
+    endpoint.map_err(|error| invalid(format!("TLS cannot be set up: {error}")))
+}

@@ -1,0 +1,249 @@
+//! Operations on tasks.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use delayq_core::store::{
+    CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome, SettleOutcome,
+    Settlement, SubmitOutcome, Wakeups,
+};
+use delayq_core::{
+    Bucket, Error, Lock, Namespace, NewTask, Result, Store, TaskId, TaskInfo, TaskType, When,
+};
+use delayq_proto::{pb, read_settled, span};
+
+use crate::remote::{Client, RemoteStore};
+
+/// Most tasks, settlements or locks of a call.
+const MAX_CALL: usize = 1_024;
+/// Most bytes of the messages of a call; a single message may be larger.
+const MAX_CALL_BYTES: usize = 2 << 20;
+
+impl RemoteStore {
+    async fn submit_call(&self, tasks: Vec<pb::NewTask>) -> Vec<Result<SubmitOutcome>> {
+        let count = tasks.len();
+        let request = pb::SubmitRequest {
+            namespace: self.namespace.to_string(),
+            tasks,
+        };
+        let response = self.call(async move |mut client: Client| client.submit(request).await);
+        let results = match response.await {
+            Ok(response) => response.results,
+            Err(error) => return vec![Err(error); count],
+        };
+        if results.len() != count {
+            return vec![Err(self.wrong_count()); count];
+        }
+        results.into_iter().map(SubmitOutcome::try_from).collect()
+    }
+
+    /// The server answered for more or fewer than it was asked about.
+    fn wrong_count(&self) -> Error {
+        Error::indeterminate(&self.name, "it did not answer for every item of the call")
+    }
+
+    fn checked<T>(&self, count: usize, outcomes: Vec<T>) -> Result<Vec<T>> {
+        if outcomes.len() == count {
+            return Ok(outcomes);
+        }
+        Err(self.wrong_count())
+    }
+}
+
+/// The beginning of `tasks` that fits into a call.
+fn next_call(tasks: &mut std::iter::Peekable<std::vec::IntoIter<NewTask>>) -> Vec<pb::NewTask> {
+    let (mut call, mut bytes) = (Vec::new(), 0);
+    while call.len() < MAX_CALL
+        && let Some(task) =
+            tasks.next_if(|task| call.is_empty() || bytes + size(task) <= MAX_CALL_BYTES)
+    {
+        bytes += size(&task);
+        call.push(task.into());
+    }
+    call
+}
+
+fn size(task: &NewTask) -> usize {
+    let headers = task.headers.iter();
+    let headers: usize = headers.map(|(name, value)| name.len() + value.len()).sum();
+    task.message.len() + headers
+}
+
+#[async_trait]
+impl Store for RemoteStore {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn namespace(&self) -> Option<&Namespace> {
+        Some(&self.namespace)
+    }
+
+    fn durability(&self) -> Durability {
+        self.found()
+    }
+
+    async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        let mut outcomes = Vec::with_capacity(tasks.len());
+        let mut tasks = tasks.into_iter().peekable();
+        while tasks.peek().is_some() {
+            let call = next_call(&mut tasks);
+            outcomes.append(&mut self.submit_call(call).await);
+        }
+        outcomes
+    }
+
+    async fn buckets(&self, task_type: &TaskType) -> Result<Vec<Bucket>> {
+        let request = pb::BucketsRequest {
+            namespace: self.namespace.to_string(),
+            task_type: task_type.to_string(),
+        };
+        let response = self.call(async move |mut client: Client| client.buckets(request).await);
+        let buckets = response.await?.buckets;
+        buckets.into_iter().map(TryInto::try_into).collect()
+    }
+
+    async fn claim(&self, bucket: &Bucket, request: &ClaimRequest) -> Result<Claimed> {
+        let request = pb::ClaimRequest::new(self.namespace.to_string(), bucket, request);
+        let response = self.call(async move |mut client: Client| client.claim(request).await);
+        response.await?.try_into()
+    }
+
+    async fn settle(
+        &self,
+        bucket: &Bucket,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<SettleOutcome>> {
+        let mut outcomes = Vec::with_capacity(settlements.len());
+        let mut settlements = settlements.into_iter();
+        loop {
+            let call: Vec<_> = settlements
+                .by_ref()
+                .take(MAX_CALL)
+                .map(Into::into)
+                .collect();
+            let count = call.len();
+            if count == 0 {
+                return Ok(outcomes);
+            }
+            let request = pb::SettleRequest {
+                namespace: self.namespace.to_string(),
+                bucket: Some(bucket.into()),
+                settlements: call,
+            };
+            let response = self.call(async move |mut client: Client| client.settle(request).await);
+            for outcome in self.checked(count, response.await?.outcomes)? {
+                outcomes.push(read_settled(outcome)?);
+            }
+        }
+    }
+
+    async fn extend(
+        &self,
+        bucket: &Bucket,
+        locks: Vec<Lock>,
+        lock_for: Duration,
+    ) -> Result<Vec<ExtendOutcome>> {
+        let mut outcomes = Vec::with_capacity(locks.len());
+        let mut locks = locks.into_iter();
+        loop {
+            let call: Vec<_> = locks.by_ref().take(MAX_CALL).map(Into::into).collect();
+            let count = call.len();
+            if count == 0 {
+                return Ok(outcomes);
+            }
+            let request = pb::ExtendRequest {
+                namespace: self.namespace.to_string(),
+                bucket: Some(bucket.into()),
+                locks: call,
+                lock_for: Some(span(lock_for)),
+            };
+            let response = self.call(async move |mut client: Client| client.extend(request).await);
+            for outcome in self.checked(count, response.await?.outcomes)? {
+                outcomes.push(outcome.try_into()?);
+            }
+        }
+    }
+
+    async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
+        let request = pb::NoteFailureRequest {
+            namespace: self.namespace.to_string(),
+            bucket: Some(bucket.into()),
+            lock: Some(lock.clone().into()),
+            error: error.to_owned(),
+        };
+        let response =
+            self.call(async move |mut client: Client| client.note_failure(request).await);
+        Ok(response.await?.noted)
+    }
+
+    async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
+        let request = pb::CancelRequest {
+            namespace: self.namespace.to_string(),
+            task_type: task_type.to_string(),
+            id: id.to_string(),
+        };
+        let response = self.call(async move |mut client: Client| client.cancel(request).await);
+        response.await?.try_into()
+    }
+
+    async fn reschedule(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        when: When,
+    ) -> Result<ChangeOutcome> {
+        let request = pb::RescheduleRequest {
+            namespace: self.namespace.to_string(),
+            task_type: task_type.to_string(),
+            id: id.to_string(),
+            when: Some(when.into()),
+        };
+        let response = self.call(async move |mut client: Client| client.reschedule(request).await);
+        response.await?.try_into()
+    }
+
+    async fn update(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+    ) -> Result<ChangeOutcome> {
+        let request = pb::UpdateRequest {
+            namespace: self.namespace.to_string(),
+            task_type: task_type.to_string(),
+            id: id.to_string(),
+            body: Some(pb::update_request::Body::Message(message)),
+        };
+        let response = self.call(async move |mut client: Client| client.update(request).await);
+        response.await?.try_into()
+    }
+
+    async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
+        let request = pb::FindRequest {
+            namespace: self.namespace.to_string(),
+            task_type: task_type.to_string(),
+            id: id.to_string(),
+        };
+        let response = self.call(async move |mut client: Client| client.find(request).await);
+        let task = response.await?.task;
+        task.map(TryInto::try_into).transpose()
+    }
+
+    fn wakeups(&self) -> Wakeups {
+        Wakeups::new(self.wakeups.subscribe())
+    }
+
+    async fn check(&self) -> Result<()> {
+        self.verify().await?;
+        let request = pb::CheckRequest {
+            namespace: self.namespace.to_string(),
+        };
+        let response = self.call(async move |mut client: Client| client.check(request).await);
+        response.await.map(drop)
+    }
+
+    async fn close(&self) {
+        self.mark_closed();
+    }
+}
