@@ -11,10 +11,10 @@ use tokio::sync::Notify;
 
 /// The shortest time between two reads of one view.
 pub(crate) const FRESH: Duration = Duration::from_secs(2);
-/// A view that takes long to read is read less often, so that reads take at most a fortieth of the
-/// time: 2.5 % of one connection. The faster one of the last two reads counts: one that was slow
+/// A view that takes long to read is read less often, so that reads take at most a hundredth of the
+/// time: 1 % of one connection. The faster one of the last two reads counts: one that was slow
 /// alone, as while the store stood still, says nothing about the view.
-const SHARE: u32 = 40;
+const SHARE: u32 = 100;
 /// The longest time between two reads, however long they take.
 const MAX_REST: Duration = Duration::from_mins(5);
 /// The longest read: the default time limit of a call, and a little more.

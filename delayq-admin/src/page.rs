@@ -39,6 +39,9 @@ pub(crate) mod tasks_cancel;
 
 /// How long a page waits for a first look: the default time limit of a call.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it waits for a look that may read very much: then the page comes without it, and it
+/// follows by itself.
+pub(crate) const BRIEF_PATIENCE: Duration = Duration::from_millis(150);
 /// How long it waits while it has something older to show.
 const SHORT_PATIENCE: Duration = Duration::from_secs(1);
 /// How long one stream lasts. The browser opens the next one, and is asked again who it is.
@@ -69,7 +72,7 @@ pub(crate) trait Page: Clone + Send + Sync + 'static {
     fn body(&self, visit: &Visit, data: &Self::Data) -> askama::Result<String>;
 
     /// How long to wait for a first look.
-    fn patience() -> Duration {
+    fn patience(&self) -> Duration {
         PATIENCE
     }
 
@@ -117,8 +120,8 @@ pub(crate) async fn show<P: Page>(
 async fn look<P: Page>(page: &P, visit: &Visit) -> Seen<P::Data> {
     let (cache, key) = (P::cache(&visit.app), page.key());
     let patience = match cache.peek(&key) {
-        Some(_) => P::patience().min(SHORT_PATIENCE),
-        None => P::patience(),
+        Some(_) => page.patience().min(SHORT_PATIENCE),
+        None => page.patience(),
     };
     let ask = Ask {
         tasks: visit.tasks(),

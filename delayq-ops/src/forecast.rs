@@ -3,20 +3,26 @@
 use std::time::Duration;
 
 use delayq_plugin::store::MAX_HISTOGRAM_STEPS;
-use delayq_plugin::{Error, Result, TaskSubmitService, TaskType, Timestamp};
+use delayq_plugin::{
+    Cursor, Error, Result, TaskId, TaskState, TaskSubmitService, TaskType, Timestamp, TypeStats,
+};
 use serde::Serialize;
 
 use crate::selection::selected;
 
-/// Tasks that one call is meant to count. SQLite counts by walking an index, two to four million
-/// entries a second: measured with 200,000 tasks, on an unoptimised build and two busy cores.
-const TASKS_A_CALL: u64 = 10_000;
+/// Tasks that one call is meant to count. SQLite counts by walking an index, one to three million
+/// entries a second: measured with a million tasks by `cargo xtask bench --eyes`.
+const TASKS_A_CALL: u64 = 4_000;
 
-/// The time that the first call looks at, of a type with more tasks than one call counts.
-const FIRST_SLICE: Duration = Duration::from_mins(1);
+/// The time that the first call looks at, of a type with more tasks than one call counts, and the
+/// first one behind a time without any: many may be due together there.
+const FIRST_SLICE: Duration = Duration::from_secs(1);
+
+/// An id behind all others that people use.
+const LAST_ID: &str = "~";
 
 /// Most calls of one forecast.
-const MOST_CALLS: usize = 1_000;
+const MOST_CALLS: usize = 2_500;
 
 /// How many scheduled tasks fall due in each part of a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,7 +40,7 @@ pub struct Forecast {
     pub later: u64,
     /// The types that were counted.
     pub types: Vec<TaskType>,
-    /// Whether everything was counted. If not, a thousand calls were not enough: the type after the
+    /// Whether everything was counted. If not, 2,500 calls were not enough: the type after the
     /// last one in `types` is counted in part, and those behind it are not.
     pub is_complete: bool,
 }
@@ -55,11 +61,11 @@ pub struct ForecastBucket {
 /// due in each of `buckets` parts (1 to 1,000) of the time from now to `horizon`. Recurring tasks
 /// count with the one occurrence that waits, retries with their next attempt.
 ///
-/// The cost: a call a type for its counts, and one for all parts together where it has up to 10,000
-/// tasks ahead. On Redis that is O(log n) a part. SQLite walks the index over the tasks within the
-/// horizon, two to four million a second, beside its writer. Of a larger type calls look at
-/// slices that are as wide as about 10,000 tasks need, so that each takes 3 to 5 ms: longer only
-/// for many tasks that are due together behind a time without any. At most 1,000 calls are made,
+/// The cost: a call a type for its counts, one more where tasks are due, and one for all parts
+/// together where it has up to 4,000 tasks ahead. On Redis that is O(log n) a part. SQLite walks
+/// the index over the tasks within the horizon, one to three million a second, beside its writer.
+/// Of a larger type calls look at slices that are as wide as about 4,000 tasks need: more are
+/// counted where many more are due together than shortly before. At most 2,500 calls are made,
 /// for about ten million tasks; `is_complete` says whether that was enough. Beside tasks that come
 /// and go the sum is not exact.
 ///
@@ -142,8 +148,9 @@ impl Forecast {
         calls: &mut usize,
     ) -> Result<bool> {
         let stats = tasks.stats(task_type.as_str()).await?;
-        let ahead = stats.scheduled.saturating_sub(stats.due);
-        self.overdue += stats.due;
+        let overdue = self.overdue(tasks, task_type, &stats).await?;
+        let ahead = stats.scheduled.saturating_sub(overdue);
+        self.overdue += overdue;
         let (mut nth, mut at, mut within) = (0, self.from, 0);
         let mut width = match ahead {
             0..=TASKS_A_CALL => self.to.since(self.from),
@@ -163,16 +170,40 @@ impl Forecast {
                 counted += due;
             }
             (at, within) = (slice.to, within + counted);
+            width = next_width(width, counted);
+            if counted == 0 && within < ahead && at < self.to {
+                *calls = calls.saturating_sub(1);
+                let Some(next) = next_due(tasks, name, at).await? else {
+                    break;
+                };
+                (at, width) = (at.max(next), FIRST_SLICE);
+            }
             nth += self
                 .buckets
                 .iter()
                 .skip(nth)
                 .take_while(|bucket| bucket.to <= at)
                 .count();
-            width = next_width(width, counted);
         }
         self.later += ahead.saturating_sub(within);
         Ok(true)
+    }
+
+    /// How many tasks were due before the forecast begins: those that have fallen due since are a
+    /// part of it.
+    async fn overdue(
+        &self,
+        tasks: &TaskSubmitService,
+        task_type: &TaskType,
+        stats: &TypeStats,
+    ) -> Result<u64> {
+        if stats.due == 0 {
+            return Ok(0);
+        }
+        let until = stats.now.max(self.from).plus(Duration::from_millis(1));
+        let since = tasks.due_histogram(task_type.as_str(), self.from, until, 1);
+        let since: u64 = since.await?.into_iter().sum();
+        Ok(stats.due.saturating_sub(since))
     }
 
     /// What the next call counts: whole buckets of one length from the `nth` on, or a part of it.
@@ -197,6 +228,17 @@ impl Forecast {
         }
         slice
     }
+}
+
+/// When the first task is due that is not due before `at`.
+async fn next_due(
+    tasks: &TaskSubmitService,
+    task_type: &str,
+    at: Timestamp,
+) -> Result<Option<Timestamp>> {
+    let before = Cursor::new(at.minus(Duration::from_millis(1)), TaskId::new(LAST_ID)?);
+    let page = tasks.list(task_type, TaskState::Scheduled, Some(&before), 1);
+    Ok(page.await?.tasks.first().map(|task| task.at))
 }
 
 /// What one call counts.

@@ -8,6 +8,7 @@
 //! - [`dead_groups`]: dead tasks by what killed them.
 //! - [`Operator`]: changes tasks and types by hand, each with an entry in the log of actions.
 //! - [`export`], [`import`] and [`copy`]: tasks as lines of JSON, and from store to store.
+//! - [`LmstfyImport`]: the jobs that wait in a running lmstfy, moved into a store.
 //!
 //! Each takes a [`TaskSubmitService`](delayq_plugin::TaskSubmitService), returns values that are
 //! `Serialize`, and prints nothing. None but `import`, `copy` and an `Operator` changes anything.
@@ -20,6 +21,7 @@ mod dead;
 mod doctor;
 mod explain;
 mod forecast;
+mod lmstfy;
 mod look;
 mod operator;
 mod overview;
@@ -32,6 +34,9 @@ pub use dead::{DeadGroup, DeadGroups, dead_groups};
 pub use doctor::{Finding, Severity, Symptom, doctor, doctor_at, examine};
 pub use explain::{Cause, Explanation, Holder, OldestRun, Pace, explain};
 pub use forecast::{Forecast, ForecastBucket, forecast};
+pub use lmstfy::{
+    LMSTFY_ATTRIBUTE, LMSTFY_TRIES, LmstfyError, LmstfyImport, LmstfyReport, lmstfy_type,
+};
 pub use operator::{DeadSelection, Operator};
 pub use overview::{
     MAX_OVERVIEW_TYPES, Overview, Trouble, TypeOverview, overview, overview_of_all,

@@ -12,13 +12,16 @@ use delayq_plugin::{
 };
 
 mod dead_selection;
+mod deed;
 mod many;
 mod transfers;
 mod words;
 
 pub use dead_selection::DeadSelection;
 
+use self::deed::{is_no_deed, is_refusal};
 use self::many::Deed;
+use crate::lmstfy::{LmstfyError, LmstfyImport, LmstfyReport};
 use crate::transfer::{DeadTasks, Progress, TransferError, TransferReport, copy, import};
 
 /// Somebody who changes tasks and types by hand. Whatever it does is in the log of
@@ -158,6 +161,12 @@ impl Operator {
         let end = |(): &()| (ActionEnd::Done, words::settings(settings));
         let configured = self.tasks.configure_type(task_type, settings);
         self.logged(action, configured, end).await
+    }
+
+    /// Leaves an entry for what was done by another way, such as a setting of a server.
+    pub async fn note(&self, verb: &str, task_type: &str, detail: &str) {
+        let action = self.action(verb, task_type);
+        self.log_done(&action.ended(ActionEnd::Done, detail)).await;
     }
 
     /// Removes an empty type, as [`drop_type`](TaskSubmitService::drop_type).
@@ -306,6 +315,33 @@ impl Operator {
         transfers::end(self, action, done).await
     }
 
+    /// Moves what waits in a running lmstfy to this store, as [`LmstfyImport`]. `place` is its
+    /// Redis without secrets, for the log.
+    ///
+    /// # Errors
+    /// As of the import, and those of the log, of which no job is moved.
+    pub async fn import_lmstfy(
+        &self,
+        place: &str,
+        import: LmstfyImport<'_>,
+        follow: bool,
+        progress: &mut (dyn FnMut(&LmstfyReport) + Send),
+    ) -> Result<LmstfyReport, LmstfyError> {
+        let action = self.action("import", "").on(place);
+        many::begin(self, &action, None).await?;
+        let done = import.run(follow, progress).await;
+        let action = match &done {
+            Ok(report) => {
+                let detail = format!("{} refused", report.refused);
+                let action = action.counted(report.moved);
+                action.ended(ActionEnd::Done, detail)
+            }
+            Err(error) => action.ended(ActionEnd::Failed, error.to_string()),
+        };
+        self.log_done(&action).await;
+        done
+    }
+
     /// Begins an entry.
     fn action(&self, verb: &str, task_type: &str) -> Action {
         Action::new(&self.actor, &self.origin, verb, task_type)
@@ -356,20 +392,4 @@ impl Operator {
             logged => logged,
         }
     }
-}
-
-/// Whether the store has changed nothing, because of what it holds.
-fn is_refusal(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Conflict { .. } | Error::QueueFull { .. } | Error::TypeInUse { .. }
-    )
-}
-
-/// Whether the caller was mistaken, and the store was not asked.
-fn is_no_deed(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::InvalidInput { .. } | Error::InvalidName { .. } | Error::LimitExceeded { .. }
-    )
 }

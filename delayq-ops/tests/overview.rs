@@ -52,6 +52,22 @@ async fn a_forecast_counts_every_task_once_over_all_types_of_a_pattern() {
     assert!(forecast(&tasks, "order", hours(1), 0).await.is_err());
 }
 
+/// A task that fell due in the very millisecond in which a forecast begins counted twice: as
+/// overdue, and in the first bucket.
+#[tokio::test]
+async fn a_task_that_is_due_as_the_forecast_begins_is_not_overdue_too() {
+    let clock = VirtualClock::default();
+    let tasks = service(&clock);
+    send(&tasks, "mail", Duration::ZERO).await;
+    clock.advance(seconds(1));
+    for delay in [0, 0, 30, 7_200] {
+        send(&tasks, "mail", seconds(delay)).await;
+    }
+    let found = forecast(&tasks, "mail", hours(1), 2).await.unwrap();
+    let due: Vec<_> = found.buckets.iter().map(|bucket| bucket.due).collect();
+    assert_eq!((found.overdue, due, found.later), (1, vec![3, 0], 1));
+}
+
 #[tokio::test]
 async fn a_large_type_is_counted_in_slices_and_no_task_twice() {
     let clock = VirtualClock::default();

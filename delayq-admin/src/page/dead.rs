@@ -7,7 +7,7 @@ use askama::Template;
 use delayq_ops::{DeadGroup, DeadGroups, dead_groups};
 use delayq_plugin::{Result, TaskFilter, Timestamp};
 
-use super::Page;
+use super::{BRIEF_PATIENCE, Page};
 use crate::app::App;
 use crate::cache::Cache;
 use crate::fields::Link;
@@ -18,8 +18,6 @@ use crate::shell::Nav;
 use crate::viewer::Role;
 use crate::visit::Visit;
 
-/// How long the page waits: to look at ten thousand dead tasks takes longer, and comes by itself.
-const PATIENCE: Duration = Duration::from_millis(150);
 /// Most groups of a page.
 const MOST: usize = 200;
 
@@ -101,8 +99,8 @@ impl Page for DeadPage {
         &app.shelf.dead
     }
 
-    fn patience() -> Duration {
-        PATIENCE
+    fn patience(&self) -> Duration {
+        BRIEF_PATIENCE
     }
 
     fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<DeadGroups>> + Send + 'static {

@@ -2,12 +2,13 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 use delayq_ops::DeadSelection;
 use delayq_plugin::Result;
 
-use super::Page;
+use super::{BRIEF_PATIENCE, Page};
 use crate::app::App;
 use crate::cache::Cache;
 use crate::fields::{Fields, Link};
@@ -112,6 +113,11 @@ impl<F: Fate> Page for DeadChange<F> {
 
     fn cache(app: &App) -> &Cache<u64> {
         &app.shelf.count
+    }
+
+    /// A group is counted by reading every dead task of the type.
+    fn patience(&self) -> Duration {
+        BRIEF_PATIENCE
     }
 
     fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<u64>> + Send + 'static {

@@ -7,16 +7,13 @@ use askama::Template;
 use delayq_ops::{Finding, Severity, examine};
 use delayq_plugin::Result;
 
-use super::Page;
+use super::{BRIEF_PATIENCE, Page};
 use crate::app::App;
 use crate::cache::Cache;
 use crate::fields::Link;
 use crate::said::visible;
 use crate::shell::Nav;
 use crate::visit::Visit;
-
-/// How long the page waits: to look at a thousand types takes longer, and comes by itself.
-const PATIENCE: Duration = Duration::from_millis(150);
 
 /// The findings.
 #[derive(Clone, Debug)]
@@ -60,8 +57,8 @@ impl Page for HealthPage {
         &app.shelf.health
     }
 
-    fn patience() -> Duration {
-        PATIENCE
+    fn patience(&self) -> Duration {
+        BRIEF_PATIENCE
     }
 
     fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<Vec<Finding>>> + Send + 'static {

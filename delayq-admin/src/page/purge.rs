@@ -1,12 +1,13 @@
 //! Before a type is purged: how many tasks it will touch.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 use delayq_plugin::{Result, TaskState};
 
-use super::Page;
 use super::tasks::STATES;
+use super::{BRIEF_PATIENCE, Page};
 use crate::app::App;
 use crate::cache::Cache;
 use crate::fields::Link;
@@ -63,6 +64,11 @@ impl Page for PurgePage {
 
     fn cache(app: &App) -> &Cache<TasksLook> {
         &app.shelf.tasks
+    }
+
+    /// It reads what the list of tasks does.
+    fn patience(&self) -> Duration {
+        BRIEF_PATIENCE
     }
 
     fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<TasksLook>> + Send + 'static {

@@ -1,12 +1,13 @@
 //! The tasks of a type, by state.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 use delayq_plugin::store::Cursor;
 use delayq_plugin::{Error, Result, TaskId, TaskInfo, TaskState, Timestamp, WaitsFor};
 
-use super::Page;
+use super::{BRIEF_PATIENCE, PATIENCE, Page};
 use crate::app::App;
 use crate::cache::Cache;
 use crate::fields::Link;
@@ -130,6 +131,14 @@ impl Page for TasksPage {
         async move {
             let ask = ask.map_err(|reason| Error::invalid("search", reason))?;
             TasksLook::read(tasks, ask).await
+        }
+    }
+
+    /// Redis goes through all that have ended to find the last ones.
+    fn patience(&self) -> Duration {
+        match self.search {
+            Ok(Search::Nothing) if self.state.is_ended() => BRIEF_PATIENCE,
+            _ => PATIENCE,
         }
     }
 

@@ -1,11 +1,12 @@
 //! Before many tasks are cancelled: how many it will touch.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 use delayq_plugin::{Error, Result, TaskFilter};
 
-use super::Page;
+use super::{BRIEF_PATIENCE, Page};
 use crate::app::App;
 use crate::cache::Cache;
 use crate::fields::{Fields, Link};
@@ -75,6 +76,11 @@ impl Page for TasksCancel {
 
     fn cache(app: &App) -> &Cache<u64> {
         &app.shelf.count
+    }
+
+    /// What matches is counted by reading every scheduled task of the type.
+    fn patience(&self) -> Duration {
+        BRIEF_PATIENCE
     }
 
     fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<u64>> + Send + 'static {

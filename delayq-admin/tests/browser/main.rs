@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use delayq_plugin::minutes;
 use fantoccini::Locator;
+use fantoccini::error::CmdError;
 use fantoccini::key::Key;
 use serde_json::Value;
 
@@ -19,6 +20,17 @@ mod shop;
 
 use crate::driver::{Browser, Driver};
 use crate::shop::Shop;
+
+/// Acts on an element again where the live page has replaced it between its find and the act.
+async fn held(act: impl AsyncFn() -> Result<(), CmdError>) {
+    for _ in 0..5 {
+        match act().await {
+            Err(error) if error.is_stale_element_reference() => {}
+            done => return done.unwrap(),
+        }
+    }
+    panic!("the element is replaced again and again");
+}
 
 /// Every page.
 const PAGES: [&str; 9] = [
@@ -46,23 +58,40 @@ impl Browser {
         self.client.goto(&address).await.unwrap();
     }
 
+    /// Keys that no field takes. A page that a key has opened hears none before it is complete.
     async fn press(&self, keys: &str) {
-        let body = self.client.find(Locator::Css("body")).await.unwrap();
-        body.send_keys(keys).await.unwrap();
+        let state = "return document.readyState";
+        until(|| async { self.script(state).await == "complete" }).await;
+        let send = async || {
+            let body = self.client.find(Locator::Css("body")).await?;
+            body.send_keys(keys).await
+        };
+        held(send).await;
     }
 
     async fn click(&self, xpath: &str) {
         let wait = self.client.wait().for_element(Locator::XPath(xpath));
-        let Ok(found) = wait.await else {
-            panic!("{xpath} does not come on {}", self.seen().await);
+        let is_there = wait.await.is_ok();
+        let seen = if is_there {
+            String::new()
+        } else {
+            self.seen().await
         };
-        found.click().await.unwrap();
+        assert!(is_there, "{xpath} does not come on {seen}");
+        let click = async || {
+            let found = self.client.find(Locator::XPath(xpath)).await?;
+            found.click().await
+        };
+        held(click).await;
     }
 
     async fn fill(&self, css: &str, text: &str) {
-        let field = self.client.find(Locator::Css(css)).await.unwrap();
-        field.clear().await.unwrap();
-        field.send_keys(text).await.unwrap();
+        let fill = async || {
+            let field = self.client.find(Locator::Css(css)).await?;
+            field.clear().await?;
+            field.send_keys(text).await
+        };
+        held(fill).await;
     }
 
     /// The page as it is, for a failure.

@@ -4,8 +4,11 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
-use delayq_ops::{DeadTasks, Operator, TransferReport, export as write_tasks};
+use clap::{Args, ValueEnum};
+use delayq_ops::{
+    DeadTasks, LmstfyError, LmstfyImport, LmstfyReport, Operator, TransferReport,
+    export as write_tasks,
+};
 use delayq_plugin::{TaskSubmitService, TypePattern};
 use serde_json::json;
 
@@ -31,12 +34,28 @@ pub(crate) struct ExportArgs {
 /// What to read.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
+    /// Another system to move from while it runs: lmstfy, with the address of its Redis.
+    #[arg(value_name = "SYSTEM", requires = "address", conflicts_with = "file")]
+    system: Option<System>,
+    /// Its address, such as redis://USER:PASSWORD@HOST:PORT/DATABASE.
+    #[arg(value_name = "ADDRESS")]
+    address: Option<String>,
+    /// Go on until nothing is left there, also of what its consumers hold now.
+    #[arg(long, requires = "system")]
+    follow: bool,
     /// The file; without it the tasks come from stdin.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Send dead tasks, too: as scheduled ones that are due at once.
     #[arg(long)]
     dead: bool,
+}
+
+/// A system whose waiting jobs can be moved.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum System {
+    /// The Redis of lmstfy.
+    Lmstfy,
 }
 
 /// What to copy, and where to.
@@ -143,6 +162,9 @@ async fn write(
 
 /// Runs `import`.
 pub(super) async fn import(operator: &Operator, args: &ImportArgs) -> Result<Answer, Failure> {
+    if let (Some(System::Lmstfy), Some(address)) = (args.system, &args.address) {
+        return import_lmstfy(operator, address, args).await;
+    }
     let bar = progress::counter();
     let mut hear = |report: &TransferReport| bar.set_position(report.read);
     let dead = dead_tasks(args.dead);
@@ -158,6 +180,45 @@ pub(super) async fn import(operator: &Operator, args: &ImportArgs) -> Result<Ans
     };
     bar.finish_and_clear();
     answer("sent", &sent?)
+}
+
+async fn import_lmstfy(
+    operator: &Operator,
+    address: &str,
+    args: &ImportArgs,
+) -> Result<Answer, Failure> {
+    let failed = |error: LmstfyError| Failure::refused(error.to_string());
+    let import = LmstfyImport::connect(operator.tasks(), address, args.dead).await;
+    let import = import.map_err(failed)?;
+    let place = address.rsplit('@').next().unwrap_or_default();
+    let place = format!("lmstfy {}", place.trim_start_matches("redis://"));
+    let bar = progress::counter();
+    let mut hear = |report: &LmstfyReport| bar.set_position(report.moved);
+    let moved = operator.import_lmstfy(&place, import, args.follow, &mut hear);
+    let moved = moved.await;
+    bar.finish_and_clear();
+    let report = moved.map_err(failed)?;
+    let mut text = format!("{} moved", counted(report.moved, "job"));
+    let rest = [
+        (report.existing, "there already"),
+        (report.expired, "expired"),
+        (
+            report.taken_left,
+            "taken and left (--follow waits for them)",
+        ),
+        (
+            report.dead_left_out,
+            "dead and left out (--dead takes them along)",
+        ),
+        (report.refused, "refused"),
+    ];
+    for (count, what) in rest.into_iter().filter(|(count, _)| *count > 0) {
+        text += &format!(", {count} {what}");
+    }
+    if let Some(reason) = &report.refusal {
+        text += &format!(": {reason}");
+    }
+    Ok(Answer::new(text, &report)?.done_if(report.refused == 0))
 }
 
 /// Runs `copy`.

@@ -1,0 +1,181 @@
+//! A connection to the Redis of lmstfy: what little of its protocol a move takes.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::net::TcpStream;
+use url::Url;
+
+/// How long a command may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Largest answer of one value.
+const MAX_BYTES: usize = 512 << 20;
+
+/// Why a move ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LmstfyError {
+    /// The address is none.
+    #[error("{0}: write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]")]
+    Address(String),
+    /// The Redis of lmstfy is not in reach.
+    #[error("the Redis of lmstfy: {0}")]
+    Io(#[from] io::Error),
+    /// It refused a command.
+    #[error("the Redis of lmstfy answered: {0}")]
+    Refused(String),
+    /// The store failed; what was taken out is sent by the next move.
+    #[error("{0}: the same command goes on from here")]
+    Store(#[from] delayq_plugin::Error),
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    Nothing,
+    Number(i64),
+    Bytes(Vec<u8>),
+    List(Vec<Self>),
+}
+
+impl Reply {
+    pub(super) fn number(&self) -> i64 {
+        match self {
+            Self::Number(number) => *number,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn bytes(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    pub(super) fn list(self) -> Vec<Self> {
+        match self {
+            Self::List(list) => list,
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// A connection to the Redis of lmstfy.
+#[derive(Debug)]
+pub(super) struct OldRedis(BufStream<TcpStream>);
+
+impl OldRedis {
+    pub(super) async fn connect(address: &str) -> Result<Self, LmstfyError> {
+        let bad = |reason: &str| LmstfyError::Address(reason.to_owned());
+        let url = Url::parse(address).map_err(|error| bad(&error.to_string()))?;
+        if url.scheme() != "redis" {
+            return Err(bad("only redis:// can be moved from; use a tunnel for TLS"));
+        }
+        let host = url.host_str().ok_or_else(|| bad("it has no host"))?;
+        let host = host.trim_matches(['[', ']']);
+        let connecting = TcpStream::connect((host, url.port().unwrap_or(6379)));
+        let stream = within(connecting).await?;
+        let mut redis = Self(BufStream::new(stream));
+        if let Some(password) = url.password() {
+            let plain =
+                |text: &str| -> Vec<u8> { percent_encoding::percent_decode_str(text).collect() };
+            let (user, password) = (plain(url.username()), plain(password));
+            let mut command: Vec<&[u8]> = vec![b"AUTH"];
+            if !user.is_empty() {
+                command.push(&user);
+            }
+            command.push(&password);
+            redis.ask(&command).await?;
+        }
+        let database = url.path().trim_matches('/');
+        if !database.is_empty() {
+            redis.ask(&[b"SELECT", database.as_bytes()]).await?;
+        }
+        Ok(redis)
+    }
+
+    /// Sends a command; its answer.
+    pub(super) async fn ask(&mut self, command: &[&[u8]]) -> Result<Reply, LmstfyError> {
+        let mut text = format!("*{}\r\n", command.len()).into_bytes();
+        for part in command {
+            text.extend_from_slice(format!("${}\r\n", part.len()).as_bytes());
+            text.extend_from_slice(part);
+            text.extend_from_slice(b"\r\n");
+        }
+        let exchange = async {
+            self.0.write_all(&text).await?;
+            self.0.flush().await?;
+            self.answer().await
+        };
+        within(exchange).await?.map_err(LmstfyError::Refused)
+    }
+
+    /// The next answer, or the refusal of the command.
+    async fn answer(&mut self) -> io::Result<Result<Reply, String>> {
+        let mut open: Vec<(usize, Vec<Reply>)> = Vec::new();
+        loop {
+            let mut reply = match self.value().await? {
+                Err(refusal) => return Ok(Err(refusal)),
+                Ok((reply, 0)) => reply,
+                Ok((_, count)) => {
+                    open.push((count, Vec::new()));
+                    continue;
+                }
+            };
+            loop {
+                let Some((count, list)) = open.last_mut() else {
+                    return Ok(Ok(reply));
+                };
+                list.push(reply);
+                if list.len() < *count {
+                    break;
+                }
+                let list = open.pop().map(|(_, list)| list);
+                reply = Reply::List(list.unwrap_or_default());
+            }
+        }
+    }
+
+    /// A value, and how many belong to it where it is a list.
+    async fn value(&mut self) -> io::Result<Result<(Reply, usize), String>> {
+        let mut line = Vec::new();
+        self.0.read_until(b'\n', &mut line).await?;
+        let line = String::from_utf8_lossy(&line);
+        let line = line.trim_end();
+        let (kind, rest) = line
+            .split_at_checked(1)
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        let number = || -> io::Result<i64> {
+            let number = rest.parse();
+            number.map_err(|_| io::Error::other(format!("is this a Redis? {line:.40}")))
+        };
+        Ok(Ok(match kind {
+            "+" => (Reply::Bytes(rest.as_bytes().to_vec()), 0),
+            "-" => return Ok(Err(rest.to_owned())),
+            ":" => (Reply::Number(number()?), 0),
+            "$" => match usize::try_from(number()?) {
+                Ok(length) if length <= MAX_BYTES => {
+                    let mut bytes = vec![0; length + 2];
+                    self.0.read_exact(&mut bytes).await?;
+                    bytes.truncate(length);
+                    (Reply::Bytes(bytes), 0)
+                }
+                Ok(_) => return Err(io::Error::other("a value is too large")),
+                Err(_) => (Reply::Nothing, 0),
+            },
+            "*" => match usize::try_from(number()?) {
+                Ok(0) => (Reply::List(Vec::new()), 0),
+                Ok(count) => (Reply::Nothing, count),
+                Err(_) => (Reply::Nothing, 0),
+            },
+            _ => return Err(io::Error::other(format!("is this a Redis? {line:.40}"))),
+        }))
+    }
+}
+
+async fn within<T>(call: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let done = tokio::time::timeout(PATIENCE, call).await;
+    done.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}

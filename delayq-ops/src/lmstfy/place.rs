@@ -1,0 +1,133 @@
+//! Where a job is in lmstfy.
+
+use delayq_plugin::Timestamp;
+
+/// Characters of an id without a version.
+const PLAIN_ID: usize = 26;
+
+/// Seconds after which a job is ready whose time is over, also without a server of lmstfy.
+pub(super) const OVERDUE: i64 = 10;
+
+/// The digits of an id, in the order of their value.
+const DIGITS: &[u8] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/// A job by its place: in a set, or in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) namespace: String,
+    pub(super) queue: String,
+    pub(super) id: String,
+    pub(super) tries: u16,
+    /// The member of the set or list.
+    pub(super) member: Vec<u8>,
+}
+
+impl Place {
+    /// Of the set: lengths of two bytes, the lower first, before the namespace, the queue and, with
+    /// the tries between, the id.
+    pub(super) fn timed(member: Vec<u8>) -> Option<Self> {
+        let mut rest = member.as_slice();
+        let namespace = text(&mut rest)?;
+        let queue = text(&mut rest)?;
+        let tries = short(&mut rest)?;
+        let id = text(&mut rest)?;
+        rest.is_empty().then_some(())?;
+        Some(Self {
+            namespace,
+            queue,
+            id,
+            tries,
+            member,
+        })
+    }
+
+    /// Of the list `PREFIX/NAMESPACE/QUEUE`: the tries and the id.
+    pub(super) fn listed(list: &str, member: Vec<u8>) -> Option<Self> {
+        let mut names = list.rsplit('/');
+        let (queue, namespace) = (names.next()?.to_owned(), names.next()?.to_owned());
+        let mut rest = member.as_slice();
+        let tries = short(&mut rest)?;
+        let id = text(&mut rest)?;
+        rest.is_empty().then_some(())?;
+        Some(Self {
+            namespace,
+            queue,
+            id,
+            tries,
+            member,
+        })
+    }
+
+    /// The key of its data.
+    pub(super) fn data_key(&self) -> String {
+        format!("j/{}/{}/{}", self.namespace, self.queue, self.id)
+    }
+
+    /// When it is due as its producer asked, by its id: that has the time at which it was made,
+    /// and in its last four bytes the delay in seconds. `None` for an id of another form.
+    pub(super) fn asked_due(&self) -> Option<Timestamp> {
+        let from = self.id.len().checked_sub(PLAIN_ID)?;
+        let mut number = 0_u128;
+        for byte in self.id.get(from..)?.bytes() {
+            let digit = DIGITS.iter().position(|digit| *digit == byte)?;
+            number = (number << 5) | u128::try_from(digit).ok()?;
+        }
+        let made = i64::try_from(number >> 80).ok()?;
+        let delay = u32::try_from(number & u128::from(u32::MAX))
+            .ok()?
+            .swap_bytes();
+        Some(Timestamp::from_millis(made + i64::from(delay) * 1_000))
+    }
+
+    /// Whether it waits for its time, and is not with a consumer whose time ends at `score`.
+    pub(super) fn is_delayed(&self, score: i64) -> bool {
+        let asked = self.asked_due().map(|due| due.as_millis() / 1_000);
+        self.tries > 0 && asked.is_some_and(|due| (due - score).abs() <= 1)
+    }
+
+    /// Whether the time at `score` is over for so long that no server of lmstfy runs that would
+    /// have made it ready.
+    pub(super) fn is_overdue(&self, score: i64, now: i64) -> bool {
+        self.tries > 0 && score + OVERDUE < now
+    }
+}
+
+fn short(rest: &mut &[u8]) -> Option<u16> {
+    let (bytes, behind) = rest.split_first_chunk::<2>()?;
+    *rest = behind;
+    Some(u16::from_le_bytes(*bytes))
+}
+
+fn text(rest: &mut &[u8]) -> Option<String> {
+    let length = usize::from(short(rest)?);
+    let (text, behind) = rest.split_at_checked(length)?;
+    *rest = behind;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read_and_a_delayed_job_is_told_from_a_taken_one() {
+        // 2016-07-30T23:54:10.259Z, with a delay of 60 seconds in the last four bytes.
+        let id = "01ARZ3NDEK72TECMN7Y8Y00000";
+        let mut member = vec![2, 0, b'n', b's', 1, 0, b'q', 3, 0, 26, 0];
+        member.extend_from_slice(id.as_bytes());
+        let place = Place::timed(member).unwrap();
+        let due = place.asked_due().unwrap().as_millis();
+        assert_eq!((place.tries, place.data_key()), (3, format!("j/ns/q/{id}")));
+        assert_eq!(due, 1_469_922_850_259 + 60_000);
+        assert!(place.is_delayed(due / 1_000) && !place.is_delayed(due / 1_000 + 5));
+        assert!(place.is_overdue(100, 111) && !place.is_overdue(100, 110));
+        let mut member = vec![1, 0, 26, 0];
+        member.extend_from_slice(id.as_bytes());
+        let listed = Place::listed("q/ns/q", member).unwrap();
+        assert_eq!(
+            (listed.namespace.as_str(), listed.queue.as_str()),
+            ("ns", "q")
+        );
+        assert!(Place::timed(vec![9, 0, 1]).is_none());
+    }
+}
