@@ -1,13 +1,15 @@
 //! The command line of the server.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use delayq_plugin::Namespace;
 use serde_json::{Map, Value};
 
 use crate::access::Scope;
+use crate::config::ADDRESS_FORM;
 
 /// Hold delayed tasks for programs in any language. Without a command it serves.
 #[derive(Debug, Parser)]
@@ -17,7 +19,7 @@ pub(crate) struct Args {
     #[arg(long, global = true, env = "DELAYQ_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Where to listen, such as 127.0.0.1:7880.
-    #[arg(long)]
+    #[arg(long, global = true, value_name = "ADDRESS", value_parser = address)]
     listen: Option<SocketAddr>,
     /// The URL of the store, such as sqlite:PATH or redis://HOST/.
     #[arg(long, global = true)]
@@ -34,9 +36,67 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Check the configuration and the stores behind it.
     Check,
+    /// Serve the protocol of beanstalkd alone, with the options of that program. Without a folder
+    /// the jobs are in memory.
+    Beanstalkd(BeanstalkdArgs),
+    /// Move a namespace to another pool while it is in use, or show how far that is.
+    Move {
+        /// The namespace.
+        namespace: Namespace,
+        /// The pool to move it to, or `store` for the store of the server. Without it: how far it
+        /// is.
+        #[arg(long, value_name = "POOL")]
+        to: Option<String>,
+        /// Take it back before a task has moved.
+        #[arg(long, conflicts_with = "to")]
+        cancel: bool,
+    },
     /// Make, list, rotate or revoke tokens. Servers that run hear of it within a second.
     #[command(subcommand)]
     Token(TokenCommand),
+}
+
+/// The options of beanstalkd.
+#[derive(Debug, clap::Args)]
+pub(crate) struct BeanstalkdArgs {
+    /// Where to listen.
+    #[arg(short = 'l', long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    address: IpAddr,
+    /// On which port.
+    #[arg(short = 'p', long, default_value_t = 11_300)]
+    port: u16,
+    /// The folder that the jobs are kept in.
+    #[arg(short = 'b', long, value_name = "DIR", conflicts_with = "store")]
+    data: Option<PathBuf>,
+    /// Most bytes of a job.
+    #[arg(short = 'z', long, value_name = "BYTES", default_value_t = 65_535)]
+    max_job_bytes: usize,
+}
+
+impl BeanstalkdArgs {
+    fn add_to(&self, flags: &mut Map<String, Value>) {
+        let listen = SocketAddr::from((self.address, self.port));
+        let beanstalk = serde_json::json!({
+            "listen": listen,
+            "max_job_bytes": self.max_job_bytes,
+        });
+        flags.insert("beanstalk".to_owned(), beanstalk);
+        if let Some(data) = &self.data {
+            let file = data.join("beanstalk.sqlite");
+            flags.insert(
+                "store".to_owned(),
+                format!("sqlite:{}", file.display()).into(),
+            );
+        } else if !flags.contains_key("store") {
+            flags.insert("store".to_owned(), "memory:".into());
+            flags.insert("durability".to_owned(), "memory".into());
+        }
+    }
+
+    /// Makes the folder, if one is given that is not there.
+    pub(crate) fn make_folder(&self) -> std::io::Result<()> {
+        self.data.as_ref().map_or(Ok(()), std::fs::create_dir_all)
+    }
 }
 
 /// What to do with tokens.
@@ -59,6 +119,16 @@ pub(crate) enum TokenCommand {
         /// After how many days it expires; without it never.
         #[arg(long, value_name = "DAYS")]
         expires_in_days: Option<u32>,
+        /// Most requests a second; without it as the configuration says.
+        #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(1..))]
+        rate: Option<u32>,
+        /// Most bytes of a message; without it as the configuration says.
+        #[arg(long, value_name = "BYTES")]
+        max_message_bytes: Option<usize>,
+        /// Most scheduled and running tasks of its types in a namespace; without it no limit of its
+        /// own.
+        #[arg(long, value_name = "TASKS")]
+        max_pending: Option<u64>,
     },
     /// List the tokens, without their secrets.
     List,
@@ -87,8 +157,15 @@ impl Args {
         if let Some(store) = &self.store {
             flags.insert("store".to_owned(), store.as_str().into());
         }
+        if let Some(Command::Beanstalkd(args)) = &self.command {
+            args.add_to(&mut flags);
+        }
         Value::Object(flags)
     }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| ADDRESS_FORM.to_owned())
 }
 
 /// The scopes that were given, each once.

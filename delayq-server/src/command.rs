@@ -1,38 +1,90 @@
-//! Commands beside serving: check, tokens.
+//! Commands beside serving: check, moves, tokens.
 
+mod check;
+mod missing;
+
+use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_plugin::{Clock, Error, Namespace, SystemClock, TypePattern};
+use delayq_ops::Operator;
+use delayq_plugin::{Clock, Error, Namespace, SystemClock, Timestamp, TypePattern};
 
-use crate::access::NewToken;
+use crate::access::{NewToken, Token};
 use crate::args::{Command, TokenCommand, scopes};
+use crate::config::Config;
+use crate::place::Mover;
+use crate::say::say;
 use crate::server::{Server, ServerError};
 
 const DAY: Duration = Duration::from_hours(24);
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// Does it, and prints what there is to say.
-pub(crate) async fn run(server: &Server, command: Command) -> Result<(), ServerError> {
+pub(crate) async fn run(config: Config, command: Command) -> Result<(), ServerError> {
+    if matches!(command, Command::Check) {
+        return check::run(config).await;
+    }
+    if let Some(file) = missing::missing_file(&config.store) {
+        return Err(missing::refuse(&file));
+    }
+    let server = Server::open(config).await?;
+    let done = on(&server, command).await;
+    server.close().await;
+    done
+}
+
+async fn on(server: &Server, command: Command) -> Result<(), ServerError> {
     match command {
-        Command::Check => check(server).await,
+        // Done before, and served before.
+        Command::Check | Command::Beanstalkd(_) => Ok(()),
         Command::Token(command) => token(server, command).await,
+        Command::Move {
+            namespace,
+            to,
+            cancel,
+        } => moved(server, &namespace, to, cancel).await,
     }
 }
 
-async fn check(server: &Server) -> Result<(), ServerError> {
-    for namespace in server.app.spaces.names() {
-        match server.app.spaces.of(&namespace).await {
-            Ok(space) => {
-                space.tasks.store().check().await?;
-                println!("namespace {namespace}: {}, ok", space.tasks.store().name());
-            }
-            Err(problem) => {
-                let text = format!("namespace {namespace}: {problem}");
-                return Err(ServerError::Refused(text));
-            }
-        }
+async fn moved(
+    server: &Server,
+    namespace: &Namespace,
+    to: Option<String>,
+    cancel: bool,
+) -> Result<(), ServerError> {
+    let space = server.app.spaces.of(namespace).await;
+    let space = space.map_err(|problem| ServerError::Refused(problem.to_string()))?;
+    let mover = Mover::new(Arc::clone(&space.place));
+    let operator = Operator::new(&space.tasks, "delayq-server move", "the command line");
+    if cancel {
+        mover.cancel().await?;
+        operator.note("cancel-move", "", "").await;
     }
-    println!("{} tokens", server.app.tokens.all().len());
+    let Some(to) = to else {
+        say(format!("namespace {namespace}: {}", mover.status().await?));
+        return Ok(());
+    };
+    let destination = server.app.config.destination(&to);
+    let destination = destination.map_err(ServerError::Refused)?;
+    mover.begin(destination).await?;
+    let detail = format!("to {to}");
+    mover
+        .log(operator.actor(), "the command line", &detail)
+        .await?;
+    loop {
+        mover.advance().await?;
+        let status = mover.status().await?;
+        if status.has_moved() {
+            // Closes the old store for new tasks, whatever the servers have heard.
+            mover.advance().await?;
+            say(format!("namespace {namespace}: {status}"));
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    say(format!(
+        "the servers go on with it; `delayq-server move {namespace}` shows how far it is"
+    ));
     Ok(())
 }
 
@@ -45,6 +97,9 @@ async fn token(server: &Server, command: TokenCommand) -> Result<(), ServerError
             namespace,
             types,
             expires_in_days,
+            rate,
+            max_message_bytes,
+            max_pending,
         } => {
             if namespace != "*" {
                 Namespace::new(&namespace)?;
@@ -58,31 +113,19 @@ async fn token(server: &Server, command: TokenCommand) -> Result<(), ServerError
                 namespace,
                 types,
                 expires_at: expires,
+                rate,
+                max_message_bytes,
+                max_pending,
             };
             let (token, text) = tokens.create(new).await?;
-            println!(
+            say(format!(
                 "{text}\nits id is {}; the token is shown this once",
                 token.id
-            );
+            ));
         }
         TokenCommand::List => {
             for token in tokens.all() {
-                let scopes: Vec<_> = token.scopes.iter().map(ToString::to_string).collect();
-                let expires = token.expires_at.map_or("never".to_owned(), |ms| {
-                    delayq_plugin::Timestamp::from_millis(ms).to_string()
-                });
-                println!(
-                    "{} {:?}: {} on {}, types {}, expires {expires}",
-                    token.id,
-                    token.name,
-                    scopes.join(" "),
-                    token.namespace,
-                    if token.types.is_empty() {
-                        "all".to_owned()
-                    } else {
-                        token.types.join(" ")
-                    },
-                );
+                say(line(&token));
             }
         }
         TokenCommand::Rotate {
@@ -91,16 +134,47 @@ async fn token(server: &Server, command: TokenCommand) -> Result<(), ServerError
         } => {
             let rotated = tokens.rotate(&id, MINUTE * overlap_minutes).await?;
             let (_, text) = rotated.ok_or_else(|| unknown(&id))?;
-            println!("{text}\nthe earlier secret is valid for {overlap_minutes} minutes");
+            say(format!(
+                "{text}\nthe earlier secret is valid for {overlap_minutes} minutes"
+            ));
         }
         TokenCommand::Revoke { id } => {
             if !tokens.revoke(&id).await? {
                 return Err(unknown(&id));
             }
-            println!("revoked: every server refuses it within a second");
+            say("revoked: every server refuses it within a second");
         }
     }
     Ok(())
+}
+
+/// A token without its secret.
+fn line(token: &Token) -> String {
+    let scopes: Vec<_> = token.scopes.iter().map(ToString::to_string).collect();
+    let expires = token.expires_at.map_or("never".to_owned(), |ms| {
+        Timestamp::from_millis(ms).to_string()
+    });
+    let types = match token.types.join(" ") {
+        none if none.is_empty() => "all".to_owned(),
+        types => types,
+    };
+    let limits = [
+        token.rate.map(|most| format!(", {most} requests/s")),
+        token
+            .max_message_bytes
+            .map(|most| format!(", messages of {most} bytes")),
+        token
+            .max_pending
+            .map(|most| format!(", {most} pending tasks")),
+    ];
+    let limits: String = limits.into_iter().flatten().collect();
+    format!(
+        "{} {:?}: {} on {}, types {types}, expires {expires}{limits}",
+        token.id,
+        token.name,
+        scopes.join(" "),
+        token.namespace,
+    )
 }
 
 fn unknown(id: &str) -> ServerError {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use delayq_plugin::Namespace;
 use delayq_plugin::store::{Durability, StoreOptions};
@@ -10,17 +10,62 @@ use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
+use crate::discovery::ServiceConfig;
+use crate::push::{Guard, PushConfig};
+
+mod admin;
+mod beanstalk;
+mod connections;
+mod error;
+mod grape;
+mod limits;
+mod listeners;
+mod lmstfy;
+mod service;
+mod spring;
+mod stop;
+#[cfg(test)]
+mod table;
+mod task_service;
+mod tls;
+mod token_rule;
+
+pub(crate) use admin::AdminConfig;
+pub(crate) use beanstalk::BeanstalkConfig;
+pub(crate) use connections::ConnectionsConfig;
+pub(crate) use error::{ADDRESS_FORM, ConfigError};
+pub(crate) use grape::GrapeConfig;
+pub(crate) use limits::{LimitsConfig, NamespaceLimits};
+pub(crate) use lmstfy::LmstfyConfig;
+pub(crate) use spring::SpringConfig;
+pub(crate) use stop::StopConfig;
+pub(crate) use task_service::TaskServiceConfig;
+pub(crate) use tls::TlsConfig;
+pub(crate) use token_rule::TokenRule;
+
 /// What every variable of the environment begins with.
 const PREFIX: &str = "DELAYQ_";
 
 /// The options, as the fields of [`Config`].
-const OPTIONS: [&str; 6] = [
+const OPTIONS: [&str; 18] = [
     "listen",
     "store",
     "durability",
     "pools",
     "namespaces",
     "max_message_bytes",
+    "stop",
+    "connections",
+    "tls",
+    "admin",
+    "limits",
+    "push",
+    "service",
+    "lmstfy",
+    "beanstalk",
+    "grape",
+    "task_service",
+    "spring",
 ];
 
 /// The configuration of a server.
@@ -39,6 +84,30 @@ pub(crate) struct Config {
     pub(crate) namespaces: BTreeMap<String, NamespaceConfig>,
     /// Most bytes of a message.
     pub(crate) max_message_bytes: usize,
+    /// How it stops.
+    pub(crate) stop: StopConfig,
+    /// Bounds of connections.
+    pub(crate) connections: ConnectionsConfig,
+    /// The files of TLS.
+    pub(crate) tls: TlsConfig,
+    /// The web page.
+    pub(crate) admin: AdminConfig,
+    /// Limits of tokens and namespaces.
+    pub(crate) limits: LimitsConfig,
+    /// Where it may push to.
+    pub(crate) push: PushConfig,
+    /// How instances of applications are found, and called.
+    pub(crate) service: ServiceConfig,
+    /// The API of lmstfy.
+    pub(crate) lmstfy: LmstfyConfig,
+    /// The protocol of beanstalkd.
+    pub(crate) beanstalk: BeanstalkConfig,
+    /// The verbs of Grape.
+    pub(crate) grape: GrapeConfig,
+    /// The API of the public task service.
+    pub(crate) task_service: TaskServiceConfig,
+    /// The paths of the Spring delay queue.
+    pub(crate) spring: SpringConfig,
 }
 
 /// Whether a variable of this name, without its prefix, is an option: others are for the command
@@ -55,6 +124,8 @@ fn is_option(variable: &str) -> bool {
 pub(crate) struct NamespaceConfig {
     /// The pool that its tasks are in; none: the store of the server.
     pub(crate) pool: Option<String>,
+    /// Its limits, where they differ from `limits.namespace`.
+    pub(crate) limits: NamespaceLimits,
 }
 
 impl Default for Config {
@@ -66,26 +137,20 @@ impl Default for Config {
             pools: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             max_message_bytes: 256 * 1_024,
+            stop: StopConfig::default(),
+            connections: ConnectionsConfig::default(),
+            tls: TlsConfig::default(),
+            admin: AdminConfig::default(),
+            limits: LimitsConfig::default(),
+            push: PushConfig::default(),
+            service: ServiceConfig::default(),
+            lmstfy: LmstfyConfig::default(),
+            beanstalk: BeanstalkConfig::default(),
+            grape: GrapeConfig::default(),
+            task_service: TaskServiceConfig::default(),
+            spring: SpringConfig::default(),
         }
     }
-}
-
-/// What is wrong with a configuration, and which line to change.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ConfigError {
-    /// The file or a variable is not understood.
-    #[error("{0}")]
-    Unreadable(Box<figment::Error>),
-    /// The file is not there.
-    #[error("the configuration file {0:?} is not there")]
-    Missing(PathBuf),
-    /// An option cannot be used.
-    #[error("{option} = {value:?}: {reason}")]
-    Refused {
-        option: String,
-        value: String,
-        reason: String,
-    },
 }
 
 impl Config {
@@ -111,6 +176,17 @@ impl Config {
         Ok(config)
     }
 
+    /// Reads the text of a file alone.
+    pub(crate) fn of_text(text: &str) -> Result<Self, ConfigError> {
+        let figment = Figment::from(Serialized::defaults(Self::default()));
+        let config: Self = figment
+            .merge(Toml::string(text))
+            .extract()
+            .map_err(|error| ConfigError::Unreadable(Box::new(error)))?;
+        config.check()?;
+        Ok(config)
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         let refused = |option: String, value: &str, reason: String| ConfigError::Refused {
             option,
@@ -129,11 +205,88 @@ impl Config {
                 return Err(refused(option, pool, reason));
             }
         }
+        listeners::check(self)?;
+        for (option, namespace) in [
+            ("grape.namespace", &self.grape.namespace),
+            ("task_service.namespace", &self.task_service.namespace),
+        ] {
+            if namespace != Namespace::default().as_str()
+                && !self.namespaces.contains_key(namespace)
+            {
+                let reason = format!("there is no such namespace: add [namespaces.{namespace}]");
+                return Err(refused(option.to_owned(), namespace, reason));
+            }
+        }
+        if self.tls.certificate.is_some() != self.tls.key.is_some() {
+            let reason = "give tls.certificate and tls.key, or none of them".to_owned();
+            return Err(refused("tls".to_owned(), "one file", reason));
+        }
+        if self.tls.client_ca.is_some() && self.tls.certificate.is_none() {
+            let reason = "it needs tls.certificate and tls.key".to_owned();
+            return Err(refused("tls.client_ca".to_owned(), "alone", reason));
+        }
+        let connections = &self.connections;
+        if connections.max == 0 || connections.max_streams == 0 {
+            let reason = "use at least 1".to_owned();
+            return Err(refused("connections.max".to_owned(), "0", reason));
+        }
+        if connections.max_header_bytes < 8_192 {
+            let value = connections.max_header_bytes.to_string();
+            let option = "connections.max_header_bytes".to_owned();
+            return Err(refused(option, &value, "use at least 8192".to_owned()));
+        }
+        let declared = |name: &str| name == "default" || self.namespaces.contains_key(name);
+        if let Some([option, value, reason]) = self.lmstfy.mistake(declared) {
+            return Err(refused(option, &value, reason));
+        }
+        if let Err(bad) = Guard::new(&self.push) {
+            let option = "push.allow_networks".to_owned();
+            return Err(refused(option, &bad.text, bad.reason));
+        }
+        service::check(self)?;
         let durability: Result<Durability, _> = self.durability.parse();
         durability.map(drop).map_err(|_| {
             let reason = "use memory, process, disk or replicated".to_owned();
             refused("durability".to_owned(), &self.durability, reason)
         })
+    }
+
+    /// The pool that a namespace is in until it is moved; `None`: the store of the server.
+    pub(crate) fn pool_of(&self, namespace: &Namespace) -> Option<String> {
+        self.namespaces.get(namespace.as_str())?.pool.clone()
+    }
+
+    /// The pool of this name; `None` for `store`, which is the store of the server.
+    ///
+    /// # Errors
+    /// Which pools there are.
+    pub(crate) fn destination(&self, name: &str) -> Result<Option<String>, String> {
+        const STORE: &str = "store";
+        if self.pools.contains_key(name) {
+            return Ok(Some(name.to_owned()));
+        }
+        if name == STORE {
+            return Ok(None);
+        }
+        let known: Vec<_> = self
+            .pools
+            .keys()
+            .map(String::as_str)
+            .chain([STORE])
+            .collect();
+        Err(format!(
+            "there is no pool {name}: there are {}; add pools.{name} = \"URL\" to the configuration \
+             of every server",
+            known.join(", ")
+        ))
+    }
+
+    /// The URL of a pool, or of the store of the server; `None` for a pool that is not there.
+    pub(crate) fn url_of(&self, pool: Option<&str>) -> Option<&str> {
+        match pool {
+            None => Some(&self.store),
+            Some(pool) => self.pools.get(pool).map(String::as_str),
+        }
     }
 
     /// The options of every store.
@@ -186,7 +339,18 @@ mod tests {
             loaded.unwrap_err().to_string()
         };
         assert!(refused("lisen = 1").contains("lisen"));
-        assert!(refused("listen = \"x\"").contains("listen"));
+        let listen = refused("listen = \"x\"");
+        assert!(
+            listen.starts_with("listen: an address has") && listen.contains("server.toml"),
+            "{listen}"
+        );
+        let twice = refused("listen = \"127.0.0.1:1\"\n[admin]\nlisten = \"127.0.0.1:1\"");
+        assert!(
+            twice.contains("admin.listen") && twice.contains("that of listen"),
+            "{twice}"
+        );
+        let word = refused("max_message_bytes = \"many\"");
+        assert!(word.contains("expected a whole number"), "{word}");
         assert!(refused("durability = \"x\"").contains("durability"));
         let pool = refused("[namespaces.shop]\npool = \"fast\"");
         assert!(pool.contains("add pools.fast"), "{pool}");

@@ -2,6 +2,7 @@
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -9,13 +10,33 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::app::App;
 use crate::problem::Problem;
 
+mod bulk;
+mod callee;
 mod changes;
+mod dead;
+mod docs;
+mod document;
 mod extract;
 mod form;
+pub(crate) mod fuzz;
+mod health;
+mod insight;
+mod ledger;
+mod lines;
+mod many;
+mod moves;
+mod pull;
+mod reply;
+mod settings;
+mod settle;
+mod settle_many;
+mod target;
 mod task_type;
 mod tasks;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use self::health::shown as shown_metrics;
 
 /// What the document at `/openapi.json` says beside the routes.
 #[derive(Debug, OpenApi)]
@@ -25,21 +46,57 @@ mod tests;
 )]
 struct Document;
 
-/// All routes.
-pub(crate) fn router(app: App) -> Router {
-    let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
+/// The routes of the document.
+fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Document::openapi())
         .merge(tasks::routes())
         .merge(changes::routes())
+        .merge(reply::routes())
+        .merge(bulk::routes())
         .merge(task_type::routes())
-        .split_for_parts();
-    let text = document.to_pretty_json().unwrap_or_default();
+        .merge(settings::routes())
+        .merge(dead::routes())
+        .merge(many::routes())
+        .merge(moves::routes())
+        .merge(insight::routes())
+        .merge(target::routes())
+        .merge(callee::routes())
+        .merge(pull::routes())
+        .merge(settle::routes())
+        .merge(settle_many::routes())
+        .merge(health::routes())
+}
+
+/// The document.
+#[cfg(test)]
+fn written() -> serde_json::Value {
+    document::complete(&routes().split_for_parts().1)
+}
+
+/// All routes.
+pub(crate) fn router(app: App) -> Router {
+    let (router, document) = routes().split_for_parts();
+    let document = document::complete(&document);
+    let text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    let page = docs::page(&document).ok();
     let limit = app.config.max_message_bytes;
     router
         .route(
             "/openapi.json",
             get(|| async move { ([("content-type", "application/json")], text) }),
         )
+        .route("/docs", get(|| async move { docs::answer(page) }))
+        .route("/docs/style.css", get(docs::style))
         .fallback(|| async { Problem::not_found("there is no such route: see /openapi.json") })
+        .method_not_allowed_fallback(|| async {
+            Problem::method_not_allowed("the path has other methods: see /openapi.json")
+        })
         .layer(DefaultBodyLimit::max(limit))
+        .layer(from_fn_with_state(app.clone(), ledger::keep))
         .with_state(app)
+}
+
+/// Other routes, counted as those over HTTP are.
+pub(crate) fn counted(app: &App, router: Router) -> Router {
+    router.layer(from_fn_with_state(app.clone(), ledger::keep))
 }

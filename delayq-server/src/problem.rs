@@ -92,6 +92,70 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, kind, title, detail)
     }
 
+    /// The task that somebody waits for is dead.
+    pub(crate) fn dead(detail: impl Into<String>) -> Self {
+        let status = StatusCode::FAILED_DEPENDENCY;
+        Self::new(status, "dead", "the task is dead", detail)
+    }
+
+    /// The task that somebody waits for has ended, and never runs.
+    pub(crate) fn gone(kind: &str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, kind, "the task never runs", detail)
+    }
+
+    /// The same with other words.
+    pub(crate) fn saying(mut self, detail: String) -> Self {
+        self.detail = detail;
+        self
+    }
+
+    /// It cannot be done now.
+    pub(crate) fn unavailable(detail: impl Into<String>) -> Self {
+        let title = "it cannot be done now";
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::new(status, "unavailable", title, detail).repeatable(Some(1))
+    }
+
+    /// More requests a second than allowed.
+    pub(crate) fn too_many_requests(detail: impl Into<String>, after: u64) -> Self {
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let title = "too many requests";
+        Self::new(status, "rate-limited", title, detail).repeatable(Some(after))
+    }
+
+    /// More unfinished tasks than allowed.
+    pub(crate) fn namespace_full(detail: impl Into<String>) -> Self {
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let title = "the namespace is full";
+        Self::new(status, "namespace-full", title, detail).repeatable(Some(1))
+    }
+
+    /// More unfinished tasks of the types of a token than it allows.
+    pub(crate) fn token_full(detail: impl Into<String>) -> Self {
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let title = "the token has no room";
+        Self::new(status, "token-full", title, detail).repeatable(Some(1))
+    }
+
+    /// The server cannot do its work now.
+    pub(crate) fn not_ready(detail: impl Into<String>) -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::new(status, "not-ready", "the server is not ready", detail).repeatable(Some(1))
+    }
+
+    /// The request was not here in time.
+    pub(crate) fn too_slow(detail: impl Into<String>) -> Self {
+        let status = StatusCode::REQUEST_TIMEOUT;
+        Self::new(status, "too-slow", "the request took too long", detail).repeatable(None)
+    }
+
+    /// The path has other methods.
+    pub(crate) fn method_not_allowed(detail: impl Into<String>) -> Self {
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        let title = "the path has no such method";
+        Self::new(status, "method-not-allowed", title, detail)
+    }
+
     /// The status code.
     pub(crate) fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -111,7 +175,17 @@ impl From<Error> for Problem {
         match error {
             Error::InvalidName { .. } | Error::InvalidInput { .. } => Self::bad_request(detail),
             Error::LimitExceeded { .. } => Self::too_large(detail),
-            Error::Conflict { .. } => Self::conflict("conflict", detail),
+            Error::Conflict {
+                task_type,
+                id,
+                state,
+            } => {
+                let text = format!(
+                    "another task {id} of {task_type} is {state}: use another id, or \
+                     on_conflict=keep or replace, or again_if_running=true for one that runs"
+                );
+                Self::conflict("conflict", text)
+            }
             Error::TypeInUse { .. } => Self::conflict("type-in-use", detail),
             Error::FleetLimitOnShards { .. } => Self::conflict("fleet-limit-on-shards", detail),
             Error::QueueFull { .. } => {

@@ -6,13 +6,23 @@ use std::sync::Arc;
 
 use delayq_plugin::store::StoreOptions;
 use delayq_plugin::{Namespace, Store, SystemClock, open_store};
+use futures_util::future::{OptionFuture, join_all};
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::access::{NewToken, Scope, TokenBook};
 use crate::app::App;
 use crate::config::Config;
-use crate::http;
+use crate::door::{Door, Tls, TlsError, listen};
+use crate::front::lmstfy::Lmstfy;
+use crate::front::{Front, beanstalk, grape, lmstfy, spring, task_service};
+use crate::health::Health;
+use crate::limits::Limits;
+use crate::meter::Meter;
+use crate::place::PlaceBook;
 use crate::space::Spaces;
+use crate::stop::Stopping;
+use crate::{grpc, http, panel};
 
 /// The namespace of what the server keeps for itself. No token gives a right on it.
 const OWN: &str = "delayq-server";
@@ -24,11 +34,14 @@ pub(crate) enum ServerError {
     #[error("{0}")]
     Store(#[from] delayq_plugin::Error),
     /// It cannot listen.
-    #[error("cannot listen on {address}: {error}")]
+    #[error("cannot listen on {address}: {error}{}", advice(error))]
     Listen {
         address: SocketAddr,
         error: std::io::Error,
     },
+    /// The files of TLS cannot be used.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
     /// What was asked for cannot be done.
     #[error("{0}")]
     Refused(String),
@@ -37,16 +50,34 @@ pub(crate) enum ServerError {
     Io(#[from] std::io::Error),
 }
 
+/// What to do about it.
+fn advice(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            ": another program, or another delayq-server, has this port. End it, or give another \
+             port with --listen"
+        }
+        std::io::ErrorKind::PermissionDenied => ": take a port above 1023",
+        std::io::ErrorKind::AddrNotAvailable => ": this machine does not have the address",
+        _ => "",
+    }
+}
+
 /// A server that is open, and may listen.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) app: App,
+    pub(crate) tls: Option<Arc<Tls>>,
+    lmstfy: Arc<Lmstfy>,
     own: Arc<dyn Store>,
 }
 
 impl Server {
     /// Opens the store of the server.
     pub(crate) async fn open(config: Config) -> Result<Self, ServerError> {
+        let stopping = Stopping::default();
+        let tls = Tls::open(&config.tls)?;
+        let meter = Meter::install();
         let config = Arc::new(config);
         let options = StoreOptions {
             namespace: Namespace::new(OWN)?,
@@ -54,12 +85,26 @@ impl Server {
         };
         let own = open_store(&config.store, options).await?;
         let tokens = TokenBook::open(Arc::clone(&own), Arc::new(SystemClock)).await?;
+        let places = PlaceBook::open(Arc::clone(&own)).await?;
+        let spaces = Arc::new(Spaces::new(&config, places, stopping.clone()));
+        let health = Health::new(Arc::clone(&spaces), Arc::clone(&own), stopping.clone());
         let app = App {
-            spaces: Arc::new(Spaces::new(&config)),
+            spaces,
+            limits: Arc::new(Limits::new(&config)),
             config,
+            own: Arc::clone(&own),
             tokens,
+            health: Arc::new(health),
+            meter,
+            stopping,
         };
-        Ok(Self { app, own })
+        let lmstfy = Lmstfy::new(app.clone());
+        Ok(Self {
+            app,
+            tls,
+            lmstfy,
+            own,
+        })
     }
 
     /// The token that a new server gives to whoever starts it; `None` if it has tokens already.
@@ -73,9 +118,17 @@ impl Server {
             namespace: "*".to_owned(),
             types: Vec::new(),
             expires_at: None,
+            rate: None,
+            max_message_bytes: None,
+            max_pending: None,
         };
         let (_, text) = self.app.tokens.create(everything).await?;
         Ok(Some(text))
+    }
+
+    /// The store of the server, without its secrets.
+    pub(crate) fn store_name(&self) -> String {
+        self.own.name().clone()
     }
 
     /// Closes the stores.
@@ -87,28 +140,147 @@ impl Server {
     /// Listens.
     pub(crate) async fn listener(&self) -> Result<TcpListener, ServerError> {
         let address = self.app.config.listen;
-        let listening = TcpListener::bind(address).await;
+        let listening = listen(address).await;
         listening.map_err(|error| ServerError::Listen { address, error })
+    }
+
+    /// Listens for the web page, where it is configured.
+    pub(crate) async fn admin_listener(&self) -> Result<Option<TcpListener>, ServerError> {
+        let Some(address) = self.app.config.admin.listen else {
+            return Ok(None);
+        };
+        let listening = listen(address).await;
+        let listening = listening.map_err(|error| ServerError::Listen { address, error })?;
+        Ok(Some(listening))
+    }
+
+    /// Listens for the fronts that are configured.
+    pub(crate) async fn front_listeners(&self) -> Result<Vec<(Front, TcpListener)>, ServerError> {
+        let mut listeners = Vec::new();
+        for front in Front::ALL {
+            let Some(address) = front.listen(&self.app.config) else {
+                continue;
+            };
+            let listening = listen(address).await;
+            let listening = listening.map_err(|error| ServerError::Listen { address, error })?;
+            listeners.push((front, listening));
+        }
+        Ok(listeners)
+    }
+
+    /// Serves one front until the server ends.
+    async fn serve_front(&self, front: Front, listener: TcpListener) {
+        let app = self.app.clone();
+        let routes = match front {
+            Front::Lmstfy => lmstfy::router(&self.lmstfy),
+            Front::LmstfyAdmin => lmstfy::admin(&self.lmstfy),
+            Front::Beanstalk => return beanstalk::serve(app, listener).await,
+            Front::Grape => grape::router(app),
+            Front::GrapeAdmin => grape::admin_router(app),
+            Front::TaskService => task_service::router(app),
+            Front::Spring => spring::router(app),
+        };
+        self.door(front.name(), routes).serve(listener).await;
     }
 
     /// Serves until `end`, and then what is under way.
     pub(crate) async fn run(
         self,
-        listener: TcpListener,
+        listener: Option<TcpListener>,
+        admin: Option<TcpListener>,
+        fronts: Vec<(Front, TcpListener)>,
         end: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServerError> {
-        let follow = tokio::spawn(Arc::clone(&self.app.tokens).follow());
-        let app =
-            http::router(self.app.clone()).into_make_service_with_connect_info::<SocketAddr>();
-        // Small answers go out at once: see the figures of HTTP/2 without it in the issue.
-        let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "a connection keeps Nagle's algorithm");
+        let mut followers = JoinSet::new();
+        followers.spawn(Arc::clone(&self.app.tokens).follow());
+        followers.spawn(Arc::clone(&self.app.spaces).follow());
+        followers.spawn(Arc::clone(&self.app.spaces).push());
+        let discovery = &self.app.spaces.discovery;
+        followers.spawn(Arc::clone(discovery).run());
+        let announced = discovery.announce();
+        followers.spawn(self.app.meter.follow());
+        if let Some(tls) = &self.tls {
+            followers.spawn(Arc::clone(tls).follow());
+        }
+        if fronts
+            .iter()
+            .any(|(front, _)| matches!(front, Front::Lmstfy | Front::LmstfyAdmin))
+        {
+            followers.spawn(Arc::clone(&self.lmstfy).follow());
+        }
+        let stopping = self.app.stopping.clone();
+        let ready_grace = self.app.config.stop.ready_grace();
+        let stop = tokio::spawn(async move {
+            end.await;
+            tracing::info!("the server stops");
+            stopping.leave();
+            if let Some(announced) = announced {
+                announced.withdraw().await;
             }
+            tokio::time::sleep(ready_grace).await;
+            stopping.end();
         });
-        let served = axum::serve(listener, app).with_graceful_shutdown(end).await;
-        follow.abort();
+        let grpc = http::counted(&self.app, grpc::router(self.app.clone()));
+        let routes = http::router(self.app.clone()).merge(grpc);
+        let door = listener.map(|listener| self.door("http", routes).serve(listener));
+        let admin = admin.map(|listener| {
+            let pages = panel::router(self.app.clone(), self.tls.is_some());
+            self.door("admin", pages).serve(listener)
+        });
+        let fronts = fronts
+            .into_iter()
+            .map(|(front, listener)| self.serve_front(front, listener));
+        tokio::join!(
+            OptionFuture::from(door),
+            OptionFuture::from(admin),
+            join_all(fronts)
+        );
+        stop.abort();
+        followers.shutdown().await;
         self.close().await;
-        Ok(served?)
+        Ok(())
+    }
+
+    /// The door to a router, by the configuration.
+    pub(crate) fn door(&self, name: &'static str, router: axum::Router) -> Door {
+        Door {
+            tls: self.tls.clone(),
+            stopping: self.app.stopping.clone(),
+            ..Door::new(name, router, &self.app.config)
+        }
+    }
+
+    /// A server in memory, with a namespace beside the default one.
+    #[cfg(test)]
+    pub(crate) async fn in_memory() -> Self {
+        let config = Config {
+            store: "memory:".to_owned(),
+            durability: "memory".to_owned(),
+            namespaces: [("shop".to_owned(), crate::config::NamespaceConfig::default())].into(),
+            ..Config::default()
+        };
+        Self::open(config).await.unwrap()
+    }
+
+    /// A new token of `name`.
+    #[cfg(test)]
+    pub(crate) async fn new_token(
+        &self,
+        name: &str,
+        scopes: &[Scope],
+        namespace: &str,
+        types: &[&str],
+    ) -> String {
+        let new = NewToken {
+            name: name.to_owned(),
+            scopes: scopes.iter().copied().collect(),
+            namespace: namespace.to_owned(),
+            types: types.iter().map(ToString::to_string).collect(),
+            expires_at: None,
+            rate: None,
+            max_message_bytes: None,
+            max_pending: None,
+        };
+        self.app.tokens.create(new).await.unwrap().1
     }
 }

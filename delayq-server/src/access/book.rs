@@ -26,6 +26,9 @@ pub(crate) struct NewToken {
     pub(crate) namespace: String,
     pub(crate) types: Vec<String>,
     pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) rate: Option<u32>,
+    pub(crate) max_message_bytes: Option<usize>,
+    pub(crate) max_pending: Option<u64>,
 }
 
 /// The tokens of all servers on one store.
@@ -111,6 +114,22 @@ impl TokenBook {
         token.admits(&presented, self.clock.now()).then_some(token)
     }
 
+    /// A token that is valid now, by its id.
+    pub(crate) fn valid(&self, id: &str) -> Option<Arc<Token>> {
+        let token = self.pages().tokens.get(id).cloned()?;
+        let now = self.clock.now().as_millis();
+        token
+            .expires_at
+            .is_none_or(|end| now < end)
+            .then_some(token)
+    }
+
+    /// Whether a token that was admitted is valid still. What it may do never changes.
+    pub(crate) fn is_valid(&self, admitted: &Token) -> bool {
+        let present = self.pages().tokens.get(&admitted.id).cloned();
+        present.is_some_and(|present| !present.is_expired(self.clock.now()))
+    }
+
     /// All tokens, by their ids.
     pub(crate) fn all(&self) -> Vec<Arc<Token>> {
         let mut tokens: Vec<_> = self.pages().tokens.values().cloned().collect();
@@ -131,6 +150,9 @@ impl TokenBook {
             types: new.types,
             created_at: self.clock.now().as_millis(),
             expires_at: new.expires_at.map(Timestamp::as_millis),
+            rate: new.rate,
+            max_message_bytes: new.max_message_bytes,
+            max_pending: new.max_pending,
             hash,
             earlier: None,
         };

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use axum::extract::{ConnectInfo, FromRef, FromRequestParts, RawPathParams};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderValue};
 use delayq_ops::Operator;
-use delayq_plugin::{Namespace, TaskType};
+use delayq_plugin::{Namespace, TaskType, TypePattern};
 
 use super::{Scope, Token, TokenBook};
+use crate::limits::{Bounded, Ledger, Limits, Payer};
 use crate::problem::Problem;
 use crate::space::{Space, Spaces};
 
@@ -32,7 +34,20 @@ macro_rules! rights {
     )*};
 }
 
-rights!(Submit = Submit, Read = Read, Operate = Operate);
+rights!(
+    Submit = Submit,
+    Work = Work,
+    Read = Read,
+    Operate = Operate,
+    Admin = Admin
+);
+
+/// The token that a header `Authorization` has.
+pub(super) fn bearer(header: &HeaderValue) -> Option<&str> {
+    let (scheme, token) = header.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
 
 /// Who asks.
 #[derive(Clone, Debug)]
@@ -46,36 +61,123 @@ pub(crate) struct Caller {
 impl Caller {
     /// The caller of a request.
     pub(crate) fn of(parts: &Parts, tokens: &TokenBook) -> Result<Self, Problem> {
-        let header = parts.headers.get(AUTHORIZATION);
+        Self::presenting(parts.headers.get(AUTHORIZATION), &parts.extensions, tokens)
+    }
+
+    /// Whoever presents this header.
+    pub(crate) fn presenting(
+        header: Option<&HeaderValue>,
+        extensions: &Extensions,
+        tokens: &TokenBook,
+    ) -> Result<Self, Problem> {
         let header = header.ok_or_else(|| {
             let text = "send the header `Authorization: Bearer TOKEN`";
             Problem::unauthorized(text)
         })?;
-        let text = header.to_str().unwrap_or_default();
-        let token = match text.split_once(' ') {
-            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
-            _ => "",
-        };
-        let token = tokens.admit(token).ok_or_else(|| {
+        let text = bearer(header).ok_or_else(|| {
+            let text = "send the token as `Authorization: Bearer TOKEN`: another scheme, such as \
+                        Basic, is not read";
+            Problem::unauthorized(text)
+        })?;
+        let token = tokens.admit(text).ok_or_else(|| {
             let text = "this token is not known, has expired or was revoked";
             Problem::unauthorized(text)
         })?;
-        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-        let origin = peer.map_or("?".to_owned(), |peer| peer.0.ip().to_string());
+        let origin = Self::origin_of(extensions);
         Ok(Self { token, origin })
+    }
+
+    /// From where a request came.
+    pub(crate) fn origin_of(extensions: &Extensions) -> String {
+        let peer = extensions.get::<ConnectInfo<SocketAddr>>();
+        peer.map_or("?".to_owned(), |peer| peer.0.ip().to_string())
+    }
+
+    /// Refuses a token that was revoked, changed or has expired since the request began.
+    pub(crate) fn is_still(&self, tokens: &TokenBook) -> Result<(), Problem> {
+        if tokens.is_valid(&self.token) {
+            return Ok(());
+        }
+        let text = "this token has expired or was revoked while the request waited";
+        Err(Problem::unauthorized(text))
     }
 
     /// Refuses what the token has no right to.
     pub(crate) fn require(&self, scope: Scope, namespace: &Namespace) -> Result<(), Problem> {
-        if !self.token.is_for(namespace) {
-            let text = format!("this token is not for the namespace {namespace}");
-            return Err(Problem::forbidden(text));
-        }
+        self.require_namespace(namespace)?;
         if !self.token.has(scope) {
             let text = format!("this needs a token of scope {scope}");
             return Err(Problem::forbidden(text));
         }
         Ok(())
+    }
+
+    /// Charges one request to the token and its namespace, or refuses it.
+    pub(crate) fn charge(
+        &self,
+        limits: &Limits,
+        namespace: &Namespace,
+        ledger: Option<&Ledger>,
+    ) -> Result<(), Problem> {
+        let payer = Payer {
+            token: &self.token.id,
+            rate: self.token.rate,
+            namespace,
+        };
+        let charge = limits.charge(payer, 1);
+        let refusal = (!charge.is_granted()).then(|| charge.refusal());
+        if let Some(ledger) = ledger {
+            ledger.put(charge);
+        }
+        refusal.map_or(Ok(()), Err)
+    }
+
+    /// Refuses a message that is too large for the token or the namespace.
+    pub(crate) fn fits(&self, space: &Space, bytes: usize) -> Result<(), Problem> {
+        if let Some(max) = self.token.max_message_bytes
+            && bytes > max
+        {
+            let text = format!("a message of {bytes} bytes: this token may send {max}");
+            return Err(Problem::too_large(text));
+        }
+        space.fits(bytes)
+    }
+
+    /// Makes room for `tasks` new tasks of the token in the namespace, or refuses them.
+    pub(crate) async fn make_room(&self, space: &Space, tasks: u64) -> Result<(), Problem> {
+        if let Some(max) = self.token.max_pending {
+            let bounded = Bounded::Token {
+                id: &self.token.id,
+                covers: &|task_type| self.token.covers(task_type),
+            };
+            space.admit_within(bounded, tasks, max).await?;
+        }
+        space.admit(tasks).await
+    }
+
+    /// Charges many requests that one brought, once there is room for them.
+    pub(crate) async fn pace(&self, limits: &Limits, namespace: &Namespace, cost: u32) {
+        let payer = Payer {
+            token: &self.token.id,
+            rate: self.token.rate,
+            namespace,
+        };
+        loop {
+            let charge = limits.charge(payer, cost);
+            if charge.is_granted() {
+                return;
+            }
+            tokio::time::sleep(charge.wait()).await;
+        }
+    }
+
+    /// Refuses a namespace that the token is not for.
+    pub(crate) fn require_namespace(&self, namespace: &Namespace) -> Result<(), Problem> {
+        if self.token.is_for(namespace) {
+            return Ok(());
+        }
+        let text = format!("this token is not for the namespace {namespace}");
+        Err(Problem::forbidden(text))
     }
 
     /// Refuses a type that the token is not for.
@@ -85,6 +187,16 @@ impl Caller {
             return Ok(task_type);
         }
         let text = format!("this token is not for the type {task_type}");
+        Err(Problem::forbidden(text))
+    }
+
+    /// Refuses a type or pattern with a type that the token is not for.
+    pub(crate) fn require_pattern(&self, pattern: &str) -> Result<TypePattern, Problem> {
+        let pattern = TypePattern::new(pattern)?;
+        if self.token.covers_all(&pattern) {
+            return Ok(pattern);
+        }
+        let text = format!("this token is not for all of {pattern}");
         Err(Problem::forbidden(text))
     }
 }
@@ -100,6 +212,19 @@ pub(crate) struct Allowed<R> {
 }
 
 impl<R> Allowed<R> {
+    /// Refuses a token that is for some types only, where the answer is about all.
+    pub(crate) fn require_all_types(&self) -> Result<(), Problem> {
+        if self.caller.token.types.is_empty() {
+            return Ok(());
+        }
+        Err(Problem::forbidden("this needs a token for all types"))
+    }
+
+    /// Refuses a message that is too large for the token or its namespace.
+    pub(crate) fn fits(&self, bytes: usize) -> Result<(), Problem> {
+        self.caller.fits(&self.space, bytes)
+    }
+
     /// An operator whose actions are logged under the name of the token.
     pub(crate) fn operator(&self) -> Operator {
         let Token { id, name, .. } = &*self.caller.token;
@@ -114,6 +239,7 @@ where
     S: Send + Sync,
     Arc<TokenBook>: FromRef<S>,
     Arc<Spaces>: FromRef<S>,
+    Arc<Limits>: FromRef<S>,
 {
     type Rejection = Problem;
 
@@ -127,8 +253,18 @@ where
         let namespace = Namespace::new(namespace)?;
         caller.require(R::SCOPE, &namespace)?;
         if let Some((_, task_type)) = named("task_type") {
-            caller.require_type(task_type)?;
+            match task_type.strip_suffix('*') {
+                Some(_) => drop(caller.require_pattern(task_type)?),
+                None => drop(caller.require_type(task_type)?),
+            }
         }
+        if let Some((_, types)) = named("types") {
+            for task_type in types.split(',') {
+                caller.require_type(task_type)?;
+            }
+        }
+        let limits = Arc::<Limits>::from_ref(state);
+        caller.charge(&limits, &namespace, parts.extensions.get())?;
         Ok(Self {
             space: Arc::<Spaces>::from_ref(state).of(&namespace).await?,
             caller,

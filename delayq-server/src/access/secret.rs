@@ -1,5 +1,7 @@
 //! Secrets of tokens: made, shown once, and kept as hashes alone.
 
+use std::fmt;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
@@ -30,6 +32,12 @@ impl<'a> Presented<'a> {
     pub(crate) fn has_hash(&self, hash: &str) -> bool {
         let own = hash_of(self.secret);
         own.as_bytes().ct_eq(hash.as_bytes()).into()
+    }
+}
+
+impl fmt::Display for Presented<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}_{}_{}", self.id, self.secret)
     }
 }
 

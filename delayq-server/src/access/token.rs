@@ -86,6 +86,15 @@ pub(crate) struct Token {
     pub(crate) created_at: i64,
     /// When it stops being valid; `None`: never.
     pub(crate) expires_at: Option<i64>,
+    /// Most requests a second; `None`: as the configuration says.
+    #[serde(default)]
+    pub(crate) rate: Option<u32>,
+    /// Most bytes of a message; `None`: as the configuration says.
+    #[serde(default)]
+    pub(crate) max_message_bytes: Option<usize>,
+    /// Most scheduled and running tasks of its types in a namespace; `None`: no limit of its own.
+    #[serde(default)]
+    pub(crate) max_pending: Option<u64>,
     /// The hash of its secret.
     pub(crate) hash: String,
     /// The hash of the secret before the last rotation, and until when it is valid.
@@ -104,13 +113,18 @@ impl Token {
     pub(crate) const VERSION: u32 = 1;
 
     /// Whether this is the token that was presented, and is valid now.
-    pub(crate) fn admits(&self, presented: &Presented<'_>, now: Timestamp) -> bool {
-        let now = now.as_millis();
+    pub(crate) fn admits(&self, presented: &Presented<'_>, at: Timestamp) -> bool {
+        let now = at.as_millis();
         let is_own = presented.has_hash(&self.hash);
         let earlier = self.earlier.as_ref();
         let is_earlier =
             earlier.is_some_and(|old| presented.has_hash(&old.hash) && now < old.until);
-        (is_own || is_earlier) && self.expires_at.is_none_or(|end| now < end)
+        (is_own || is_earlier) && !self.is_expired(at)
+    }
+
+    /// Whether its time is over.
+    pub(crate) fn is_expired(&self, at: Timestamp) -> bool {
+        self.expires_at.is_some_and(|end| at.as_millis() >= end)
     }
 
     /// Whether it gives a right. Admin gives all, and each gives no other.
@@ -131,6 +145,15 @@ impl Token {
             .filter_map(|text| TypePattern::new(text).ok());
         self.types.is_empty() || patterns.into_iter().any(|one| one.matches(task_type))
     }
+
+    /// Whether it is for every type that a pattern matches.
+    pub(crate) fn covers_all(&self, pattern: &TypePattern) -> bool {
+        let TypePattern::Prefix(prefix) = pattern else {
+            return matches!(pattern, TypePattern::Exact(task_type) if self.covers(task_type));
+        };
+        let own = self.types.iter().filter_map(|text| text.strip_suffix('*'));
+        self.types.is_empty() || own.into_iter().any(|own| prefix.starts_with(own))
+    }
 }
 
 #[cfg(test)]
@@ -148,6 +171,9 @@ mod tests {
             types: vec!["mail.*".to_owned(), "order.cancel".to_owned()],
             created_at: 0,
             expires_at: Some(100),
+            rate: None,
+            max_message_bytes: None,
+            max_pending: None,
             hash: hash.to_owned(),
             earlier: None,
         }
@@ -178,6 +204,9 @@ mod tests {
         assert!(!token.is_for(&Namespace::new("shop2").unwrap()));
         assert!(covers(&token, "mail.send") && covers(&token, "order.cancel"));
         assert!(!covers(&token, "order.cancelled") && !covers(&token, "mailx"));
+        let covers_all = |text| token.covers_all(&TypePattern::new(text).unwrap());
+        assert!(covers_all("mail.*") && covers_all("mail.vip.*") && covers_all("order.cancel"));
+        assert!(!covers_all("*") && !covers_all("order.*") && !covers_all("order.cancel.*"));
         token.scopes = [Scope::Admin].into();
         token.namespace = "*".to_owned();
         token.types.clear();

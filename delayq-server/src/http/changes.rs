@@ -91,6 +91,7 @@ async fn update(
     Path((_, task_type, id)): Path<(String, String, String)>,
     Body(body): Body,
 ) -> Result<Json<Changed>, Problem> {
+    allowed.fits(body.len())?;
     let tasks = &allowed.space.tasks;
     let updated = tasks.update_raw(&task_type, &id, body).await?;
     changed(updated, &task_type, &id)

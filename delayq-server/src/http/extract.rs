@@ -1,11 +1,12 @@
 //! Parts of a request, refused as problems.
 
-use axum::body::Bytes;
+use axum::body::{Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
+use crate::app::App;
 use crate::problem::Problem;
 
 /// The query, where it says nothing that is not known.
@@ -26,15 +27,42 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
 #[derive(Debug)]
 pub(super) struct Body(pub(super) Vec<u8>);
 
-impl<S: Send + Sync> FromRequest<S> for Body {
+impl FromRequest<App> for Body {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let body = Bytes::from_request(request, state).await;
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let most = app.config.max_message_bytes;
+        if HttpBody::size_hint(request.body()).lower() > u64::try_from(most).unwrap_or(u64::MAX) {
+            return Err(Problem::too_large(format!(
+                "the body has more than {most} bytes"
+            )));
+        }
+        let limit = app.config.connections.body_timeout();
+        let body = tokio::time::timeout(limit, Bytes::from_request(request, app)).await;
+        let body = body.map_err(|_| {
+            Problem::too_slow(format!(
+                "the body was not here after {limit:?}: send it faster"
+            ))
+        })?;
         let body = body.map_err(|error| match error.status() {
             StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large(error.body_text()),
             _ => Problem::bad_request(error.body_text()),
         })?;
         Ok(Self(body.to_vec()))
+    }
+}
+
+/// The body as JSON, of which everything is known.
+#[derive(Debug)]
+pub(super) struct JsonBody<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let Body(body) = Body::from_request(request, app).await?;
+        let value = serde_json::from_slice(&body);
+        let value = value.map_err(|error| Problem::bad_request(format!("the body: {error}")))?;
+        Ok(Self(value))
     }
 }

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use delayq_plugin::store::SubmitOutcome;
 use delayq_plugin::{
     Cursor, DelayQueueJob, IntoDelay, IntoTime, Receipt, TaskId, TaskInfo, TaskState, Timestamp,
     When,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::problem::Problem;
+use crate::push::{OWN_TARGET, SEAL};
 
 /// What a header of a request begins with that becomes a header of the task.
 const TASK_HEADER: &str = "delayq-header-";
@@ -39,10 +42,31 @@ pub(crate) struct CreateOptions {
     pub(crate) project: Option<String>,
     /// If the task runs now, run it again afterwards.
     pub(crate) again_if_running: Option<bool>,
+    /// Wait for the end of the task, and be answered its worker's reply: milliseconds, or a span
+    /// such as `30s`; at most `60s`.
+    pub(crate) wait: Option<String>,
+}
+
+/// A span or time: text, or a number of milliseconds.
+pub(super) fn text_or_number<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        Number(i64),
+        Text(String),
+    }
+
+    let form: Option<Form> = Option::deserialize(deserializer)?;
+    Ok(form.map(|form| match form {
+        Form::Number(number) => number.to_string(),
+        Form::Text(text) => text,
+    }))
 }
 
 /// A span: digits are milliseconds, anything else is a span such as `30m`.
-fn span(text: &str) -> Result<Duration, Problem> {
+pub(super) fn read_span(text: &str) -> Result<Duration, Problem> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let delay = match text.parse() {
         Ok(ms) if is_number => Ok(Duration::from_millis(ms)),
@@ -68,9 +92,23 @@ pub(super) fn read_when(
 ) -> Result<Option<When>, Problem> {
     match (delay, at) {
         (None, None) => Ok(None),
-        (Some(delay), None) => Ok(Some(When::After(span(&delay)?))),
+        (Some(delay), None) => Ok(Some(When::After(read_span(&delay)?))),
         (None, Some(at)) => Ok(Some(When::At(read_time(&at)?))),
         _ => Err(Problem::bad_request("delay and at exclude each other")),
+    }
+}
+
+/// How many; `usual` without a number.
+pub(super) fn read_limit(
+    asked: Option<usize>,
+    usual: usize,
+    most: usize,
+) -> Result<usize, Problem> {
+    match asked.unwrap_or(usual) {
+        limit if (1..=most).contains(&limit) => Ok(limit),
+        limit => Err(Problem::bad_request(format!(
+            "limit={limit}: use 1 to {most}"
+        ))),
     }
 }
 
@@ -115,8 +153,12 @@ impl CreateOptions {
             Some(When::At(time)) => job = job.at(time),
             None => {}
         }
+        if self.expires_after.is_some() && self.expires_at.is_some() {
+            let text = "expires_after and expires_at exclude each other";
+            return Err(Problem::bad_request(text));
+        }
         if let Some(text) = self.expires_after {
-            job = job.expires_after(span(&text)?);
+            job = job.expires_after(read_span(&text)?);
         }
         if let Some(at) = self.expires_at {
             job = job.expires_at(read_time(&at)?);
@@ -143,6 +185,16 @@ impl CreateOptions {
     }
 }
 
+/// Refuses a header of a task that only the server gives it.
+pub(super) fn refuse_own<T: AsRef<str>>(name: T) -> Result<T, Problem> {
+    if [OWN_TARGET, SEAL].contains(&name.as_ref()) {
+        let text = "a task gets its target by the header Delayq-Target of its create: the headers \
+                    delayq-target and delayq-target-seal are not taken";
+        return Err(Problem::bad_request(text));
+    }
+    Ok(name)
+}
+
 /// The headers of a request that become headers of the task.
 pub(crate) fn task_headers(
     mut job: DelayQueueJob,
@@ -150,6 +202,7 @@ pub(crate) fn task_headers(
 ) -> Result<DelayQueueJob, Problem> {
     for (name, value) in headers {
         if let Some(name) = name.as_str().strip_prefix(TASK_HEADER) {
+            let name = refuse_own(name)?;
             let value = value.to_str().map_err(|_| {
                 Problem::bad_request(format!(
                     "the header {TASK_HEADER}{name} is no visible ASCII"
@@ -197,6 +250,31 @@ impl From<Receipt> for Accepted {
     }
 }
 
+/// A message.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct MessageView {
+    /// The message, where it is UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// The message in base64, where it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_base64: Option<String>,
+}
+
+impl MessageView {
+    pub(crate) fn new(message: Option<Vec<u8>>) -> Self {
+        let (message, message_base64) = match message.map(String::from_utf8) {
+            None => (None, None),
+            Some(Ok(text)) => (Some(text), None),
+            Some(Err(bytes)) => (None, Some(STANDARD.encode(bytes.as_bytes()))),
+        };
+        Self {
+            message,
+            message_base64,
+        }
+    }
+}
+
 /// A task, as far as it is known.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct TaskView {
@@ -218,12 +296,8 @@ pub(crate) struct TaskView {
     pub(crate) expires_at: Option<i64>,
     /// The current attempt while running, else how many were made.
     pub(crate) attempt: u32,
-    /// The message, where it is UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) message: Option<String>,
-    /// The message in base64, where it is not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) message_base64: Option<String>,
+    #[serde(flatten)]
+    pub(crate) message: MessageView,
     /// The headers.
     pub(crate) headers: BTreeMap<String, String>,
     /// The last error.
@@ -235,15 +309,6 @@ pub(crate) struct TaskView {
 
 impl From<TaskInfo> for TaskView {
     fn from(task: TaskInfo) -> Self {
-        use base64::Engine;
-        let (message, message_base64) = match task.message.map(String::from_utf8) {
-            None => (None, None),
-            Some(Ok(text)) => (Some(text), None),
-            Some(Err(bytes)) => {
-                let engine = base64::engine::general_purpose::STANDARD;
-                (None, Some(engine.encode(bytes.as_bytes())))
-            }
-        };
         let ms = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
         Self {
             id: task.id.to_string(),
@@ -253,8 +318,7 @@ impl From<TaskInfo> for TaskView {
             due_at: ms(task.due_at),
             expires_at: ms(task.expires_at),
             attempt: task.attempt,
-            message,
-            message_base64,
+            message: MessageView::new(task.message),
             headers: task.headers,
             last_error: task.history.last_error,
             cancel_requested: task.cancel_requested,

@@ -3,13 +3,14 @@
 use axum::Json;
 use axum::extract::Path;
 use delayq_plugin::TypeStats;
+use delayq_plugin::store::MAX_BATCH;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::Query;
-use super::form::{TaskView, read_cursor, read_state, read_time, shown_cursor};
+use super::form::{TaskView, read_cursor, read_limit, read_state, read_time, shown_cursor};
 use crate::access::{Allowed, Operate, Read};
 use crate::app::App;
 use crate::problem::Problem;
@@ -90,7 +91,7 @@ async fn list(
 ) -> Result<Json<TaskPage>, Problem> {
     let state = read_state(listing.state.as_deref())?;
     let cursor = listing.cursor.as_deref().map(read_cursor).transpose()?;
-    let limit = listing.limit.unwrap_or(PAGE);
+    let limit = read_limit(listing.limit, PAGE, MAX_BATCH)?;
     let tasks = &allowed.space.tasks;
     let page = tasks
         .list(&task_type, state, cursor.as_ref(), limit)

@@ -1,80 +1,127 @@
 //! One task: create, find, cancel.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
-use delayq_plugin::DelayQueueJob;
+use axum::response::{IntoResponse, Response};
 use delayq_plugin::store::CancelOutcome;
+use delayq_plugin::{DelayQueueJob, Namespace, TaskReply, TaskType};
+use serde::Deserialize;
 use serde_json::{Value, json};
+use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{Body, Query};
 use super::form::{Accepted, CreateOptions, TaskView, task_headers};
+use super::reply::{Pending, answer, read_wait};
+use super::target::own_target;
 use crate::access::{Allowed, Read, Submit};
 use crate::app::App;
 use crate::problem::Problem;
 
+/// Most ids of one cancel.
+const MAX_IDS: usize = 1_000;
+
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(create))
+        .routes(routes!(create, cancel_each))
         .routes(routes!(create_with_id, find, cancel))
 }
 
 /// Create a task under a new id.
 ///
 /// The body is the message, byte for byte. Repeated after a lost answer it makes a second task:
-/// give an id of your own where that matters.
+/// give an id of your own where that matters. With `wait` the answer is the worker's reply, as of
+/// `GET .../reply`.
+///
+/// The header `Delayq-Target` gives the task a target of its own, as JSON; it takes the scope
+/// `operate`, unless the configuration allows it to everybody.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/tasks", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), CreateOptions),
     request_body(content = Vec<u8>, description = "The message", content_type = "*/*"),
-    responses((status = 201, body = Accepted), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    responses((status = 201, body = Accepted), (status = 200, description = "With wait: the reply", content_type = "*/*", body = Vec<u8>), (status = 202, description = "With wait: it goes on", body = Pending), (status = 204, description = "With wait: done without a reply"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["submit"]))
 )]
 async fn create(
     allowed: Allowed<Submit>,
-    Path((_, task_type)): Path<(String, String)>,
+    Path((namespace, task_type)): Path<(Namespace, String)>,
     Query(options): Query<CreateOptions>,
     headers: HeaderMap,
     Body(body): Body,
-) -> Result<(StatusCode, Json<Accepted>), Problem> {
+) -> Result<Response, Problem> {
+    let bytes = body.len();
     let job = DelayQueueJob::raw(task_type, body);
-    send(&allowed, job, options, &headers).await
+    let job = task_headers(job, &headers)?;
+    let job = own_target(&allowed, job, &headers).await?;
+    send(&allowed, &namespace, job, options, bytes).await
 }
 
 /// Create a task under an id of your own. Repeating it is harmless.
+///
+/// With `wait` the answer is the worker's reply, as of `GET .../reply`.
+///
+/// The header `Delayq-Target` gives the task a target of its own, as JSON; it takes the scope
+/// `operate`, unless the configuration allows it to everybody.
 #[utoipa::path(
     put, path = "/v1/{namespace}/types/{task_type}/tasks/{id}", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id"), CreateOptions),
     request_body(content = Vec<u8>, description = "The message", content_type = "*/*"),
-    responses((status = 201, body = Accepted), (status = 200, body = Accepted), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    responses((status = 201, body = Accepted), (status = 200, description = "It existed already; with wait: the reply", content((Accepted = "application/json"), (Vec<u8> = "*/*"))), (status = 202, description = "With wait: it goes on", body = Pending), (status = 204, description = "With wait: done without a reply"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["submit"]))
 )]
 async fn create_with_id(
     allowed: Allowed<Submit>,
-    Path((_, task_type, id)): Path<(String, String, String)>,
+    Path((namespace, task_type, id)): Path<(Namespace, String, String)>,
     Query(options): Query<CreateOptions>,
     headers: HeaderMap,
     Body(body): Body,
-) -> Result<(StatusCode, Json<Accepted>), Problem> {
+) -> Result<Response, Problem> {
+    let bytes = body.len();
     let job = DelayQueueJob::raw(task_type, body).id(id);
-    send(&allowed, job, options, &headers).await
+    let job = task_headers(job, &headers)?;
+    let job = own_target(&allowed, job, &headers).await?;
+    send(&allowed, &namespace, job, options, bytes).await
 }
 
 async fn send(
     allowed: &Allowed<Submit>,
+    namespace: &Namespace,
     job: DelayQueueJob,
     options: CreateOptions,
-    headers: &HeaderMap,
-) -> Result<(StatusCode, Json<Accepted>), Problem> {
-    let job = task_headers(options.apply(job)?, headers)?;
-    let accepted = Accepted::from(allowed.space.tasks.send(job).await?);
+    bytes: usize,
+) -> Result<Response, Problem> {
+    let wait = options.wait.as_deref().map(|text| read_wait(Some(text)));
+    let wait = wait.transpose()?;
+    let job = options.apply(job)?;
+    let tasks = &allowed.space.tasks;
+    let task_type = TaskType::new(job.task_type())?;
+    allowed.fits(bytes)?;
+    if let Err(full) = allowed.caller.make_room(&allowed.space, 1).await {
+        // What is there already is answered so, or replaced: a repeat is harmless also when full.
+        let known = tasks.find(task_type.as_str(), job.task_id()).await?;
+        known.ok_or(full)?;
+    }
+    let receipt = tasks.send(job).await?;
+    if let Some(wait) = wait {
+        let id = receipt.id;
+        let end = allowed.space.reply(task_type.as_str(), id.as_str(), wait);
+        // The task is accepted, whatever the wait met.
+        let end = end.await.unwrap_or_else(|error| {
+            tracing::debug!(%task_type, %id, %error, "the wait for a reply ends");
+            TaskReply::pending(task_type, id)
+        });
+        return answer(namespace, end);
+    }
+    let accepted = Accepted::from(receipt);
     let status = match accepted.outcome {
         "already_exists" => StatusCode::OK,
         _ => StatusCode::CREATED,
     };
-    Ok((status, Json(accepted)))
+    Ok((status, Json(accepted)).into_response())
 }
 
 /// Find a task. One that has ended is known for the retention.
@@ -91,6 +138,46 @@ async fn find(
     let task = allowed.space.tasks.find(&task_type, &id).await?;
     let unknown = || Problem::not_found(format!("there is no task {id} of type {task_type}"));
     Ok(Json(task.ok_or_else(unknown)?.into()))
+}
+
+/// Which tasks.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Ids {
+    /// Their ids, separated by commas; at most 1,000.
+    ids: String,
+}
+
+/// Cancel several tasks by their ids. The answer says of each what became of it: `cancelled`,
+/// `running` (it is asked to stop), `finished` or `not_found`. Repeating it is harmless.
+#[utoipa::path(
+    delete, path = "/v1/{namespace}/types/{task_type}/tasks", tag = "tasks",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Ids),
+    responses((status = 200, body = serde_json::Value, description = "The outcome of each id"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["submit"]))
+)]
+async fn cancel_each(
+    allowed: Allowed<Submit>,
+    Path((_, task_type)): Path<(String, String)>,
+    Query(Ids { ids }): Query<Ids>,
+) -> Result<Json<BTreeMap<String, &'static str>>, Problem> {
+    let ids: Vec<&str> = ids.split(',').collect();
+    if ids.len() > MAX_IDS {
+        let text = format!("{} ids: give at most {MAX_IDS}", ids.len());
+        return Err(Problem::bad_request(text));
+    }
+    let mut outcomes = BTreeMap::new();
+    for id in ids {
+        let outcome = match allowed.space.tasks.cancel(&task_type, id).await? {
+            CancelOutcome::Cancelled => "cancelled",
+            CancelOutcome::Running => "running",
+            CancelOutcome::Finished(_) => "finished",
+            _ => "not_found",
+        };
+        outcomes.insert(id.to_owned(), outcome);
+    }
+    Ok(Json(outcomes))
 }
 
 /// Cancel a task. After `cancelled` it never starts; a running one is asked to stop.

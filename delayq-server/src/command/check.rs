@@ -1,0 +1,213 @@
+//! `delayq-server check`: everything that a start needs, one line each.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use delayq_plugin::store::StoreOptions;
+use delayq_plugin::{Namespace, Store, open_store};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use super::missing::missing_file;
+use crate::config::Config;
+use crate::door::{Tls, listen};
+use crate::front::Front;
+use crate::open_files;
+use crate::say::say;
+use crate::server::{Server, ServerError};
+
+/// Checks all parts, also after one that cannot be used, and says so of each.
+pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
+    say("configuration: ok");
+    let mut failed = Vec::new();
+    stores(&config, &mut failed).await;
+    failed.extend(told("tls", tls(&config)));
+    failed.extend(told("push", push(&config)));
+    let mut listeners = vec![("listen".to_owned(), Some(config.listen))];
+    listeners.push(("admin.listen".to_owned(), config.admin.listen));
+    let fronts = Front::ALL.map(|front| {
+        let option = match front.name().strip_suffix("_admin") {
+            Some(front) => format!("{front}.admin_listen"),
+            None => format!("{}.listen", front.name()),
+        };
+        (option, front.listen(&config))
+    });
+    listeners.extend(fronts);
+    for (option, address) in listeners {
+        match address {
+            Some(address) => failed.extend(told(&option, port(address).await)),
+            None => say(format!("{option}: off")),
+        }
+    }
+    let most = config.connections.max;
+    match open_files::raise(most) {
+        Some(files) => say(format!(
+            "connections.max {most}: only {files} files may be open: raise the limit, such as with \
+             LimitNOFILE"
+        )),
+        None => say(format!("connections.max {most}: ok")),
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(ServerError::Refused(format!(
+        "not ready: {}",
+        failed.join(", ")
+    )))
+}
+
+/// The store of the server, those of its namespaces, and pools that none of them uses yet.
+async fn stores(config: &Config, failed: &mut Vec<String>) {
+    let part = "store of the server";
+    let server = if let Some(file) = missing_file(&config.store) {
+        say(format!("{part}: {}", not_there(&file)));
+        None
+    } else {
+        match Server::open(config.clone()).await {
+            Ok(server) => {
+                let tokens = server.app.tokens.all().len();
+                say(format!(
+                    "{part}: ok, {}, {tokens} tokens",
+                    server.store_name()
+                ));
+                Some(server)
+            }
+            // What is wrong with the files of TLS is said of them.
+            Err(ServerError::Tls(_)) => None,
+            Err(error) => {
+                failed.extend(told(part, Err(error.to_string())));
+                None
+            }
+        }
+    };
+    let mut used = BTreeSet::new();
+    for (name, namespace) in &config.namespaces {
+        used.extend(namespace.pool.clone());
+        let Ok(name) = Namespace::new(name) else {
+            continue;
+        };
+        failed.extend(namespace_of(config, server.as_ref(), &name).await);
+    }
+    if !config
+        .namespaces
+        .contains_key(Namespace::default().as_str())
+    {
+        failed.extend(namespace_of(config, server.as_ref(), &Namespace::default()).await);
+    }
+    for (name, url) in config
+        .pools
+        .iter()
+        .filter(|(name, _)| !used.contains(*name))
+    {
+        let checked = opened(config, url, &Namespace::default()).await;
+        failed.extend(told(&format!("pool {name}"), checked));
+    }
+    if let Some(server) = server {
+        server.close().await;
+    }
+}
+
+/// The store of a namespace; where there is no server yet, that of its pool.
+async fn namespace_of(
+    config: &Config,
+    server: Option<&Server>,
+    namespace: &Namespace,
+) -> Option<String> {
+    let pool = config.pool_of(namespace);
+    let url = config.url_of(pool.as_deref()).unwrap_or_default();
+    let checked = async {
+        let Some(server) = server.filter(|_| missing_file(url).is_none()) else {
+            return opened(config, url, namespace).await;
+        };
+        let space = server.app.spaces.of(namespace).await;
+        let space = space.map_err(|problem| problem.to_string())?;
+        checked(&**space.tasks.store()).await
+    };
+    told(&format!("namespace {namespace}"), checked.await)
+}
+
+/// A store that is opened to be looked at.
+async fn opened(config: &Config, url: &str, namespace: &Namespace) -> Result<String, String> {
+    if let Some(file) = missing_file(url) {
+        return Ok(not_there(&file));
+    }
+    let options = StoreOptions {
+        namespace: namespace.clone(),
+        ..config.store_options()
+    };
+    let store = open_store(url, options).await;
+    let store = store.map_err(|error| error.to_string())?;
+    let checked = checked(&*store).await;
+    store.close().await;
+    checked
+}
+
+async fn checked(store: &dyn Store) -> Result<String, String> {
+    store.check().await.map_err(|error| error.to_string())?;
+    Ok(format!("ok, {}", store.name()))
+}
+
+fn not_there(file: &Path) -> String {
+    format!("{} is not there yet: a start makes it", file.display())
+}
+
+fn tls(config: &Config) -> Result<String, String> {
+    let tls = Tls::open(&config.tls).map_err(|error| error.to_string())?;
+    Ok(match (&tls, &config.tls.client_ca) {
+        (None, _) => "off: use it, or a proxy with it, where others can listen in",
+        (Some(_), None) => "ok",
+        (Some(_), Some(_)) => "ok, and clients need a certificate",
+    }
+    .to_owned())
+}
+
+/// What pushes need.
+fn push(config: &Config) -> Result<String, String> {
+    let push = &config.push;
+    if !cfg!(feature = "kafka")
+        && let Some(name) = push.kafka.keys().next()
+    {
+        return Err(format!(
+            "push.kafka.{name}: this server was built without Kafka: use one with the feature kafka"
+        ));
+    }
+    let Some(file) = &push.ca_file else {
+        return Ok("ok".to_owned());
+    };
+    let refused = |why: &str| format!("push.ca_file \"{}\": {why}", file.display());
+    let certificates = CertificateDer::pem_file_iter(file);
+    let certificates = certificates.map_err(|error| refused(&error.to_string()))?;
+    let certificates: Result<Vec<_>, _> = certificates.collect();
+    match certificates {
+        Err(error) => Err(refused(&error.to_string())),
+        Ok(found) if found.is_empty() => Err(refused("it has no certificate")),
+        Ok(found) => Ok(format!("ok, {} authorities of push.ca_file", found.len())),
+    }
+}
+
+/// Says how a part is; its name if it cannot be used.
+fn told(part: &str, checked: Result<String, String>) -> Option<String> {
+    match checked {
+        Ok(how) => {
+            say(format!("{part}: {how}"));
+            None
+        }
+        Err(why) => {
+            say(format!("{part}: {why}"));
+            Some(part.to_owned())
+        }
+    }
+}
+
+/// Whether an address can be listened on. A port in use may be that of the server itself.
+async fn port(address: SocketAddr) -> Result<String, String> {
+    match listen(address).await {
+        Ok(_) => Ok(format!("ok, {address}")),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => Ok(format!(
+            "{address} is in use, by this server or another program"
+        )),
+        Err(error) => Err(ServerError::Listen { address, error }.to_string()),
+    }
+}

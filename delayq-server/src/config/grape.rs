@@ -1,0 +1,41 @@
+//! The verbs of Grape.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::TokenRule;
+
+/// The verbs of Grape.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct GrapeConfig {
+    /// Where it listens; none: it is not offered.
+    pub(crate) listen: Option<SocketAddr>,
+    /// Where its web page listens; none: it is not offered.
+    pub(crate) admin_listen: Option<SocketAddr>,
+    /// Who may log in to its web page: name and password.
+    pub(crate) users: BTreeMap<String, String>,
+    /// The namespace of its tubes, unless the token is for another one.
+    pub(crate) namespace: String,
+    /// Whether a client needs a token.
+    pub(crate) token: TokenRule,
+    /// Executions of a job after which it fails, instead of being given out again.
+    pub(crate) max_executions: u32,
+}
+
+impl Default for GrapeConfig {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            admin_listen: None,
+            users: BTreeMap::new(),
+            namespace: "default".to_owned(),
+            token: TokenRule::Required,
+            // More than a client that lets a time end on purpose needs, and an end for a job that
+            // kills its consumers.
+            max_executions: 100,
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Instances whose addresses the configuration has.
+
+use delayq_plugin::TaskType;
+use url::Url;
+
+use super::config::ServiceConfig;
+use super::instance::Instance;
+
+/// All of them.
+pub(super) fn instances(config: &ServiceConfig) -> Vec<Instance> {
+    let types = config.fixed.iter().filter_map(|(task_type, urls)| {
+        let task_type = TaskType::new(task_type).ok()?;
+        Some((task_type, urls))
+    });
+    let instances = types.flat_map(|(task_type, urls)| {
+        let parsed = urls.iter().filter_map(|url| Url::parse(url).ok());
+        parsed.map(move |url| Instance::configured(&url, &task_type))
+    });
+    instances.collect()
+}
+
+/// Refuses what is no address of an instance.
+pub(super) fn check(text: &str) -> Result<(), String> {
+    let url = Url::parse(text).map_err(|error| format!("this is no URL: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err("write it as http://10.0.0.7:8080, or with the path that is called".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Connections: accepted, bounded, encrypted where configured, and ended in order.
+
+mod connection;
+mod refusal;
+mod tls;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+use self::connection::Connection;
+pub(crate) use self::tls::{Tls, TlsError};
+use crate::config::{Config, ConnectionsConfig};
+use crate::stop::Stopping;
+
+/// How long no connection is accepted after an error such as too many open files.
+const AFTER_ERROR: Duration = Duration::from_millis(100);
+
+/// What all connections of one listener share.
+#[derive(Clone, Debug)]
+pub(crate) struct Door {
+    /// Its name in metrics.
+    pub(crate) name: &'static str,
+    pub(crate) router: Router,
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) bounds: ConnectionsConfig,
+    pub(crate) stopping: Stopping,
+    /// How long running requests may take once the server stops.
+    pub(crate) grace: Duration,
+    /// Ends connections that are open after the grace.
+    pub(crate) cut: CancellationToken,
+}
+
+impl Door {
+    /// The door to `router`, by the configuration.
+    pub(crate) fn new(name: &'static str, router: Router, config: &Config) -> Self {
+        Self {
+            name,
+            router,
+            tls: None,
+            bounds: config.connections.clone(),
+            stopping: Stopping::default(),
+            grace: config.stop.grace(),
+            cut: CancellationToken::new(),
+        }
+    }
+
+    /// Serves until the server stops, then until every connection has ended or its grace is over.
+    pub(crate) async fn serve(self, listener: TcpListener) {
+        let door = Arc::new(self);
+        let connections = TaskTracker::new();
+        let places = Arc::new(Semaphore::new(door.bounds.max));
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = door.stopping.ended() => break,
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    after(&error).await;
+                    continue;
+                }
+            };
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                door.refuse(&stream);
+                continue;
+            };
+            let connection = Connection::new(Arc::clone(&door), peer, place);
+            connections.spawn(connection.run(stream));
+        }
+        drop(listener);
+        connections.close();
+        if tokio::time::timeout(door.grace, connections.wait())
+            .await
+            .is_err()
+        {
+            let open = connections.len();
+            warn!(
+                open,
+                listener = door.name,
+                "the grace is over: connections are cut"
+            );
+            door.cut.cancel();
+            connections.wait().await;
+        }
+    }
+
+    /// Says that there is no place, as far as that takes no time.
+    fn refuse(&self, stream: &TcpStream) {
+        metrics::counter!("delayq_server_connections_refused_total", "listener" => self.name)
+            .increment(1);
+        if self.tls.is_none() {
+            refusal::say(stream);
+        }
+    }
+}
+
+/// An error of one connection is of no concern; one of the listener passes with time.
+pub(crate) async fn after(error: &io::Error) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    if matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset
+    ) {
+        debug!(%error, "a connection ended before it was accepted");
+        return;
+    }
+    warn!(%error, "no connection can be accepted: the limit of open files may be too low");
+    tokio::time::sleep(AFTER_ERROR).await;
+}
+
+#[cfg(test)]
+mod tests;
+
+/// Listens on an address.
+pub(crate) async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}

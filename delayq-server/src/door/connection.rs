@@ -1,0 +1,155 @@
+//! One connection.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::Request;
+use axum::response::Response;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tower::ServiceExt;
+use tracing::debug;
+
+use super::Door;
+
+/// How often an HTTP/2 connection is asked whether it is alive, and how long it may take to answer.
+const PING: Duration = Duration::from_secs(20);
+
+/// A connection that was accepted.
+#[derive(Debug)]
+pub(super) struct Connection {
+    door: Arc<Door>,
+    peer: SocketAddr,
+    /// Its place among those of the listener, and in the metric.
+    _place: OwnedSemaphorePermit,
+    _open: Open,
+    /// Whether it has made a request.
+    is_used: Arc<AtomicBool>,
+}
+
+/// A connection as the metric counts it.
+#[derive(Debug)]
+struct Open(&'static str);
+
+impl Open {
+    fn new(listener: &'static str) -> Self {
+        metrics::gauge!("delayq_server_connections", "listener" => listener).increment(1);
+        Self(listener)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        metrics::gauge!("delayq_server_connections", "listener" => self.0).decrement(1);
+    }
+}
+
+impl Connection {
+    pub(super) fn new(door: Arc<Door>, peer: SocketAddr, place: OwnedSemaphorePermit) -> Self {
+        Self {
+            _place: place,
+            _open: Open::new(door.name),
+            door,
+            peer,
+            is_used: Arc::default(),
+        }
+    }
+
+    /// Serves it until it ends.
+    pub(super) async fn run(self, stream: TcpStream) {
+        // Small answers go out at once: HTTP/2 without it has stalls of 40 ms.
+        if let Err(error) = stream.set_nodelay(true) {
+            debug!(%error, "a connection keeps Nagle's algorithm");
+        }
+        let Some(tls) = &self.door.tls else {
+            return self.drive(stream).await;
+        };
+        let handshake = tls.acceptor().accept(stream);
+        let handshake = tokio::time::timeout(self.door.bounds.header_timeout(), handshake);
+        tokio::select! {
+            done = handshake => match done {
+                Ok(Ok(stream)) => self.drive(stream).await,
+                Ok(Err(error)) => debug!(%error, peer = %self.peer, "a TLS handshake failed"),
+                Err(_) => debug!(peer = %self.peer, "a TLS handshake took too long"),
+            },
+            () = self.door.stopping.ended() => {}
+        }
+    }
+
+    async fn drive<I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, stream: I) {
+        let door = &*self.door;
+        let peer = self.peer;
+        let is_used = Arc::clone(&self.is_used);
+        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+            is_used.store(true, Ordering::Relaxed);
+            let router = self.door.router.clone();
+            async move { answer(router, peer, request).await }
+        });
+        let builder = self.builder();
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut first_request = pin!(tokio::time::sleep(door.bounds.header_timeout()));
+        let (mut is_stopping, mut is_checked) = (false, false);
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        debug!(error, %peer, "a connection ended with an error");
+                    }
+                    return;
+                }
+                () = door.stopping.ended(), if !is_stopping => {
+                    is_stopping = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                // Also where it sends too little to tell HTTP/1 from HTTP/2.
+                () = first_request.as_mut(), if !is_checked => {
+                    is_checked = true;
+                    if !self.is_used.load(Ordering::Relaxed) {
+                        debug!(%peer, "a connection made no request");
+                        return;
+                    }
+                }
+                () = door.cut.cancelled() => return,
+            }
+        }
+    }
+
+    fn builder(&self) -> Builder<TokioExecutor> {
+        let bounds = &self.door.bounds;
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(bounds.header_timeout())
+            .max_buf_size(usize::try_from(bounds.max_header_bytes).unwrap_or(usize::MAX));
+        // A flood of reset streams ends the connection: h2's bound is 20 that are not yet taken.
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING)
+            .keep_alive_timeout(PING)
+            .max_concurrent_streams(bounds.max_streams)
+            .max_header_list_size(bounds.max_header_bytes);
+        builder
+    }
+}
+
+async fn answer(
+    router: axum::Router,
+    peer: SocketAddr,
+    request: Request<Incoming>,
+) -> Result<Response, Infallible> {
+    let mut request = request.map(Body::new);
+    request.extensions_mut().insert(ConnectInfo(peer));
+    router.oneshot(request).await
+}

@@ -1,0 +1,162 @@
+//! Reserving: claims over the lanes of tubes, the most urgent first.
+
+use std::time::Duration;
+
+use delayq_plugin::store::{AttemptEnd, Bucket, ClaimRequest, Claimed, Settlement};
+use delayq_plugin::{Result, TaskState, Timestamp};
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use super::held::Held;
+use super::hub::Hub;
+use super::lane::{Lane, number_of};
+use super::past::Past;
+use super::reserved::Reserved;
+use super::tube_name::TubeName;
+
+/// How long a lock lasts. It is extended while the server runs and the job's time to run is not
+/// over: a server that is killed leaves its jobs to others after this.
+pub(super) const LEASE: Duration = Duration::from_secs(6);
+/// How often a lane is tried that is expected to have nothing.
+pub(super) const POLL: Duration = Duration::from_secs(1);
+
+/// A lane that may have a job.
+#[derive(Debug)]
+struct Candidate {
+    tube: TubeName,
+    lane: Lane,
+    changes: u64,
+    /// The first job of the lane, where another lane has the same priority.
+    head: Option<(Timestamp, u64)>,
+}
+
+/// Reserves the most urgent job of these tubes for a connection, if there is one.
+pub(super) async fn reserve(
+    hub: &Hub,
+    holder: u64,
+    tubes: &[TubeName],
+) -> Result<Option<Reserved>> {
+    let mut candidates = candidates(hub, tubes);
+    sort(hub, &mut candidates).await?;
+    for candidate in candidates {
+        let Candidate {
+            tube,
+            lane,
+            changes,
+            ..
+        } = candidate;
+        loop {
+            let claimed = claim(hub, &lane).await?;
+            let (next_in, ended) = (claimed.next_in, !claimed.ended.is_empty());
+            if let Some(reserved) = take(hub, holder, &tube, &lane, claimed).await {
+                return Ok(Some(reserved));
+            }
+            if !ended {
+                let next = Instant::now() + next_in.map_or(POLL, |next| next.min(POLL));
+                let mut state = hub.state();
+                state.tube(&tube).found_nothing(&lane, changes, next);
+                break;
+            }
+        }
+    }
+    Ok(None)
+}
+
+async fn claim(hub: &Hub, lane: &Lane) -> Result<Claimed> {
+    let bucket = Bucket::whole(lane.task_type.clone());
+    let request = ClaimRequest::new(1, LEASE, Hub::now()).max_lock_expiries(u32::MAX);
+    hub.store.claim(&bucket, &request).await
+}
+
+fn candidates(hub: &Hub, tubes: &[TubeName]) -> Vec<Candidate> {
+    let now = Instant::now();
+    let state = hub.state();
+    let known = tubes
+        .iter()
+        .filter_map(|name| Some((name, state.tubes.get(name)?)));
+    let all = known.flat_map(|(name, tube)| {
+        let due = tube
+            .lanes
+            .iter()
+            .filter(move |(_, outlook)| outlook.not_before.is_none_or(|at| at <= now));
+        due.map(|(lane, outlook)| Candidate {
+            tube: name.clone(),
+            lane: lane.clone(),
+            changes: outlook.changes,
+            head: None,
+        })
+    });
+    all.collect()
+}
+
+/// By priority; lanes of the same priority by their first jobs.
+async fn sort(hub: &Hub, candidates: &mut [Candidate]) -> Result<()> {
+    candidates.sort_by_key(|candidate| candidate.lane.pri);
+    let pris: Vec<u32> = candidates.iter().map(|one| one.lane.pri).collect();
+    let is_shared = |pri: u32| pris.iter().filter(|other| **other == pri).count() > 1;
+    let shared = candidates.iter_mut().filter(|one| is_shared(one.lane.pri));
+    let heads = shared.map(|candidate| async move {
+        let task_type = &candidate.lane.task_type;
+        let page = hub.store.list(task_type, TaskState::Scheduled, None, 1);
+        page.await.map(|page| {
+            let head = page.tasks.into_iter().next();
+            candidate.head = head.and_then(|task| Some((task.at, number_of(&task.id)?)));
+        })
+    });
+    for looked in join_all(heads).await {
+        looked?;
+    }
+    candidates.sort_by_key(|one| (one.lane.pri, one.head.is_none(), one.head));
+    Ok(())
+}
+
+/// The claimed job, held by a connection.
+async fn take(
+    hub: &Hub,
+    holder: u64,
+    tube: &TubeName,
+    lane: &Lane,
+    claimed: Claimed,
+) -> Option<Reserved> {
+    let task = claimed.tasks.into_iter().next()?;
+    let Some(number) = number_of(&task.lock.id) else {
+        let error = "its id is no number of a job".to_owned();
+        let succeeded = Vec::new();
+        let end = AttemptEnd::Dead { error, succeeded };
+        let bucket = Bucket::whole(lane.task_type.clone());
+        let settled = hub
+            .store
+            .settle(&bucket, vec![Settlement::new(task.lock, end)]);
+        // Its lock expires, and it is seen again.
+        let _ = settled.await;
+        return None;
+    };
+    let mut past = Past::of(lane.pri, &task.headers, &task.history).reserved();
+    let mut state = hub.state();
+    past.kicks += state.kicks.remove(&number).unwrap_or(0);
+    let ttr = Duration::from_secs(past.ttr.into());
+    state.hold(Held {
+        number,
+        tube: tube.clone(),
+        lane: lane.clone(),
+        lock: task.lock,
+        past,
+        deadline: Instant::now() + ttr,
+        holder,
+    });
+    drop(state);
+    hub.reserved.notify_one();
+    let body = task.message;
+    Some(Reserved { number, body })
+}
+
+/// Reserves the next job of a lane that has one job alone.
+pub(super) async fn reserve_from(
+    hub: &Hub,
+    holder: u64,
+    tube: &TubeName,
+    lane: &Lane,
+) -> Result<Option<Reserved>> {
+    let claimed = claim(hub, lane).await?;
+    Ok(take(hub, holder, tube, lane, claimed).await)
+}

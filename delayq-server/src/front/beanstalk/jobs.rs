@@ -1,0 +1,241 @@
+//! Jobs by their number or place, whoever holds them.
+
+use std::time::Duration;
+
+use delayq_plugin::store::{CancelOutcome, ChangeOutcome};
+use delayq_plugin::{Cursor, DeadFilter, Result, TaskId, TaskInfo, TaskState, When};
+use futures_util::future::join_all;
+
+use super::hub::Hub;
+use super::lane::{Lane, id_of, number_of};
+use super::moves;
+use super::past::Past;
+use super::tube_name::TubeName;
+
+/// Jobs that are read at a time.
+const PAGE: usize = 128;
+
+/// A job that is not gone.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) number: u64,
+    pub(super) tube: TubeName,
+    pub(super) lane: Lane,
+    pub(super) info: TaskInfo,
+}
+
+impl Job {
+    /// Whether it waits for its time.
+    pub(super) fn is_delayed(&self) -> bool {
+        self.info.state == TaskState::Scheduled && self.info.at > Hub::now()
+    }
+}
+
+/// The job with a number, wherever it is.
+pub(super) async fn find(hub: &Hub, number: u64) -> Result<Option<Job>> {
+    let Ok(id) = id_of(number) else {
+        return Ok(None);
+    };
+    let home = hub.state().home(number);
+    if let Some(home) = home
+        && let Some(info) = look(hub, &home.lane, &id).await?
+    {
+        let (tube, lane) = (home.tube, home.lane);
+        return Ok(Some(Job {
+            number,
+            tube,
+            lane,
+            info,
+        }));
+    }
+    hub.refresh().await?;
+    let all = all_lanes(hub);
+    let id = &id;
+    let looks = all.into_iter().map(|(tube, lane)| async move {
+        let info = look(hub, &lane, id).await?;
+        Ok(info.map(|info| Job {
+            number,
+            tube,
+            lane,
+            info,
+        }))
+    });
+    let found = join_all(looks)
+        .await
+        .into_iter()
+        .collect::<Result<Vec<_>>>()?;
+    // A job that is being reserved by its number is in two lanes: the later one counts then.
+    let found = found.into_iter().flatten().min_by_key(|job| job.info.at);
+    if let Some(job) = &found {
+        hub.state().set_home(number, &job.tube, &job.lane);
+    }
+    Ok(found)
+}
+
+fn all_lanes(hub: &Hub) -> Vec<(TubeName, Lane)> {
+    let state = hub.state();
+    let tubes = state.tubes.iter();
+    let lanes = tubes.flat_map(|(name, tube)| {
+        let lanes = tube.lanes.keys().cloned();
+        lanes.map(|lane| (name.clone(), lane))
+    });
+    lanes.collect()
+}
+
+async fn look(hub: &Hub, lane: &Lane, id: &TaskId) -> Result<Option<TaskInfo>> {
+    let found = hub.store.find(&lane.task_type, id).await?;
+    Ok(found.filter(|task| !task.state.is_ended() && !task.cancel_requested))
+}
+
+/// Deletes a job that nobody has reserved; whether there was one.
+pub(super) async fn delete(hub: &Hub, number: u64) -> Result<bool> {
+    let Some(job) = find(hub, number).await? else {
+        return Ok(false);
+    };
+    let (task_type, id) = (&job.lane.task_type, &job.info.id);
+    let is_gone = match job.info.state {
+        TaskState::Scheduled => {
+            let cancelled = hub.store.cancel(task_type, id).await?;
+            // One that was reserved meanwhile is not run again after that.
+            matches!(cancelled, CancelOutcome::Cancelled | CancelOutcome::Running)
+        }
+        TaskState::Dead => {
+            let ids = DeadFilter::Ids(vec![id.clone()]);
+            !hub.store.discard_dead(task_type, &ids).await?.is_empty()
+        }
+        _ => false,
+    };
+    if is_gone {
+        let mut state = hub.state();
+        state.tube(&job.tube).deletes += 1;
+        state.forget(number);
+    }
+    Ok(is_gone)
+}
+
+/// Makes a buried or delayed job ready; whether it was one.
+pub(super) async fn kick(hub: &Hub, job: &Job) -> Result<bool> {
+    let task_type = &job.lane.task_type;
+    if job.info.state == TaskState::Dead {
+        let past = Past::of(job.lane.pri, &job.info.headers, &job.info.history);
+        if hub.lane(&job.tube, past.pri).await? != job.lane {
+            return moves::finish(hub, &job.tube, &job.lane, &job.info.id).await;
+        }
+        let ids = DeadFilter::Ids(vec![job.info.id.clone()]);
+        let kicked = hub.store.requeue_dead(task_type, &ids, Duration::ZERO);
+        let is_kicked = !kicked.await?.is_empty();
+        hub.lane_changed(&job.tube, &job.lane, Duration::ZERO);
+        return Ok(is_kicked);
+    }
+    if !job.is_delayed() {
+        return Ok(false);
+    }
+    let now = When::After(Duration::ZERO);
+    let moved = hub.store.reschedule(task_type, &job.info.id, now).await?;
+    let is_kicked = matches!(moved, ChangeOutcome::Changed { .. });
+    if is_kicked {
+        *hub.state().kicks.entry(job.number).or_default() += 1;
+        hub.lane_changed(&job.tube, &job.lane, Duration::ZERO);
+    }
+    Ok(is_kicked)
+}
+
+/// Kicks up to `bound` buried jobs of a tube or, if there are none, delayed ones. How many.
+pub(super) async fn kick_some(hub: &Hub, tube: &TubeName, bound: u32) -> Result<u64> {
+    let bound = u64::from(bound);
+    let buried = kick_in(hub, tube, bound, TaskState::Dead).await?;
+    if buried > 0 {
+        return Ok(buried);
+    }
+    kick_in(hub, tube, bound, TaskState::Scheduled).await
+}
+
+async fn kick_in(hub: &Hub, tube: &TubeName, bound: u64, state: TaskState) -> Result<u64> {
+    let mut kicked = 0;
+    while kicked < bound {
+        let jobs = first_jobs(hub, tube, state, PAGE).await?;
+        let before = kicked;
+        for job in jobs {
+            if kicked < bound && kick(hub, &job).await? {
+                kicked += 1;
+            }
+        }
+        if kicked == before {
+            break;
+        }
+    }
+    Ok(kicked)
+}
+
+/// The first jobs of a tube that are buried or delayed, by time.
+async fn first_jobs(
+    hub: &Hub,
+    tube: &TubeName,
+    state: TaskState,
+    limit: usize,
+) -> Result<Vec<Job>> {
+    let cursor = (state == TaskState::Scheduled)
+        .then(after_now)
+        .transpose()?;
+    let lanes = hub.lanes(tube).into_iter().map(|lane| {
+        let cursor = &cursor;
+        async move {
+            let page = hub
+                .store
+                .list(&lane.task_type, state, cursor.as_ref(), limit);
+            let jobs = page.await?.tasks.into_iter().filter_map(|info| {
+                let number = number_of(&info.id)?;
+                let (tube, lane) = (tube.clone(), lane.clone());
+                Some(Job {
+                    number,
+                    tube,
+                    lane,
+                    info,
+                })
+            });
+            Ok(jobs.collect::<Vec<_>>())
+        }
+    });
+    let pages = join_all(lanes)
+        .await
+        .into_iter()
+        .collect::<Result<Vec<_>>>()?;
+    let mut jobs: Vec<Job> = pages.into_iter().flatten().collect();
+    jobs.sort_by_key(|job| (job.info.at, job.number));
+    jobs.truncate(limit);
+    Ok(jobs)
+}
+
+/// The place in a listing behind what is due.
+fn after_now() -> Result<Cursor> {
+    Ok(Cursor::new(Hub::now(), TaskId::new("z")?))
+}
+
+/// The next job of a tube that is buried or delayed.
+pub(super) async fn first(hub: &Hub, tube: &TubeName, state: TaskState) -> Result<Option<Job>> {
+    Ok(first_jobs(hub, tube, state, 1).await?.into_iter().next())
+}
+
+/// The next job of a tube that is ready.
+pub(super) async fn first_ready(hub: &Hub, tube: &TubeName) -> Result<Option<Job>> {
+    for lane in hub.lanes(tube) {
+        let page = hub
+            .store
+            .list(&lane.task_type, TaskState::Scheduled, None, 1);
+        let ready = page.await?.tasks.into_iter().next();
+        let ready = ready.filter(|task| task.at <= Hub::now());
+        let Some(info) = ready else {
+            continue;
+        };
+        if let Some(number) = number_of(&info.id) {
+            let tube = tube.clone();
+            return Ok(Some(Job {
+                number,
+                tube,
+                lane,
+                info,
+            }));
+        }
+    }
+    Ok(None)
+}

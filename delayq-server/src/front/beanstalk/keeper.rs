@@ -1,0 +1,221 @@
+//! What goes on beside the connections: times to run that end, locks that are extended, clients
+//! that wait, and moves that a lost server left behind.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use delayq_plugin::store::{Bucket, Wakeup};
+use delayq_plugin::{Error, Result};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use super::claims::{LEASE, POLL, reserve};
+use super::ends;
+use super::hub::Hub;
+use super::lane::Lane;
+use super::moves;
+use super::tube_name::TubeName;
+use super::waiter::Waiter;
+
+/// How often locks are extended.
+const EXTEND: Duration = Duration::from_secs(2);
+/// How often moves that were left behind are looked for, and empty lanes.
+const TIDY: Duration = Duration::from_secs(15);
+/// How long a lane is empty before it is dropped.
+const EMPTY: Duration = Duration::from_mins(1);
+
+/// All of it, for ever.
+pub(super) async fn run(hub: &Hub) {
+    tokio::join!(
+        end_late(hub),
+        extend_locks(hub),
+        serve_waiters(hub),
+        follow_types(hub),
+        hear(hub),
+        tidy(hub)
+    );
+}
+
+async fn end_late(hub: &Hub) {
+    loop {
+        let next = hub.state().next_deadline();
+        let sleep = async {
+            match next {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = sleep => {}
+            () = hub.reserved.notified() => {}
+        }
+        let late = hub.state().take_late(Instant::now());
+        ends::time_out(hub, late).await;
+    }
+}
+
+async fn extend_locks(hub: &Hub) {
+    loop {
+        tokio::time::sleep(EXTEND).await;
+        let mut locks: HashMap<Bucket, Vec<_>> = HashMap::new();
+        for held in hub.state().held.values() {
+            let locks = locks.entry(held.bucket()).or_default();
+            locks.push(held.lock.clone());
+        }
+        for (bucket, locks) in locks {
+            if let Err(error) = hub.store.extend(&bucket, locks, LEASE).await {
+                debug!(%bucket, %error, "locks are not extended");
+            }
+        }
+    }
+}
+
+/// Gives jobs to those who wait, the oldest first.
+async fn serve_waiters(hub: &Hub) {
+    loop {
+        let next = serve_once(hub).await.unwrap_or_else(|error| {
+            debug!(%error, "nothing can be reserved");
+            Instant::now() + POLL
+        });
+        tokio::select! {
+            () = tokio::time::sleep_until(next) => {}
+            () = hub.changed.notified() => {}
+        }
+    }
+}
+
+/// One round; when the next one may find something.
+async fn serve_once(hub: &Hub) -> Result<Instant> {
+    let mut passed = Vec::new();
+    let mut failed: Option<Error> = None;
+    loop {
+        // One that is passed stays in the queue: it may leave at any time.
+        let next = {
+            let mut state = hub.state();
+            state.waiters.retain(|waiter| !waiter.job.is_closed());
+            let mut waiters = state.waiters.iter();
+            let next = waiters.find(|waiter| !passed.contains(&waiter.holder));
+            next.map(|waiter| (waiter.holder, waiter.tubes.clone()))
+        };
+        let Some((holder, tubes)) = next else {
+            break;
+        };
+        match reserve(hub, holder, &tubes).await {
+            Ok(Some(reserved)) => {
+                let number = reserved.number;
+                let waiter = take_waiter(hub, holder);
+                let given = waiter.map(|waiter| waiter.job.send(reserved));
+                if !matches!(given, Some(Ok(()))) {
+                    // The client has left meanwhile.
+                    let held = hub.state().take(holder, number);
+                    ends::leave(hub, held.into_iter().collect()).await;
+                }
+            }
+            Ok(None) => passed.push(holder),
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
+    }
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(next_round(hub)),
+    }
+}
+
+fn take_waiter(hub: &Hub, holder: u64) -> Option<Waiter> {
+    let mut state = hub.state();
+    let place = state
+        .waiters
+        .iter()
+        .position(|waiter| waiter.holder == holder)?;
+    state.waiters.remove(place)
+}
+
+/// When a lane may have something that somebody waits for.
+fn next_round(hub: &Hub) -> Instant {
+    let state = hub.state();
+    let tubes = state.waiters.iter().flat_map(|waiter| &waiter.tubes);
+    let lanes = tubes
+        .filter_map(|name| state.tubes.get(name))
+        .flat_map(|tube| tube.lanes.values());
+    let soonest = lanes.filter_map(|outlook| outlook.not_before).min();
+    let poll = Instant::now() + POLL;
+    soonest.map_or(poll, |soonest| soonest.min(poll))
+}
+
+/// Reads now and then which lanes there are.
+async fn follow_types(hub: &Hub) {
+    loop {
+        if let Err(error) = hub.refresh().await {
+            debug!(%error, "the tubes are not read");
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+async fn hear(hub: &Hub) {
+    let mut wakeups = hub.store.wakeups();
+    loop {
+        match wakeups.next().await {
+            Some(Wakeup::All) => hub.heard_of_all(),
+            Some(wakeup) => {
+                if let Some(task_type) = wakeup.task_type() {
+                    hub.heard_of(task_type);
+                }
+            }
+            None => return,
+        }
+    }
+}
+
+/// Mends moves, and drops lanes that are empty.
+async fn tidy(hub: &Hub) {
+    loop {
+        let tubes: Vec<_> = hub.state().tubes.keys().cloned().collect();
+        for tube in tubes {
+            for lane in hub.lanes(&tube) {
+                let mended = moves::mend(hub, &tube, &lane).await;
+                if let Err(error) = mended {
+                    warn!(%tube, %error, "moves of jobs are not looked after");
+                }
+                if let Err(error) = drop_empty(hub, &tube, &lane).await {
+                    debug!(%tube, %error, "an empty lane stays");
+                }
+            }
+            let mut state = hub.state();
+            let known = state.tubes.get(&tube);
+            if known.is_some_and(|known| !known.is_referred() && known.lanes.is_empty()) {
+                state.tubes.remove(&tube);
+            }
+        }
+        tokio::time::sleep(TIDY).await;
+    }
+}
+
+async fn drop_empty(hub: &Hub, tube: &TubeName, lane: &Lane) -> Result<()> {
+    let counts = hub.store.stats(&lane.task_type).await?;
+    let is_empty = counts.scheduled + counts.running + counts.dead == 0;
+    let is_old = {
+        let now = Instant::now();
+        let mut state = hub.state();
+        let outlook = state.tube(tube).lanes.entry(lane.clone()).or_default();
+        if !is_empty {
+            outlook.empty_since = None;
+            return Ok(());
+        }
+        let since = *outlook.empty_since.get_or_insert(now);
+        now.duration_since(since) >= EMPTY
+    };
+    if is_old {
+        match hub.store.drop_type(&lane.task_type).await {
+            Ok(()) => {
+                hub.state().tube(tube).lanes.remove(lane);
+            }
+            Err(Error::TypeInUse { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! Moves of jobs between lanes.
+//!
+//! ```text
+//! another priority:   lane A: settled as dead, "moves"  ->  lane B: submitted  ->  A: discarded
+//! reserve-job:        own lane: submitted for later  ->  lane A: cancelled  ->  own lane: due now
+//! ```
+//!
+//! Whatever happens in between, the job is in one of the two, and [`mend`] goes on with the move.
+
+use std::time::Duration;
+
+use delayq_plugin::store::{CancelOutcome, NewTask};
+use delayq_plugin::{
+    DeadFilter, OnConflict, Result, SubmitOutcome, TaskId, TaskInfo, TaskState, TaskType,
+    Timestamp, When, days,
+};
+
+use super::claims;
+use super::hub::Hub;
+use super::jobs::Job;
+use super::lane::{Lane, id_of, number_of, tube_part};
+use super::past::{DELAY, FROM, MOVES, PAST, PRI, PUT_AT, Past, TTR};
+use super::reserved::Reserved;
+use super::tube_name::TubeName;
+
+/// How far in the future a job is due while it is taken out of its lane.
+const LATER: Duration = days(3_650);
+/// A move that is older than this is not under way any more.
+const STALE: Duration = Duration::from_secs(10);
+
+/// Brings a dead job of a lane to the lane of its priority. Safe to repeat.
+pub(super) async fn finish(hub: &Hub, tube: &TubeName, lane: &Lane, id: &TaskId) -> Result<bool> {
+    let found = hub.store.find(&lane.task_type, id).await?;
+    let Some(task) = found.filter(|task| task.state == TaskState::Dead) else {
+        return Ok(false);
+    };
+    let mut past = Past::of(lane.pri, &task.headers, &task.history);
+    let is_moving = is_moving(&task);
+    if !is_moving {
+        past.kicks += 1;
+    }
+    let target = hub.lane(tube, past.pri).await?;
+    let delay = if is_moving { past.delay } else { 0 };
+    let after = Duration::from_secs(delay.into());
+    let mut new = copy(&target, &task, past);
+    new.when = When::After(after);
+    // In the place of an ended job with its number: that is this one, which came by before.
+    new.on_conflict = OnConflict::Replace;
+    for outcome in hub.store.submit(vec![new]).await {
+        outcome?;
+    }
+    let ids = DeadFilter::Ids(vec![id.clone()]);
+    hub.store.discard_dead(&lane.task_type, &ids).await?;
+    if let Some(number) = number_of(id) {
+        hub.state().set_home(number, tube, &target);
+    }
+    hub.lane_changed(tube, &target, after);
+    Ok(true)
+}
+
+fn is_moving(task: &TaskInfo) -> bool {
+    let error = task.history.last_error.as_deref();
+    error.is_some_and(|error| error.starts_with(MOVES))
+}
+
+/// The job as a new task of another lane.
+fn copy(lane: &Lane, task: &TaskInfo, past: Past) -> NewTask {
+    let message = task.message.clone().unwrap_or_default();
+    let mut new = NewTask::new(lane.task_type.clone(), task.id.clone(), message);
+    let put_at = task.headers.get(PUT_AT).cloned();
+    let submitted_at = task.submitted_at.unwrap_or_default();
+    let put_at = put_at.unwrap_or_else(|| submitted_at.as_millis().to_string());
+    let past = past.moved();
+    new.headers = [
+        (TTR, past.ttr.to_string()),
+        (DELAY, past.delay.to_string()),
+        (PRI, past.pri.to_string()),
+        (PUT_AT, put_at),
+        (PAST, past.after("before")),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    new
+}
+
+/// Reserves one job by its number.
+pub(super) async fn reserve_job(hub: &Hub, holder: u64, job: Job) -> Result<Option<Reserved>> {
+    let Job {
+        number,
+        tube,
+        lane,
+        info,
+    } = job;
+    if info.state == TaskState::Running {
+        return Ok(None);
+    }
+    let past = Past::of(lane.pri, &info.headers, &info.history);
+    if lane.job == Some(number) {
+        return reserve_again(hub, holder, &tube, &lane, &info).await;
+    }
+    let own = Lane::of_job(&tube_part(&tube), past.pri, number)?;
+    let mut new = copy(&own, &info, past);
+    new.when = When::After(LATER);
+    let from = lane.task_type.to_string();
+    new.headers.insert(FROM.to_owned(), from);
+    let outcomes = hub.store.submit(vec![new]).await;
+    for outcome in outcomes {
+        if !matches!(outcome?, SubmitOutcome::Accepted { .. }) {
+            return Ok(None);
+        }
+    }
+    let id = id_of(number)?;
+    if !take_out(hub, &lane.task_type, &info).await? {
+        // Nobody has seen the copy: it is due in years.
+        let _ = hub.store.cancel(&own.task_type, &id).await?;
+        return Ok(None);
+    }
+    let now = When::After(Duration::ZERO);
+    let _ = hub.store.reschedule(&own.task_type, &id, now).await?;
+    hub.state().set_home(number, &tube, &own);
+    let reserved = claims::reserve_from(hub, holder, &tube, &own).await?;
+    hub.lane_changed(&tube, &own, Duration::ZERO);
+    Ok(reserved)
+}
+
+/// Reserves a job that is in a lane of its own already.
+async fn reserve_again(
+    hub: &Hub,
+    holder: u64,
+    tube: &TubeName,
+    own: &Lane,
+    task: &TaskInfo,
+) -> Result<Option<Reserved>> {
+    if task.state == TaskState::Dead {
+        let ids = DeadFilter::Ids(vec![task.id.clone()]);
+        let kicked = hub.store.requeue_dead(&own.task_type, &ids, Duration::ZERO);
+        kicked.await?;
+    } else {
+        let now = When::After(Duration::ZERO);
+        let _ = hub.store.reschedule(&own.task_type, &task.id, now).await?;
+    }
+    claims::reserve_from(hub, holder, tube, own).await
+}
+
+/// Takes a job out of its lane for good; whether it was there.
+async fn take_out(hub: &Hub, task_type: &TaskType, task: &TaskInfo) -> Result<bool> {
+    if task.state == TaskState::Dead {
+        let ids = DeadFilter::Ids(vec![task.id.clone()]);
+        return Ok(!hub.store.discard_dead(task_type, &ids).await?.is_empty());
+    }
+    let cancelled = hub.store.cancel(task_type, &task.id).await?;
+    Ok(cancelled == CancelOutcome::Cancelled)
+}
+
+/// Goes on with the moves that a server left behind which is gone.
+pub(super) async fn mend(hub: &Hub, tube: &TubeName, lane: &Lane) -> Result<()> {
+    let task_type = &lane.task_type;
+    let stale = |at: Timestamp| at.plus(STALE) < Hub::now();
+    let dead = hub
+        .store
+        .list(task_type, TaskState::Dead, None, 128)
+        .await?;
+    for task in dead.tasks {
+        if is_moving(&task) && stale(task.at) {
+            finish(hub, tube, lane, &task.id).await?;
+        }
+    }
+    if lane.job.is_none() {
+        return Ok(());
+    }
+    let waiting = hub.store.list(task_type, TaskState::Scheduled, None, 1);
+    for task in waiting.await?.tasks {
+        let from = task
+            .headers
+            .get(FROM)
+            .and_then(|from| TaskType::new(from).ok());
+        let put = task.submitted_at.unwrap_or_default();
+        if let Some(from) = from
+            && task.at.since(Hub::now()) > LATER / 2
+            && stale(put)
+        {
+            mend_reservation(hub, lane, &from, &task.id).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn mend_reservation(hub: &Hub, own: &Lane, from: &TaskType, id: &TaskId) -> Result<()> {
+    let before = hub.store.find(from, id).await?;
+    let is_there = before.is_some_and(|task| task.state != TaskState::Cancelled);
+    if is_there {
+        let _ = hub.store.cancel(&own.task_type, id).await?;
+    } else {
+        let now = When::After(Duration::ZERO);
+        let _ = hub.store.reschedule(&own.task_type, id, now).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! The numbers of jobs: one counter for all servers of a store.
+
+use std::sync::Arc;
+
+use delayq_plugin::store::Expected;
+use delayq_plugin::{Error, Result, Store};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
+
+/// The folder and the name of the document with the next number.
+const FOLDER: &str = "beanstalk";
+const NEXT: &str = "next";
+/// Most requests that are answered by one change of the counter.
+const AT_ONCE: usize = 1_024;
+/// How often a change that another server was faster with is tried.
+const TRIES: u32 = 50;
+
+/// The numbers that are wanted by one put.
+#[derive(Debug)]
+struct Wanted {
+    count: u64,
+    first: oneshot::Sender<Result<u64>>,
+}
+
+/// Gives numbers, which grow. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Numbers {
+    wanted: mpsc::UnboundedSender<Wanted>,
+    _task: Arc<AbortOnDropHandle<()>>,
+}
+
+impl Numbers {
+    /// The numbers of a store.
+    pub(super) fn start(store: Arc<dyn Store>) -> Self {
+        let (wanted, arrivals) = mpsc::unbounded_channel();
+        let counter = Counter {
+            store,
+            writer: delayq_plugin::TaskId::generate().to_string(),
+            place: None,
+        };
+        let task = tokio::spawn(counter.run(arrivals));
+        Self {
+            wanted,
+            _task: Arc::new(AbortOnDropHandle::new(task)),
+        }
+    }
+
+    /// The first of `count` new numbers, which follow each other.
+    pub(super) async fn next(&self, count: u64) -> Result<u64> {
+        let (first, answer) = oneshot::channel();
+        let closed = || Error::Closed("the counter of jobs");
+        let sent = self.wanted.send(Wanted { count, first });
+        sent.map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
+    }
+}
+
+/// The counter as this server saw it last.
+#[derive(Debug)]
+struct Counter {
+    store: Arc<dyn Store>,
+    /// Makes what two servers write differ: a repeated change is answered as the first one.
+    writer: String,
+    place: Option<Place>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    next: u64,
+    /// Of the document; none: it is not there.
+    revision: Option<u64>,
+}
+
+impl Counter {
+    async fn run(mut self, mut arrivals: mpsc::UnboundedReceiver<Wanted>) {
+        let mut all = Vec::new();
+        while arrivals.recv_many(&mut all, AT_ONCE).await > 0 {
+            let count = all.iter().map(|wanted| wanted.count).sum();
+            let taken = self.take(count).await;
+            let mut next = taken.as_ref().ok().copied().unwrap_or_default();
+            for wanted in all.drain(..) {
+                let answer = match &taken {
+                    Ok(_) => Ok(next),
+                    Err(error) => Err(error.clone()),
+                };
+                next += wanted.count;
+                // Whoever left needs no number.
+                let _ = wanted.first.send(answer);
+            }
+        }
+    }
+
+    async fn take(&mut self, count: u64) -> Result<u64> {
+        for _ in 0..TRIES {
+            let place = match self.place.take() {
+                Some(place) => place,
+                None => self.read().await?,
+            };
+            let next = place.next + count;
+            let body = format!("{next} {}", self.writer);
+            let expected = place.revision.map_or(Expected::Absent, Expected::Revision);
+            let written = self.store.write_document(FOLDER, NEXT, &body, expected);
+            if let delayq_plugin::store::WriteOutcome::Written(revision) = written.await? {
+                let revision = Some(revision);
+                self.place = Some(Place { next, revision });
+                return Ok(place.next);
+            }
+        }
+        let store = self.store.name();
+        Err(Error::unavailable(
+            store,
+            "the counter of jobs changes too fast",
+        ))
+    }
+
+    async fn read(&self) -> Result<Place> {
+        let folder = self.store.folder(FOLDER).await?;
+        let document = folder.documents.iter().find(|known| known.name == NEXT);
+        let Some(document) = document else {
+            let (next, revision) = (1, None);
+            return Ok(Place { next, revision });
+        };
+        let next = document.body.split(' ').next();
+        let next = next.and_then(|text| text.parse().ok());
+        let next = next.ok_or_else(|| {
+            let detail = "it does not begin with a number";
+            Error::corrupt(format!("{FOLDER}/{NEXT}"), detail)
+        })?;
+        let revision = Some(document.revision);
+        Ok(Place { next, revision })
+    }
+}

@@ -1,0 +1,127 @@
+//! What a server knows of tubes and of the jobs that its clients have reserved.
+//!
+//! All of it follows from the store and from the open connections: nothing is lost with it.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use tokio::time::Instant;
+
+use super::held::Held;
+use super::lane::Lane;
+use super::tube::Tube;
+use super::tube_name::TubeName;
+use super::waiter::Waiter;
+
+/// How many jobs' lanes are kept in mind.
+const MAX_HOMES: usize = 100_000;
+
+/// Where a job is.
+#[derive(Clone, Debug)]
+pub(super) struct Home {
+    pub(super) tube: TubeName,
+    pub(super) lane: Lane,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) tubes: HashMap<TubeName, Tube>,
+    /// The tubes by what stands for them in types.
+    pub(super) parts: HashMap<String, TubeName>,
+    /// Those that wait for a job, the oldest first.
+    pub(super) waiters: VecDeque<Waiter>,
+    pub(super) held: HashMap<u64, Held>,
+    deadlines: BTreeSet<(Instant, u64)>,
+    homes: HashMap<u64, Home>,
+    /// How often delayed jobs were kicked here.
+    pub(super) kicks: HashMap<u64, u32>,
+}
+
+impl State {
+    /// A tube, which is made where it is not known.
+    pub(super) fn tube(&mut self, name: &TubeName) -> &mut Tube {
+        if !self.tubes.contains_key(name) {
+            let tube = Tube::new(name);
+            self.parts.insert(tube.part.clone(), name.clone());
+            self.tubes.insert(name.clone(), tube);
+        }
+        self.tubes
+            .entry(name.clone())
+            .or_insert_with(|| Tube::new(name))
+    }
+
+    /// Where a job was seen last.
+    pub(super) fn home(&self, number: u64) -> Option<Home> {
+        self.homes.get(&number).cloned()
+    }
+
+    /// Keeps in mind where a job is.
+    pub(super) fn set_home(&mut self, number: u64, tube: &TubeName, lane: &Lane) {
+        if self.homes.len() >= MAX_HOMES {
+            self.homes.clear();
+        }
+        let (tube, lane) = (tube.clone(), lane.clone());
+        self.homes.insert(number, Home { tube, lane });
+    }
+
+    /// Forgets a job that is gone.
+    pub(super) fn forget(&mut self, number: u64) {
+        self.homes.remove(&number);
+        self.kicks.remove(&number);
+    }
+
+    /// Takes note of a job that was reserved.
+    pub(super) fn hold(&mut self, held: Held) {
+        self.set_home(held.number, &held.tube, &held.lane);
+        self.deadlines.insert((held.deadline, held.number));
+        if let Some(before) = self.held.insert(held.number, held) {
+            self.deadlines.remove(&(before.deadline, before.number));
+        }
+    }
+
+    /// The job of a holder.
+    pub(super) fn held_by(&self, holder: u64, number: u64) -> Option<&Held> {
+        self.held.get(&number).filter(|held| held.holder == holder)
+    }
+
+    /// Takes the job away from a holder.
+    pub(super) fn take(&mut self, holder: u64, number: u64) -> Option<Held> {
+        self.held_by(holder, number)?;
+        let held = self.held.remove(&number)?;
+        self.deadlines.remove(&(held.deadline, number));
+        Some(held)
+    }
+
+    /// Takes all jobs of a holder.
+    pub(super) fn take_all(&mut self, holder: u64, numbers: &BTreeSet<u64>) -> Vec<Held> {
+        let taken = numbers
+            .iter()
+            .filter_map(|number| self.take(holder, *number));
+        taken.collect()
+    }
+
+    /// Gives a job more time.
+    pub(super) fn set_deadline(&mut self, number: u64, deadline: Instant) {
+        if let Some(held) = self.held.get_mut(&number) {
+            self.deadlines.remove(&(held.deadline, number));
+            held.deadline = deadline;
+            self.deadlines.insert((deadline, number));
+        }
+    }
+
+    /// Takes the jobs whose time to run is over.
+    pub(super) fn take_late(&mut self, now: Instant) -> Vec<Held> {
+        let late = self.deadlines.iter().take_while(|(at, _)| *at <= now);
+        let late: Vec<u64> = late.map(|(_, number)| *number).collect();
+        let taken = late.into_iter().filter_map(|number| {
+            let holder = self.held.get(&number)?.holder;
+            self.take(holder, number)
+        });
+        taken.collect()
+    }
+
+    /// When the next time to run is over.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+}

@@ -1,0 +1,112 @@
+//! What clients rely on beyond the recorded exchanges.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_plugin::store::MemoryStore;
+
+use super::{Client, start, start_on};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipeline_of_puts_is_answered_in_order_with_numbers_that_follow_each_other() {
+    let mut client = Client::connect(start().await).await;
+    let puts = (0..3_000).map(|n| ["0", "1", "2"][n % 3]);
+    let puts = puts.map(|pri| ["put ", pri, " 0 9 1\r\nx\r\n"].concat());
+    let puts: Vec<String> = puts.collect();
+    client.send(&puts.concat()).await;
+    for number in 1..=3_000 {
+        client.hear(&format!("INSERTED {number}")).await;
+    }
+    // The most urgent first, in the order of the puts.
+    for number in [1, 4, 7] {
+        let answer = format!("RESERVED {number} 1\r\nx");
+        client.expect("reserve", &answer).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_released_with_another_priority_is_reserved_by_it() {
+    let mut client = Client::connect(start().await).await;
+    for (pri, number) in [(10, 1), (20, 2), (30, 3)] {
+        let put = format!("put {pri} 0 60 1\r\nx");
+        client.expect(&put, &format!("INSERTED {number}")).await;
+    }
+    client.expect("reserve", "RESERVED 1 1\r\nx").await;
+    client.expect("release 1 25 0", "RELEASED").await;
+    for number in [2, 1, 3] {
+        let answer = format!("RESERVED {number} 1\r\nx");
+        client.expect("reserve", &answer).await;
+    }
+    let stats = client.body("stats-job 1").await;
+    for line in [
+        "pri: 25\n",
+        "reserves: 2\n",
+        "releases: 1\n",
+        "state: reserved\n",
+    ] {
+        assert!(stats.contains(line), "{stats}");
+    }
+    // Back to where it came from, and away for good.
+    client.expect("release 1 10 0", "RELEASED").await;
+    client.expect("reserve", "RESERVED 1 1\r\nx").await;
+    client.expect("delete 1", "DELETED").await;
+    client.expect("peek 1", "NOT_FOUND").await;
+    client.expect("reserve-with-timeout 0", "TIMED_OUT").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_reserved_by_its_number_goes_back_to_its_priority() {
+    let mut client = Client::connect(start().await).await;
+    client.expect("put 5 0 60 1\r\na", "INSERTED 1").await;
+    client.expect("put 5 0 60 1\r\nb", "INSERTED 2").await;
+    client.expect("reserve-job 2", "RESERVED 2 1\r\nb").await;
+    client.expect("release 2 5 0", "RELEASED").await;
+    client.expect("reserve-job 2", "RESERVED 2 1\r\nb").await;
+    client.expect("bury 2 6", "BURIED").await;
+    client.expect("peek-buried", "FOUND 2 1\r\nb").await;
+    client.expect("kick 9", "KICKED 1").await;
+    client.expect("reserve", "RESERVED 1 1\r\na").await;
+    client.expect("reserve", "RESERVED 2 1\r\nb").await;
+    client.expect("reserve-with-timeout 0", "TIMED_OUT").await;
+    client.expect("delete 2", "DELETED").await;
+    client.expect("delete 2", "NOT_FOUND").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_on_one_store_share_jobs_numbers_and_pauses() {
+    let store = Arc::new(MemoryStore::default());
+    let mut one = Client::connect(start_on(store.clone()).await).await;
+    let mut other = Client::connect(start_on(store).await).await;
+    one.expect("put 3 0 60 1\r\na", "INSERTED 1").await;
+    other.expect("put 2 0 60 1\r\nb", "INSERTED 2").await;
+    other.expect("peek 1", "FOUND 1 1\r\na").await;
+    one.expect("pause-tube default 1", "PAUSED").await;
+    other.expect("put 1 0 60 1\r\nc", "INSERTED 3").await;
+    other.expect("reserve-with-timeout 0", "TIMED_OUT").await;
+    for number in [3, 2] {
+        other.send("reserve-with-timeout 9\r\n").await;
+        let body = if number == 3 { "c" } else { "b" };
+        other.hear(&format!("RESERVED {number} 1\r\n{body}")).await;
+    }
+    one.expect("delete 3", "NOT_FOUND").await;
+    drop(other);
+    // What the one that left had reserved comes back.
+    for _ in 0..3 {
+        one.send("reserve-with-timeout 9\r\n").await;
+        let text = one.read(Duration::from_secs(9)).await;
+        assert!(text.starts_with("RESERVED "), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_job_is_held_for_its_time_to_run_whatever_the_lock_of_the_store() {
+    let address = start().await;
+    let (mut one, mut other) = (
+        Client::connect(address).await,
+        Client::connect(address).await,
+    );
+    one.expect("put 0 0 10 1\r\na", "INSERTED 1").await;
+    one.expect("reserve", "RESERVED 1 1\r\na").await;
+    other.expect("reserve-with-timeout 8", "TIMED_OUT").await;
+    one.expect("delete 1", "DELETED").await;
+}

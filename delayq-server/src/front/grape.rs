@@ -1,0 +1,92 @@
+//! The verbs of Grape: tubes are task types, a retained job is a lock, a failed one is dead.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::client::{Client, Entry};
+use crate::access::Scope;
+use crate::app::App;
+use crate::http::counted;
+use crate::problem::Problem;
+
+mod asked;
+mod consume;
+mod course;
+mod job;
+mod job_routes;
+mod produce;
+mod refusal;
+mod retained;
+#[cfg(test)]
+mod tests;
+mod tube_routes;
+mod tubes;
+mod web;
+
+pub(crate) use web::router as admin_router;
+
+use consume::UsualTimes;
+use tubes::Tubes;
+
+/// Most logins that are checked at the same time, as a wrong one takes a second.
+const MAX_LOGINS: usize = 8;
+
+/// What every request can reach.
+#[derive(Clone, Debug)]
+struct Grape {
+    app: App,
+    tubes: Arc<Tubes>,
+    times: Arc<UsualTimes>,
+    /// Logins that are checked at the same time.
+    logins: Arc<Semaphore>,
+}
+
+impl Grape {
+    fn new(app: App) -> Self {
+        Self {
+            app,
+            tubes: Arc::default(),
+            times: Arc::default(),
+            logins: Arc::new(Semaphore::new(MAX_LOGINS)),
+        }
+    }
+
+    /// Whoever asks, with the right to it.
+    async fn client(&self, parts: &Parts, scope: Scope) -> Result<Client, Problem> {
+        if let Some(client) = parts.extensions.get::<Client>() {
+            return Ok(client.clone());
+        }
+        let config = &self.app.config.grape;
+        let entry = Entry {
+            token: config.token,
+            namespace: &config.namespace,
+        };
+        Client::admit(&self.app, &entry, &parts.headers, &parts.extensions, scope).await
+    }
+}
+
+/// Its routes.
+pub(crate) fn router(app: App) -> Router {
+    let grape = Grape::new(app);
+    let routes = Router::new()
+        .nest("/api/job", job_routes::routes())
+        .nest("/api/tube", tube_routes::routes())
+        .fallback(no_route)
+        .with_state(grape.clone());
+    counted(&grape.app, routes)
+}
+
+async fn no_route(request: Request) -> Response {
+    let desc = format!("invalid path:{}", request.uri().path());
+    let body = json!({"code": 404, "desc": desc}).to_string();
+    let json = [(CONTENT_TYPE, "application/json; charset=utf-8")];
+    (StatusCode::NOT_FOUND, json, body).into_response()
+}

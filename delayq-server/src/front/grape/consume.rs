@@ -1,0 +1,141 @@
+//! Consume: due jobs are given out, each for its own time.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::convert::Infallible;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::HeaderValue;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::response::Response;
+use delayq_plugin::store::{ExtendOutcome, MAX_BATCH};
+use delayq_plugin::{Namespace, TaskType};
+use futures_util::stream;
+
+use super::Grape;
+use super::asked::Asked;
+use super::course::Course;
+use super::job::{Job, SEEN};
+use super::refusal::Refusal;
+use crate::access::Scope;
+use crate::problem::Problem;
+use crate::pull::{Demand, Handover, MAX_WAIT, Pulled};
+
+/// The lock of a claim, until a job says how long a consumer has it.
+const LOCK: Duration = Duration::from_secs(10);
+/// Most tubes whose usual times are known.
+const MAX_HINTS: usize = 10_000;
+
+/// How long the jobs of a tube are usually given out for. A claim with that lock needs no second
+/// call; a wrong guess costs one, and nothing else.
+#[derive(Debug, Default)]
+pub(super) struct UsualTimes(Mutex<HashMap<(Namespace, TaskType), Duration>>);
+
+impl UsualTimes {
+    fn of(&self, key: &(Namespace, TaskType)) -> Duration {
+        let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        times.get(key).copied().unwrap_or(LOCK)
+    }
+
+    fn set(&self, key: (Namespace, TaskType), time: Duration) {
+        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if times.len() < MAX_HINTS || times.contains_key(&key) {
+            times.insert(key, time);
+        }
+    }
+}
+
+/// Gives out due jobs.
+pub(super) async fn consume(State(grape): State<Grape>, parts: Parts) -> Result<Response, Refusal> {
+    let asked = Asked::of(&grape, &parts, Scope::Work).await?;
+    let most = asked.params.most(SEEN);
+    let mut wait = asked.params.wait().min(MAX_WAIT);
+    let mut handovers: Vec<Handover> = Vec::new();
+    let mut lost = HashSet::new();
+    let mut left = most;
+    while left > 0 {
+        let limit = left.min(MAX_BATCH);
+        let handover = claim(&grape, &asked, limit, wait, &mut lost).await?;
+        let taken = handover.tasks().len();
+        left -= taken.min(left);
+        wait = Duration::ZERO;
+        handovers.push(handover);
+        if taken < limit {
+            break;
+        }
+    }
+    asked.client.is_still(&grape.app)?;
+    answer(handovers, &lost)
+}
+
+/// Claims jobs, and has each locked for its own time. `lost` gets the fences of those that were
+/// lost meanwhile.
+async fn claim(
+    grape: &Grape,
+    asked: &Asked,
+    limit: usize,
+    wait: Duration,
+    lost: &mut HashSet<u64>,
+) -> Result<Handover, Refusal> {
+    let pull = &asked.client.space.pull;
+    let key = (asked.client.space.namespace.clone(), asked.tube.clone());
+    let lock_for = grape.times.of(&key);
+    let demand = Demand {
+        types: vec![asked.tube.clone()],
+        limit,
+        lock_for,
+        max_lock_expiries: Some(grape.app.config.grape.max_executions),
+    };
+    let handover = pull.claim(demand, wait).await?;
+    let mut others: BTreeMap<Duration, Vec<_>> = BTreeMap::new();
+    for pulled in handover.tasks() {
+        let time = Course::of(&pulled.task.headers, &pulled.task.history).time();
+        if time != lock_for {
+            let lock = (pulled.task.lock.id.clone(), pulled.lock());
+            others.entry(time).or_default().push(lock);
+        }
+    }
+    for (time, locks) in others {
+        let fences: Vec<_> = locks.iter().map(|(_, lock)| lock.fence).collect();
+        let extended = pull.extend(&asked.tube, locks, time).await?;
+        let extended = fences.into_iter().zip(extended);
+        let gone = extended.filter(|(_, outcome)| *outcome == ExtendOutcome::LockLost);
+        lost.extend(gone.map(|(fence, _)| fence));
+        grape.times.set(key.clone(), time);
+    }
+    Ok(handover)
+}
+
+/// The answer. Its jobs count as given out once its body is asked for: until then, a client that is
+/// gone gives them back.
+fn answer(handovers: Vec<Handover>, lost: &HashSet<u64>) -> Result<Response, Refusal> {
+    let given = handovers.iter().flat_map(Handover::tasks);
+    let given: Vec<&Pulled> = given
+        .filter(|pulled| !lost.contains(&pulled.task.lock.fence))
+        .collect();
+    let jobs: Vec<_> = given.iter().map(|one| Job::given(&one.task)).collect();
+    let locks: Vec<_> = given.iter().map(|one| one.lock().to_string()).collect();
+    let json = serde_json::to_vec(&jobs).map_err(|error| {
+        tracing::error!(%error, "jobs have no JSON form");
+        Refusal::from(Problem::unavailable("the answer could not be written"))
+    })?;
+    let length = HeaderValue::from(json.len());
+    let first = stream::once(async move {
+        for handover in handovers {
+            drop(handover.delivered());
+        }
+        Ok::<_, Infallible>(Bytes::from(json))
+    });
+    let mut response = Response::new(Body::from_stream(first));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_LENGTH, length);
+    let json = HeaderValue::from_static("application/json");
+    headers.insert(CONTENT_TYPE, json);
+    if let Ok(locks) = HeaderValue::try_from(locks.join(",")) {
+        headers.insert("delayq-locks", locks);
+    }
+    Ok(response)
+}

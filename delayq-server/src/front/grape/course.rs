@@ -1,0 +1,91 @@
+//! Course of a job, as Grape counts it.
+
+use std::time::Duration;
+
+use delayq_core::task::Headers;
+use delayq_core::time::MAX_DELAY;
+use delayq_plugin::AttemptHistory;
+
+/// Headers of a task: the delay and the time to run that its job was produced with, in
+/// milliseconds, and its executions before it was kicked.
+pub(super) const DELAY: &str = "grape-dtr";
+pub(super) const TIME: &str = "grape-ttr";
+pub(super) const EXECUTIONS: &str = "grape-noe";
+
+/// The shortest time to run, and that of a job which says none.
+pub(super) const SHORTEST: i64 = 1_000;
+/// The time to run of a task that was created by another way.
+const OTHERS: i64 = 30_000;
+
+/// What a note of a release begins with: it stands where workers of a type are noted that have
+/// succeeded, which a release writes in one step, and which a job has none of.
+const NOTE: &str = "grape:";
+
+/// The course of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Course {
+    /// The delay that it was last given, in milliseconds.
+    pub(super) dtr: i64,
+    /// How long a consumer has it, in milliseconds.
+    pub(super) ttr: i64,
+    /// How many executions have ended.
+    pub(super) noe: u64,
+    released: u64,
+}
+
+impl Course {
+    pub(super) fn of(headers: &Headers, history: &AttemptHistory) -> Self {
+        let number = |name| {
+            headers
+                .get(name)
+                .and_then(|text: &String| text.parse().ok())
+        };
+        let note = history.succeeded.iter().find_map(|note| read(note));
+        let (dtr, released) = note.unwrap_or_else(|| (number(DELAY).unwrap_or(0), 0));
+        let before = number(EXECUTIONS).and_then(|noe| u64::try_from(noe).ok());
+        let ended = u64::from(history.failures) + u64::from(history.lock_expiries);
+        Self {
+            dtr,
+            ttr: number(TIME).unwrap_or(OTHERS),
+            noe: before.unwrap_or(0) + ended + released,
+            released,
+        }
+    }
+
+    /// How long a consumer has it.
+    pub(super) fn time(&self) -> Duration {
+        let time = Duration::from_millis(u64::try_from(self.ttr.max(SHORTEST)).unwrap_or(0));
+        time.min(MAX_DELAY)
+    }
+
+    /// What a release with this delay notes down.
+    pub(super) fn note(&self, dtr: i64) -> Vec<String> {
+        vec![format!("{NOTE}{dtr}:{}", self.released + 1)]
+    }
+}
+
+fn read(note: &str) -> Option<(i64, u64)> {
+    let (dtr, released) = note.strip_prefix(NOTE)?.split_once(':')?;
+    Some((dtr.parse().ok()?, released.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executions_are_those_before_a_kick_failures_ended_times_and_releases() {
+        let headers = [(DELAY, "5"), (TIME, "7000"), (EXECUTIONS, "3")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let headers = Headers::from(headers);
+        let mut history = AttemptHistory::default();
+        let fresh = Course::of(&headers, &history);
+        assert_eq!((fresh.dtr, fresh.ttr, fresh.noe), (5, 7_000, 3));
+        (history.failures, history.lock_expiries) = (1, 2);
+        history.succeeded = fresh.note(-9);
+        let course = Course::of(&headers, &history);
+        assert_eq!((course.dtr, course.noe), (-9, 7));
+        history.succeeded = course.note(0);
+        assert_eq!(Course::of(&headers, &history).noe, 8);
+    }
+}

@@ -1,0 +1,87 @@
+//! Routes of jobs.
+
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::routing::{delete, get, post, put};
+use axum::{Json, Router};
+use delayq_plugin::TaskState;
+
+use super::Grape;
+use super::asked::Asked;
+use super::consume::consume;
+use super::job::{Job, SEEN};
+use super::produce::{kick, produce};
+use super::refusal::Refusal;
+use super::retained;
+use crate::access::Scope;
+
+/// The routes, below `/api/job`.
+pub(super) fn routes() -> Router<Grape> {
+    Router::new()
+        .route("/produce", post(produce))
+        .route("/consume", get(consume))
+        .route("/delete", delete(cancel))
+        .route("/finish", delete(retained::finish))
+        .route("/release", put(retained::release))
+        .route("/bury", put(retained::bury))
+        .route("/failure", put(retained::bury))
+        .route("/peek", get(peek))
+        .route("/kick", put(kick))
+        .route("/discard", delete(discard))
+}
+
+/// Removes a job that waits.
+async fn cancel(State(grape): State<Grape>, request: Request) -> Result<Json<bool>, Refusal> {
+    use delayq_plugin::CancelOutcome::{Cancelled, Running};
+    let asked = Asked::of(&grape, &request.into_parts().0, Scope::Submit).await?;
+    let (tasks, tube, id) = (
+        &asked.client.space.tasks,
+        asked.tube.as_str(),
+        asked.params.id()?,
+    );
+    // A cancel marks a job that a consumer has, which a delete is not to touch.
+    let found = tasks.find(tube, id.as_str()).await?;
+    if found.is_none_or(|task| task.state != TaskState::Scheduled) {
+        return Ok(Json(false));
+    }
+    // One that was taken meanwhile is not given out again.
+    let outcome = tasks.cancel(tube, id.as_str()).await?;
+    Ok(Json(matches!(outcome, Cancelled | Running)))
+}
+
+/// The jobs that have failed, the first one first.
+async fn peek(State(grape): State<Grape>, parts: Parts) -> Result<Json<Vec<Job>>, Refusal> {
+    let asked = Asked::of(&grape, &parts, Scope::Read).await?;
+    let store = asked.client.space.tasks.store();
+    let most = asked.params.most(SEEN);
+    let (mut jobs, mut cursor) = (Vec::new(), None);
+    while jobs.len() < most {
+        let limit = (most - jobs.len()).min(delayq_plugin::store::MAX_BATCH);
+        let state = TaskState::Dead;
+        let page = store
+            .list(&asked.tube, state, cursor.as_ref(), limit)
+            .await?;
+        jobs.extend(page.tasks.into_iter().map(Job::failed));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok(Json(jobs))
+}
+
+/// Removes a job that has failed.
+async fn discard(State(grape): State<Grape>, request: Request) -> Result<Json<bool>, Refusal> {
+    let asked = Asked::of(&grape, &request.into_parts().0, Scope::Operate).await?;
+    let id = asked.params.id()?;
+    let filter = delayq_plugin::DeadFilter::Ids(vec![id.clone()]);
+    let store = asked.client.space.tasks.store();
+    let discarded = !store.discard_dead(&asked.tube, &filter).await?.is_empty();
+    if discarded {
+        let operator = asked.client.operator();
+        operator
+            .note("discard", asked.tube.as_str(), id.as_str())
+            .await;
+    }
+    Ok(Json(discarded))
+}

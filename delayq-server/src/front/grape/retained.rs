@@ -1,0 +1,101 @@
+//! Finish, release and bury: a consumer is through with a job that it has.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use delayq_core::time::MAX_DELAY;
+use delayq_plugin::store::AttemptEnd;
+use delayq_plugin::{Lock, TaskInfo, TaskState};
+
+use super::Grape;
+use super::asked::Asked;
+use super::course::Course;
+use super::produce::delay;
+use super::refusal::Refusal;
+use super::tubes::end;
+use crate::access::Scope;
+use crate::pull::LockText;
+
+/// What stands with a job that its consumer has buried.
+const BURIED: &str = "buried by its consumer";
+
+/// A job is done; false if no consumer has it.
+pub(super) async fn finish(
+    State(grape): State<Grape>,
+    request: Request,
+) -> Result<Json<bool>, Refusal> {
+    let parts = request.into_parts().0;
+    settle(&grape, &parts, |_, _| Ok(AttemptEnd::Done)).await
+}
+
+/// A job is given back, to wait for a while; false if no consumer has it.
+pub(super) async fn release(
+    State(grape): State<Grape>,
+    request: Request,
+) -> Result<Json<bool>, Refusal> {
+    let parts = request.into_parts().0;
+    let most = u64::from(grape.app.config.grape.max_executions);
+    settle(&grape, &parts, |asked, task| {
+        let dtr = asked.params.delay()?;
+        let after = delay(dtr);
+        if after > MAX_DELAY {
+            return Err(Refusal::bad_delay());
+        }
+        let course = Course::of(&task.headers, &task.history);
+        if course.noe + 1 >= most {
+            let succeeded = task.history.succeeded.clone();
+            let error = format!("released after {most} executions (grape.max_executions)");
+            return Ok(AttemptEnd::Dead { error, succeeded });
+        }
+        Ok(AttemptEnd::Release {
+            after,
+            succeeded: course.note(dtr),
+        })
+    })
+    .await
+}
+
+/// A job has failed; false if no consumer has it.
+pub(super) async fn bury(
+    State(grape): State<Grape>,
+    request: Request,
+) -> Result<Json<bool>, Refusal> {
+    let parts = request.into_parts().0;
+    settle(&grape, &parts, |_, task| {
+        let (error, succeeded) = (BURIED.to_owned(), task.history.succeeded.clone());
+        Ok(AttemptEnd::Dead { error, succeeded })
+    })
+    .await
+}
+
+/// Ends the attempt of the consumer that has a job: by the id alone, as the original, or with the
+/// lock that `consume` has answered in `Delayq-Locks`, which a later consumer's job is safe from.
+async fn settle(
+    grape: &Grape,
+    parts: &Parts,
+    how: impl FnOnce(&Asked, &TaskInfo) -> Result<AttemptEnd, Refusal>,
+) -> Result<Json<bool>, Refusal> {
+    let asked = Asked::of(grape, parts, Scope::Work).await?;
+    let id = asked.params.id()?;
+    let lock = asked.params.given("lock").map(str::parse::<LockText>);
+    let lock = lock
+        .transpose()
+        .map_err(|text| Refusal::Named(2_004, text))?;
+    let space = &asked.client.space;
+    let task = space.tasks.find(asked.tube.as_str(), id.as_str()).await?;
+    let task = task.filter(|task| task.state == TaskState::Running);
+    let empty = TaskInfo::new(id.clone(), TaskState::Done, delayq_plugin::Timestamp::MAX);
+    // What is asked for is read whether or not there is such a job.
+    let how = how(&asked, task.as_ref().unwrap_or(&empty))?;
+    let Some(fence) = task.and_then(|task| task.fence) else {
+        return Ok(Json(false));
+    };
+    if lock.as_ref().is_some_and(|lock| lock.fence != fence) {
+        return Ok(Json(false));
+    }
+    let buckets = match lock {
+        Some(lock) => vec![lock.bucket(&asked.tube)],
+        None => space.tasks.store().buckets(&asked.tube).await?,
+    };
+    Ok(Json(end(space, &buckets, &Lock { id, fence }, &how).await?))
+}

@@ -1,0 +1,211 @@
+//! The API: its paths, and what a request has to bring.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::response::Response;
+use percent_encoding::percent_decode_str;
+use tokio::time::Instant;
+use ulid::Ulid;
+
+use super::answer::{Refused, answer, bad, failed, moved, no_such_path, refused};
+use super::call::Call;
+use super::figures::labels;
+use super::operation::Operation;
+use super::params::Params;
+use super::queue_name::{MAX_NAME_BYTES, QueueName, is_name, is_word};
+use super::state::Lmstfy;
+use super::throttle::Action;
+use super::token_key::{TokenKey, split_token};
+
+/// The header of a token.
+const TOKEN: &str = "x-token";
+/// The header that names a request.
+const REQUEST_ID: &str = "x-request-id";
+
+/// The routes of the API.
+pub(super) fn router(front: Arc<Lmstfy>) -> Router {
+    Router::new().fallback(serve).with_state(front)
+}
+
+/// Answers a request, counts it, and gives it a name.
+async fn serve(State(front): State<Arc<Lmstfy>>, request: Request) -> Response {
+    let started = Instant::now();
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    let mut seen = Seen::default();
+    let response = named(route(&front, request, &mut seen).await);
+    let status = response.status();
+    let elapsed = started.elapsed();
+    if front.logs_access.load(Ordering::Relaxed) {
+        tracing::info!(%method, path, status = status.as_u16(), ?elapsed, "lmstfy");
+    }
+    let (pool, namespace) = (seen.pool.as_str(), seen.namespace.as_str());
+    let code = status.as_u16().to_string();
+    let mut of = vec![
+        ("pool", pool),
+        ("namespace", namespace),
+        ("api", seen.api),
+        ("method", method_name(&method)),
+    ];
+    if status.is_success() {
+        let ms = elapsed.as_secs_f64() * 1_000.0;
+        front
+            .figures
+            .latency("http_latency_milliseconds", labels(&of), ms);
+    }
+    of.push(("code", &code));
+    front.figures.one("http_http_codes", labels(&of));
+    response
+}
+
+/// Gives an answer the name of its request.
+pub(super) fn named(mut response: Response) -> Response {
+    let id = Ulid::generate().to_string();
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// Methods that anybody makes up are one in metrics.
+fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::POST => "POST",
+        Method::HEAD => "HEAD",
+        _ => "other",
+    }
+}
+
+/// What is counted of a request: a pool and a namespace only where the token is one of theirs.
+#[derive(Debug, Default)]
+struct Seen {
+    api: &'static str,
+    pool: String,
+    namespace: String,
+}
+
+async fn route(front: &Lmstfy, request: Request, seen: &mut Seen) -> Response {
+    match checked(front, request, seen).await {
+        Ok(response) => response,
+        Err(refused) => refused.into_response(),
+    }
+}
+
+async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Response, Refused> {
+    let path = percent_decode_str(request.uri().path());
+    let path = path.decode_utf8_lossy().into_owned();
+    let parts = path.strip_prefix("/api/").ok_or_else(no_such_path)?;
+    let parts: Vec<_> = parts.split('/').collect();
+    let [namespace, queue, tail @ ..] = parts.as_slice() else {
+        return Err(no_such_path());
+    };
+    if queue.is_empty() && !namespace.is_empty() && tail.is_empty() {
+        return Ok(moved(&format!("/api/{namespace}")));
+    }
+    if namespace.is_empty() || queue.is_empty() {
+        return Err(no_such_path());
+    }
+    let operation = Operation::of(request.method(), tail).ok_or_else(no_such_path)?;
+    seen.api = operation.path();
+    check_names(operation, namespace, queue)?;
+
+    let params = Params::of(request.uri());
+    let header = request.headers().get(TOKEN);
+    let header = header
+        .and_then(|token| token.to_str().ok())
+        .unwrap_or_default();
+    let text = if header.is_empty() {
+        params.text("token")
+    } else {
+        header
+    };
+    let text = text.to_owned();
+    let (pool_name, token) = split_token(&text);
+    let pool = front.pool(pool_name).await;
+    let pool = pool.ok_or_else(|| refused(StatusCode::NOT_FOUND, "pool not found"))?;
+    let pool = pool.map_err(|problem| failed(&problem))?;
+    let key = TokenKey::new(pool_name, namespace, token);
+    if !operation.is_public() {
+        check_token(front, &key).await?;
+        pool_name.clone_into(&mut seen.pool);
+        (*namespace).clone_into(&mut seen.namespace);
+    }
+    let call = Call {
+        front,
+        pool,
+        pool_name,
+        queue: QueueName::new(namespace, queue),
+        params,
+    };
+    let Some(action) = operation.action() else {
+        return call.run(operation, request).await;
+    };
+    let limit = front.limits.get(&key);
+    let is_allowed =
+        limit.is_none_or(|limit| front.throttle.count(&key, limit, action, Instant::now()));
+    if !is_allowed {
+        return Err(too_many(front, &key, action));
+    }
+    let done = call.run(operation, request).await;
+    let response = done.as_ref().unwrap_or_else(Refused::response);
+    let is_done = matches!(response.status(), StatusCode::OK | StatusCode::CREATED);
+    if limit.is_some() && !is_done {
+        front.throttle.give_back(&key, action);
+    }
+    done
+}
+
+fn check_names(operation: Operation, namespace: &str, queue: &str) -> Result<(), Refused> {
+    let is_consume = operation == Operation::Consume;
+    if !is_consume && (namespace.len() > MAX_NAME_BYTES || queue.len() > MAX_NAME_BYTES) {
+        return Err(bad("namespace or queue name too long"));
+    }
+    if !is_name(namespace) {
+        return Err(bad("namespace name contains forbidden characters"));
+    }
+    let is_queue = if is_consume {
+        queue.bytes().all(|byte| is_word(byte) || byte == b',')
+    } else {
+        is_name(queue) && !queue.starts_with('_')
+    };
+    if !is_queue {
+        return Err(bad("queue name contains forbidden characters"));
+    }
+    Ok(())
+}
+
+async fn check_token(front: &Lmstfy, key: &TokenKey) -> Result<(), Refused> {
+    if key.token.is_empty() {
+        return Err(refused(StatusCode::UNAUTHORIZED, "token not found"));
+    }
+    match front.tokens.find(key).await {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(refused(StatusCode::UNAUTHORIZED, "invalid token")),
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+fn too_many(front: &Lmstfy, key: &TokenKey, action: Action) -> Refused {
+    let action = action.name();
+    let (pool, namespace, token) = (&key.pool, &key.namespace, &key.token);
+    let of = [
+        ("pool", pool.as_str()),
+        ("namespace", namespace),
+        ("token", token),
+        ("action", action),
+    ];
+    front.figures.one("http_rate_limit", labels(&of));
+    let text = format!("token({token}) {action} reach the limit rate, please retry later");
+    answer(
+        StatusCode::TOO_MANY_REQUESTS,
+        &serde_json::json!({ "msg": text }),
+    )
+    .into()
+}

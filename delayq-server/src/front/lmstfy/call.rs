@@ -1,0 +1,358 @@
+//! One call of the API.
+
+use std::collections::BTreeMap;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use futures_util::StreamExt;
+use percent_encoding::percent_decode_str;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::answer::{Refused, answer, bad, empty, failed, refused};
+use super::appetite::Appetite;
+use super::figures::labels;
+use super::job::Job;
+use super::job_id::age_ms;
+use super::operation::Operation;
+use super::params::Params;
+use super::pool::Pool;
+use super::queue_name::QueueName;
+use super::state::Lmstfy;
+
+/// Largest job.
+const MAX_JOB_BYTES: usize = 1 << 20;
+/// Most jobs that are sent at once.
+const MAX_JOBS: usize = 64;
+/// Largest request of several jobs.
+const MAX_BULK_BYTES: usize = (MAX_JOB_BYTES + 1_024) * MAX_JOBS;
+/// How much more of a body is read that is too large, so that its sender gets the answer.
+const SPARE_BYTES: usize = 8 << 20;
+/// Most queues that a consumer waits for.
+const MAX_QUEUES: usize = 1_000;
+/// Most attributes of a job, and most bytes of a name and a value.
+const MAX_ATTRIBUTES: usize = 16;
+const MAX_ATTRIBUTE_NAME: usize = 32;
+const MAX_ATTRIBUTE_VALUE: usize = 128;
+
+/// One call: of a queue, in a pool.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) front: &'a Lmstfy,
+    pub(super) pool: Pool,
+    pub(super) pool_name: &'a str,
+    pub(super) queue: QueueName,
+    pub(super) params: Params,
+}
+
+impl Call<'_> {
+    /// Does it.
+    pub(super) async fn run(
+        &self,
+        operation: Operation,
+        request: Request,
+    ) -> Result<Response, Refused> {
+        let path = percent_decode_str(request.uri().path()).decode_utf8_lossy();
+        let id = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let (pool, queue) = (&self.pool, &self.queue);
+        match operation {
+            Operation::Publish => self.publish(request).await,
+            Operation::Republish => {
+                pool.delete(queue, &id)
+                    .await
+                    .map_err(|error| failed(&error))?;
+                self.publish(request).await
+            }
+            Operation::PublishAll => self.publish_all(request).await,
+            Operation::Consume => self.consume().await,
+            Operation::Peek => {
+                let found = pool.peek(queue).await.map_err(|error| failed(&error))?;
+                let none = || refused(StatusCode::NOT_FOUND, "the queue is empty");
+                let info = found.ok_or_else(none)?;
+                let job = Job::seen(queue, &info, pool.engine.now()).with_tries(&info);
+                Ok(answer(StatusCode::OK, &job))
+            }
+            Operation::Job => {
+                let found = pool
+                    .find(queue, &id)
+                    .await
+                    .map_err(|error| failed(&error))?;
+                let none = || refused(StatusCode::NOT_FOUND, "job not found");
+                let job = Job::seen(queue, &found.ok_or_else(none)?, pool.engine.now());
+                Ok(answer(StatusCode::OK, &job))
+            }
+            Operation::Delete => {
+                pool.delete(queue, &id)
+                    .await
+                    .map_err(|error| failed(&error))?;
+                let age = age_ms(&id, pool.engine.now());
+                self.age("redis_job_ack_elapsed_ms", queue, age);
+                self.count("redis_pool_delete_jobs", 1);
+                Ok(empty(StatusCode::NO_CONTENT))
+            }
+            Operation::Size => {
+                let size = pool.size(queue).await.map_err(|error| failed(&error))?;
+                Ok(self.size(size))
+            }
+            Operation::Destroy => {
+                let is_all = self.front.app.config.lmstfy.destroy_all;
+                let destroyed = pool.destroy(queue, is_all).await;
+                destroyed.map_err(|error| failed(&error))?;
+                Ok(empty(StatusCode::NO_CONTENT))
+            }
+            Operation::DeadSize => {
+                let size = pool
+                    .dead_size(queue)
+                    .await
+                    .map_err(|error| failed(&error))?;
+                Ok(self.size(size))
+            }
+            Operation::Dead => self.dead().await,
+            Operation::Respawn => self.respawn().await,
+            Operation::DeleteDead => {
+                let deleted = pool.delete_dead(queue, self.params.limit()?).await;
+                deleted.map_err(|error| failed(&error))?;
+                Ok(empty(StatusCode::NO_CONTENT))
+            }
+        }
+    }
+
+    fn size(&self, size: u64) -> Response {
+        let QueueName { namespace, queue } = &self.queue;
+        let body = json!({"namespace": namespace, "queue": queue, "size": size});
+        answer(StatusCode::OK, &body)
+    }
+
+    fn count(&self, name: &'static str, many: u64) {
+        let of = labels(&[("pool", self.pool_name)]);
+        self.front.figures.add(name, of, many);
+    }
+
+    fn count_of(&self, name: &'static str, queue: &QueueName, many: u64) {
+        self.front.figures.add(name, self.labels(queue), many);
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "milliseconds of an age")]
+    fn age(&self, name: &'static str, queue: &QueueName, ms: i64) {
+        self.front.figures.age(name, self.labels(queue), ms as f64);
+    }
+
+    fn labels(&self, queue: &QueueName) -> String {
+        labels(&[
+            ("pool", self.pool_name),
+            ("namespace", &queue.namespace),
+            ("queue", &queue.queue),
+        ])
+    }
+
+    async fn publish(&self, request: Request) -> Result<Response, Refused> {
+        let mut new = self.params.new_job()?;
+        let (parts, body) = request.into_parts();
+        let body = self.body(body, MAX_JOB_BYTES).await?;
+        let body = body.ok_or_else(|| too_large("body too large"))?;
+        let attributes = attributes(&parts.headers)?;
+        let has_version = attributes.is_some();
+        new.attributes = attributes.unwrap_or_default();
+        let id = self.front.ids.next(has_version);
+        self.send(&new, vec![(id.clone(), body)]).await?;
+        let body = json!({"job_id": id, "msg": "published"});
+        Ok(answer(StatusCode::CREATED, &body))
+    }
+
+    async fn publish_all(&self, request: Request) -> Result<Response, Refused> {
+        let mut new = self.params.new_job()?;
+        let (parts, body) = request.into_parts();
+        let body = self.body(body, MAX_BULK_BYTES).await?;
+        let body = body.ok_or_else(|| too_large("body too large"))?;
+        let jobs: Option<Vec<&RawValue>> = serde_json::from_slice(&body)
+            .map_err(|_| bad("request body should be an array of objects"))?;
+        let jobs = jobs.unwrap_or_default();
+        if jobs.is_empty() {
+            return Err(bad("no jobs"));
+        }
+        if jobs.len() > MAX_JOBS {
+            return Err(bad("too many jobs"));
+        }
+        if jobs.iter().any(|job| job.get().len() > MAX_JOB_BYTES) {
+            return Err(too_large("job too large"));
+        }
+        let attributes = attributes(&parts.headers)?;
+        let has_version = attributes.is_some();
+        new.attributes = attributes.unwrap_or_default();
+        let message = |job: &RawValue| job.get().as_bytes().to_vec();
+        let jobs: Vec<_> = jobs
+            .into_iter()
+            .map(|job| (self.front.ids.next(has_version), message(job)))
+            .collect();
+        let ids: Vec<_> = jobs.iter().map(|(id, _)| id.clone()).collect();
+        self.send(&new, jobs).await?;
+        let body = json!({"job_ids": ids, "msg": "published"});
+        Ok(answer(StatusCode::CREATED, &body))
+    }
+
+    async fn send(
+        &self,
+        new: &super::new_job::NewJob,
+        jobs: Vec<(String, Vec<u8>)>,
+    ) -> Result<(), Refused> {
+        let many = jobs.len() as u64;
+        let admitted = self.pool.engine.space.admit(many).await;
+        admitted.map_err(|full| {
+            tracing::info!(%full, "jobs are refused");
+            refused(StatusCode::TOO_MANY_REQUESTS, "too many jobs are waiting")
+        })?;
+        for (_, message) in &jobs {
+            let fits = self.pool.engine.space.fits(message.len());
+            fits.map_err(|_| too_large("body too large"))?;
+        }
+        self.front.remember(self.pool_name, &self.queue).await;
+        let sent = self.pool.publish(&self.queue, new, jobs).await;
+        sent.map_err(|error| failed(&error))?;
+        self.count("redis_publish_jobs", many);
+        self.count("redis_pool_add_jobs", many);
+        self.count_of("redis_publish_queue_jobs", &self.queue, many);
+        let way = if new.delay.is_zero() {
+            "redis_queue_direct_push_jobs"
+        } else {
+            "redis_timer_add_jobs"
+        };
+        self.count(way, many);
+        Ok(())
+    }
+
+    async fn consume(&self) -> Result<Response, Refused> {
+        let appetite = Appetite {
+            ttr: self.params.ttr()?,
+            is_frozen: self.params.is_frozen(),
+            count: 1,
+        };
+        let timeout = self.params.timeout()?;
+        let count = self.params.count()?;
+        let mut queues: Vec<QueueName> = Vec::new();
+        for name in self.queue.queue.split(',').filter(|name| !name.is_empty()) {
+            let queue = QueueName::new(&self.queue.namespace, name);
+            if !queues.contains(&queue) {
+                queues.push(queue);
+            }
+        }
+        if queues.is_empty() || queues.len() > MAX_QUEUES {
+            return Err(bad("invalid queue name(s)"));
+        }
+        let appetite = Appetite { count, ..appetite };
+        let consumed = self.pool.consume(&queues, appetite, timeout).await;
+        let jobs = consumed.map_err(|error| failed(&error))?;
+        for job in &jobs {
+            self.consumed(job);
+        }
+        let Some(first) = jobs.first() else {
+            let body = json!({"msg": "no job available"});
+            return Ok(answer(StatusCode::NOT_FOUND, &body));
+        };
+        if count == 1 {
+            return Ok(answer(StatusCode::OK, first));
+        }
+        Ok(answer(StatusCode::OK, &jobs))
+    }
+
+    fn consumed(&self, job: &Job) {
+        let queue = QueueName::new(&self.queue.namespace, &job.queue);
+        for name in [
+            "redis_consume_multi_jobs",
+            "redis_queue_pop_jobs",
+            "redis_pool_get_jobs",
+        ] {
+            self.count(name, 1);
+        }
+        self.count_of("redis_consume_queue_jobs", &queue, 1);
+        self.age("redis_job_elapsed_ms", &queue, job.elapsed_ms);
+        if job.was_timed {
+            self.count("redis_timer_due_jobs", 1);
+        }
+    }
+
+    async fn dead(&self) -> Result<Response, Refused> {
+        let size = self.pool.dead_size(&self.queue).await;
+        let size = size.map_err(|error| failed(&error))?;
+        let head = self.pool.dead_head(&self.queue).await;
+        let head = head.map_err(|error| failed(&error))?;
+        let QueueName { namespace, queue } = &self.queue;
+        let body = json!({
+            "namespace": namespace,
+            "queue": queue,
+            "deadletter_size": size,
+            "deadletter_head": head.unwrap_or_default(),
+        });
+        Ok(answer(StatusCode::OK, &body))
+    }
+
+    async fn respawn(&self) -> Result<Response, Refused> {
+        let limit = self.params.limit()?;
+        let ttl = self.params.respawn_ttl()?;
+        let respawned = self.pool.respawn(&self.queue, limit, ttl).await;
+        let count = respawned.map_err(|error| failed(&error))?;
+        self.count("redis_deadletter_respawn_jobs", count as u64);
+        let body = json!({"count": count, "msg": "respawned"});
+        Ok(answer(StatusCode::OK, &body))
+    }
+
+    /// The body, or `None` where it has more than `most` bytes.
+    async fn body(&self, body: Body, most: usize) -> Result<Option<Vec<u8>>, Refused> {
+        let patience = self.front.app.config.connections.body_timeout();
+        let read = tokio::time::timeout(patience, read(body, most)).await;
+        read.unwrap_or(Err(()))
+            .map_err(|()| bad("failed to read body"))
+    }
+}
+
+async fn read(body: Body, most: usize) -> Result<Option<Vec<u8>>, ()> {
+    let mut parts = body.into_data_stream();
+    let (mut bytes, mut count) = (Vec::new(), 0);
+    while let Some(part) = parts.next().await {
+        let part = part.map_err(drop)?;
+        count += part.len();
+        if count <= most {
+            bytes.extend_from_slice(&part);
+        } else if count > most + SPARE_BYTES {
+            return Ok(None);
+        }
+    }
+    Ok((count <= most).then_some(bytes))
+}
+
+fn too_large(error: &str) -> Refused {
+    refused(StatusCode::PAYLOAD_TOO_LARGE, error)
+}
+
+/// The attributes of a new job; `None`: it is one without.
+fn attributes(headers: &HeaderMap) -> Result<Option<BTreeMap<String, String>>, Refused> {
+    let wanted = headers.get("enable-job-version");
+    if !wanted.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"yes")) {
+        return Ok(None);
+    }
+    let mut attributes = BTreeMap::new();
+    for name in headers.keys() {
+        let Some(key) = name.as_str().strip_prefix("job-attr-") else {
+            continue;
+        };
+        let value = headers.get(name).map(HeaderValue::as_bytes);
+        let value = String::from_utf8_lossy(value.unwrap_or_default());
+        if value.is_empty() {
+            continue;
+        }
+        attributes.insert(
+            cut(key, MAX_ATTRIBUTE_NAME),
+            cut(&value, MAX_ATTRIBUTE_VALUE),
+        );
+    }
+    if attributes.len() > MAX_ATTRIBUTES {
+        return Err(bad("too many attributes, cannot exceed 16"));
+    }
+    Ok(Some(attributes))
+}
+
+fn cut(text: &str, most: usize) -> String {
+    let end = text.floor_char_boundary(most);
+    text.get(..end).unwrap_or(text).to_owned()
+}

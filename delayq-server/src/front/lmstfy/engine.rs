@@ -1,0 +1,317 @@
+//! The jobs of one namespace of delayq, by the operations of lmstfy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_plugin::store::{AttemptEnd, NewTask, SettleOutcome, SubmitOutcome};
+use delayq_plugin::{
+    CancelOutcome, DeadFilter, Lock, Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
+};
+use tracing::{debug, info};
+
+use super::appetite::Appetite;
+use super::job::{describe, is_expired, lifetime, tries_left};
+use super::new_job::NewJob;
+use super::queue_name::QueueName;
+use super::taken::Taken;
+use crate::pull::Demand;
+use crate::space::Space;
+
+/// Most tasks of one step of the store.
+pub(super) const BATCH: usize = 100;
+/// How often a job is looked at again that changes while it is ended.
+const LOOKS: usize = 8;
+/// Why a job is dead.
+const NO_TRIES: &str = "its last try ended without an acknowledgement";
+
+/// The jobs of one namespace of delayq.
+#[derive(Clone, Debug)]
+pub(super) struct Engine {
+    pub(super) space: Arc<Space>,
+}
+
+impl Engine {
+    pub(super) fn now(&self) -> Timestamp {
+        self.space.tasks.clock().now()
+    }
+
+    /// Sends jobs: ids and messages.
+    pub(super) async fn publish(
+        &self,
+        queue: &QueueName,
+        new: &NewJob,
+        jobs: Vec<(String, Vec<u8>)>,
+    ) -> Result<()> {
+        let task_type = queue.task_type()?;
+        let mut tasks = Vec::with_capacity(jobs.len());
+        for (id, message) in jobs {
+            let mut task = NewTask::new(task_type.clone(), TaskId::new(id)?, message);
+            task.when = When::After(new.delay);
+            task.expiry = lifetime(new.ttl, new.delay);
+            describe(&mut task, new.tries, &new.attributes);
+            tasks.push(task);
+        }
+        self.submit(tasks)
+            .await
+            .into_iter()
+            .try_for_each(|sent| sent.map(drop))
+    }
+
+    /// Submits, once more what is in doubt: ids make a repeat harmless.
+    pub(super) async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        let store = self.space.tasks.store();
+        let mut outcomes = store.submit(tasks.clone()).await;
+        for (outcome, task) in outcomes.iter_mut().zip(tasks) {
+            if outcome.is_err()
+                && let Some(again) = store.submit(vec![task]).await.pop()
+            {
+                *outcome = again;
+            }
+        }
+        outcomes
+    }
+
+    /// Takes jobs that are ready, or become so within `wait`; the first queues first.
+    pub(super) async fn take(
+        &self,
+        queues: &[QueueName],
+        appetite: Appetite,
+        wait: Duration,
+    ) -> Result<Taken> {
+        let types: Result<Vec<_>> = queues.iter().map(QueueName::task_type).collect();
+        let demand = Demand {
+            types: types?,
+            limit: appetite.count,
+            lock_for: appetite.ttr,
+            // The job says how many tries it has.
+            max_lock_expiries: Some(u32::MAX),
+        };
+        let handover = self.space.pull.claim(demand, wait).await?;
+        let taken = Taken::new(handover, queues);
+        for spent in taken.spent() {
+            let (bucket, lock) = (spent.bucket.clone(), spent.task.lock.clone());
+            self.space.pull.end(bucket, lock, no_tries()).await?;
+        }
+        Ok(taken)
+    }
+
+    /// What is known of a job; `None` when there is none, or it has expired or ended.
+    pub(super) async fn find(&self, queue: &QueueName, id: &str) -> Result<Option<TaskInfo>> {
+        let Ok(id) = TaskId::new(id) else {
+            return Ok(None);
+        };
+        let store = self.space.tasks.store();
+        let found = store.find(&queue.task_type()?, &id).await?;
+        let now = self.now();
+        Ok(found.filter(|info| !info.state.is_ended() && !is_expired(info, now)))
+    }
+
+    /// Ends a job, wherever it is.
+    pub(super) async fn delete(&self, queue: &QueueName, id: &str) -> Result<()> {
+        let Ok(id) = TaskId::new(id) else {
+            return Ok(());
+        };
+        let task_type = queue.task_type()?;
+        for _ in 0..LOOKS {
+            if self.try_delete(&task_type, &id).await? {
+                return Ok(());
+            }
+        }
+        // Somebody takes it again and again. It does not come back after that.
+        let outcome = self.space.tasks.store().cancel(&task_type, &id).await?;
+        debug!(%task_type, %id, ?outcome, "a job is cancelled that changes too often");
+        Ok(())
+    }
+
+    /// Whether the job has ended.
+    async fn try_delete(&self, task_type: &TaskType, id: &TaskId) -> Result<bool> {
+        let store = self.space.tasks.store();
+        let Some(info) = store.find(task_type, id).await? else {
+            debug!(%task_type, %id, "acknowledged: there is no such job");
+            return Ok(true);
+        };
+        match info.state {
+            TaskState::Scheduled => {
+                if info.attempt > 0 {
+                    info!(%task_type, %id, "acknowledged late: its time to run had ended");
+                }
+                let outcome = store.cancel(task_type, id).await?;
+                Ok(!matches!(outcome, CancelOutcome::Running))
+            }
+            TaskState::Running => {
+                if info.at <= self.now() {
+                    info!(%task_type, %id, "acknowledged late: its time to run had ended");
+                } else if info.attempt > 1 {
+                    let attempt = info.attempt;
+                    info!(%task_type, %id, attempt, "acknowledged while a later attempt runs");
+                }
+                self.end(task_type, &info, AttemptEnd::Done).await
+            }
+            TaskState::Dead => {
+                let these = DeadFilter::Ids(vec![id.clone()]);
+                Ok(!store.discard_dead(task_type, &these).await?.is_empty())
+            }
+            state => {
+                debug!(%task_type, %id, %state, "acknowledged again: the job has ended");
+                Ok(true)
+            }
+        }
+    }
+
+    /// Ends the attempt that runs, whoever holds it; whether it was that.
+    async fn end(&self, task_type: &TaskType, info: &TaskInfo, end: AttemptEnd) -> Result<bool> {
+        let Some(fence) = info.fence else {
+            return Ok(false);
+        };
+        for bucket in self.space.tasks.store().buckets(task_type).await? {
+            let id = info.id.clone();
+            let ended = self.space.pull.end(bucket, Lock { id, fence }, end.clone());
+            if ended.await? == SettleOutcome::Settled {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Attempts whose time to run is over. Those without a further try go to the dead letters; the
+    /// others are ready, and are returned.
+    pub(super) async fn overdue(&self, task_type: &TaskType) -> Result<Vec<TaskInfo>> {
+        let store = self.space.tasks.store();
+        let now = store.stats(task_type).await?.now;
+        let (mut ready, mut cursor) = (Vec::new(), None);
+        loop {
+            let running = TaskState::Running;
+            let page = store
+                .list(task_type, running, cursor.as_ref(), BATCH)
+                .await?;
+            let is_last = page.tasks.last().is_none_or(|last| last.at > now);
+            for info in page.tasks.into_iter().filter(|info| info.at <= now) {
+                if is_expired(&info, now) {
+                    continue;
+                }
+                if tries_left(&info) > 0 {
+                    ready.push(info);
+                    continue;
+                }
+                self.end(task_type, &info, no_tries()).await?;
+            }
+            cursor = page.next;
+            if is_last || cursor.is_none() {
+                return Ok(ready);
+            }
+        }
+    }
+
+    /// The job that comes next.
+    pub(super) async fn peek(&self, queue: &QueueName) -> Result<Option<TaskInfo>> {
+        let task_type = queue.task_type()?;
+        let mut ready = self.overdue(&task_type).await?;
+        if !ready.is_empty() {
+            return Ok(Some(ready.swap_remove(0)));
+        }
+        let (now, mut cursor) = (self.now(), None);
+        loop {
+            let scheduled = TaskState::Scheduled;
+            let store = self.space.tasks.store();
+            let page = store
+                .list(&task_type, scheduled, cursor.as_ref(), 1)
+                .await?;
+            let Some(first) = page.tasks.into_iter().next() else {
+                return Ok(None);
+            };
+            if first.at > now {
+                return Ok(None);
+            }
+            if !is_expired(&first, now) {
+                return Ok(Some(first));
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// How many jobs are ready.
+    pub(super) async fn size(&self, queue: &QueueName) -> Result<u64> {
+        let task_type = queue.task_type()?;
+        let overdue = self.overdue(&task_type).await?.len() as u64;
+        let stats = self.space.tasks.store().stats(&task_type).await?;
+        Ok(stats.due + overdue)
+    }
+
+    /// Removes the ready and the dead jobs of a queue; with `is_all` also those that are delayed
+    /// or taken. Nothing is remembered of what is removed.
+    pub(super) async fn destroy(&self, queue: &QueueName, is_all: bool) -> Result<()> {
+        let task_type = queue.task_type()?;
+        let store = self.space.tasks.store();
+        for info in self.overdue(&task_type).await? {
+            self.end(&task_type, &info, AttemptEnd::Expired).await?;
+        }
+        if is_all {
+            let (running, limit) = (TaskState::Running, BATCH);
+            let mut cursor = None;
+            loop {
+                let page = store
+                    .list(&task_type, running, cursor.as_ref(), limit)
+                    .await?;
+                for info in &page.tasks {
+                    self.end(&task_type, info, AttemptEnd::Expired).await?;
+                }
+                cursor = page.next;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+            store.purge(&task_type, TaskState::Scheduled).await?;
+        } else {
+            self.remove_ready(&task_type).await?;
+        }
+        for state in [
+            TaskState::Dead,
+            TaskState::Done,
+            TaskState::Cancelled,
+            TaskState::Expired,
+        ] {
+            store.purge(&task_type, state).await?;
+        }
+        if let Err(error) = store.drop_type(&task_type).await {
+            debug!(%task_type, %error, "the queue stays listed");
+        }
+        Ok(())
+    }
+
+    async fn remove_ready(&self, task_type: &TaskType) -> Result<()> {
+        let store = self.space.tasks.store();
+        let now = store.stats(task_type).await?.now;
+        let mut cursor = None;
+        loop {
+            let scheduled = TaskState::Scheduled;
+            let page = store
+                .list(task_type, scheduled, cursor.as_ref(), BATCH)
+                .await?;
+            for info in page.tasks.iter().filter(|info| info.at <= now) {
+                let outcome = store.cancel(task_type, &info.id).await?;
+                debug!(%task_type, id = %info.id, ?outcome, "a queue is destroyed");
+            }
+            let is_last = page.tasks.last().is_none_or(|last| last.at > now);
+            cursor = page.next;
+            if is_last || cursor.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The types of the queues that were ever used.
+    pub(super) async fn queues(&self) -> Result<Vec<TaskType>> {
+        self.space.tasks.types().await
+    }
+}
+
+/// The end of a job that has had all its tries.
+fn no_tries() -> AttemptEnd {
+    AttemptEnd::Dead {
+        error: NO_TRIES.to_owned(),
+        succeeded: Vec::new(),
+    }
+}

@@ -1,0 +1,98 @@
+//! What this server counts of the API of lmstfy, under the names of the original.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::histogram::Histogram;
+
+/// What every name begins with.
+const PREFIX: &str = "infra_lmstfy_";
+
+/// Counts and histograms, by name and labels.
+#[derive(Debug, Default)]
+pub(super) struct Figures(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    counts: BTreeMap<&'static str, BTreeMap<String, u64>>,
+    histograms: BTreeMap<&'static str, BTreeMap<String, Histogram>>,
+}
+
+impl Figures {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts `many` more.
+    pub(super) fn add(&self, name: &'static str, labels: String, many: u64) {
+        let mut kept = self.kept();
+        *kept
+            .counts
+            .entry(name)
+            .or_default()
+            .entry(labels)
+            .or_default() += many;
+    }
+
+    /// Counts one more.
+    pub(super) fn one(&self, name: &'static str, labels: String) {
+        self.add(name, labels, 1);
+    }
+
+    /// Counts a length of time of a request.
+    pub(super) fn latency(&self, name: &'static str, labels: String, ms: f64) {
+        self.observe(name, labels, ms, Histogram::of_requests);
+    }
+
+    /// Counts the age of a job.
+    pub(super) fn age(&self, name: &'static str, labels: String, ms: f64) {
+        self.observe(name, labels, ms, Histogram::of_jobs);
+    }
+
+    fn observe(&self, name: &'static str, labels: String, ms: f64, new: fn() -> Histogram) {
+        let mut kept = self.kept();
+        let named = kept.histograms.entry(name).or_default();
+        named.entry(labels).or_insert_with(new).observe(ms);
+    }
+
+    /// All of them as text.
+    pub(super) fn render(&self) -> String {
+        let (kept, mut text) = (self.kept(), String::new());
+        for (name, counts) in &kept.counts {
+            writeln!(text, "# TYPE {PREFIX}{name} counter").ok();
+            for (labels, count) in counts {
+                writeln!(text, "{PREFIX}{name}{{{labels}}} {count}").ok();
+            }
+        }
+        for (name, histograms) in &kept.histograms {
+            writeln!(text, "# TYPE {PREFIX}{name} histogram").ok();
+            for (labels, histogram) in histograms {
+                histogram.render(&format!("{PREFIX}{name}"), labels, &mut text);
+            }
+        }
+        text
+    }
+}
+
+/// A gauge as text.
+pub(super) fn gauge(text: &mut String, name: &str, values: &[(String, u64)]) {
+    writeln!(text, "# TYPE {PREFIX}{name} gauge").ok();
+    for (labels, value) in values {
+        writeln!(text, "{PREFIX}{name}{{{labels}}} {value}").ok();
+    }
+}
+
+/// Labels as text.
+pub(super) fn labels(pairs: &[(&str, &str)]) -> String {
+    let mut text = String::new();
+    for (name, value) in pairs {
+        let comma = if text.is_empty() { "" } else { "," };
+        let value = value
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n");
+        write!(text, "{comma}{name}=\"{value}\"").ok();
+    }
+    text
+}

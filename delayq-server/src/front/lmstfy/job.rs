@@ -1,0 +1,157 @@
+//! A job: a task with a number of tries and attributes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use delayq_ops::{LMSTFY_ATTRIBUTE, LMSTFY_TRIES};
+use delayq_plugin::store::NewTask;
+use delayq_plugin::{Expiry, TaskInfo, TaskState, Timestamp};
+use serde::Serialize;
+
+use super::job_id::age_ms;
+use super::queue_name::QueueName;
+use crate::pull::Pulled;
+
+/// The shortest delay of a request.
+const A_SECOND: Duration = Duration::from_secs(1);
+/// Tries of a task that was not sent over this API.
+const FOREIGN_TRIES: u32 = 3;
+
+/// A job, as answers show it. The fields stand in the order of the original.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Job {
+    attributes: Option<BTreeMap<String, String>>,
+    /// In base64.
+    data: String,
+    pub(super) elapsed_ms: i64,
+    #[serde(rename = "job_id")]
+    id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    msg: Option<&'static str>,
+    namespace: String,
+    pub(super) queue: String,
+    remain_tries: u32,
+    ttl: u64,
+    /// Whether it had to wait for its time.
+    #[serde(skip)]
+    pub(super) was_timed: bool,
+}
+
+impl Job {
+    /// A job that was claimed; `is_frozen`: this attempt does not count.
+    pub(super) fn claimed(
+        queue: &QueueName,
+        pulled: &Pulled,
+        is_frozen: bool,
+        now: Timestamp,
+    ) -> Self {
+        let task = &pulled.task;
+        let used = task.attempt - u32::from(is_frozen);
+        Self {
+            msg: Some("new job"),
+            remain_tries: tries(&task.headers).saturating_sub(used),
+            ttl: seconds_left(task.expires_at, now),
+            was_timed: task.attempt > 1 || task.due_at.since(task.submitted_at) >= A_SECOND,
+            ..Self::of(
+                queue,
+                task.lock.id.as_str(),
+                &task.message,
+                &task.headers,
+                now,
+            )
+        }
+    }
+
+    /// A job that somebody looks at.
+    pub(super) fn seen(queue: &QueueName, info: &TaskInfo, now: Timestamp) -> Self {
+        let is_dead = info.state == TaskState::Dead;
+        let message = info.message.as_deref().unwrap_or_default();
+        let mut job = Self::of(queue, info.id.as_str(), message, &info.headers, now);
+        if !is_dead {
+            job.ttl = seconds_left(info.expires_at, now);
+        }
+        job
+    }
+
+    /// The same with the number of tries that are left.
+    pub(super) fn with_tries(self, info: &TaskInfo) -> Self {
+        let remain_tries = tries_left(info);
+        Self {
+            remain_tries,
+            ..self
+        }
+    }
+
+    fn of(
+        queue: &QueueName,
+        id: &str,
+        message: &[u8],
+        headers: &BTreeMap<String, String>,
+        now: Timestamp,
+    ) -> Self {
+        let attributes: BTreeMap<_, _> = headers
+            .iter()
+            .filter_map(|(name, value)| {
+                let name = name.strip_prefix(LMSTFY_ATTRIBUTE)?;
+                Some((name.to_owned(), value.clone()))
+            })
+            .collect();
+        Self {
+            attributes: (!attributes.is_empty()).then_some(attributes),
+            data: STANDARD.encode(message),
+            elapsed_ms: age_ms(id, now),
+            id: id.to_owned(),
+            msg: None,
+            namespace: queue.namespace.clone(),
+            queue: queue.queue.clone(),
+            remain_tries: 0,
+            ttl: 0,
+            was_timed: false,
+        }
+    }
+}
+
+/// Gives a task its number of tries and its attributes.
+pub(super) fn describe(task: &mut NewTask, tries: u32, attributes: &BTreeMap<String, String>) {
+    task.headers
+        .insert(LMSTFY_TRIES.to_owned(), tries.to_string());
+    for (name, value) in attributes {
+        task.headers
+            .insert(format!("{LMSTFY_ATTRIBUTE}{name}"), value.clone());
+    }
+}
+
+/// How many attempts a task has.
+pub(super) fn tries(headers: &BTreeMap<String, String>) -> u32 {
+    let tries = headers
+        .get(LMSTFY_TRIES)
+        .and_then(|tries| tries.parse().ok());
+    tries.unwrap_or(FOREIGN_TRIES)
+}
+
+/// How many attempts are left.
+pub(super) fn tries_left(info: &TaskInfo) -> u32 {
+    tries(&info.headers).saturating_sub(info.attempt)
+}
+
+/// Whether a job has expired; a dead one never does.
+pub(super) fn is_expired(info: &TaskInfo, now: Timestamp) -> bool {
+    let is_over = info.expires_at.is_some_and(|end| end <= now);
+    is_over && info.state != TaskState::Dead
+}
+
+/// Seconds until `end`, rounded up; 0: there is no end.
+fn seconds_left(end: Option<Timestamp>, now: Timestamp) -> u64 {
+    end.map_or(0, |end| {
+        let left = end.since(now);
+        left.as_secs() + u64::from(left.subsec_nanos() > 0)
+    })
+}
+
+/// When a job expires that is due after `delay`; a `ttl` of zero never does.
+pub(super) fn lifetime(ttl: Duration, delay: Duration) -> Option<Expiry> {
+    let after_due = ttl.saturating_sub(delay).max(Duration::from_millis(1));
+    (!ttl.is_zero()).then_some(Expiry::AfterDue(after_due))
+}

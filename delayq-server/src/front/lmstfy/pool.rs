@@ -1,0 +1,259 @@
+//! A pool: the queues that tokens of it reach.
+
+use std::time::Duration;
+
+use delayq_plugin::store::AttemptEnd;
+use delayq_plugin::{Result, TaskInfo};
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::appetite::Appetite;
+use super::dead_letters::DeadLetters;
+use super::engine::Engine;
+use super::job::Job;
+use super::new_job::NewJob;
+use super::queue_name::QueueName;
+use super::taken::Taken;
+use crate::pull::MAX_WAIT;
+use crate::stop::Stopping;
+
+/// How long a wait lasts at once where a pool is drained, before it is looked at again.
+const DRAIN_WAIT: Duration = Duration::from_secs(1);
+
+/// A pool: one engine, and another one before it that is drained.
+#[derive(Clone, Debug)]
+pub(super) struct Pool {
+    pub(super) engine: Engine,
+    /// Its jobs come first. It gets no new ones.
+    pub(super) drained: Option<Engine>,
+    pub(super) stopping: Stopping,
+}
+
+impl Pool {
+    fn engines(&self) -> impl Iterator<Item = &Engine> {
+        self.drained.iter().chain([&self.engine])
+    }
+
+    /// Sends jobs.
+    pub(super) async fn publish(
+        &self,
+        queue: &QueueName,
+        new: &NewJob,
+        jobs: Vec<(String, Vec<u8>)>,
+    ) -> Result<()> {
+        self.engine.publish(queue, new, jobs).await
+    }
+
+    /// Jobs that are ready, or the first that becomes so within `wait`.
+    pub(super) async fn consume(
+        &self,
+        queues: &[QueueName],
+        appetite: Appetite,
+        wait: Duration,
+    ) -> Result<Vec<Job>> {
+        let mut gathered = Vec::new();
+        let mut error = None;
+        for engine in self.engines() {
+            error = self
+                .gather(engine, queues, appetite, &mut gathered)
+                .await
+                .err();
+            if error.is_some() {
+                break;
+            }
+        }
+        if gathered.is_empty() && error.is_none() && !wait.is_zero() {
+            let one = Appetite {
+                count: 1,
+                ..appetite
+            };
+            self.wait(queues, one, wait, &mut gathered).await?;
+        }
+        match error {
+            Some(error) if gathered.is_empty() => Err(error),
+            Some(error) => {
+                warn!(%error, "fewer jobs are handed out than there may be");
+                self.hand_out(gathered, appetite).await
+            }
+            None => self.hand_out(gathered, appetite).await,
+        }
+    }
+
+    /// Takes what is ready.
+    async fn gather<'a>(
+        &self,
+        engine: &'a Engine,
+        queues: &[QueueName],
+        appetite: Appetite,
+        gathered: &mut Vec<(&'a Engine, Taken)>,
+    ) -> Result<()> {
+        loop {
+            let jobs = |(_, one): &(&Engine, Taken)| one.count();
+            let count: usize = gathered.iter().map(jobs).sum();
+            let left = appetite.count.saturating_sub(count);
+            if left == 0 {
+                return Ok(());
+            }
+            let wanted = Appetite {
+                count: left,
+                ..appetite
+            };
+            let taken = engine.take(queues, wanted, Duration::ZERO).await?;
+            if taken.is_nothing() {
+                return Ok(());
+            }
+            gathered.push((engine, taken));
+        }
+    }
+
+    async fn wait<'a>(
+        &'a self,
+        queues: &[QueueName],
+        appetite: Appetite,
+        wait: Duration,
+        gathered: &mut Vec<(&'a Engine, Taken)>,
+    ) -> Result<()> {
+        let end = Instant::now() + wait;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            if let Some(drained) = &self.drained {
+                self.gather(drained, queues, appetite, gathered).await?;
+            }
+            let most = self.drained.as_ref().map_or(MAX_WAIT, |_| DRAIN_WAIT);
+            if !gathered.iter().any(|(_, taken)| taken.count() > 0) {
+                let taken = self.engine.take(queues, appetite, left.min(most)).await?;
+                if taken.is_nothing() && self.stopping.is_leaving() {
+                    return Ok(());
+                }
+                gathered.push((&self.engine, taken));
+            }
+            if gathered.iter().any(|(_, taken)| taken.count() > 0) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives the jobs to the client.
+    async fn hand_out(
+        &self,
+        gathered: Vec<(&Engine, Taken)>,
+        appetite: Appetite,
+    ) -> Result<Vec<Job>> {
+        let mut jobs = Vec::new();
+        for (engine, taken) in gathered {
+            jobs.extend(taken.jobs(appetite.is_frozen, engine.now()));
+            let pulled = taken.delivered();
+            if !appetite.is_frozen {
+                continue;
+            }
+            // Given back at once, to be due when its time to run is over: that costs no attempt.
+            for one in pulled {
+                let end = AttemptEnd::Release {
+                    after: appetite.ttr,
+                    succeeded: one.task.history.succeeded,
+                };
+                engine
+                    .space
+                    .pull
+                    .end(one.bucket, one.task.lock, end)
+                    .await?;
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Ends a job, wherever it is.
+    pub(super) async fn delete(&self, queue: &QueueName, id: &str) -> Result<()> {
+        for engine in self.engines() {
+            engine.delete(queue, id).await?;
+        }
+        Ok(())
+    }
+
+    /// What is known of a job.
+    pub(super) async fn find(&self, queue: &QueueName, id: &str) -> Result<Option<TaskInfo>> {
+        for engine in self.engines() {
+            if let Some(found) = engine.find(queue, id).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The job that comes next.
+    pub(super) async fn peek(&self, queue: &QueueName) -> Result<Option<TaskInfo>> {
+        for engine in self.engines() {
+            if let Some(found) = engine.peek(queue).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many jobs are ready.
+    pub(super) async fn size(&self, queue: &QueueName) -> Result<u64> {
+        let mut size = 0;
+        for engine in self.engines() {
+            size += engine.size(queue).await?;
+        }
+        Ok(size)
+    }
+
+    /// Destroys a queue.
+    pub(super) async fn destroy(&self, queue: &QueueName, is_all: bool) -> Result<()> {
+        for engine in self.engines() {
+            engine.destroy(queue, is_all).await?;
+        }
+        Ok(())
+    }
+
+    fn dead<'a>(&'a self, queue: &'a QueueName) -> impl Iterator<Item = DeadLetters<'a>> {
+        self.engines()
+            .map(move |engine| DeadLetters { engine, queue })
+    }
+
+    /// How many jobs are dead.
+    pub(super) async fn dead_size(&self, queue: &QueueName) -> Result<u64> {
+        let mut size = 0;
+        for letters in self.dead(queue) {
+            size += letters.size().await?;
+        }
+        Ok(size)
+    }
+
+    /// The job that has been dead for the longest time.
+    pub(super) async fn dead_head(&self, queue: &QueueName) -> Result<Option<String>> {
+        for letters in self.dead(queue) {
+            if let Some(head) = letters.head().await? {
+                return Ok(Some(head));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes dead jobs; how many.
+    pub(super) async fn delete_dead(&self, queue: &QueueName, limit: usize) -> Result<usize> {
+        let mut count = 0;
+        for letters in self.dead(queue) {
+            count += letters.delete(limit - count).await?;
+        }
+        Ok(count)
+    }
+
+    /// Makes dead jobs ready again; how many.
+    pub(super) async fn respawn(
+        &self,
+        queue: &QueueName,
+        limit: usize,
+        ttl: Duration,
+    ) -> Result<usize> {
+        let mut count = 0;
+        for letters in self.dead(queue) {
+            count += letters.respawn(limit - count, ttl).await?;
+        }
+        Ok(count)
+    }
+}

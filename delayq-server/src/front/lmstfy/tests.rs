@@ -1,0 +1,74 @@
+//! What the original answers, request by request, and what goes beyond it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use super::{Lmstfy, admin, router};
+use crate::config::{Config, LmstfyConfig, NamespaceConfig};
+use crate::front::exchange::Replay;
+use crate::server::Server;
+
+/// Files that change nothing outside of their own namespaces, or nothing that another one sees.
+const FILES: [&str; 16] = [
+    "00_publish.jsonl",
+    "01_names.jsonl",
+    "02_auth.jsonl",
+    "03_consume.jsonl",
+    "04_ack.jsonl",
+    "05_tries.jsonl",
+    "06_dead.jsonl",
+    "07_peek.jsonl",
+    "08_destroy.jsonl",
+    "09_bulk.jsonl",
+    "10_republish.jsonl",
+    "11_attributes.jsonl",
+    "12_wait_reply.jsonl",
+    "13_routes.jsonl",
+    "14_admin.jsonl",
+    "15_throttle.jsonl",
+];
+
+async fn front(accounts: &[(&str, &str)]) -> (Server, Arc<Lmstfy>) {
+    let text = |pairs: &[(&str, &str)]| -> BTreeMap<_, _> {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(one, other)| ((*one).to_owned(), (*other).to_owned()))
+            .collect()
+    };
+    let config = Config {
+        store: "memory:".to_owned(),
+        durability: "memory".to_owned(),
+        namespaces: [("second".to_owned(), NamespaceConfig::default())].into(),
+        lmstfy: LmstfyConfig {
+            accounts: text(accounts),
+            pools: text(&[("default", "default"), ("second", "second")]),
+            ..LmstfyConfig::default()
+        },
+        ..Config::default()
+    };
+    let server = Server::open(config).await.unwrap();
+    let front = Lmstfy::new(server.app.clone());
+    (server, front)
+}
+
+#[tokio::test]
+async fn the_recorded_exchanges_are_the_same() {
+    let (_server, front) = front(&[]).await;
+    let replay = Replay::new(router(&front), admin(&front), "lmstfy");
+    let answers = join_all(FILES.iter().map(|file| replay.file(file))).await;
+    let (same, different): (Vec<_>, Vec<_>) = answers.into_iter().unzip();
+    assert_eq!(different.concat(), Vec::<String>::new());
+    let (after, different) = replay.file("90_metrics.jsonl").await;
+    assert_eq!(different, Vec::<String>::new());
+    let same = same.into_iter().sum::<usize>() + after;
+    assert!(same >= 420, "{same} of 434 were the same");
+}
+
+#[tokio::test]
+async fn the_administration_knows_its_users() {
+    let (_server, front) = front(&[("test_user", "change.me")]).await;
+    let replay = Replay::new(router(&front), admin(&front), "lmstfy");
+    assert_eq!(replay.file("auth_basic.jsonl").await, (21, Vec::new()));
+}

@@ -1,0 +1,124 @@
+//! Requests of tokens that have a limit, as this server counts them.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::limit::Limit;
+use super::token_key::TokenKey;
+
+/// Most tokens that are counted: those whose interval is over are dropped first.
+const MAX_TOKENS: usize = 20_000;
+
+/// Longest interval in seconds, a year: the clock has no time without end.
+const MAX_INTERVAL: u64 = 31_536_000;
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// It takes jobs.
+    Consume,
+    /// It sends jobs.
+    Produce,
+}
+
+impl Action {
+    /// Its name in answers and metrics.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Consume => "consume",
+            Self::Produce => "produce",
+        }
+    }
+
+    fn most(self, limit: Limit) -> i64 {
+        match self {
+            Self::Consume => limit.read,
+            Self::Produce => limit.write,
+        }
+    }
+}
+
+/// An interval of one token.
+#[derive(Debug)]
+struct Interval {
+    end: Instant,
+    reads: i64,
+    writes: i64,
+}
+
+impl Interval {
+    fn count(&mut self, action: Action) -> &mut i64 {
+        match action {
+            Action::Consume => &mut self.reads,
+            Action::Produce => &mut self.writes,
+        }
+    }
+}
+
+/// Requests of tokens that have a limit. Each server counts its own.
+#[derive(Debug, Default)]
+pub(super) struct Throttle(Mutex<HashMap<TokenKey, Interval>>);
+
+impl Throttle {
+    /// Counts a request; whether it is allowed.
+    pub(super) fn count(&self, key: &TokenKey, limit: Limit, action: Action, now: Instant) -> bool {
+        let most = action.most(limit);
+        if most <= 0 {
+            return true;
+        }
+        let mut intervals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if intervals.len() >= MAX_TOKENS {
+            intervals.retain(|_, interval| interval.end > now);
+        }
+        let seconds = u64::try_from(limit.interval).unwrap_or(1).min(MAX_INTERVAL);
+        let fresh = || Interval {
+            end: now + Duration::from_secs(seconds),
+            reads: 0,
+            writes: 0,
+        };
+        let interval = intervals.entry(key.clone()).or_insert_with(fresh);
+        if interval.end <= now {
+            *interval = fresh();
+        }
+        let count = interval.count(action);
+        if *count >= most {
+            return false;
+        }
+        *count += 1;
+        true
+    }
+
+    /// Gives back a request that came to nothing.
+    pub(super) fn give_back(&self, key: &TokenKey, action: Action) {
+        let mut intervals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(interval) = intervals.get_mut(key) {
+            let count = interval.count(action);
+            *count = (*count - 1).max(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_allows_so_many_and_what_came_to_nothing_is_given_back() {
+        let (throttle, key) = (Throttle::default(), TokenKey::new("default", "n", "t"));
+        let limit = Limit {
+            read: 0,
+            write: 2,
+            interval: 3,
+        };
+        let start = Instant::now();
+        let write = |now| throttle.count(&key, limit, Action::Produce, now);
+        assert!(write(start) && write(start) && !write(start));
+        throttle.give_back(&key, Action::Produce);
+        assert!(write(start) && !write(start));
+        assert!(write(start + Duration::from_secs(3)));
+        assert!((0..9).all(|_| throttle.count(&key, limit, Action::Consume, start)));
+    }
+}

@@ -1,0 +1,82 @@
+//! Errors, as an application of Spring answers them.
+
+use axum::extract::OriginalUri;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use delayq_plugin::{Clock, SystemClock};
+use serde_json::json;
+
+use crate::problem::Problem;
+
+/// An error of a path.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    path: String,
+    status: StatusCode,
+    message: String,
+    /// The answer of the server to the same, whose headers say when to try again.
+    headers: axum::http::HeaderMap,
+}
+
+impl Refusal {
+    pub(super) fn new(path: &str, status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            status,
+            message: message.into(),
+            headers: axum::http::HeaderMap::new(),
+        }
+    }
+
+    /// What the server refuses elsewhere, too.
+    pub(super) fn of(path: &str, problem: Problem) -> Self {
+        let message = problem.to_string();
+        let response = problem.into_response();
+        let mut headers = response.headers().clone();
+        headers.remove(header::CONTENT_TYPE);
+        headers.remove(header::CONTENT_LENGTH);
+        Self {
+            path: path.to_owned(),
+            status: response.status(),
+            message,
+            headers,
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let now = SystemClock.now().to_string().replace('Z', "+00:00");
+        let body = json!({
+            "timestamp": now,
+            "status": self.status.as_u16(),
+            "error": self.status.canonical_reason().unwrap_or_default(),
+            "message": self.message,
+            "path": self.path,
+        });
+        let json = HeaderValue::from_static("application/json");
+        let mut response = (self.status, body.to_string()).into_response();
+        response.headers_mut().extend(self.headers);
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
+        response
+    }
+}
+
+pub(super) async fn not_found(OriginalUri(uri): OriginalUri) -> Refusal {
+    Refusal::new(&shown(uri.path()), StatusCode::NOT_FOUND, "")
+}
+
+pub(super) async fn method_not_allowed(OriginalUri(uri): OriginalUri) -> Refusal {
+    Refusal::new(&shown(uri.path()), StatusCode::METHOD_NOT_ALLOWED, "")
+}
+
+/// A path without the token that it may begin with.
+pub(super) fn shown(path: &str) -> String {
+    let rest = path
+        .strip_prefix("/token/")
+        .map(|rest| rest.split_once('/'));
+    match rest {
+        Some(rest) => format!("/{}", rest.map_or("", |(_, rest)| rest)),
+        None => path.to_owned(),
+    }
+}

@@ -1,0 +1,107 @@
+//! What the original shows of itself.
+
+use axum::Json;
+use axum::extract::State;
+use delayq_plugin::TaskType;
+use serde_json::{Map, Value, json};
+
+use super::answer::Refusal;
+use super::caller::Asking;
+use crate::access::Read;
+use crate::app::App;
+use crate::discovery::{app as app_of, home};
+use crate::problem::Problem;
+
+/// The entry of the metadata that names the types of an application.
+const TYPES: &str = "delay-queue:task";
+
+/// The types that there are.
+pub(super) async fn types(asking: Asking<Read>) -> Result<Json<Vec<String>>, Refusal> {
+    let types = asking.space.tasks.store().types().await;
+    let types = types.map_err(|error| asking.refused(Problem::from(error)))?;
+    let token = asking.token();
+    let is_covered = |task_type: &TaskType| token.is_none_or(|token| token.covers(task_type));
+    let covered = types.iter().filter(|task_type| is_covered(task_type));
+    Ok(Json(covered.map(ToString::to_string).collect()))
+}
+
+/// The applications of the registry, each with its instances that name types.
+pub(super) async fn services(
+    asking: Asking<Read>,
+    State(app): State<App>,
+) -> Result<Json<Value>, Refusal> {
+    if asking.token().is_some_and(|token| !token.types.is_empty()) {
+        let text = "this needs a token for all types";
+        return Err(asking.refused(Problem::forbidden(text)));
+    }
+    let mut services = Map::new();
+    for record in &*app.spaces.discovery.records() {
+        let listed = services.entry(app_of(record)).or_insert_with(|| json!([]));
+        let types = record.pointer("/metadata").and_then(|all| all.get(TYPES));
+        let types = types
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty());
+        let is_up = record.get("status").and_then(Value::as_str) == Some("UP");
+        if let (Some(types), Some(listed), true) = (types, listed.as_array_mut(), is_up) {
+            listed.push(json!({"TaskType": types, "ServiceInstance": instance(record)}));
+        }
+    }
+    Ok(Json(Value::Object(services)))
+}
+
+/// A record of the registry, as Spring writes it.
+fn instance(record: &Value) -> Value {
+    let uri = home(record).unwrap_or_default();
+    let is_secure = uri.starts_with("https:");
+    let port = uri
+        .rsplit_once(':')
+        .and_then(|(_, port)| port.parse::<u16>().ok());
+    let field = |name: &str| record.get(name).cloned().unwrap_or(Value::Null);
+    let number = |name: &str| {
+        let value = field(name);
+        let text = value.as_str().and_then(|text| text.parse::<i64>().ok());
+        text.map_or(value, Value::from)
+    };
+    let mut info = Map::new();
+    for name in [
+        "instanceId",
+        "app",
+        "appGroupName",
+        "ipAddr",
+        "homePageUrl",
+        "statusPageUrl",
+        "healthCheckUrl",
+        "secureHealthCheckUrl",
+        "vipAddress",
+        "secureVipAddress",
+        "countryId",
+        "dataCenterInfo",
+        "hostName",
+        "status",
+        "overriddenStatus",
+        "leaseInfo",
+        "metadata",
+        "actionType",
+        "asgName",
+    ] {
+        info.insert(name.to_owned(), field(name));
+    }
+    info.insert("sid".to_owned(), json!("na"));
+    for name in ["lastUpdatedTimestamp", "lastDirtyTimestamp"] {
+        info.insert(name.to_owned(), number(name));
+    }
+    let name = "isCoordinatingDiscoveryServer";
+    let coordinates = [json!("true"), json!(true)].contains(&field(name));
+    info.insert(name.to_owned(), coordinates.into());
+    json!({
+        "scheme": if is_secure { "https" } else { "http" },
+        "host": field("hostName"),
+        "port": port,
+        "secure": is_secure,
+        "metadata": field("metadata"),
+        "uri": uri,
+        "instanceId": field("instanceId"),
+        "serviceId": field("app"),
+        "instanceInfo": info,
+    })
+}

@@ -1,0 +1,259 @@
+//! Forms of what is asked and answered over HTTP, under the names of the gRPC messages.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use delayq_proto::pb::tasks;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::state::name;
+use crate::problem::Problem;
+
+/// What follows a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RetryForm {
+    count: u32,
+    interval: u32,
+}
+
+/// A task to create: what every task has, and the fields of one of the three kinds.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TaskForm {
+    request_id: String,
+    project: String,
+    group: String,
+    trigger_at: i64,
+    retry: Option<RetryForm>,
+    format: String,
+    /// A text as it stands; any other value: its JSON.
+    body: Option<Value>,
+    body_base64: Option<String>,
+    timeout: u32,
+    url: Option<String>,
+    method: Option<String>,
+    headers: Option<BTreeMap<String, String>>,
+    target: Option<String>,
+    service: Option<String>,
+    metadata: Option<BTreeMap<String, String>>,
+    topic: Option<String>,
+    key: Option<String>,
+    cluster: Option<String>,
+}
+
+impl TaskForm {
+    /// Takes what every task has.
+    fn options(&mut self) -> Result<tasks::TaskOptions, Problem> {
+        let body = match (self.body.take(), self.body_base64.take()) {
+            (Some(_), Some(_)) => {
+                let text = "body and body_base64 exclude each other";
+                return Err(Problem::bad_request(text));
+            }
+            (Some(Value::String(text)), None) => text.into_bytes(),
+            (Some(value), None) => value.to_string().into_bytes(),
+            (None, Some(text)) => STANDARD
+                .decode(text)
+                .map_err(|error| Problem::bad_request(format!("body_base64: {error}")))?,
+            (None, None) => Vec::new(),
+        };
+        let retry = self
+            .retry
+            .map(|RetryForm { count, interval }| tasks::Retry { count, interval });
+        Ok(tasks::TaskOptions {
+            request_id: std::mem::take(&mut self.request_id),
+            project: std::mem::take(&mut self.project),
+            group: std::mem::take(&mut self.group),
+            trigger_at: self.trigger_at,
+            retry,
+            format: std::mem::take(&mut self.format),
+            body,
+            timeout: self.timeout,
+        })
+    }
+
+    /// Refuses what is left of the fields of other kinds.
+    fn check_rest(&self, kind: &str) -> Result<(), Problem> {
+        let fields = [
+            ("url", self.url.is_some()),
+            ("method", self.method.is_some()),
+            ("headers", self.headers.is_some()),
+            ("target", self.target.is_some()),
+            ("service", self.service.is_some()),
+            ("metadata", self.metadata.is_some()),
+            ("topic", self.topic.is_some()),
+            ("key", self.key.is_some()),
+            ("cluster", self.cluster.is_some()),
+        ];
+        match fields.into_iter().find(|(_, is_there)| *is_there) {
+            Some((field, _)) => {
+                let text = format!("{field}: a task of {kind} has no such field");
+                Err(Problem::bad_request(text))
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn http(mut self) -> Result<tasks::CreateHttpTaskRequest, Problem> {
+        let request = tasks::CreateHttpTaskRequest {
+            task: Some(self.options()?),
+            url: self.url.take().unwrap_or_default(),
+            method: self.method.take().unwrap_or_default(),
+            headers: self.headers.take().unwrap_or_default(),
+        };
+        self.check_rest("HTTP").map(|()| request)
+    }
+
+    pub(super) fn grpc(mut self) -> Result<tasks::CreateGrpcTaskRequest, Problem> {
+        let request = tasks::CreateGrpcTaskRequest {
+            task: Some(self.options()?),
+            target: self.target.take().unwrap_or_default(),
+            service: self.service.take().unwrap_or_default(),
+            method: self.method.take().unwrap_or_default(),
+            metadata: self.metadata.take().unwrap_or_default(),
+        };
+        self.check_rest("gRPC").map(|()| request)
+    }
+
+    pub(super) fn kafka(mut self) -> Result<tasks::CreateKafkaTaskRequest, Problem> {
+        let request = tasks::CreateKafkaTaskRequest {
+            task: Some(self.options()?),
+            topic: self.topic.take().unwrap_or_default(),
+            key: self.key.take().unwrap_or_default(),
+            headers: self.headers.take().unwrap_or_default(),
+            cluster: self.cluster.take().unwrap_or_default(),
+        };
+        self.check_rest("Kafka").map(|()| request)
+    }
+}
+
+/// Which task.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct WhichForm {
+    task_id: String,
+    request_id: String,
+    project: String,
+    group: String,
+}
+
+impl WhichForm {
+    /// The task of this id.
+    pub(super) fn of(task_id: String) -> Self {
+        Self {
+            task_id,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn cancel(self) -> tasks::CancelTaskRequest {
+        tasks::CancelTaskRequest {
+            task_id: self.task_id,
+            request_id: self.request_id,
+            project: self.project,
+            group: self.group,
+        }
+    }
+
+    pub(super) fn query(self) -> tasks::QueryTaskRequest {
+        tasks::QueryTaskRequest {
+            task_id: self.task_id,
+            request_id: self.request_id,
+            project: self.project,
+            group: self.group,
+        }
+    }
+}
+
+/// A task that was accepted.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct CreatedForm {
+    task_id: String,
+    pub(super) created: bool,
+    state: &'static str,
+}
+
+impl From<tasks::CreateTaskResponse> for CreatedForm {
+    fn from(answer: tasks::CreateTaskResponse) -> Self {
+        Self {
+            task_id: answer.task_id,
+            created: answer.created,
+            state: name(answer.state),
+        }
+    }
+}
+
+/// What became of a cancel.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct CancelledForm {
+    cancelled: bool,
+    state: &'static str,
+}
+
+impl From<tasks::CancelTaskResponse> for CancelledForm {
+    fn from(answer: tasks::CancelTaskResponse) -> Self {
+        Self {
+            cancelled: answer.cancelled,
+            state: name(answer.state),
+        }
+    }
+}
+
+/// What is known of a task; what is not known is left out.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct TaskView {
+    task_id: String,
+    project: String,
+    group: String,
+    state: &'static str,
+    state_at: i64,
+    attempts: u32,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trigger_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<RetryForm>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    format: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_base64: Option<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    request_id: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    last_error: String,
+}
+
+impl From<tasks::QueryTaskResponse> for TaskView {
+    fn from(answer: tasks::QueryTaskResponse) -> Self {
+        let is_whole = answer.created_at != 0;
+        let (body, body_base64) = match String::from_utf8(answer.body) {
+            Ok(text) => (Some(text).filter(|_| is_whole), None),
+            Err(error) => (None, Some(STANDARD.encode(error.as_bytes()))),
+        };
+        let retry = answer.retry;
+        Self {
+            task_id: answer.task_id,
+            project: answer.project,
+            group: answer.group,
+            state: name(answer.state),
+            state_at: answer.state_at,
+            attempts: answer.attempts,
+            kind: answer.kind,
+            trigger_at: Some(answer.trigger_at).filter(|_| is_whole),
+            created_at: Some(answer.created_at).filter(|_| is_whole),
+            retry: retry.map(|tasks::Retry { count, interval }| RetryForm { count, interval }),
+            format: answer.format,
+            body,
+            body_base64,
+            request_id: answer.request_id,
+            last_error: answer.last_error,
+        }
+    }
+}

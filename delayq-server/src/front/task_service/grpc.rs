@@ -1,0 +1,94 @@
+//! The service over gRPC.
+
+use delayq_proto::pb::tasks;
+use delayq_proto::pb::tasks::task_service_server::{TaskService, TaskServiceServer};
+use tonic::{Request, Response, Status};
+use tonic_health::server::HealthReporter;
+
+use super::service::Service;
+use super::wanted::Wanted;
+use crate::access::Scope;
+use crate::front::client::Client;
+use crate::grpc::status_of_problem;
+use crate::problem::Problem;
+use crate::stop::Stopping;
+
+/// What a request holds beside its body.
+const BESIDE_BYTES: usize = 64 * 1_024;
+
+/// The service, as tonic serves it.
+pub(super) fn service(service: Service) -> TaskServiceServer<Service> {
+    let limit = service
+        .app
+        .config
+        .max_message_bytes
+        .saturating_add(BESIDE_BYTES);
+    TaskServiceServer::new(service).max_decoding_message_size(limit)
+}
+
+/// The service is there until the server begins to end.
+pub(super) async fn report_health(health: HealthReporter, stopping: Stopping) {
+    crate::grpc::report_health::<TaskServiceServer<Service>>(health, stopping).await;
+}
+
+impl Service {
+    /// Whoever calls, and what for.
+    async fn admit<T>(&self, request: Request<T>, scope: Scope) -> Result<(Client, T), Status> {
+        let (metadata, extensions, message) = request.into_parts();
+        let headers = metadata.into_headers();
+        let client = self.client(&headers, &extensions, scope).await;
+        Ok((client.map_err(status_of_problem)?, message))
+    }
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl TaskService for Service {
+    async fn create_http_task(
+        &self,
+        request: Request<tasks::CreateHttpTaskRequest>,
+    ) -> Answer<tasks::CreateTaskResponse> {
+        let (client, request) = self.admit(request, Scope::Submit).await?;
+        let wanted = Wanted::http(request).map_err(status_of_problem)?;
+        answer(self.create(&client, wanted).await)
+    }
+
+    async fn create_grpc_task(
+        &self,
+        request: Request<tasks::CreateGrpcTaskRequest>,
+    ) -> Answer<tasks::CreateTaskResponse> {
+        let (client, request) = self.admit(request, Scope::Submit).await?;
+        let wanted = Wanted::grpc(request, &self.app.config).map_err(status_of_problem)?;
+        answer(self.create(&client, wanted).await)
+    }
+
+    async fn create_kafka_task(
+        &self,
+        request: Request<tasks::CreateKafkaTaskRequest>,
+    ) -> Answer<tasks::CreateTaskResponse> {
+        let (client, request) = self.admit(request, Scope::Submit).await?;
+        let wanted = Wanted::kafka(request, &self.app.config).map_err(status_of_problem)?;
+        answer(self.create(&client, wanted).await)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: Request<tasks::CancelTaskRequest>,
+    ) -> Answer<tasks::CancelTaskResponse> {
+        let (client, request) = self.admit(request, Scope::Submit).await?;
+        answer(self.cancel(&client, request).await)
+    }
+
+    async fn query_task(
+        &self,
+        request: Request<tasks::QueryTaskRequest>,
+    ) -> Answer<tasks::QueryTaskResponse> {
+        let (client, request) = self.admit(request, Scope::Read).await?;
+        answer(self.query(&client, request).await)
+    }
+}
+
+fn answer<T>(answer: Result<T, Problem>) -> Answer<T> {
+    answer.map(Response::new).map_err(status_of_problem)
+}

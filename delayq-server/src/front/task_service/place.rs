@@ -1,0 +1,121 @@
+//! Place of a task: its project and group, which are its type, and its id there.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use delayq_plugin::{TaskId, TaskType};
+use sha2::{Digest, Sha256};
+
+use crate::problem::Problem;
+
+/// What the types of all tasks begin with.
+const PREFIX: &str = "tasks";
+/// The project and group of a task that names none.
+const DEFAULT: &str = "default";
+/// The longest name of a project or group.
+const MAX_NAME: usize = 32;
+
+/// Where a task is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) project: String,
+    pub(super) group: String,
+    pub(super) task_type: TaskType,
+}
+
+/// Which task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Which {
+    pub(super) place: Place,
+    pub(super) id: TaskId,
+}
+
+impl Place {
+    pub(super) fn new(project: &str, group: &str) -> Result<Self, Problem> {
+        let (project, group) = (name("project", project)?, name("group", group)?);
+        let task_type = TaskType::new(format!("{PREFIX}.{project}.{group}"))?;
+        Ok(Self {
+            project: project.to_owned(),
+            group: group.to_owned(),
+            task_type,
+        })
+    }
+
+    /// The task of a request; a new one without a `request_id`.
+    pub(super) fn task(self, request_id: &str) -> Result<Which, Problem> {
+        let id = if request_id.is_empty() {
+            TaskId::generate()
+        } else {
+            let hash = URL_SAFE_NO_PAD.encode(Sha256::digest(request_id.as_bytes()));
+            TaskId::new(format!("r-{hash}"))?
+        };
+        Ok(Which { place: self, id })
+    }
+}
+
+fn name<'a>(what: &str, text: &'a str) -> Result<&'a str, Problem> {
+    if text.is_empty() {
+        return Ok(DEFAULT);
+    }
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if text.len() <= MAX_NAME && text.bytes().all(is_word) {
+        return Ok(text);
+    }
+    let text = format!("{what}: use 1 to {MAX_NAME} of A-Z a-z 0-9 _ -");
+    Err(Problem::bad_request(text))
+}
+
+impl Which {
+    /// Reads an id as a create has answered it.
+    pub(super) fn read(text: &str) -> Result<Self, Problem> {
+        let mut parts = text.splitn(3, '.');
+        let parts = (parts.next(), parts.next(), parts.next());
+        let (Some(project), Some(group), Some(id)) = parts else {
+            let text = "task_id: give the id as the create answered it, or the request_id";
+            return Err(Problem::bad_request(text));
+        };
+        Ok(Self {
+            place: Place::new(project, group)?,
+            id: TaskId::new(id)?,
+        })
+    }
+
+    /// The task of an id, or else of a request.
+    pub(super) fn of(
+        task_id: &str,
+        request_id: &str,
+        project: &str,
+        group: &str,
+    ) -> Result<Self, Problem> {
+        if task_id.is_empty() && !request_id.is_empty() {
+            return Place::new(project, group)?.task(request_id);
+        }
+        Self::read(task_id)
+    }
+
+    /// The id that clients get.
+    pub(super) fn task_id(&self) -> String {
+        let Place { project, group, .. } = &self.place;
+        format!("{project}.{group}.{}", self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_leads_to_its_task_and_a_request_always_to_the_same() {
+        let place = Place::new("shop", "").unwrap();
+        assert_eq!(place.task_type.as_str(), "tasks.shop.default");
+        let one = place.clone().task("order 42").unwrap();
+        assert_eq!(one, place.clone().task("order 42").unwrap());
+        assert_eq!(Which::read(&one.task_id()).unwrap(), one);
+        let named = Which::of("", "order 42", "shop", "default").unwrap();
+        assert_eq!(named, one);
+        assert_ne!(place.clone().task("").unwrap(), place.task("").unwrap());
+        for bad in ["", "a", "a.b", "a b.c.d", "a.b."] {
+            assert!(Which::read(bad).is_err(), "{bad}");
+        }
+        assert!(Place::new("a.b", "c").is_err());
+    }
+}

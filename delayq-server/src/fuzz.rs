@@ -1,0 +1,28 @@
+//! Entrances of the fuzz targets in `proof/fuzz`: what others send, read as the server reads it.
+//!
+//! Each reads a text and returns it as the server would write it; `None` is a refusal. What was
+//! written is to be read as the same again. For fuzz targets alone: nothing here is kept as it is.
+
+use crate::config::Config;
+
+pub use crate::access::fuzz::{authorization, token};
+pub use crate::front::beanstalk::fuzz::beanstalk;
+pub use crate::http::fuzz::{
+    body, bulk_line, cursor, header, listed_state, options, span, time, wait,
+};
+pub use crate::pull::fuzz::lock;
+pub use crate::push::fuzz::{answer, target, url};
+
+/// A configuration file.
+#[must_use]
+pub fn config(text: &str) -> Option<String> {
+    let config = Config::of_text(text).ok()?;
+    serde_json::to_string(&config).ok()
+}
+
+/// A configuration as [`config`] wrote it.
+#[must_use]
+pub fn written_config(text: &str) -> Option<String> {
+    let config: Config = serde_json::from_str(text).ok()?;
+    serde_json::to_string(&config).ok()
+}

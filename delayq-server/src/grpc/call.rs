@@ -1,0 +1,131 @@
+//! One call: who asks, for which namespace, and with which right.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use axum::http::header::AUTHORIZATION;
+use axum::http::{Extensions, HeaderMap, HeaderValue};
+use delayq_core::Bucket;
+use delayq_plugin::{Store, TaskId, TaskType};
+use delayq_proto::{namespace, pb, required, required_type};
+
+use super::deed::LOGS_ITSELF;
+use super::refusal::Refusal;
+use crate::access::{Caller, Scope};
+use crate::app::App;
+use crate::space::Space;
+
+/// Most tasks, settlements or locks of one call.
+const MAX_BATCH: usize = 1_024;
+
+/// A method of the service, as its request says it.
+pub(super) trait Operation: Send + Sized + 'static {
+    /// What it answers.
+    type Answer: Send;
+    /// The scope that it needs; `None`: any token of the namespace.
+    const SCOPE: Option<Scope>;
+
+    /// The namespace that the request names.
+    fn namespace(&self) -> &str;
+
+    /// Does it. The namespace and the scope are checked; types are not.
+    fn run(self, call: &Call) -> impl Future<Output = Result<Self::Answer, Refusal>> + Send;
+}
+
+/// An admitted call.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) app: App,
+    pub(super) caller: Caller,
+    /// Whether the caller writes the log of actions itself.
+    pub(super) logs_itself: bool,
+    /// The header that the caller was admitted by.
+    pub(super) credentials: Option<HeaderValue>,
+    pub(super) space: Arc<Space>,
+}
+
+impl Call {
+    /// Admits a call with the right `scope` on a namespace.
+    pub(super) async fn admit(
+        app: &App,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+        named: &str,
+        scope: Option<Scope>,
+    ) -> Result<Self, Refusal> {
+        // Before anything else is said about the request.
+        let mut credentials = headers.get(AUTHORIZATION).cloned();
+        let caller = Caller::presenting(credentials.as_ref(), extensions, &app.tokens)?;
+        if let Some(header) = &mut credentials {
+            header.set_sensitive(true);
+        }
+        let namespace = namespace(named)?;
+        match scope {
+            Some(scope) => caller.require(scope, &namespace)?,
+            None => caller.require_namespace(&namespace)?,
+        }
+        caller.charge(&app.limits, &namespace, extensions.get())?;
+        Ok(Self {
+            app: app.clone(),
+            caller,
+            space: app.spaces.of(&namespace).await?,
+            logs_itself: headers.contains_key(LOGS_ITSELF),
+            credentials,
+        })
+    }
+
+    pub(super) fn store(&self) -> &Arc<dyn Store> {
+        self.space.tasks.store()
+    }
+
+    /// Makes room for so many new tasks, once the rates allow them: the call itself paid for one.
+    pub(super) async fn make_room(&self, tasks: usize) -> Result<(), Refusal> {
+        let tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
+        let (limits, namespace) = (&self.app.limits, &self.space.namespace);
+        let paid = tasks.saturating_sub(1);
+        self.caller.pace(limits, namespace, paid).await;
+        let made = self.caller.make_room(&self.space, u64::from(tasks));
+        Ok(made.await?)
+    }
+
+    /// Most bytes of a message of this caller.
+    pub(super) fn max_message_bytes(&self) -> usize {
+        let own = [
+            self.caller.token.max_message_bytes,
+            self.space.max_message_bytes(),
+        ];
+        let general = self.app.config.max_message_bytes;
+        own.into_iter().flatten().fold(general, usize::min)
+    }
+
+    /// A type that the token is for.
+    pub(super) fn task_type(&self, named: &str) -> Result<TaskType, Refusal> {
+        let task_type = required_type(named)?;
+        Ok(self.caller.require_type(task_type.as_str())?)
+    }
+
+    /// A task of a type that the token is for.
+    pub(super) fn task(&self, task_type: &str, id: &str) -> Result<(TaskType, TaskId), Refusal> {
+        Ok((self.task_type(task_type)?, TaskId::new(id)?))
+    }
+
+    /// A bucket of a type that the token is for.
+    pub(super) fn bucket(&self, named: Option<pb::Bucket>) -> Result<Bucket, Refusal> {
+        let named = required("bucket", named)?;
+        self.task_type(&named.task_type)?;
+        Ok(named.try_into()?)
+    }
+}
+
+/// Refuses a batch that would keep everybody else waiting.
+pub(super) fn check_batch(what: &'static str, count: usize) -> Result<(), Refusal> {
+    if count <= MAX_BATCH {
+        return Ok(());
+    }
+    let error = delayq_plugin::Error::LimitExceeded {
+        what,
+        actual: count as u64,
+        limit: MAX_BATCH as u64,
+    };
+    Err(error.into())
+}

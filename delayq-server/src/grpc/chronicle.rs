@@ -1,0 +1,85 @@
+//! Figures, and the log of actions.
+
+use delayq_core::chronicle::{Action, MAX_ACTION_PAGE, Spell, Step};
+use delayq_plugin::Result;
+use delayq_proto::{pb, read_time_if, required};
+
+use super::call::{Call, Operation};
+use super::refusal::Refusal;
+use crate::access::{Caller, Scope};
+
+impl Operation for pb::AddFiguresRequest {
+    type Answer = pb::AddFiguresResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Work);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let task_type = call.task_type(&self.task_type)?;
+        let minutes = self.minutes.into_iter().map(Spell::try_from);
+        let minutes = minutes.collect::<Result<Vec<_>>>()?;
+        call.store().add_figures(&task_type, &minutes).await?;
+        Ok(pb::AddFiguresResponse {})
+    }
+}
+
+impl Operation for pb::GetFiguresRequest {
+    type Answer = pb::GetFiguresResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Read);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let task_type = call.task_type(&self.task_type)?;
+        let step: Step = self.step().try_into()?;
+        let since = read_time_if("since", self.since)?.unwrap_or_default();
+        let spells = call.store().figures(&task_type, step, since).await?;
+        Ok(pb::GetFiguresResponse {
+            spells: spells.into_iter().map(Into::into).collect(),
+        })
+    }
+}
+
+impl Operation for pb::LogActionRequest {
+    type Answer = pb::LogActionResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Operate);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let mut action: Action = required("action", self.action)?.try_into()?;
+        let Caller { token, origin } = &call.caller;
+        // Of whoever may do everything, such as a page with a login of its own, the names of users
+        // are taken.
+        if !token.has(Scope::Admin) {
+            action.actor = format!("{} ({})", token.name, token.id);
+            action.origin.clone_from(origin);
+        }
+        call.store().log_action(&action).await?;
+        Ok(pb::LogActionResponse {})
+    }
+}
+
+impl Operation for pb::ActionsRequest {
+    type Answer = pb::ActionsResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Operate);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let limit = self.limit.map(usize::try_from).and_then(Result::ok);
+        let limit = limit.unwrap_or(MAX_ACTION_PAGE);
+        let actions = call.store().actions(self.before, limit).await?;
+        Ok(pb::ActionsResponse {
+            actions: actions.into_iter().map(Into::into).collect(),
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! Why a call is refused, as a gRPC status.
+
+use axum::http::StatusCode;
+use delayq_plugin::Error;
+use delayq_proto::status_of;
+use tonic::Status;
+
+use crate::problem::Problem;
+
+/// Why a call is refused.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// By the store, or by what stands before it.
+    Store(Error),
+    /// By the server.
+    Server(Problem),
+    /// As this status says.
+    Status(Box<Status>),
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        Self::Status(Box::new(status))
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Self::Server(problem)
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        let problem = match refusal {
+            Refusal::Store(error) => return status_of(error),
+            Refusal::Status(status) => return *status,
+            Refusal::Server(problem) => problem,
+        };
+        let text = problem.to_string();
+        match problem.status() {
+            StatusCode::UNAUTHORIZED => Self::unauthenticated(text),
+            StatusCode::FORBIDDEN => Self::permission_denied(text),
+            StatusCode::NOT_FOUND => Self::not_found(text),
+            StatusCode::BAD_REQUEST => Self::invalid_argument(text),
+            StatusCode::CONFLICT => Self::failed_precondition(text),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE => {
+                Self::resource_exhausted(text)
+            }
+            // The store of the namespace was not opened, so nothing was done.
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+                status_of(Error::unavailable("the store of the server", text))
+            }
+            _ => Self::internal(text),
+        }
+    }
+}

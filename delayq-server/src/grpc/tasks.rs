@@ -1,0 +1,260 @@
+//! Tasks: sent, found, changed, claimed and settled.
+
+use std::time::Duration;
+
+use delayq_core::job::{check_headers, check_message};
+use delayq_core::store::{AttemptEnd, Claimed, Settlement};
+use delayq_core::{Bucket, Limits, Lock, NewTask};
+use delayq_plugin::{Clock, Error, Result, Store, SystemClock, When};
+use delayq_proto::{pb, read_span, required};
+use tokio::sync::oneshot;
+
+use super::call::{Call, Operation, check_batch};
+use super::refusal::Refusal;
+use crate::access::Scope;
+
+impl Operation for pb::SubmitRequest {
+    type Answer = pb::SubmitResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Submit);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<pb::SubmitResponse, Refusal> {
+        check_batch("number of tasks", self.tasks.len())?;
+        let mut ids = Vec::with_capacity(self.tasks.len());
+        let (mut results, mut tasks) = (Vec::with_capacity(self.tasks.len()), Vec::new());
+        for sent in self.tasks {
+            let id = sent.id.clone();
+            let checked = NewTask::try_from(sent).and_then(|task| checked(task, call));
+            match checked {
+                Ok(task) => {
+                    // One type that the token is not for refuses all, before anything is done.
+                    call.task_type(task.task_type.as_str())?;
+                    ids.push(task.id.to_string());
+                    results.push(None);
+                    tasks.push(task);
+                }
+                Err(error) => {
+                    ids.push(id);
+                    results.push(Some(Err(error)));
+                }
+            }
+        }
+        call.make_room(tasks.len()).await?;
+        let mut submitted = if tasks.is_empty() {
+            Vec::new().into_iter()
+        } else {
+            call.store().submit(tasks).await.into_iter()
+        };
+        let results = ids.into_iter().zip(results).map(|(id, result)| {
+            let unanswered = || Err(Error::corrupt("the store", "it has not answered for all"));
+            let result = result.or_else(|| submitted.next());
+            pb::SubmitResult::new(id, result.unwrap_or_else(unanswered))
+        });
+        Ok(pb::SubmitResponse {
+            results: results.collect(),
+        })
+    }
+}
+
+/// A task within the limits of the server. Times need no check: their form has a unit, and stores
+/// stop at the last one that there is.
+fn checked(task: NewTask, call: &Call) -> Result<NewTask> {
+    let limits = limits(call);
+    check_message(&task.message, &limits)?;
+    check_headers(&task.headers)?;
+    Ok(task)
+}
+
+fn limits(call: &Call) -> Limits {
+    Limits {
+        max_message_bytes: call.max_message_bytes(),
+        ..Limits::default()
+    }
+}
+
+impl Operation for pb::FindRequest {
+    type Answer = pb::FindResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Read);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<pb::FindResponse, Refusal> {
+        let (task_type, id) = call.task(&self.task_type, &self.id)?;
+        let found = call.store().find(&task_type, &id).await?;
+        Ok(pb::FindResponse {
+            task: found.map(Into::into),
+        })
+    }
+}
+
+impl Operation for pb::CancelRequest {
+    type Answer = pb::CancelResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Submit);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<pb::CancelResponse, Refusal> {
+        let (task_type, id) = call.task(&self.task_type, &self.id)?;
+        Ok(call.store().cancel(&task_type, &id).await?.into())
+    }
+}
+
+impl Operation for pb::RescheduleRequest {
+    type Answer = pb::ChangeResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Submit);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<pb::ChangeResponse, Refusal> {
+        let (task_type, id) = call.task(&self.task_type, &self.id)?;
+        let when: When = required("when", self.when)?.try_into()?;
+        Ok(call.store().reschedule(&task_type, &id, when).await?.into())
+    }
+}
+
+impl Operation for pb::UpdateRequest {
+    type Answer = pb::ChangeResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Submit);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<pb::ChangeResponse, Refusal> {
+        let (task_type, id) = call.task(&self.task_type, &self.id)?;
+        let message = match required("message", self.body)? {
+            pb::update_request::Body::Message(message) => message,
+            pb::update_request::Body::Text(text) => text.into_bytes(),
+        };
+        check_message(&message, &limits(call))?;
+        Ok(call.store().update(&task_type, &id, message).await?.into())
+    }
+}
+
+impl Operation for pb::BucketsRequest {
+    type Answer = pb::BucketsResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Work);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<pb::BucketsResponse, Refusal> {
+        let task_type = call.task_type(&self.task_type)?;
+        let buckets = call.store().buckets(&task_type).await?;
+        Ok(pb::BucketsResponse {
+            buckets: buckets.iter().map(Into::into).collect(),
+        })
+    }
+}
+
+impl Operation for pb::ClaimRequest {
+    type Answer = pb::ClaimResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Work);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<pb::ClaimResponse, Refusal> {
+        call.bucket(self.bucket.clone())?;
+        let (bucket, request) = self.read(SystemClock.now())?;
+        let (store, (answer, claimed)) = (call.store().clone(), oneshot::channel());
+        // A task of its own, so that a client that goes away meanwhile costs no attempt.
+        tokio::spawn(async move {
+            let result = store.claim(&bucket, &request).await;
+            if let Err(Ok(claimed)) = answer.send(result) {
+                release(&*store, &bucket, claimed).await;
+            }
+        });
+        let claimed = claimed.await;
+        let claimed = claimed.unwrap_or(Err(Error::Closed("the server")))?;
+        Ok(claimed.into())
+    }
+}
+
+/// Gives back what nobody waits for any more.
+async fn release(store: &dyn Store, bucket: &Bucket, claimed: Claimed) {
+    let release = claimed.tasks.into_iter().map(|task| {
+        let end = AttemptEnd::Release {
+            after: Duration::ZERO,
+            succeeded: task.history.succeeded,
+        };
+        Settlement::new(task.lock, end)
+    });
+    let release: Vec<_> = release.collect();
+    if release.is_empty() {
+        return;
+    }
+    if let Err(error) = store.settle(bucket, release).await {
+        tracing::debug!(%bucket, %error, "what a lost client had claimed waits for its locks");
+    }
+}
+
+impl Operation for pb::SettleRequest {
+    type Answer = pb::SettleResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Work);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<pb::SettleResponse, Refusal> {
+        check_batch("number of settlements", self.settlements.len())?;
+        let bucket = call.bucket(self.bucket)?;
+        let settlements = self.settlements.into_iter().map(TryInto::try_into);
+        let settlements = settlements.collect::<Result<_>>()?;
+        let outcomes = call.store().settle(&bucket, settlements).await?;
+        let outcomes = outcomes.into_iter().map(pb::SettleOutcome::from);
+        Ok(pb::SettleResponse {
+            outcomes: outcomes.map(Into::into).collect(),
+        })
+    }
+}
+
+impl Operation for pb::ExtendRequest {
+    type Answer = pb::ExtendResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Work);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<pb::ExtendResponse, Refusal> {
+        check_batch("number of locks", self.locks.len())?;
+        let bucket = call.bucket(self.bucket)?;
+        let locks = self.locks.into_iter().map(Lock::try_from);
+        let lock_for = read_span("lock_for", required("lock_for", self.lock_for)?)?;
+        let locks = locks.collect::<Result<_>>()?;
+        let outcomes = call.store().extend(&bucket, locks, lock_for).await?;
+        Ok(pb::ExtendResponse {
+            outcomes: outcomes.into_iter().map(Into::into).collect(),
+        })
+    }
+}
+
+impl Operation for pb::NoteFailureRequest {
+    type Answer = pb::NoteFailureResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Work);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<pb::NoteFailureResponse, Refusal> {
+        let bucket = call.bucket(self.bucket)?;
+        let lock = required("lock", self.lock)?.try_into()?;
+        let store = call.store();
+        let noted = store.note_failure(&bucket, &lock, &self.error).await?;
+        Ok(pb::NoteFailureResponse { noted })
+    }
+}

@@ -1,0 +1,270 @@
+//! Every method of the descriptor with every kind of token: a new method cannot be forgotten.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::Request;
+use delayq_core::chronicle::Action;
+use delayq_proto::pb;
+use http_body_util::BodyExt;
+use prost::Message;
+use prost_types::{DescriptorProto, FileDescriptorSet};
+use tonic::Code;
+use tower::ServiceExt;
+
+use crate::access::Scope;
+use crate::grpc::router;
+use crate::server::Server;
+
+/// A method, as its documentation describes it.
+struct Method {
+    name: String,
+    /// The scope that the documentation names; `None`: any token.
+    scope: Option<Scope>,
+    /// A request with nothing in it.
+    empty: Vec<u8>,
+    /// A request about a type, if it is about one.
+    typed: Option<Vec<u8>>,
+}
+
+/// A field of wire type 2.
+fn field(number: i32, value: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![u8::try_from(number).unwrap() << 3 | 2];
+    bytes.push(u8::try_from(value.len()).unwrap());
+    bytes.extend_from_slice(value);
+    bytes
+}
+
+/// What names the type `other` in a request.
+fn typed(request: &DescriptorProto) -> Option<Vec<u8>> {
+    let number = |name: &str| {
+        let mut fields = request.field.iter();
+        fields
+            .find(|one| one.name() == name)
+            .map(prost_types::FieldDescriptorProto::number)
+    };
+    let name = field(1, b"other");
+    let nested = number("bucket").or(number("tasks"));
+    let plain = number("task_type").map(|number| field(number, b"other"));
+    nested.map(|number| field(number, &name)).or(plain)
+}
+
+fn methods() -> Vec<Method> {
+    let set = FileDescriptorSet::decode(delayq_proto::DESCRIPTORS).unwrap();
+    let mut files = set.file.iter();
+    let file = files
+        .find(|file| file.name() == "delayq/v1/delayq.proto")
+        .unwrap();
+    let info = file.source_code_info.as_ref().unwrap();
+    let methods = file.service[0].method.iter().enumerate();
+    let methods = methods.map(|(index, method)| {
+        let path = [6, 0, 2, i32::try_from(index).unwrap()];
+        let mut places = info.location.iter();
+        let place = places.find(|place| place.path == path).unwrap();
+        let text = place.leading_comments().split_whitespace();
+        let text = text.collect::<Vec<_>>().join(" ");
+        let scope = Scope::ALL
+            .into_iter()
+            .find(|scope| text.contains(&format!("Scope {scope}.")));
+        assert!(
+            scope.is_some() || text.contains("Any token"),
+            "{}: the documentation names no scope",
+            method.name()
+        );
+        let name = method.input_type().rsplit('.').next().unwrap();
+        let request = file
+            .message_type
+            .iter()
+            .find(|message| message.name() == name);
+        let is_work = method.name() == "Work";
+        Method {
+            name: method.name().to_owned(),
+            scope,
+            // The stream of a worker is admitted by its first message.
+            empty: if is_work { field(1, b"") } else { Vec::new() },
+            typed: request.and_then(typed),
+        }
+    });
+    methods.collect()
+}
+
+struct Door {
+    server: Server,
+    router: Router,
+}
+
+impl Door {
+    async fn open() -> Self {
+        let server = Server::in_memory().await;
+        let router = router(server.app.clone());
+        Self { server, router }
+    }
+
+    async fn token(&self, scopes: &[Scope], namespace: &str, types: &[&str]) -> String {
+        self.server
+            .new_token("test", scopes, namespace, types)
+            .await
+    }
+
+    /// The status of a call; `Ok` if the stream that it answers has begun.
+    async fn call(&self, method: &str, token: Option<&str>, message: &[u8]) -> Code {
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        let body = [&[0], &length[..], message].concat();
+        let request = Request::post(format!("/delayq.v1.Delayq/{method}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        let request = match token {
+            Some(token) => request.header("authorization", format!("Bearer {token}")),
+            None => request,
+        };
+        let request = request.body(Body::from(Bytes::from(body))).unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        if let Some(status) = response.headers().get("grpc-status") {
+            return Code::from_bytes(status.as_bytes());
+        }
+        if method == "Wakeups" {
+            return Code::Ok;
+        }
+        let body = response.into_body().collect().await.unwrap();
+        let trailers = body.trailers().unwrap();
+        Code::from_bytes(trailers.get("grpc-status").unwrap().as_bytes())
+    }
+}
+
+fn is_refused(code: Code) -> bool {
+    matches!(code, Code::Unauthenticated | Code::PermissionDenied)
+}
+
+#[tokio::test]
+async fn every_method_needs_a_valid_token() {
+    let door = Door::open().await;
+    let revoked = door.token(&[Scope::Admin], "*", &[]).await;
+    let id = revoked.split('_').nth(1).unwrap();
+    assert!(door.server.app.tokens.revoke(id).await.unwrap());
+    for method in methods() {
+        for token in [None, Some(""), Some("dq_1_x"), Some(revoked.as_str())] {
+            let code = door.call(&method.name, token, &method.empty).await;
+            assert_eq!(code, Code::Unauthenticated, "{} {token:?}", method.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_method_needs_the_scope_of_its_documentation_and_the_namespace() {
+    let door = Door::open().await;
+    let elsewhere = door.token(&[Scope::Admin], "shop", &[]).await;
+    let mut seen = BTreeSet::new();
+    for scope in Scope::ALL {
+        let token = door.token(&[scope], "default", &[]).await;
+        for method in methods() {
+            let code = door.call(&method.name, Some(&token), &method.empty).await;
+            let needed = method.scope.unwrap_or(scope);
+            let may = scope == needed || scope == Scope::Admin;
+            assert_eq!(!is_refused(code), may, "{} {scope} {code:?}", method.name);
+            seen.extend(method.scope);
+            let code = door
+                .call(&method.name, Some(&elsewhere), &method.empty)
+                .await;
+            assert_eq!(code, Code::PermissionDenied, "{}", method.name);
+        }
+    }
+    assert_eq!(seen.len(), Scope::ALL.len());
+}
+
+#[tokio::test]
+async fn a_token_for_some_types_reaches_no_other() {
+    let door = Door::open().await;
+    let token = door.token(&[Scope::Admin], "default", &["mail.*"]).await;
+    let all = door.token(&[Scope::Admin], "default", &[]).await;
+    let typed: Vec<_> = methods()
+        .into_iter()
+        .filter_map(|method| Some((method.name, method.typed?)))
+        .collect();
+    assert!(typed.len() > 20, "{}", typed.len());
+    for (method, request) in typed {
+        let code = door.call(&method, Some(&token), &request).await;
+        assert_eq!(code, Code::PermissionDenied, "{method}");
+        let code = door.call(&method, Some(&all), &request).await;
+        assert!(!is_refused(code), "{method}: {code:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_token_is_revoked() {
+    let door = Door::open().await;
+    let token = door.token(&[Scope::Work], "default", &[]).await;
+    let request = Request::post("/delayq.v1.Delayq/Wakeups")
+        .header("content-type", "application/grpc")
+        .header("authorization", format!("Bearer {token}"))
+        .body(Body::from(Bytes::from_static(&[0; 5])))
+        .unwrap();
+    let response = door.router.clone().oneshot(request).await.unwrap();
+    let id = token.split('_').nth(1).unwrap();
+    assert!(door.server.app.tokens.revoke(id).await.unwrap());
+    let body = response.into_body().collect();
+    let body = tokio::time::timeout(Duration::from_mins(1), body).await;
+    let body = body.unwrap().unwrap();
+    let status = body.trailers().unwrap().get("grpc-status").unwrap();
+    assert_eq!(Code::from_bytes(status.as_bytes()), Code::Unauthenticated);
+}
+
+#[tokio::test]
+async fn what_an_operator_does_by_hand_is_logged_under_the_name_of_the_token() {
+    let door = Door::open().await;
+    let token = door.token(&[Scope::Operate], "default", &[]).await;
+    for method in ["Pause", "Resume"] {
+        let code = door.call(method, Some(&token), &field(2, b"mail")).await;
+        assert_eq!(code, Code::Ok);
+    }
+    // DeadFilter.matching without a condition.
+    let all = [field(2, b"mail"), field(3, &field(2, b""))].concat();
+    assert_eq!(door.call("DiscardDead", Some(&token), &all).await, Code::Ok);
+    let default = delayq_plugin::Namespace::default();
+    let space = door.server.app.spaces.of(&default).await.unwrap();
+    let actions = space.tasks.store().actions(None, 10).await.unwrap();
+    let told = actions.iter().map(|logged| {
+        let action = &logged.action;
+        (
+            action.verb.as_str(),
+            action.end.as_str(),
+            action.target.as_str(),
+        )
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            ("discard", "done", "all dead"),
+            ("discard", "begun", "all dead"),
+            ("resume", "done", ""),
+            ("pause", "done", ""),
+        ]
+    );
+    assert!(actions[0].action.actor.starts_with("test ("));
+}
+
+#[tokio::test]
+async fn nobody_logs_an_action_under_another_name_but_an_admin_that_of_its_users() {
+    let door = Door::open().await;
+    let action = Action::new("ann", "10.0.0.7", "pause", "mail");
+    let request = pb::LogActionRequest {
+        namespace: "default".to_owned(),
+        action: Some(action.into()),
+    };
+    let message = request.encode_to_vec();
+    for scope in [Scope::Operate, Scope::Admin] {
+        let token = door.token(&[scope], "default", &[]).await;
+        let code = door.call("LogAction", Some(&token), &message).await;
+        assert_eq!(code, Code::Ok);
+    }
+    let default = delayq_plugin::Namespace::default();
+    let space = door.server.app.spaces.of(&default).await.unwrap();
+    let actions = space.tasks.store().actions(None, 10).await.unwrap();
+    let [admin, operator] = &actions[..] else {
+        panic!("{actions:?}");
+    };
+    assert_eq!(admin.action.actor, "ann");
+    assert!(operator.action.actor.starts_with("test ("), "{operator:?}");
+    assert_ne!(operator.action.origin, "10.0.0.7");
+}

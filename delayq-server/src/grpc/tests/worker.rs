@@ -1,0 +1,276 @@
+//! The stream of a worker, over a real connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::NewTask;
+use delayq_core::store::StoreOptions;
+use delayq_plugin::store::MemoryStore;
+use delayq_plugin::{Namespace, Store, SystemClock, TaskId, TaskState, TaskType};
+use delayq_proto::pb;
+use pb::attempt_end::{Done, End};
+use pb::delayq_client::DelayqClient;
+use pb::work_request::Request as Sent;
+use pb::work_response::Response as Received;
+use tokio::sync::mpsc;
+use tonic::metadata::MetadataValue;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status, Streaming};
+
+use super::Site;
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+struct Rig {
+    store: Arc<dyn Store>,
+    site: Site,
+    task_type: TaskType,
+}
+
+/// A worker with an open stream.
+struct Worker {
+    requests: mpsc::UnboundedSender<pb::WorkRequest>,
+    responses: Streaming<pb::WorkResponse>,
+    _channel: Channel,
+}
+
+impl Rig {
+    async fn new() -> Self {
+        let options = StoreOptions::default();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock), options));
+        let namespace = Namespace::default();
+        let site = Site::over(&namespace, Arc::clone(&store)).await;
+        let task_type = TaskType::new("mail").unwrap();
+        Self {
+            store,
+            site,
+            task_type,
+        }
+    }
+
+    async fn send(&self, ids: &[&str]) {
+        let task = |id: &&str| {
+            let id = TaskId::new(id).unwrap();
+            NewTask::new(self.task_type.clone(), id, b"hello".to_vec())
+        };
+        let tasks = ids.iter().map(task).collect();
+        for sent in self.store.submit(tasks).await {
+            sent.unwrap();
+        }
+    }
+
+    async fn info(&self, id: &str) -> delayq_plugin::TaskInfo {
+        let id = TaskId::new(id).unwrap();
+        self.store
+            .find(&self.task_type, &id)
+            .await
+            .unwrap()
+            .unwrap()
+    }
+
+    async fn worker(&self, credit: u32) -> Worker {
+        let uri = format!("http://{}", self.site.address);
+        let channel = Endpoint::from_shared(uri).unwrap().connect_lazy();
+        let (requests, mut sent) = mpsc::unbounded_channel();
+        let stream = futures_util::stream::poll_fn(move |context| sent.poll_recv(context));
+        let mut request = Request::new(stream);
+        let bearer = format!("Bearer {}", self.site.token);
+        let bearer: MetadataValue<_> = bearer.parse().unwrap();
+        request.metadata_mut().insert("authorization", bearer);
+        let mut client = DelayqClient::new(channel.clone());
+        let worker = Worker {
+            responses: {
+                let start = Sent::Start(pb::WorkStart::default());
+                requests.send(message(start)).unwrap();
+                client.work(request).await.unwrap().into_inner()
+            },
+            requests,
+            _channel: channel,
+        };
+        worker.credit(credit);
+        worker
+    }
+}
+
+fn message(request: Sent) -> pb::WorkRequest {
+    pb::WorkRequest {
+        request: Some(request),
+    }
+}
+
+impl Worker {
+    fn send(&self, request: Sent) {
+        self.requests.send(message(request)).unwrap();
+    }
+
+    fn credit(&self, tasks: u32) {
+        self.send(Sent::Credit(pb::WorkCredit {
+            task_type: "mail".to_owned(),
+            tasks,
+        }));
+    }
+
+    fn settle(&self, task: &pb::WorkTask, end: End) {
+        let lock = task.task.as_ref().unwrap().lock.clone();
+        let settlement = pb::WorkSettlement {
+            task_type: task.task_type.clone(),
+            lock,
+            end: Some(pb::AttemptEnd { end: Some(end) }),
+            shard: String::new(),
+            reply: Some(b"sent".to_vec()),
+            reply_content_type: "text/plain".to_owned(),
+        };
+        self.send(Sent::Settle(pb::WorkSettle {
+            settlements: vec![settlement],
+        }));
+    }
+
+    async fn next(&mut self) -> Result<Option<Received>, Status> {
+        let message = tokio::time::timeout(PATIENCE, self.responses.message());
+        let message = message.await.expect("an answer in time")?;
+        Ok(message.map(|message| message.response.unwrap()))
+    }
+
+    async fn tasks(&mut self, count: usize) -> Vec<pb::WorkTask> {
+        let mut tasks = Vec::new();
+        while tasks.len() < count {
+            match self.next().await.unwrap().unwrap() {
+                Received::Tasks(sent) => tasks.extend(sent.tasks),
+                other => panic!("{other:?}"),
+            }
+        }
+        tasks
+    }
+}
+
+fn id(task: &pb::WorkTask) -> String {
+    task.task
+        .as_ref()
+        .unwrap()
+        .lock
+        .as_ref()
+        .unwrap()
+        .id
+        .clone()
+}
+
+#[tokio::test]
+async fn a_worker_gets_as_many_tasks_as_it_asked_for_and_settles_them() {
+    let rig = Rig::new().await;
+    rig.send(&["a", "b", "c"]).await;
+    let mut worker = rig.worker(2).await;
+    let tasks = worker.tasks(2).await;
+    assert_eq!(tasks.iter().map(id).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(rig.info("c").await.state, TaskState::Scheduled);
+    worker.settle(&tasks[0], End::Done(Done {}));
+    let Received::Settled(settled) = worker.next().await.unwrap().unwrap() else {
+        panic!("no answer to a settlement");
+    };
+    let outcome = i32::from(pb::SettleOutcome::Settled);
+    let result = pb::work_settled_one::Result::Outcome(outcome);
+    assert_eq!(settled.results[0].result, Some(result));
+    let done = rig.info("a").await;
+    assert_eq!(done.state, TaskState::Done);
+    let reply = rig.store.reply(&rig.task_type, &done.id).await.unwrap();
+    let reply = reply.unwrap();
+    assert_eq!(
+        (reply.body.as_slice(), reply.content_type.as_str()),
+        (&b"sent"[..], "text/plain")
+    );
+    assert_eq!(Some(reply.fence), done.settled_fence);
+    worker.credit(1);
+    assert_eq!(id(&worker.tasks(1).await[0]), "c");
+}
+
+#[tokio::test]
+async fn locks_last_longer_when_the_worker_says_so() {
+    let rig = Rig::new().await;
+    rig.send(&["a"]).await;
+    let mut worker = rig.worker(1).await;
+    let task = worker.tasks(1).await.remove(0);
+    let before = rig.info("a").await.at;
+    worker.send(Sent::Extend(pb::WorkExtend {
+        locks: vec![pb::WorkLock {
+            task_type: task.task_type.clone(),
+            lock: task.task.as_ref().unwrap().lock.clone(),
+            shard: String::new(),
+        }],
+        lock_for: Some(delayq_proto::span(Duration::from_hours(1))),
+    }));
+    let Received::Extended(extended) = worker.next().await.unwrap().unwrap() else {
+        panic!("no answer to an extension");
+    };
+    assert_eq!(extended.results.len(), 1);
+    assert!(rig.info("a").await.at > before.plus(Duration::from_mins(50)));
+}
+
+#[tokio::test]
+async fn what_a_lost_worker_held_is_given_back_at_once_without_costing_an_attempt() {
+    let rig = Rig::new().await;
+    rig.send(&["a", "b"]).await;
+    let mut lost = rig.worker(10).await;
+    assert_eq!(lost.tasks(2).await.len(), 2);
+    let mut other = rig.worker(10).await;
+    // The connection goes, not the stream alone.
+    drop(lost);
+    for task in other.tasks(2).await {
+        let task = task.task.unwrap();
+        let history = task.history.unwrap();
+        assert_eq!(
+            (task.attempt, history.releases, history.lock_expiries),
+            (1, 1, 0)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_ends_its_stream_gets_its_answers_and_gives_the_rest_back() {
+    let rig = Rig::new().await;
+    rig.send(&["a", "b"]).await;
+    let mut worker = rig.worker(2).await;
+    let tasks = worker.tasks(2).await;
+    worker.settle(&tasks[0], End::Done(Done {}));
+    let (closed, _) = mpsc::unbounded_channel();
+    worker.requests = closed;
+    let answer = worker.next().await.unwrap();
+    assert!(matches!(answer, Some(Received::Settled(_))), "{answer:?}");
+    assert_eq!(worker.next().await.unwrap(), None);
+    assert_eq!(rig.info("a").await.state, TaskState::Done);
+    let given_back = rig.info("b").await;
+    assert_eq!(given_back.state, TaskState::Scheduled);
+    assert_eq!((given_back.attempt, given_back.history.releases), (0, 1));
+}
+
+#[tokio::test]
+async fn a_settlement_of_another_stream_counts_and_a_stale_one_does_not() {
+    let rig = Rig::new().await;
+    rig.send(&["a"]).await;
+    let mut first = rig.worker(1).await;
+    let task = first.tasks(1).await.remove(0);
+    let mut second = rig.worker(0).await;
+    let mut stale = task.clone();
+    let lock = stale.task.as_mut().unwrap().lock.as_mut().unwrap();
+    lock.fence -= 1;
+    for (task, outcome) in [
+        (&stale, pb::SettleOutcome::LockLost),
+        (&task, pb::SettleOutcome::Settled),
+    ] {
+        second.settle(task, End::Done(Done {}));
+        let Received::Settled(settled) = second.next().await.unwrap().unwrap() else {
+            panic!("no answer to a settlement");
+        };
+        let result = pb::work_settled_one::Result::Outcome(outcome.into());
+        assert_eq!(settled.results[0].result, Some(result));
+    }
+    assert_eq!(rig.info("a").await.state, TaskState::Done);
+}
+
+#[tokio::test]
+async fn a_second_start_ends_the_stream_with_what_is_wrong() {
+    let rig = Rig::new().await;
+    let mut worker = rig.worker(0).await;
+    worker.send(Sent::Start(pb::WorkStart::default()));
+    let refused = worker.next().await.unwrap_err();
+    assert!(refused.message().contains("start"), "{refused}");
+}

@@ -1,0 +1,82 @@
+//! The stream of wake-ups.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::http::{Extensions, HeaderValue};
+use delayq_core::store::Wakeup;
+use delayq_plugin::Result;
+use delayq_plugin::store::Wakeups;
+use delayq_proto::pb;
+use futures_util::stream::{self, Stream};
+use tonic::Status;
+
+use super::call::{Call, Operation};
+use super::refusal::Refusal;
+use crate::access::{Caller, Scope};
+use crate::app::App;
+
+/// The stream.
+pub(super) type WakeupStream = Pin<Box<dyn Stream<Item = Result<pb::Wakeup, Status>> + Send>>;
+
+/// How often it is checked whether the token of a stream is still valid.
+pub(super) const RECHECK: Duration = Duration::from_millis(500);
+
+/// Completes when a stream has to end: the token is no longer valid, or the server is being shut
+/// down.
+pub(super) async fn end_of(app: App, credentials: Option<HeaderValue>) -> Status {
+    let mut recheck = tokio::time::interval(RECHECK);
+    loop {
+        tokio::select! {
+            () = app.stopping.ended() => {
+                return Status::unavailable("the server is being shut down: open the stream again");
+            }
+            _ = recheck.tick() => {}
+        }
+        let nothing = Extensions::new();
+        let caller = Caller::presenting(credentials.as_ref(), &nothing, &app.tokens);
+        if let Err(problem) = caller {
+            return Refusal::from(problem).into();
+        }
+    }
+}
+
+impl Operation for pb::WakeupsRequest {
+    type Answer = WakeupStream;
+    const SCOPE: Option<Scope> = Some(Scope::Work);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<WakeupStream, Refusal> {
+        let wakeups = call.store().wakeups();
+        let end = Box::pin(end_of(call.app.clone(), call.credentials.clone()));
+        let first = stream::iter([Ok(pb::Wakeup::from(Wakeup::All))]);
+        let following = stream::unfold(
+            Some((wakeups, end, call.caller.clone())),
+            |state| async move {
+                let (mut wakeups, mut end, caller) = state?;
+                tokio::select! {
+                    wakeup = next_for(&mut wakeups, &caller) => {
+                        let wakeup = wakeup?;
+                        Some((Ok(wakeup.into()), Some((wakeups, end, caller))))
+                    }
+                    status = &mut end => Some((Err(status), None)),
+                }
+            },
+        );
+        Ok(Box::pin(stream::StreamExt::chain(first, following)))
+    }
+}
+
+/// The next wake-up of a type that the caller may claim; `None` once the store is gone.
+async fn next_for(wakeups: &mut Wakeups, caller: &Caller) -> Option<Wakeup> {
+    loop {
+        let wakeup = wakeups.next().await?;
+        let covered = wakeup.task_type().map(|one| caller.token.covers(one));
+        if covered.unwrap_or(true) {
+            return Some(wakeup);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The stream of a worker: credits come in, tasks go out, settlements and extensions come back.
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::http::header::AUTHORIZATION;
+use delayq_plugin::store::MAX_BATCH;
+use delayq_plugin::{Error, TaskType};
+use delayq_proto::{pb, read_span, required};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, FuturesUnordered, Stream};
+use pb::work_request::Request as Form;
+use tokio::sync::mpsc;
+use tonic::{Request, Response, Status, Streaming};
+
+mod credits;
+mod held;
+mod parcel;
+
+use super::call::{Call, check_batch};
+use super::refusal::Refusal;
+use super::wakeups::end_of;
+use crate::access::{Caller, Scope};
+use crate::app::App;
+use crate::pull::{Demand, Handover, MAX_WAIT};
+use credits::Credits;
+use held::Held;
+
+/// What the server sends.
+pub(super) type WorkStream = Pin<Box<dyn Stream<Item = Result<pb::WorkResponse, Status>> + Send>>;
+
+/// How long the first message may take.
+const START: Duration = Duration::from_secs(10);
+/// How long a lock lasts, unless the worker says.
+const LOCK: Duration = Duration::from_secs(30);
+/// Shortest and longest lock.
+const LOCKS: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
+/// Messages to a worker that does not read. What it sends is left unread meanwhile.
+const MAX_UNREAD: usize = 16;
+/// Messages of a worker whose answers are not known yet; further ones are left unread.
+const MAX_UNANSWERED: usize = 256;
+/// How long a type is left alone after a failed claim.
+const AFTER_ERROR: Duration = Duration::from_millis(250);
+
+/// A claim under way: its type, and what it took.
+type Claim = BoxFuture<'static, (TaskType, Handover)>;
+/// An answer under way, with the tasks that were not settled after all.
+type Answer = BoxFuture<'static, (pb::work_response::Response, Held)>;
+type Sender = mpsc::Sender<Result<pb::WorkResponse, Status>>;
+
+/// Opens the stream.
+pub(super) fn open(
+    app: &App,
+    request: Request<Streaming<pb::WorkRequest>>,
+) -> Result<Response<WorkStream>, Status> {
+    let (metadata, extensions, inbound) = request.into_parts();
+    let (headers, app) = (metadata.into_headers(), app.clone());
+    let header = headers.get(AUTHORIZATION);
+    Caller::presenting(header, &extensions, &app.tokens).map_err(Refusal::from)?;
+    let (sender, mut receiver) = mpsc::channel(MAX_UNREAD);
+    tokio::spawn(async move {
+        let (mut inbound, out) = (inbound, sender.clone());
+        let served = async {
+            let start = first(&mut inbound).await?;
+            let lock_for = lock_for(start.lock_for)?;
+            let namespace = &start.namespace;
+            let scope = Some(Scope::Work);
+            let call = Call::admit(&app, &headers, &extensions, namespace, scope).await?;
+            let mut session = Session::new(call, lock_for, out);
+            let ended = session.serve(&mut inbound).await;
+            // First, or they would get what is given back.
+            session.claims.clear();
+            // Before the stream ends, so that whoever sees its end finds the tasks again.
+            session.held.release(&session.call.space.pull).await;
+            ended
+        };
+        if let Err(refusal) = served.await {
+            sender.send(Err(refusal.into())).await.ok();
+        }
+    });
+    let messages = stream::poll_fn(move |context| receiver.poll_recv(context));
+    Ok(Response::new(Box::pin(messages)))
+}
+
+/// The first message.
+async fn first(inbound: &mut Streaming<pb::WorkRequest>) -> Result<pb::WorkStart, Refusal> {
+    let message = tokio::time::timeout(START, inbound.message()).await;
+    let message = message.map(Result::ok).ok().flatten().flatten();
+    match message.and_then(|message| message.request) {
+        Some(Form::Start(start)) => Ok(start),
+        _ => Err(Error::invalid("start", "it is missing: send it first, within 10 s").into()),
+    }
+}
+
+/// A lock of the asked length.
+fn lock_for(span: Option<prost_types::Duration>) -> Result<Duration, Error> {
+    let lock_for = span.map_or(Ok(LOCK), |span| read_span("lock_for", span))?;
+    if LOCKS.contains(&lock_for) {
+        return Ok(lock_for);
+    }
+    Err(Error::invalid("lock_for", "use 1s to 24h"))
+}
+
+/// What a stream has to do.
+struct Session {
+    call: Call,
+    lock_for: Duration,
+    credits: Credits,
+    /// The types of the claims under way.
+    claiming: BTreeSet<TaskType>,
+    claims: FuturesUnordered<Claim>,
+    held: Held,
+    answers: FuturesUnordered<Answer>,
+    out: Sender,
+}
+
+impl Session {
+    fn new(call: Call, lock_for: Duration, out: Sender) -> Self {
+        Self {
+            call,
+            lock_for,
+            credits: Credits::default(),
+            claiming: BTreeSet::new(),
+            claims: FuturesUnordered::new(),
+            held: Held::default(),
+            answers: FuturesUnordered::new(),
+            out,
+        }
+    }
+
+    /// Serves until the worker is gone, or has ended the stream and has all its answers.
+    async fn serve(&mut self, inbound: &mut Streaming<pb::WorkRequest>) -> Result<(), Refusal> {
+        let end = end_of(self.call.app.clone(), self.call.credentials.clone());
+        let mut end = std::pin::pin!(end);
+        let mut is_open = true;
+        while is_open || !self.answers.is_empty() {
+            let reads = is_open && self.answers.len() < MAX_UNANSWERED;
+            let sent = tokio::select! {
+                message = inbound.message(), if reads => match message {
+                    Ok(Some(message)) => {
+                        self.take(message)?;
+                        continue;
+                    }
+                    Ok(None) => {
+                        is_open = false;
+                        continue;
+                    }
+                    Err(_) => return Ok(()),
+                },
+                Some((task_type, handover)) = self.claims.next(), if is_open => {
+                    self.claimed(&task_type, handover)
+                }
+                Some((answer, unsettled)) = self.answers.next() => {
+                    self.held.take_back(unsettled);
+                    vec![answer]
+                }
+                () = self.out.closed() => return Ok(()),
+                status = &mut end => return Err(status.into()),
+            };
+            for response in sent {
+                let response = pb::WorkResponse {
+                    response: Some(response),
+                };
+                tokio::select! {
+                    sent = self.out.send(Ok(response)) => if sent.is_err() {
+                        return Ok(());
+                    },
+                    status = &mut end => return Err(status.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a message of the worker.
+    fn take(&mut self, message: pb::WorkRequest) -> Result<(), Refusal> {
+        match required("request", message.request)? {
+            Form::Start(_) => {
+                Err(Error::invalid("start", "it was sent before: open another stream").into())
+            }
+            Form::Credit(credit) => {
+                let task_type = self.call.task_type(&credit.task_type)?;
+                self.credits.add(&task_type, credit.tasks)?;
+                self.claim(&task_type);
+                Ok(())
+            }
+            Form::Settle(settle) => {
+                check_batch("number of settlements", settle.settlements.len())?;
+                let answer = parcel::settle(&self.call, &mut self.held, settle)?;
+                self.answers.push(Box::pin(answer));
+                Ok(())
+            }
+            Form::Extend(extend) => {
+                check_batch("number of locks", extend.locks.len())?;
+                let asked = extend.lock_for.is_some();
+                let asked = asked.then(|| lock_for(extend.lock_for)).transpose()?;
+                let lock_for = asked.unwrap_or(self.lock_for);
+                let answer = parcel::extend(&self.call, &self.held, extend.locks, lock_for)?;
+                self.answers.push(Box::pin(answer));
+                Ok(())
+            }
+        }
+    }
+
+    /// Starts to claim tasks of a type, as many as the worker can take.
+    fn claim(&mut self, task_type: &TaskType) {
+        let credit = self.credits.of(task_type);
+        if credit == 0 || !self.claiming.insert(task_type.clone()) {
+            return;
+        }
+        let demand = Demand {
+            types: vec![task_type.clone()],
+            limit: credit.min(MAX_BATCH),
+            lock_for: self.lock_for,
+            max_lock_expiries: None,
+        };
+        let (pull, task_type) = (self.call.space.pull.clone(), task_type.clone());
+        self.claims.push(Box::pin(async move {
+            loop {
+                match pull.claim(demand.clone(), MAX_WAIT).await {
+                    Ok(handover) => return (task_type, handover),
+                    Err(error) => {
+                        tracing::debug!(%task_type, %error, "a stream cannot claim");
+                        tokio::time::sleep(AFTER_ERROR).await;
+                    }
+                }
+            }
+        }));
+    }
+
+    /// What a claim took, on its way to the worker.
+    fn claimed(
+        &mut self,
+        task_type: &TaskType,
+        handover: Handover,
+    ) -> Vec<pb::work_response::Response> {
+        self.claiming.remove(task_type);
+        let count = handover.tasks().len();
+        let mut responses = Vec::new();
+        // Credit may have been taken back meanwhile: then the dropped tasks are given back.
+        if self.credits.spend(task_type, count) {
+            let tasks = handover.delivered();
+            self.held.add(&tasks);
+            responses = parcel::tasks(tasks);
+        }
+        self.claim(task_type);
+        responses
+    }
+}

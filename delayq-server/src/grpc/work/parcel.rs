@@ -1,0 +1,177 @@
+//! Messages of the stream: tasks on their way out, settlements and extensions on their way through
+//! the store.
+
+use std::future::Future;
+use std::time::Duration;
+
+use delayq_core::Reply;
+use delayq_core::store::{ExtendOutcome, SettleOutcome};
+use delayq_plugin::store::Bucket;
+use delayq_plugin::{Error, Lock, Result, TaskType};
+use delayq_proto::{pb, required};
+use futures_util::future::{Either, join_all};
+use pb::work_response::Response;
+
+use super::held::Held;
+use crate::grpc::call::Call;
+use crate::grpc::refusal::Refusal;
+use crate::pull::Pulled;
+
+/// Most bytes of the messages in one message to the worker; a single task may be larger. Clients
+/// refuse more than 4 MiB unless they are told.
+const MAX_BYTES: usize = 1 << 20;
+
+/// Tasks as messages of a bounded size.
+pub(super) fn tasks(tasks: Vec<Pulled>) -> Vec<Response> {
+    let (mut responses, mut parcel, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for Pulled { bucket, task } in tasks {
+        let size = task.message.len();
+        if bytes + size > MAX_BYTES && !parcel.is_empty() {
+            let tasks = std::mem::take(&mut parcel);
+            responses.push(Response::Tasks(pb::WorkTasks { tasks }));
+            bytes = 0;
+        }
+        bytes += size;
+        parcel.push(pb::WorkTask {
+            task_type: bucket.task_type().to_string(),
+            shard: bucket.shard_name().to_owned(),
+            task: Some(task.into()),
+        });
+    }
+    if !parcel.is_empty() {
+        responses.push(Response::Tasks(pb::WorkTasks { tasks: parcel }));
+    }
+    responses
+}
+
+/// Settles attempts; the answer, and the tasks that are still held.
+pub(super) fn settle(
+    call: &Call,
+    held: &mut Held,
+    sent: pb::WorkSettle,
+) -> Result<impl Future<Output = (Response, Held)> + Send + use<>, Refusal> {
+    let mut read = Vec::with_capacity(sent.settlements.len());
+    for one in sent.settlements {
+        let task_type = call.task_type(&one.task_type)?;
+        let reply = reply(&one)?;
+        let lock: Lock = required("lock", one.lock)?.try_into()?;
+        let end = required("end", one.end)?.try_into()?;
+        read.push((task_type, lock, one.shard, end, reply));
+    }
+    // Nothing is settled unless all is understood.
+    let (mut settling, mut settled) = (Held::default(), Vec::with_capacity(read.len()));
+    for (task_type, lock, shard, end, reply) in read {
+        let bucket = held.hand_on(&task_type, &lock, shard, &mut settling);
+        let pull = call.space.pull.clone();
+        let outcome = match reply {
+            None => Either::Left(pull.end(bucket, lock.clone(), end)),
+            Some(reply) => {
+                let (store, lock) = (call.store().clone(), lock.clone());
+                Either::Right(async move {
+                    // Before the end: whoever sees the task done finds its reply.
+                    store.keep_reply(bucket.task_type(), &lock, &reply).await?;
+                    pull.end(bucket, lock, end).await
+                })
+            }
+        };
+        settled.push(async move { (task_type, lock, outcome.await) });
+    }
+    Ok(async move {
+        let mut results = Vec::with_capacity(settled.len());
+        for (task_type, lock, outcome) in join_all(settled).await {
+            if outcome.is_ok() {
+                settling.forget(&task_type, &lock);
+            }
+            results.push(pb::WorkSettledOne {
+                task_type: task_type.to_string(),
+                lock: Some(lock.into()),
+                result: Some(settled_result(outcome)),
+            });
+        }
+        (Response::Settled(pb::WorkSettled { results }), settling)
+    })
+}
+
+/// The reply of a settlement, if it has one.
+fn reply(sent: &pb::WorkSettlement) -> Result<Option<Reply>> {
+    let Some(body) = &sent.reply else {
+        return Ok(None);
+    };
+    let end = sent.end.as_ref().and_then(|end| end.end.as_ref());
+    if !matches!(end, Some(pb::attempt_end::End::Done(_))) {
+        return Err(Error::invalid(
+            "reply",
+            "only an attempt that is done has one",
+        ));
+    }
+    let mut reply = Reply::bytes(body.clone());
+    if !sent.reply_content_type.is_empty() {
+        reply = reply.content_type(&sent.reply_content_type);
+    }
+    reply.check()?;
+    Ok(Some(reply))
+}
+
+fn settled_result(outcome: Result<SettleOutcome>) -> pb::work_settled_one::Result {
+    use pb::work_settled_one::Result as Form;
+    match outcome {
+        Ok(outcome) => Form::Outcome(pb::SettleOutcome::from(outcome).into()),
+        Err(error) => Form::Error(error.into()),
+    }
+}
+
+/// Makes locks last longer.
+pub(super) fn extend(
+    call: &Call,
+    held: &Held,
+    sent: Vec<pb::WorkLock>,
+    lock_for: Duration,
+) -> Result<impl Future<Output = (Response, Held)> + Send + use<>, Refusal> {
+    let mut buckets: Vec<(Bucket, Vec<Lock>)> = Vec::new();
+    for one in sent {
+        let task_type = call.task_type(&one.task_type)?;
+        let lock: Lock = required("lock", one.lock)?.try_into()?;
+        let bucket = held.bucket(&task_type, &lock, one.shard);
+        match buckets.iter_mut().find(|(known, _)| *known == bucket) {
+            Some((_, locks)) => locks.push(lock),
+            None => buckets.push((bucket, vec![lock])),
+        }
+    }
+    let store = call.store().clone();
+    Ok(async move {
+        let mut results = Vec::new();
+        for (bucket, locks) in buckets {
+            let outcomes = store.extend(&bucket, locks.clone(), lock_for).await;
+            let task_type = bucket.task_type();
+            match outcomes {
+                Ok(outcomes) => {
+                    let outcomes = locks.into_iter().zip(outcomes);
+                    results.extend(outcomes.map(|(lock, one)| extended(task_type, lock, Ok(one))));
+                }
+                Err(error) => {
+                    let error = |lock| extended(task_type, lock, Err(error.clone()));
+                    results.extend(locks.into_iter().map(error));
+                }
+            }
+        }
+        let response = Response::Extended(pb::WorkExtended { results });
+        (response, Held::default())
+    })
+}
+
+fn extended(
+    task_type: &TaskType,
+    lock: Lock,
+    outcome: Result<ExtendOutcome>,
+) -> pb::WorkExtendedOne {
+    use pb::work_extended_one::Result as Form;
+    let result = match outcome {
+        Ok(outcome) => Form::Outcome(outcome.into()),
+        Err(error) => Form::Error(error.into()),
+    };
+    pb::WorkExtendedOne {
+        task_type: task_type.to_string(),
+        lock: Some(lock.into()),
+        result: Some(result),
+    }
+}

@@ -1,0 +1,294 @@
+//! Many tasks at once: lines of JSON in, an outcome a line out, both as streams.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use delayq_plugin::DelayQueueJob;
+use futures_util::StreamExt;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::form::{Accepted, CreateOptions, refuse_own, text_or_number};
+use super::lines::{Gone, Lines, answer};
+use crate::access::{Allowed, Submit};
+use crate::app::App;
+use crate::limits::Limits;
+use crate::problem::Problem;
+
+/// Most lines of one call to the store.
+const BATCH: usize = 1_000;
+/// What a line has beside its message, at most.
+const LINE_FRAME: usize = 16 * 1_024;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(create_many))
+}
+
+/// A line: a task.
+#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Line {
+    /// Its id; without one it gets a new one.
+    id: Option<String>,
+    /// The message, as text.
+    message: Option<String>,
+    /// The message, in base64.
+    message_base64: Option<String>,
+    /// The message, as any JSON value, which is sent as it stands here.
+    #[schema(value_type = Option<serde_json::Value>)]
+    json: Option<Box<RawValue>>,
+    /// Headers of the task.
+    headers: BTreeMap<String, String>,
+    /// The delay from the acceptance: milliseconds, or a span such as `30m`.
+    #[serde(deserialize_with = "text_or_number")]
+    delay: Option<String>,
+    /// The due time: milliseconds since the epoch, or RFC 3339.
+    #[serde(deserialize_with = "text_or_number")]
+    at: Option<String>,
+    /// What to do if another task has this id: `reject` (default), `keep` or `replace`.
+    on_conflict: Option<String>,
+    /// Drop the task unless it starts within this span after its due time.
+    #[serde(deserialize_with = "text_or_number")]
+    expires_after: Option<String>,
+    /// Drop the task unless it starts before this time.
+    #[serde(deserialize_with = "text_or_number")]
+    expires_at: Option<String>,
+    /// The label of a group.
+    group: Option<String>,
+    /// The label of a project.
+    project: Option<String>,
+    /// If the task runs now, run it again afterwards.
+    again_if_running: Option<bool>,
+}
+
+impl Line {
+    /// Reads a line.
+    pub(super) fn read(text: &[u8]) -> Result<Self, Problem> {
+        serde_json::from_slice(text).map_err(|error| Problem::bad_request(error.to_string()))
+    }
+
+    /// The task that it asks for, if its message `fits`.
+    pub(super) fn job(
+        self,
+        task_type: &str,
+        fits: impl FnOnce(usize) -> Result<(), Problem>,
+    ) -> Result<DelayQueueJob, Problem> {
+        let message = match (self.message, self.message_base64, self.json) {
+            (None, None, None) => Vec::new(),
+            (Some(text), None, None) => text.into_bytes(),
+            (None, Some(base64), None) => STANDARD
+                .decode(base64)
+                .map_err(|error| Problem::bad_request(format!("message_base64: {error}")))?,
+            (None, None, Some(json)) => json.get().as_bytes().to_vec(),
+            _ => {
+                let text = "give one of message, message_base64 and json";
+                return Err(Problem::bad_request(text));
+            }
+        };
+        fits(message.len())?;
+        let mut job = DelayQueueJob::raw(task_type, message);
+        if let Some(id) = self.id {
+            job = job.id(id);
+        }
+        for (name, value) in self.headers {
+            job = job.header(refuse_own(name)?, value);
+        }
+        let options = CreateOptions {
+            delay: self.delay,
+            at: self.at,
+            on_conflict: self.on_conflict,
+            expires_after: self.expires_after,
+            expires_at: self.expires_at,
+            group: self.group,
+            project: self.project,
+            again_if_running: self.again_if_running,
+            wait: None,
+        };
+        options.apply(job)
+    }
+}
+
+/// What became of a line.
+#[derive(Debug, Serialize, ToSchema)]
+struct LineOutcome {
+    /// The number of the line, from 1.
+    line: u64,
+    #[serde(flatten)]
+    accepted: Option<Accepted>,
+    /// Why it was not accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Problem>,
+}
+
+/// Create many tasks of a type: a line of JSON each, answered by a line each, in order.
+///
+/// Both are streams of any length: read the answer while you send, or send up to 10,000 lines at
+/// once. A line that cannot be accepted stops no other. Repeating it is harmless where each line
+/// has an id.
+#[utoipa::path(
+    post, path = "/v1/{namespace}/types/{task_type}/bulk", tag = "tasks",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
+    request_body(content = Line, description = "Lines of JSON", content_type = "application/x-ndjson"),
+    responses((status = 200, body = LineOutcome, content_type = "application/x-ndjson", description = "A line for each line"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["submit"]))
+)]
+async fn create_many(
+    allowed: Allowed<Submit>,
+    State(app): State<App>,
+    Path((_, task_type)): Path<(String, String)>,
+    body: Body,
+) -> Response {
+    let longest = app.config.max_message_bytes.saturating_mul(2) + LINE_FRAME;
+    answer(move |lines| async move {
+        let mut reader = Reader {
+            allowed,
+            limits: app.limits,
+            task_type,
+            longest,
+            patience: app.config.connections.body_timeout(),
+            rest: Vec::new(),
+            number: 0,
+            lines,
+        };
+        // The client is gone: nobody needs to know.
+        reader.read(body).await.ok();
+    })
+}
+
+/// The reader of one request.
+struct Reader {
+    allowed: Allowed<Submit>,
+    limits: Arc<Limits>,
+    task_type: String,
+    longest: usize,
+    /// How long the next part of the body may take.
+    patience: Duration,
+    /// A line that is not complete.
+    rest: Vec<u8>,
+    number: u64,
+    lines: Lines,
+}
+
+impl Reader {
+    async fn read(&mut self, body: Body) -> Result<(), Gone> {
+        let mut parts = body.into_data_stream();
+        loop {
+            let Ok(part) = tokio::time::timeout(self.patience, parts.next()).await else {
+                return self.stop("nothing more came in time").await;
+            };
+            let Some(part) = part else {
+                break;
+            };
+            let Ok(part) = part else {
+                return self.stop("the request was cut off").await;
+            };
+            self.take(&part).await?;
+            if self.rest.len() > self.longest {
+                let text = format!("longer than {} bytes", self.longest);
+                return self.stop(&text).await;
+            }
+        }
+        let last = std::mem::take(&mut self.rest);
+        self.send(&[&last]).await
+    }
+
+    /// Takes the complete lines of a part of the body.
+    async fn take(&mut self, part: &Bytes) -> Result<(), Gone> {
+        let Some(end) = part.iter().rposition(|byte| *byte == b'\n') else {
+            self.rest.extend_from_slice(part);
+            return Ok(());
+        };
+        let (complete, rest) = part.split_at(end);
+        let mut whole = std::mem::take(&mut self.rest);
+        whole.extend_from_slice(complete);
+        self.rest = rest.get(1..).unwrap_or_default().to_vec();
+        let lines: Vec<_> = whole.split(|byte| *byte == b'\n').collect();
+        for batch in lines.chunks(BATCH) {
+            self.send(batch).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a batch and answers it.
+    async fn send(&mut self, batch: &[&[u8]]) -> Result<(), Gone> {
+        let (mut jobs, mut outcomes) = (Vec::new(), Vec::new());
+        for line in batch {
+            self.number += 1;
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let job = self.job(line);
+            let problem = match job {
+                Ok(job) => {
+                    jobs.push(job);
+                    None
+                }
+                Err(problem) => Some(problem),
+            };
+            outcomes.push(LineOutcome {
+                line: self.number,
+                accepted: None,
+                problem,
+            });
+        }
+        if outcomes.is_empty() {
+            return Ok(());
+        }
+        let mut receipts = match self.admit(jobs.len()).await {
+            Ok(()) => self.allowed.space.tasks.send_all(jobs).await.into_iter(),
+            Err(problem) => {
+                for outcome in &mut outcomes {
+                    outcome.problem.get_or_insert_with(|| problem.clone());
+                }
+                return self.lines.send(&outcomes).await;
+            }
+        };
+        for outcome in &mut outcomes {
+            if outcome.problem.is_none() {
+                match receipts.next() {
+                    Some(Ok(receipt)) => outcome.accepted = Some(receipt.into()),
+                    Some(Err(error)) => outcome.problem = Some(error.into()),
+                    None => {}
+                }
+            }
+        }
+        self.lines.send(&outcomes).await
+    }
+
+    /// Waits until the rate of the token and its namespace allows so many, and makes room for them.
+    async fn admit(&self, jobs: usize) -> Result<(), Problem> {
+        let space = &self.allowed.space;
+        let cost = u32::try_from(jobs).unwrap_or(u32::MAX);
+        let caller = &self.allowed.caller;
+        caller.pace(&self.limits, &space.namespace, cost).await;
+        caller.make_room(space, u64::from(cost)).await
+    }
+
+    fn job(&self, line: &[u8]) -> Result<DelayQueueJob, Problem> {
+        if line.len() > self.longest {
+            let text = format!("longer than {} bytes", self.longest);
+            return Err(Problem::too_large(text));
+        }
+        Line::read(line)?.job(&self.task_type, |bytes| self.allowed.fits(bytes))
+    }
+
+    /// Answers that the rest is not read.
+    async fn stop(&self, why: &str) -> Result<(), Gone> {
+        let text = format!("{why}: this line and what follows it was not read");
+        let outcome = LineOutcome {
+            line: self.number + 1,
+            accepted: None,
+            problem: Some(Problem::bad_request(text)),
+        };
+        self.lines.send(&[outcome]).await
+    }
+}

@@ -1,0 +1,142 @@
+//! Applications that announce the types that they serve.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::Path;
+use delayq_plugin::TaskType;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::JsonBody;
+use super::form::read_span;
+use crate::access::{Allowed, Read, Work};
+use crate::app::App;
+use crate::problem::Problem;
+use crate::push::Announced;
+
+/// How long an announcement holds, unless it says.
+const LEASE: Duration = Duration::from_secs(30);
+/// What it may say.
+const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(3)..=Duration::from_hours(1);
+/// Most types of an application.
+const MAX_TYPES: usize = 1_000;
+/// Most bytes of the name of an application.
+const MAX_NAME_BYTES: usize = 200;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(callees))
+        .routes(routes!(announce, withdraw))
+}
+
+/// What an application says of itself.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Announcement {
+    /// Where it is called, such as `http://10.0.0.7:8080/delayq/work`.
+    url: String,
+    /// The types that it serves.
+    types: Vec<String>,
+    /// How long this holds: milliseconds, or a span such as `30s`; `3s` to `1h`, default `30s`.
+    #[serde(default)]
+    lease: Option<String>,
+}
+
+/// An application that is called.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct CalleeView {
+    /// Its name.
+    name: String,
+    /// Where it is called.
+    url: String,
+    /// The types that it serves.
+    types: Vec<String>,
+    /// When its announcement ends, in milliseconds since the epoch.
+    until: i64,
+}
+
+/// The applications that announced themselves in the namespace.
+#[utoipa::path(
+    get, path = "/v1/{namespace}/callees", tag = "push",
+    params(("namespace", description = "Namespace")),
+    responses((status = 200, body = Vec<CalleeView>), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["read"]))
+)]
+async fn callees(allowed: Allowed<Read>) -> Result<Json<Vec<CalleeView>>, Problem> {
+    allowed.require_all_types()?;
+    let all = allowed.space.push.callees().await?.into_iter();
+    let views = all.map(|(name, announced)| CalleeView {
+        name,
+        url: announced.url,
+        types: announced.types.iter().map(ToString::to_string).collect(),
+        until: announced.until_ms,
+    });
+    Ok(Json(views.collect()))
+}
+
+/// Announce an application: due tasks of its types are sent to it as to a target, by every server
+/// within a second, until the lease ends. Repeat it in time.
+#[utoipa::path(
+    put, path = "/v1/{namespace}/callees/{name}", tag = "push",
+    params(("namespace", description = "Namespace"), ("name", description = "A name of the instance")),
+    request_body = Announcement,
+    responses((status = 200), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["work"]))
+)]
+async fn announce(
+    allowed: Allowed<Work>,
+    Path((_, name)): Path<(String, String)>,
+    JsonBody(announcement): JsonBody<Announcement>,
+) -> Result<Json<Value>, Problem> {
+    check_name(&name)?;
+    let lease = announcement.lease.as_deref().map_or(Ok(LEASE), read_span)?;
+    if !LEASES.contains(&lease) {
+        return Err(Problem::bad_request("lease: use 3s to 1h"));
+    }
+    let types = &announcement.types;
+    if types.is_empty() || types.len() > MAX_TYPES {
+        let text = format!("types: name 1 to {MAX_TYPES}");
+        return Err(Problem::bad_request(text));
+    }
+    let types = types.iter().map(|one| allowed.caller.require_type(one));
+    let types = types.collect::<Result<Vec<TaskType>, Problem>>()?;
+    let announced = Announced::new(announcement.url, types, lease);
+    allowed.space.push.announce(&name, &announced).await?;
+    let until = announced.until_ms;
+    Ok(Json(json!({"outcome": "announced", "until": until})))
+}
+
+/// Withdraw an announcement. What is being called then may finish.
+#[utoipa::path(
+    delete, path = "/v1/{namespace}/callees/{name}", tag = "push",
+    params(("namespace", description = "Namespace"), ("name", description = "A name of the instance")),
+    responses((status = 200), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["work"]))
+)]
+async fn withdraw(
+    allowed: Allowed<Work>,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    check_name(&name)?;
+    let all = allowed.space.push.callees().await?;
+    let types = all.iter().filter(|(other, _)| *other == name);
+    for task_type in types.flat_map(|(_, announced)| &announced.types) {
+        allowed.caller.require_type(task_type.as_str())?;
+    }
+    let removed = allowed.space.push.withdraw(&name).await?;
+    let outcome = if removed { "withdrawn" } else { "not_found" };
+    Ok(Json(json!({"outcome": outcome})))
+}
+
+fn check_name(name: &str) -> Result<(), Problem> {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte);
+    if (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_word) {
+        return Ok(());
+    }
+    let text = "the name of an application: use 1 to 200 of A-Z a-z 0-9 . _ - :";
+    Err(Problem::bad_request(text))
+}

@@ -1,0 +1,218 @@
+//! What is going on, and why: for people.
+
+use axum::Json;
+use axum::extract::Path;
+use delayq_core::chronicle::MAX_ACTION_PAGE;
+use delayq_ops::{Explanation, Moment, Overview};
+use delayq_plugin::store::{LoggedAction, MAX_HISTOGRAM_STEPS, Spell, Step};
+use delayq_plugin::{InstanceInfo, TaskType, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::Query;
+use super::form::{read_limit, read_time};
+use crate::access::{Allowed, Read};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// Actions of an answer, unless the request says.
+const ACTIONS: usize = 50;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(overview))
+        .routes(routes!(instances))
+        .routes(routes!(log))
+        .routes(routes!(histogram))
+        .routes(routes!(figures))
+        .routes(routes!(timeline))
+        .routes(routes!(explain))
+}
+
+/// All types of the namespace at a glance, and what is wrong with them.
+///
+/// Needs a token for all types.
+#[utoipa::path(
+    get, path = "/v1/{namespace}/overview", tag = "insight",
+    params(("namespace", description = "Namespace")),
+    responses((status = 200, body = serde_json::Value), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["read"]))
+)]
+async fn overview(allowed: Allowed<Read>) -> Result<Json<Overview>, Problem> {
+    allowed.require_all_types()?;
+    let overview = delayq_ops::overview_of_all(&allowed.space.tasks);
+    Ok(Json(overview.await?))
+}
+
+/// The programs that work on this namespace now.
+///
+/// Needs a token for all types.
+#[utoipa::path(
+    get, path = "/v1/{namespace}/instances", tag = "insight",
+    params(("namespace", description = "Namespace")),
+    responses((status = 200, body = Vec<serde_json::Value>), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["read"]))
+)]
+async fn instances(allowed: Allowed<Read>) -> Result<Json<Vec<InstanceInfo>>, Problem> {
+    allowed.require_all_types()?;
+    Ok(Json(allowed.space.tasks.instances().await?))
+}
+
+/// Which actions.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct Actions {
+    /// Those before the one of this number.
+    before: Option<u64>,
+    /// At most so many, up to 500; default 50.
+    limit: Option<usize>,
+}
+
+/// What was done by hand, the latest first.
+///
+/// Needs a token for all types.
+#[utoipa::path(
+    get, path = "/v1/{namespace}/log", tag = "insight",
+    params(("namespace", description = "Namespace"), Actions),
+    responses((status = 200, body = Vec<serde_json::Value>), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["read"]))
+)]
+async fn log(
+    allowed: Allowed<Read>,
+    Query(actions): Query<Actions>,
+) -> Result<Json<Vec<LoggedAction>>, Problem> {
+    allowed.require_all_types()?;
+    let store = allowed.space.tasks.store();
+    let limit = read_limit(actions.limit, ACTIONS, MAX_ACTION_PAGE)?;
+    Ok(Json(store.actions(actions.before, limit).await?))
+}
+
+/// Which part of time, and how finely.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct Range {
+    /// The beginning: milliseconds since the epoch, or RFC 3339; default now.
+    from: Option<String>,
+    /// The end; default an hour after the beginning.
+    to: Option<String>,
+    /// In how many equal parts, 1 to 1,000; default 60.
+    steps: Option<usize>,
+}
+
+/// How many tasks are due when.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct Histogram {
+    /// The beginning of the first part.
+    from: i64,
+    /// The end of the last part.
+    to: i64,
+    /// How many are due in each part.
+    counts: Vec<u64>,
+}
+
+/// How many scheduled tasks are due in each part of a span of time.
+#[utoipa::path(
+    get, path = "/v1/{namespace}/types/{task_type}/histogram", tag = "insight",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Range),
+    responses((status = 200, body = Histogram), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["read"]))
+)]
+async fn histogram(
+    allowed: Allowed<Read>,
+    Path((_, task_type)): Path<(String, String)>,
+    Query(range): Query<Range>,
+) -> Result<Json<Histogram>, Problem> {
+    let tasks = &allowed.space.tasks;
+    let hour = Step::Hour.length();
+    let from = range.from.as_deref().map(read_time).transpose()?;
+    let from = from.unwrap_or_else(|| tasks.clock().now());
+    let to = range.to.as_deref().map(read_time).transpose()?;
+    let to = to.unwrap_or_else(|| from.plus(hour));
+    let steps = range.steps.unwrap_or(60);
+    if !(1..=MAX_HISTOGRAM_STEPS).contains(&steps) {
+        let text = format!("steps={steps}: use 1 to {MAX_HISTOGRAM_STEPS}");
+        return Err(Problem::bad_request(text));
+    }
+    let counts = tasks.due_histogram(&task_type, from, to, steps).await?;
+    Ok(Json(Histogram {
+        from: from.as_millis(),
+        to: to.as_millis(),
+        counts,
+    }))
+}
+
+/// Which figures.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct Since {
+    /// `minute` (default; the last 24 hours) or `hour` (the last 30 days).
+    step: Option<String>,
+    /// Since when: milliseconds since the epoch, or RFC 3339; default an hour, or a day, ago.
+    since: Option<String>,
+}
+
+/// What was done with the tasks of a type, minute by minute or hour by hour.
+#[utoipa::path(
+    get, path = "/v1/{namespace}/types/{task_type}/figures", tag = "insight",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Since),
+    responses((status = 200, body = Vec<serde_json::Value>), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["read"]))
+)]
+async fn figures(
+    allowed: Allowed<Read>,
+    Path((_, task_type)): Path<(String, String)>,
+    Query(asked): Query<Since>,
+) -> Result<Json<Vec<Spell>>, Problem> {
+    let (step, back) = match asked.step.as_deref() {
+        None | Some("minute") => (Step::Minute, Step::Hour.length()),
+        Some("hour") => (Step::Hour, Step::Minute.reach()),
+        Some(other) => {
+            let text = format!("step={other}: use minute or hour");
+            return Err(Problem::bad_request(text));
+        }
+    };
+    let tasks = &allowed.space.tasks;
+    let since = asked.since.as_deref().map(read_time).transpose()?;
+    let since: Timestamp = since.unwrap_or_else(|| tasks.clock().now().minus(back));
+    let task_type = TaskType::new(task_type)?;
+    Ok(Json(tasks.store().figures(&task_type, step, since).await?))
+}
+
+/// What is known of a task, in the order of time.
+#[utoipa::path(
+    get, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/timeline", tag = "insight",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id")),
+    responses((status = 200, body = Vec<serde_json::Value>), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["read"]))
+)]
+async fn timeline(
+    allowed: Allowed<Read>,
+    Path((_, task_type, id)): Path<(String, String, String)>,
+) -> Result<Json<Vec<Moment>>, Problem> {
+    let moments = delayq_ops::timeline(&allowed.space.tasks, &task_type, &id).await?;
+    if moments.is_empty() {
+        let text = format!("there is no task {id} of type {task_type}");
+        return Err(Problem::not_found(text));
+    }
+    Ok(Json(moments))
+}
+
+/// Why a task has not started, or started late, in one sentence.
+#[utoipa::path(
+    get, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/explain", tag = "insight",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id")),
+    responses((status = 200, body = serde_json::Value), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["read"]))
+)]
+async fn explain(
+    allowed: Allowed<Read>,
+    Path((_, task_type, id)): Path<(String, String, String)>,
+) -> Result<Json<Explanation>, Problem> {
+    let explained = delayq_ops::explain(&allowed.space.tasks, &task_type, &id);
+    Ok(Json(explained.await?))
+}

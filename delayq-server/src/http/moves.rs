@@ -1,0 +1,142 @@
+//! Moves of a namespace to another pool.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use delayq_plugin::Error;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::Query;
+use crate::access::{Allowed, Operate};
+use crate::app::App;
+use crate::place::{MoveStatus, Mover};
+use crate::problem::Problem;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(shown, begin, cancel))
+}
+
+/// Where to.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Destination {
+    /// The pool, or `store` for the store of the server.
+    to: String,
+}
+
+/// Where a namespace is, and how far its move.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct MoveView {
+    /// `preparing`, `moving`, or `done` where it is in one store.
+    phase: String,
+    /// The pool that it leaves; absent for the store of the server, and once it has left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    /// The pool that it is in, or goes to; absent for the store of the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    /// Scheduled tasks of the store that it leaves.
+    scheduled: u64,
+    /// Running tasks there.
+    running: u64,
+    /// Dead tasks there.
+    dead: u64,
+    /// The same in words.
+    about: String,
+}
+
+impl From<MoveStatus> for MoveView {
+    fn from(status: MoveStatus) -> Self {
+        let about = status.to_string();
+        let [scheduled, running, dead] = status.left;
+        let (phase, from) = match (status.is_over(), status.has_moved()) {
+            (true, _) => ("done", None),
+            (_, true) => ("moving", status.place.from),
+            _ => ("preparing", status.place.from),
+        };
+        Self {
+            phase: phase.to_owned(),
+            from,
+            to: status.place.to,
+            scheduled,
+            running,
+            dead,
+            about,
+        }
+    }
+}
+
+fn mover(allowed: &Allowed<Operate>) -> Result<Mover, Problem> {
+    allowed.require_all_types()?;
+    Ok(Mover::new(Arc::clone(&allowed.space.place)))
+}
+
+/// The present state does not allow it.
+fn refused(error: Error) -> Problem {
+    match error {
+        Error::InvalidInput { .. } => Problem::conflict("move", error.to_string()),
+        other => other.into(),
+    }
+}
+
+/// In which pool the namespace is, and how far its move.
+///
+/// Needs a token for all types.
+#[utoipa::path(
+    get, path = "/v1/{namespace}/move", tag = "server",
+    params(("namespace", description = "Namespace")),
+    responses((status = 200, body = MoveView), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["operate"]))
+)]
+async fn shown(allowed: Allowed<Operate>) -> Result<Json<MoveView>, Problem> {
+    Ok(Json(mover(&allowed)?.status().await?.into()))
+}
+
+/// Begin to move the namespace to another pool while it is in use. Repeating it is harmless.
+///
+/// The servers do the rest. Needs a token for all types.
+#[utoipa::path(
+    post, path = "/v1/{namespace}/move", tag = "server",
+    params(("namespace", description = "Namespace"), Destination),
+    responses((status = 202, body = MoveView), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["operate"]))
+)]
+async fn begin(
+    allowed: Allowed<Operate>,
+    State(app): State<App>,
+    Query(destination): Query<Destination>,
+) -> Result<(StatusCode, Json<MoveView>), Problem> {
+    let mover = mover(&allowed)?;
+    let to = app.config.destination(&destination.to);
+    let to = to.map_err(Problem::bad_request)?;
+    if mover.status().await?.place.to != to {
+        mover.begin(to).await.map_err(refused)?;
+        let (operator, origin) = (allowed.operator(), &allowed.caller.origin);
+        let detail = format!("to {}", destination.to);
+        mover.log(operator.actor(), origin, &detail).await?;
+    }
+    let status = mover.status().await?;
+    Ok((StatusCode::ACCEPTED, Json(status.into())))
+}
+
+/// Take a move back, before a task has moved.
+///
+/// Needs a token for all types.
+#[utoipa::path(
+    delete, path = "/v1/{namespace}/move", tag = "server",
+    params(("namespace", description = "Namespace")),
+    responses((status = 200, body = MoveView), (status = 409, body = Problem, description = "There is none, or tasks have moved"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["operate"]))
+)]
+async fn cancel(allowed: Allowed<Operate>) -> Result<Json<MoveView>, Problem> {
+    let mover = mover(&allowed)?;
+    mover.cancel().await.map_err(refused)?;
+    allowed.operator().note("cancel-move", "", "").await;
+    Ok(Json(mover.status().await?.into()))
+}

@@ -1,0 +1,258 @@
+//! Claims, with a long wait.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use delayq_plugin::store::MAX_BATCH;
+use delayq_plugin::{TaskType, Timestamp};
+use futures_util::stream;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::Query;
+use super::form::{MessageView, read_limit, read_span};
+use crate::access::{Allowed, Work};
+use crate::app::App;
+use crate::problem::Problem;
+use crate::pull::{Demand, Handover, MAX_WAIT, Pulled};
+
+/// How long a lock lasts, unless the request says.
+const LOCK: Duration = Duration::from_secs(30);
+/// Shortest and longest lock.
+const LOCKS: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
+/// Most types of a claim.
+const MAX_TYPES: usize = 100;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(claim))
+}
+
+/// How to claim.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct Claim {
+    /// At most so many tasks, 1 to 128; default 1.
+    limit: Option<usize>,
+    /// How long to wait for the first one: milliseconds, or a span such as `30s`; at most `60s`;
+    /// default 0.
+    wait: Option<String>,
+    /// How long the locks last, `1s` to `24h`; default `30s`. A task whose lock expires is given to
+    /// the next one who claims.
+    lock_for: Option<String>,
+    /// `listed` (default): tasks of the first type of the list first; `fair`: the types take turns
+    /// at being the first.
+    order: Option<String>,
+}
+
+/// Tasks that were claimed.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct Claimed {
+    /// The first due first; empty if none fell due within the wait.
+    tasks: Vec<ClaimedView>,
+}
+
+/// A task that was claimed: it is yours until `lock_until`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct ClaimedView {
+    /// Its type.
+    #[serde(rename = "type")]
+    task_type: String,
+    /// Its id.
+    id: String,
+    /// The lock, to settle, extend or release it with.
+    lock: String,
+    /// The fence of the lock: larger than that of every earlier lock of the task. Hand it to what
+    /// you write to, which can refuse a smaller one than it has seen.
+    fence: u64,
+    /// When the lock expires, by the clock of the store.
+    lock_until: i64,
+    /// 1 for the first attempt.
+    attempt: u32,
+    /// When this attempt was due.
+    due_at: i64,
+    /// When the task was accepted.
+    submitted_at: i64,
+    /// When it stops being worth running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<i64>,
+    #[serde(flatten)]
+    message: MessageView,
+    /// The headers.
+    headers: std::collections::BTreeMap<String, String>,
+    /// Why the attempt before failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+}
+
+impl From<&Pulled> for ClaimedView {
+    fn from(pulled: &Pulled) -> Self {
+        let task = &pulled.task;
+        Self {
+            task_type: pulled.task_type().to_string(),
+            id: task.lock.id.to_string(),
+            lock: pulled.lock().to_string(),
+            fence: task.lock.fence,
+            lock_until: task.lock_until.as_millis(),
+            attempt: task.attempt,
+            due_at: task.due_at.as_millis(),
+            submitted_at: task.submitted_at.as_millis(),
+            expires_at: task.expires_at.map(Timestamp::as_millis),
+            message: MessageView::new(Some(task.message.clone())),
+            headers: task.headers.clone(),
+            last_error: task.history.last_error.clone(),
+        }
+    }
+}
+
+/// A lock of the asked length.
+pub(super) fn read_lock_for(text: Option<&str>) -> Result<Duration, Problem> {
+    let lock_for = text.map_or(Ok(LOCK), read_span)?;
+    if LOCKS.contains(&lock_for) {
+        return Ok(lock_for);
+    }
+    Err(Problem::bad_request("lock_for: use 1s to 24h"))
+}
+
+/// Claim due tasks, of one type or of several.
+///
+/// `types` is one type, or several with commas between them. A client that goes away while it waits
+/// costs no attempt and delays no task. Repeated after a lost answer it claims others: what the
+/// lost answer had runs again once its locks have expired.
+///
+/// With `Accept: application/octet-stream` and `limit=1` the answer is the message itself, with
+/// `Delayq-Type`, `Delayq-Id`, `Delayq-Lock`, `Delayq-Attempt` and the headers of the task as
+/// `Delayq-Header-NAME`; 204 if none fell due.
+#[utoipa::path(
+    post, path = "/v1/{namespace}/types/{types}/claim", tag = "work",
+    params(("namespace", description = "Namespace"), ("types", description = "Types, with commas between them"), Claim),
+    responses((status = 200, body = Claimed), (status = 204, description = "None, where the message itself was asked for"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["work"]))
+)]
+async fn claim(
+    allowed: Allowed<Work>,
+    Path((_, types)): Path<(String, String)>,
+    State(app): State<App>,
+    Query(claim): Query<Claim>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let mut types: Vec<_> = types
+        .split(',')
+        .map(TaskType::new)
+        .collect::<Result<_, _>>()?;
+    let unique: std::collections::BTreeSet<_> = types.iter().collect();
+    if types.len() > MAX_TYPES || unique.len() < types.len() {
+        let text = format!("claim up to {MAX_TYPES} types, each once");
+        return Err(Problem::bad_request(text));
+    }
+    match claim.order.as_deref() {
+        None | Some("listed") => {}
+        Some("fair") => {
+            let first = allowed.space.pull.turn() % types.len();
+            types.rotate_left(first);
+        }
+        Some(other) => {
+            let text = format!("order={other}: use listed or fair");
+            return Err(Problem::bad_request(text));
+        }
+    }
+    let limit = read_limit(claim.limit, 1, MAX_BATCH)?;
+    let is_raw = wants_bytes(&headers);
+    if is_raw && limit > 1 {
+        let text = "an answer of bytes has one task: leave limit out, or accept JSON";
+        return Err(Problem::bad_request(text));
+    }
+    let wait = claim
+        .wait
+        .as_deref()
+        .map_or(Ok(Duration::ZERO), read_span)?;
+    if wait > MAX_WAIT {
+        return Err(Problem::bad_request("wait: at most 60s"));
+    }
+    let demand = Demand {
+        types,
+        limit,
+        lock_for: read_lock_for(claim.lock_for.as_deref())?,
+        max_lock_expiries: None,
+    };
+    let handover = allowed.space.pull.claim(demand, wait).await?;
+    // The token may have been revoked meanwhile: dropping the handover gives the tasks back.
+    allowed.caller.is_still(&app.tokens)?;
+    if is_raw {
+        return Ok(bytes(handover));
+    }
+    let tasks = handover.tasks().iter().map(ClaimedView::from).collect();
+    let json = serde_json::to_vec(&Claimed { tasks }).map_err(|error| {
+        tracing::error!(%error, "a claim has no JSON form");
+        Problem::unavailable("the answer could not be written")
+    })?;
+    let mut response = body(handover, json);
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    Ok(response)
+}
+
+fn wants_bytes(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    accept.is_some_and(|accept| accept.trim() == "application/octet-stream")
+}
+
+/// An answer of these bytes. The tasks count as delivered once its body is asked for: until then, a
+/// client that is gone gives them back.
+fn body(handover: Handover, bytes: Vec<u8>) -> Response {
+    let length = HeaderValue::from(bytes.len());
+    let first = stream::once(async move {
+        drop(handover.delivered());
+        Ok::<_, Infallible>(Bytes::from(bytes))
+    });
+    let mut response = Response::new(Body::from_stream(first));
+    response.headers_mut().insert(CONTENT_LENGTH, length);
+    response
+}
+
+/// The message itself.
+fn bytes(handover: Handover) -> Response {
+    let Some(pulled) = handover.tasks().first() else {
+        return StatusCode::NO_CONTENT.into_response();
+    };
+    let task = &pulled.task;
+    let mut named = vec![
+        ("delayq-type".to_owned(), pulled.task_type().to_string()),
+        ("delayq-id".to_owned(), task.lock.id.to_string()),
+        ("delayq-lock".to_owned(), pulled.lock().to_string()),
+        ("delayq-attempt".to_owned(), task.attempt.to_string()),
+        (
+            "delayq-due-at".to_owned(),
+            task.due_at.as_millis().to_string(),
+        ),
+        (
+            "delayq-lock-until".to_owned(),
+            task.lock_until.as_millis().to_string(),
+        ),
+        (
+            CONTENT_TYPE.as_str().to_owned(),
+            "application/octet-stream".to_owned(),
+        ),
+    ];
+    let own = task.headers.iter();
+    named.extend(own.map(|(name, value)| (format!("delayq-header-{name}"), value.clone())));
+    let message = task.message.clone();
+    let mut response = body(handover, message);
+    for (name, value) in named {
+        // A header of a task that HTTP cannot carry is left out: it is in the JSON form.
+        if let (Ok(name), Ok(value)) = (
+            axum::http::HeaderName::try_from(name),
+            HeaderValue::try_from(value),
+        ) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}

@@ -1,0 +1,226 @@
+//! Settings of a type, and its end.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::Path;
+use delayq_plugin::{Rate, TypeSettings};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::{JsonBody, Query};
+use super::form::{read_span, read_state, text_or_number};
+use crate::access::{Admin, Allowed, Operate};
+use crate::app::App;
+use crate::problem::Problem;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(configure))
+        .routes(routes!(purge))
+        .routes(routes!(drop_type))
+        .routes(routes!(audit))
+}
+
+/// Settings of a type. What is not named stays; `null` takes a limit away.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[allow(clippy::option_option, reason = "absent, null and a value differ")]
+pub(super) struct Settings {
+    /// Most scheduled tasks: beyond it new ones are refused.
+    #[serde(deserialize_with = "named")]
+    #[schema(value_type = Option<u64>)]
+    max_pending: Option<Option<u64>>,
+    /// Most tasks that run at the same time, of all workers together.
+    #[serde(deserialize_with = "named")]
+    #[schema(value_type = Option<u32>)]
+    fleet_concurrency: Option<Option<u32>>,
+    /// How many tasks are started in a span, by all workers together.
+    #[serde(deserialize_with = "named")]
+    #[schema(value_type = Option<RateForm>)]
+    fleet_rate: Option<Option<RateForm>>,
+    /// How many shards the type has at least, 1 to 256; it is never lowered.
+    shards: Option<u32>,
+}
+
+/// Starts in a span.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct RateForm {
+    /// How many.
+    starts: u32,
+    /// In which span: milliseconds, or such as `1m`; default `1s`.
+    #[serde(default, deserialize_with = "text_or_number")]
+    per: Option<String>,
+    /// How many at once after a pause.
+    burst: Option<u32>,
+}
+
+/// What is named, be it null.
+#[allow(clippy::option_option, reason = "absent, null and a value differ")]
+fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl Settings {
+    /// What is to be changed.
+    pub(super) fn change(self) -> Result<TypeSettings, Problem> {
+        let mut change = TypeSettings::default();
+        if let Some(most) = self.max_pending {
+            change = change.max_pending(most);
+        }
+        if let Some(most) = self.fleet_concurrency {
+            change = change.fleet_concurrency(most);
+        }
+        if let Some(rate) = self.fleet_rate {
+            let rate = rate.map(|rate| rate.rate()).transpose()?;
+            change = change.fleet_rate(rate);
+        }
+        if let Some(shards) = self.shards {
+            change = change.shards(shards);
+        }
+        Ok(change)
+    }
+}
+
+impl RateForm {
+    fn rate(&self) -> Result<Rate, Problem> {
+        let per = self.per.as_deref();
+        let per = per.map_or(Ok(Duration::from_secs(1)), read_span)?;
+        let rate = Rate::new(self.starts, per);
+        Ok(self.burst.map_or(rate, |burst| rate.with_burst(burst)))
+    }
+}
+
+/// Change settings of a type, for every program at once. Repeating it is harmless.
+#[utoipa::path(
+    patch, path = "/v1/{namespace}/types/{task_type}/settings", tag = "types",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
+    request_body(content = Settings),
+    responses((status = 200, body = serde_json::Value, description = "The counts and limits of the type"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["admin"]))
+)]
+async fn configure(
+    allowed: Allowed<Admin>,
+    Path((_, task_type)): Path<(String, String)>,
+    JsonBody(settings): JsonBody<Settings>,
+) -> Result<Json<delayq_plugin::TypeStats>, Problem> {
+    let change = settings.change()?;
+    let operator = allowed.operator();
+    operator.configure_type(&task_type, &change).await?;
+    Ok(Json(allowed.space.tasks.stats(&task_type).await?))
+}
+
+/// What to purge.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Purge {
+    /// `scheduled` or `dead`: removed for good; `done`, `cancelled` or `expired`: forgotten.
+    state: String,
+    /// The name of the type once more, so that nobody means it by mistake.
+    confirm: String,
+}
+
+/// Remove every task of a type that is in a state. Repeating it is harmless.
+#[utoipa::path(
+    post, path = "/v1/{namespace}/types/{task_type}/purge", tag = "types",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Purge),
+    responses((status = 200, body = serde_json::Value, description = "How many"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["admin"]))
+)]
+async fn purge(
+    allowed: Allowed<Admin>,
+    Path((_, task_type)): Path<(String, String)>,
+    Query(purge): Query<Purge>,
+) -> Result<Json<Value>, Problem> {
+    if purge.confirm != task_type {
+        let text = format!("confirm={}: write confirm={task_type}", purge.confirm);
+        return Err(Problem::bad_request(text));
+    }
+    let state = read_state(Some(&purge.state))?;
+    let removed = allowed.operator().purge(&task_type, state).await?;
+    Ok(Json(json!({"removed": removed})))
+}
+
+/// Take a type without tasks off the list. Repeating it is harmless.
+#[utoipa::path(
+    delete, path = "/v1/{namespace}/types/{task_type}", tag = "types",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
+    responses((status = 200, body = serde_json::Value), (status = 409, body = Problem, description = "It has tasks"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["admin"]))
+)]
+async fn drop_type(
+    allowed: Allowed<Admin>,
+    Path((_, task_type)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    allowed.operator().drop_type(&task_type).await?;
+    Ok(Json(json!({"outcome": "dropped"})))
+}
+
+/// Whether to mend.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct Audit {
+    /// Mend what can be mended, so that no task is lost.
+    repair: bool,
+}
+
+/// What an audit found.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct Audited {
+    /// How many entries it read.
+    checked: u64,
+    /// What is wrong; the first 1,000.
+    problems: Vec<Fault>,
+    /// How many are wrong.
+    problem_count: usize,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct Fault {
+    /// The task, or part of the store.
+    id: String,
+    /// What is wrong with it.
+    what: String,
+    /// Whether it was mended.
+    repaired: bool,
+}
+
+/// Prove the structure of a type: every task in exactly one state. Reads all of its tasks.
+#[utoipa::path(
+    post, path = "/v1/{namespace}/types/{task_type}/audit", tag = "types",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Audit),
+    responses((status = 200, body = Audited), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["operate"]))
+)]
+async fn audit(
+    allowed: Allowed<Operate>,
+    Path((_, task_type)): Path<(String, String)>,
+    Query(audit): Query<Audit>,
+) -> Result<Json<Audited>, Problem> {
+    let report = if audit.repair {
+        allowed.operator().repair(&task_type).await?
+    } else {
+        allowed.space.tasks.audit(&task_type, false).await?
+    };
+    let problem_count = report.problems.len();
+    let problems = report.problems.into_iter().take(1_000);
+    let problems = problems.map(|one| Fault {
+        id: one.id,
+        what: one.what,
+        repaired: one.repaired,
+    });
+    Ok(Json(Audited {
+        checked: report.checked,
+        problems: problems.collect(),
+        problem_count,
+    }))
+}

@@ -1,0 +1,215 @@
+//! Ends of several attempts at once, and several longer locks.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::Path;
+use delayq_plugin::store::{MAX_BATCH, SettleOutcome};
+use delayq_plugin::{Lock, Reply, TaskId, TaskType};
+use futures_util::future::try_join_all;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::JsonBody;
+use super::form::text_or_number;
+use super::pull::read_lock_for;
+use super::settle::{extended, failed, read_lock, read_wait_again};
+use crate::access::{Allowed, Work};
+use crate::app::App;
+use crate::problem::Problem;
+use crate::pull::{ClientEnd, Ending, LockText};
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(settle_many))
+        .routes(routes!(extend_many))
+}
+
+/// The end of one attempt among several.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EndingForm {
+    /// The id of the task.
+    id: String,
+    /// The lock, as the claim answered it.
+    lock: String,
+    /// `done`, `fail`, `dead` or `release`.
+    end: String,
+    /// Of `fail` and `dead`: the error, for people.
+    #[serde(default)]
+    error: String,
+    /// Of `fail` and `release`: when it is due again: milliseconds, or a span such as `30s`.
+    #[serde(default, deserialize_with = "text_or_number")]
+    after: Option<String>,
+    /// Of `fail`: attempts after which the task is dead; default 5.
+    max_attempts: Option<u32>,
+    /// Of `done`: the reply to whoever waits, any JSON value.
+    reply: Option<serde_json::Value>,
+}
+
+/// What became of one of several.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct One {
+    /// The id of the task.
+    id: String,
+    /// `settled`, `extended`, `cancel_requested`, `lock_lost` or `failed`.
+    outcome: &'static str,
+    /// When the lock expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock_until: Option<i64>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Problem>,
+}
+
+/// End several attempts of one type, each by itself. Repeating it is harmless.
+#[utoipa::path(
+    post, path = "/v1/{namespace}/types/{task_type}/settle", tag = "work",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
+    request_body(content = Vec<EndingForm>),
+    responses((status = 200, body = Vec<One>, description = "One outcome each, in order"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["work"]))
+)]
+async fn settle_many(
+    allowed: Allowed<Work>,
+    Path((_, task_type)): Path<(String, String)>,
+    JsonBody(forms): JsonBody<Vec<EndingForm>>,
+) -> Result<Json<Vec<One>>, Problem> {
+    let task_type = TaskType::new(task_type)?;
+    let (endings, replies) = read_endings(&task_type, forms)?;
+    let store = allowed.space.tasks.store();
+    let kept = replies
+        .iter()
+        .map(|(lock, reply)| store.keep_reply(&task_type, lock, reply));
+    // Before the ends: whoever sees a task done finds its reply. Nothing has ended if one fails.
+    try_join_all(kept).await?;
+    let ids: Vec<_> = endings.iter().map(|ending| ending.id.to_string()).collect();
+    let outcomes = allowed.space.pull.settle(endings).await;
+    let outcomes = ids.into_iter().zip(outcomes).map(|(id, outcome)| {
+        let (outcome, problem) = match outcome {
+            Ok(SettleOutcome::Settled) => ("settled", None),
+            Ok(_) => ("lock_lost", None),
+            Err(error) => ("failed", Some(error.into())),
+        };
+        One {
+            id,
+            outcome,
+            lock_until: None,
+            problem,
+        }
+    });
+    Ok(Json(outcomes.collect()))
+}
+
+/// What several attempts ended with, and the replies of some.
+type Ends = (Vec<Ending>, Vec<(Lock, Reply)>);
+
+/// Reads the ends of several attempts of one type.
+pub(super) fn read_endings(task_type: &TaskType, forms: Vec<EndingForm>) -> Result<Ends, Problem> {
+    at_most(forms.len())?;
+    let mut endings = Vec::with_capacity(forms.len());
+    let mut replies = Vec::new();
+    for form in forms {
+        if let Some(reply) = &form.reply {
+            if form.end != "done" {
+                return Err(Problem::bad_request("reply: only with the end done"));
+            }
+            let reply = Reply::json(reply)?;
+            reply.check()?;
+            replies.push((read_lock(&form.lock)?.of(TaskId::new(&form.id)?), reply));
+        }
+        let after = form.after.as_deref();
+        let end = match form.end.as_str() {
+            "done" => ClientEnd::Done,
+            "fail" => failed(form.error, after, form.max_attempts, false)?,
+            "dead" => failed(form.error, None, None, true)?,
+            "release" => ClientEnd::Released {
+                after: after.map_or(Ok(Duration::ZERO), read_wait_again)?,
+            },
+            other => {
+                let text = format!("end={other:?}: use done, fail, dead or release");
+                return Err(Problem::bad_request(text));
+            }
+        };
+        endings.push(Ending {
+            task_type: task_type.clone(),
+            id: TaskId::new(&form.id)?,
+            lock: read_lock(&form.lock)?,
+            end,
+        });
+    }
+    Ok((endings, replies))
+}
+
+/// Several locks of one type.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LongerForm {
+    /// How long they last from now; default `30s`.
+    #[serde(default, deserialize_with = "text_or_number")]
+    lock_for: Option<String>,
+    /// The locks.
+    locks: Vec<HeldForm>,
+}
+
+/// A lock.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct HeldForm {
+    /// The id of the task.
+    id: String,
+    /// The lock, as the claim answered it.
+    lock: String,
+}
+
+/// Make several locks of one type last longer. Repeating it is harmless.
+#[utoipa::path(
+    post, path = "/v1/{namespace}/types/{task_type}/extend", tag = "work",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
+    request_body(content = LongerForm),
+    responses((status = 200, body = Vec<One>, description = "One outcome each, in order"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["work"]))
+)]
+async fn extend_many(
+    allowed: Allowed<Work>,
+    Path((_, task_type)): Path<(String, String)>,
+    JsonBody(form): JsonBody<LongerForm>,
+) -> Result<Json<Vec<One>>, Problem> {
+    let task_type = TaskType::new(task_type)?;
+    let lock_for = read_lock_for(form.lock_for.as_deref())?;
+    let locks = read_locks(&form)?;
+    let outcomes = allowed
+        .space
+        .pull
+        .extend(&task_type, locks, lock_for)
+        .await?;
+    let outcomes = form.locks.into_iter().zip(outcomes).map(|(held, outcome)| {
+        let extended = extended(&outcome);
+        One {
+            id: held.id,
+            outcome: extended.as_ref().map_or("lock_lost", |one| one.outcome),
+            lock_until: extended.map(|one| one.lock_until),
+            problem: None,
+        }
+    });
+    Ok(Json(outcomes.collect()))
+}
+
+/// Reads several locks.
+pub(super) fn read_locks(form: &LongerForm) -> Result<Vec<(TaskId, LockText)>, Problem> {
+    at_most(form.locks.len())?;
+    let held = form.locks.iter();
+    held.map(|held| Ok((TaskId::new(&held.id)?, read_lock(&held.lock)?)))
+        .collect()
+}
+
+fn at_most(count: usize) -> Result<(), Problem> {
+    let most = 8 * MAX_BATCH;
+    if count <= most {
+        return Ok(());
+    }
+    let text = format!("{count} at once: send up to {most}");
+    Err(Problem::too_large(text))
+}

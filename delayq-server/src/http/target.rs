@@ -1,0 +1,146 @@
+//! Targets that tasks are pushed to.
+
+use axum::Json;
+use axum::extract::Path;
+use axum::http::{HeaderMap, StatusCode};
+use delayq_plugin::{DelayQueueJob, TaskType, TypePattern};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::Body;
+use crate::access::{Admin, Allowed, Read, Scope, Submit};
+use crate::app::App;
+use crate::problem::Problem;
+use crate::push::{OWN_TARGET, Target};
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(targets))
+        .routes(routes!(target, set, remove))
+}
+
+/// A target, without what is never shown again.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct TargetView {
+    /// The type or pattern that is pushed.
+    task_type: String,
+    /// Where to, and how.
+    target: Target,
+    /// The new secret that requests are signed with, shown this once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
+}
+
+impl TargetView {
+    fn new(pattern: &TypePattern, target: Target, secret: Option<String>) -> Self {
+        Self {
+            task_type: pattern.to_string(),
+            target,
+            secret,
+        }
+    }
+}
+
+/// The targets of a namespace, as far as the token is for their types.
+#[utoipa::path(
+    get, path = "/v1/{namespace}/targets", tag = "push",
+    params(("namespace", description = "Namespace")),
+    responses((status = 200, body = Vec<TargetView>), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["read"]))
+)]
+async fn targets(allowed: Allowed<Read>) -> Result<Json<Vec<TargetView>>, Problem> {
+    let all = allowed.space.push.targets().await?.into_iter();
+    let covered = all.filter(|(pattern, _)| allowed.caller.token.covers_all(pattern));
+    let views = covered.map(|(pattern, target)| TargetView::new(&pattern, target, None));
+    Ok(Json(views.collect()))
+}
+
+/// The target of a type or pattern, without its secrets and the values of its headers.
+#[utoipa::path(
+    get, path = "/v1/{namespace}/types/{task_type}/target", tag = "push",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type, or pattern such as `mail.*`")),
+    responses((status = 200, body = TargetView), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["read"]))
+)]
+async fn target(
+    allowed: Allowed<Read>,
+    Path((_, task_type)): Path<(String, String)>,
+) -> Result<Json<TargetView>, Problem> {
+    let pattern = TypePattern::new(&task_type)?;
+    let target = allowed.space.push.target(&pattern).await?;
+    let target = target.ok_or_else(|| nothing(&pattern))?;
+    Ok(Json(TargetView::new(&pattern, target, None)))
+}
+
+/// Push the tasks of a type, or of all types of a pattern, to a target.
+///
+/// Every server hears of it within a second. A pushed type may be claimed by workers and clients as
+/// well: each task goes to one of them. Repeating it is harmless.
+#[utoipa::path(
+    put, path = "/v1/{namespace}/types/{task_type}/target", tag = "push",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type, or pattern such as `mail.*`")),
+    request_body = Target,
+    responses((status = 200, body = TargetView), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["admin"]))
+)]
+async fn set(
+    allowed: Allowed<Admin>,
+    Path((_, task_type)): Path<(String, String)>,
+    Body(body): Body,
+) -> Result<Json<TargetView>, Problem> {
+    let pattern = TypePattern::new(&task_type)?;
+    let target = serde_json::from_slice(&body);
+    let target = target.map_err(|error| Problem::bad_request(format!("target: {error}")))?;
+    let (target, secret) = allowed.space.push.set(&pattern, target).await?;
+    let operator = allowed.operator();
+    let place = target.place();
+    operator.note("set-target", &task_type, &place).await;
+    Ok(Json(TargetView::new(&pattern, target, secret)))
+}
+
+/// Push the tasks of a type or pattern no more. Pushes that run finish; tasks stay, for whoever
+/// claims them. Repeating it is harmless.
+#[utoipa::path(
+    delete, path = "/v1/{namespace}/types/{task_type}/target", tag = "push",
+    params(("namespace", description = "Namespace"), ("task_type", description = "Type, or pattern such as `mail.*`")),
+    responses((status = 204), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
+    security(("token" = ["admin"]))
+)]
+async fn remove(
+    allowed: Allowed<Admin>,
+    Path((_, task_type)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    let pattern = TypePattern::new(&task_type)?;
+    if !allowed.space.push.remove(&pattern).await? {
+        return Err(nothing(&pattern));
+    }
+    let operator = allowed.operator();
+    operator.note("remove-target", &task_type, "").await;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn nothing(pattern: &TypePattern) -> Problem {
+    Problem::not_found(format!("{pattern} has no target"))
+}
+
+/// Gives a job the target that its request asks for, if the caller may.
+pub(super) async fn own_target(
+    allowed: &Allowed<Submit>,
+    job: DelayQueueJob,
+    headers: &HeaderMap,
+) -> Result<DelayQueueJob, Problem> {
+    let Some(text) = headers.get(OWN_TARGET) else {
+        return Ok(job);
+    };
+    if !allowed.space.push.is_open() && !allowed.caller.token.has(Scope::Operate) {
+        let text = "a target of its own takes a token of scope operate as well: or set \
+                    push.allow_task_targets = true";
+        return Err(Problem::forbidden(text));
+    }
+    let text = text.to_str();
+    let text = text.map_err(|_| Problem::bad_request("Delayq-Target is no visible ASCII"))?;
+    let task_type = TaskType::new(job.task_type())?;
+    allowed.space.push.with_target(job, &task_type, text).await
+}

@@ -1,0 +1,188 @@
+//! Limits, as a client meets them.
+
+use axum::http::HeaderMap;
+
+use super::*;
+use crate::access::NewToken;
+use crate::config::NamespaceConfig;
+
+const TYPE: &str = "/v1/shop/types/mail";
+
+async fn open() -> Site {
+    let mut config = Config {
+        store: "memory:".to_owned(),
+        durability: "memory".to_owned(),
+        ..Config::default()
+    };
+    config.limits.token_rate = Some(1_000);
+    let mut shop = NamespaceConfig::default();
+    shop.limits.max_pending = Some(3);
+    shop.limits.max_message_bytes = Some(100);
+    config.namespaces.insert("shop".to_owned(), shop);
+    let server = Server::open(config).await.unwrap();
+    let app = router(server.app.clone());
+    Site { server, app }
+}
+
+async fn token(site: &Site, rate: Option<u32>, bytes: Option<usize>) -> String {
+    let new = NewToken {
+        rate,
+        max_message_bytes: bytes,
+        ..new_token()
+    };
+    site.server.app.tokens.create(new).await.unwrap().1
+}
+
+fn new_token() -> NewToken {
+    NewToken {
+        name: "test".to_owned(),
+        scopes: Scope::ALL.into(),
+        namespace: "shop".to_owned(),
+        types: Vec::new(),
+        expires_at: None,
+        rate: None,
+        max_message_bytes: None,
+        max_pending: None,
+    }
+}
+
+async fn head(site: &Site, token: &str, path: &str) -> (u16, HeaderMap) {
+    let request = Request::builder().method("GET").uri(path);
+    let request = request.header("authorization", format!("Bearer {token}"));
+    let request = request.body(Body::empty()).unwrap();
+    let response = site.app.clone().oneshot(request).await.unwrap();
+    (response.status().as_u16(), response.headers().clone())
+}
+
+/// The remaining requests of a header such as `"token";r=1;t=1`.
+fn remaining(headers: &HeaderMap) -> u32 {
+    let text = headers["ratelimit"].to_str().unwrap();
+    let (_, rest) = text.split_once(";r=").unwrap();
+    rest.split([';', ',']).next().unwrap().parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_says_how_many_requests_are_left_and_a_refusal_when_there_are_more() {
+    let site = open().await;
+    let token = token(&site, Some(3), None).await;
+    let mut left = Vec::new();
+    for _ in 0..3 {
+        let (status, headers) = head(&site, &token, TYPE).await;
+        assert_eq!(status, 200);
+        assert_eq!(headers["ratelimit-policy"], "\"token\";q=3;w=1");
+        left.push(remaining(&headers));
+    }
+    assert_eq!(left, [2, 1, 0]);
+    let (status, headers) = head(&site, &token, TYPE).await;
+    assert_eq!((status, remaining(&headers)), (429, 0));
+    let after: u64 = headers["retry-after"].to_str().unwrap().parse().unwrap();
+    let refused = site.ask(&token, "GET", TYPE, "").await;
+    assert_eq!(refused.body["type"], "urn:delayq:problem:rate-limited");
+    assert_eq!(refused.body["is_repeatable"], true);
+    tokio::time::advance(Duration::from_secs(after)).await;
+    assert_eq!(head(&site, &token, TYPE).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_full_namespace_takes_no_further_task_and_repeats_of_those_that_it_has() {
+    let site = open().await;
+    let token = token(&site, None, None).await;
+    for id in ["a", "b", "c"] {
+        let path = format!("{TYPE}/tasks/{id}?delay=1h");
+        assert_eq!(site.ask(&token, "PUT", &path, "x").await.status, 201);
+    }
+    let put = async |id: &str| {
+        let path = format!("{TYPE}/tasks/{id}?delay=1h");
+        site.ask(&token, "PUT", &path, "x").await
+    };
+    let full = put("d").await;
+    assert_eq!(full.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(full.body["type"], "urn:delayq:problem:namespace-full");
+    assert_eq!(put("a").await.body["outcome"], "already_exists");
+    let line = "{\"id\":\"e\",\"delay\":\"1h\"}\n";
+    let request = Request::post(format!("{TYPE}/bulk"));
+    let request = request.header("authorization", format!("Bearer {token}"));
+    let request = request.body(Body::from(line)).unwrap();
+    let response = site.app.clone().oneshot(request).await.unwrap();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    let outcome: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(
+        outcome["problem"]["type"],
+        "urn:delayq:problem:namespace-full"
+    );
+    let cancelled = site
+        .ask(&token, "DELETE", &format!("{TYPE}/tasks/a"), "")
+        .await;
+    assert_eq!(cancelled.status, StatusCode::OK);
+    // The count is a second old at most.
+    let wait = async {
+        while put("d").await.status != StatusCode::CREATED {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(10), wait).await;
+    waited.expect("the room that was made is not seen");
+}
+
+#[tokio::test]
+async fn a_message_fits_the_token_and_the_namespace() {
+    let site = open().await;
+    let narrow = token(&site, None, Some(10)).await;
+    let wide = token(&site, None, Some(1_000)).await;
+    for (token, bytes, status, word) in [
+        (&narrow, 10, 201, ""),
+        (&narrow, 11, 413, "this token may send 10"),
+        (&wide, 100, 200, ""),
+        (&wide, 101, 413, "the namespace allows 100"),
+    ] {
+        let path = format!("{TYPE}/tasks/a{bytes}?delay=1h&on_conflict=keep");
+        let message = "x".repeat(bytes);
+        let sent = site.ask(token, "PUT", &path, &message).await;
+        let is_taken = sent.status.is_success();
+        assert_eq!(is_taken, status < 300, "{bytes}: {sent:?}");
+        assert!(
+            is_taken || sent.status.as_u16() == status,
+            "{bytes}: {sent:?}"
+        );
+        assert!(
+            sent.body["detail"]
+                .as_str()
+                .unwrap_or_default()
+                .contains(word)
+        );
+        // The way of a change is no way around it.
+        let path = format!("{TYPE}/tasks/a10/message");
+        let changed = site.ask(token, "PUT", &path, &message).await;
+        assert_eq!(
+            changed.status.is_success(),
+            status < 300,
+            "{bytes}: {changed:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_token_has_no_more_tasks_of_its_types_than_it_allows() {
+    let site = open().await;
+    let create = async |types: &str| {
+        let new = NewToken {
+            types: vec![types.to_owned()],
+            max_pending: Some(1),
+            ..new_token()
+        };
+        site.server.app.tokens.create(new).await.unwrap().1
+    };
+    let (mail, order) = (create("mail").await, create("order.*").await);
+    let put = async |token: &str, path: &str| {
+        let path = format!("/v1/shop/types/{path}?delay=1h");
+        site.ask(token, "PUT", &path, "x").await
+    };
+    assert_eq!(put(&mail, "mail/tasks/a").await.status, StatusCode::CREATED);
+    let full = put(&mail, "mail/tasks/b").await;
+    assert_eq!(full.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(full.body["type"], "urn:delayq:problem:token-full");
+    let other = put(&order, "order.cancel/tasks/a").await;
+    assert_eq!(other.status, StatusCode::CREATED, "{:?}", other.body);
+    let full = put(&order, "order.ship/tasks/a").await;
+    assert_eq!(full.body["type"], "urn:delayq:problem:token-full");
+}

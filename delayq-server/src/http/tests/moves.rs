@@ -1,0 +1,67 @@
+//! Moves of a namespace, over HTTP.
+
+use super::*;
+use crate::config::NamespaceConfig;
+
+#[tokio::test]
+async fn a_namespace_is_moved_shown_and_logged_and_a_move_that_has_begun_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = |name: &str| format!("sqlite:{}", folder.path().join(name).display());
+    let mut config = Config {
+        store: url("own.sqlite"),
+        pools: [("fast".to_owned(), url("fast.sqlite"))].into(),
+        ..Config::default()
+    };
+    let shop = NamespaceConfig::default();
+    config.namespaces.insert("shop".to_owned(), shop);
+    let server = Server::open(config).await.unwrap();
+    let app = router(server.app.clone());
+    let site = Site { server, app };
+    let token = site.token(&[Scope::Operate], "shop", &[]).await;
+    let ask = async |method: &str, query: &str| {
+        let path = format!("/v1/shop/move{query}");
+        site.ask(&token, method, &path, "").await
+    };
+    let before = ask("GET", "").await;
+    assert_eq!(before.body["phase"], "done", "{before:?}");
+    assert_eq!(before.body["about"], "in the store of the server");
+    let nowhere = ask("POST", "?to=slow").await;
+    assert_eq!(nowhere.status, StatusCode::BAD_REQUEST);
+    let said = nowhere.body["detail"].as_str().unwrap();
+    assert!(said.contains("there are fast, store"), "{said}");
+    let none = ask("DELETE", "").await;
+    assert_eq!(none.status, StatusCode::CONFLICT, "{none:?}");
+
+    // Nobody drives it yet: it can be taken back.
+    let begun = ask("POST", "?to=fast").await;
+    assert_eq!(begun.status, StatusCode::ACCEPTED);
+    assert_eq!(
+        (&begun.body["phase"], &begun.body["to"]),
+        (&json!("preparing"), &json!("fast"))
+    );
+    let elsewhere = ask("POST", "?to=store").await;
+    assert_eq!(elsewhere.status, StatusCode::CONFLICT);
+    let back = ask("DELETE", "").await;
+    assert_eq!(back.body["phase"], "done", "{back:?}");
+
+    assert_eq!(ask("POST", "?to=fast").await.status, StatusCode::ACCEPTED);
+    assert_eq!(ask("POST", "?to=fast").await.status, StatusCode::ACCEPTED);
+    let follow = tokio::spawn(Arc::clone(&site.server.app.spaces).follow());
+    let moved = async {
+        while ask("GET", "").await.body["phase"] == "preparing" {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let moved = tokio::time::timeout(Duration::from_secs(30), moved).await;
+    moved.expect("the server drives it");
+    let late = ask("DELETE", "").await;
+    assert_eq!(late.status, StatusCode::CONFLICT, "{late:?}");
+    let reader = site.token(&[Scope::Read], "shop", &[]).await;
+    let log = site.ask(&reader, "GET", "/v1/shop/log", "").await;
+    let verbs = log.body.as_array().unwrap().iter();
+    let verbs: Vec<_> = verbs.map(|one| one["verb"].as_str().unwrap()).collect();
+    // The one that was taken back, and this one.
+    assert_eq!(verbs, ["move", "move"], "the log of the new store: {log:?}");
+    follow.abort();
+    site.server.close().await;
+}

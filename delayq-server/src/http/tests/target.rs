@@ -1,0 +1,149 @@
+//! Targets of push: who may set one, and what is shown of it.
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::{Site, TASKS};
+use crate::access::Scope;
+
+const TARGET: &str = "/v1/default/types/mail.send/target";
+
+#[tokio::test]
+async fn a_target_is_set_shown_without_secrets_logged_and_removed() {
+    let site = Site::open().await;
+    let admin = site.token(&[Scope::Admin], "default", &["mail.*"]).await;
+    let missing = site.ask(&admin, "GET", TARGET, "").await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
+    let http = json!({"url": "https://example.org/hook?key=1", "headers": {"x-key": "hush"}});
+    let target = json!({"http": http, "timeout": "10s"}).to_string();
+    let set = site.ask(&admin, "PUT", TARGET, &target).await;
+    let secret = set.body["secret"]
+        .as_str()
+        .expect("a new secret")
+        .to_owned();
+    assert!(set.status == StatusCode::OK && secret.starts_with("whsec_"));
+    let again = site.ask(&admin, "PUT", TARGET, &target).await;
+    assert_eq!(
+        (again.status, &again.body["secret"]),
+        (StatusCode::OK, &Value::Null)
+    );
+    let pattern = "/v1/default/types/mail.*/target";
+    let wide = site.ask(&admin, "PUT", pattern, &target).await;
+    assert_eq!(wide.body["task_type"], "mail.*");
+    for path in [TARGET, "/v1/default/targets"] {
+        let shown = site.ask(&admin, "GET", path, "").await.body.to_string();
+        assert!(shown.contains("***") && !shown.contains("hush"), "{shown}");
+        assert!(!shown.contains(&secret), "{shown}");
+    }
+    let narrow = site.token(&[Scope::Admin], "default", &["mail.send"]).await;
+    let shown = site
+        .ask(&narrow, "GET", "/v1/default/targets", "")
+        .await
+        .body;
+    assert_eq!(shown.as_array().unwrap().len(), 1);
+    let refused = site.ask(&narrow, "PUT", pattern, &target).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    let inner = json!({"http": {"url": "https://10.0.0.1/"}}).to_string();
+    for bad in ["", "7", "{}", r#"{"http": {}}"#, inner.as_str()] {
+        let refused = site.ask(&admin, "PUT", TARGET, bad).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{bad}");
+    }
+    let removed = site.ask(&admin, "DELETE", TARGET, "").await;
+    assert_eq!(removed.status, StatusCode::NO_CONTENT);
+    let space = site
+        .server
+        .app
+        .spaces
+        .of(&"default".parse().unwrap())
+        .await
+        .unwrap();
+    let log = space.tasks.store().actions(None, 10).await.unwrap();
+    let verbs: Vec<_> = log.iter().map(|one| one.action.verb.as_str()).collect();
+    assert_eq!(
+        verbs,
+        ["remove-target", "set-target", "set-target", "set-target"]
+    );
+    assert_eq!(log[1].action.detail, "https://example.org/hook");
+}
+
+/// Creates a task with a header more.
+async fn create(site: &Site, token: &str, header: (&str, &str)) -> (StatusCode, String) {
+    let request = Request::builder()
+        .method("POST")
+        .uri(format!("{TASKS}?delay=1h"))
+        .header("authorization", format!("Bearer {token}"))
+        .header(header.0, header.1)
+        .body(Body::from("x"));
+    let answer = site.app.clone().oneshot(request.unwrap()).await.unwrap();
+    let status = answer.status();
+    let body = axum::body::to_bytes(answer.into_body(), 1 << 16)
+        .await
+        .unwrap();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn a_task_gets_a_target_of_its_own_from_those_alone_who_may() {
+    let site = Site::open().await;
+    let submit = site.token(&[Scope::Submit], "default", &[]).await;
+    let scopes = [Scope::Submit, Scope::Operate];
+    let operate = site.token(&scopes, "default", &[]).await;
+    let own = r#"{"http": {"url": "https://example.org/"}}"#;
+    let (status, said) = create(&site, &submit, ("delayq-target", own)).await;
+    assert!(
+        status == StatusCode::FORBIDDEN && said.contains("allow_task_targets"),
+        "{said}"
+    );
+    for name in [
+        "delayq-header-delayq-target",
+        "delayq-header-delayq-target-seal",
+    ] {
+        let (status, said) = create(&site, &operate, (name, own)).await;
+        assert!(
+            status == StatusCode::BAD_REQUEST && said.contains("Delayq-Target"),
+            "{said}"
+        );
+    }
+    let inner = r#"{"http": {"url": "https://127.0.0.1/"}}"#;
+    let (status, said) = create(&site, &operate, ("delayq-target", inner)).await;
+    assert!(
+        status == StatusCode::BAD_REQUEST && said.contains("loopback"),
+        "{said}"
+    );
+    let tasks = &site
+        .server
+        .app
+        .spaces
+        .of(&"default".parse().unwrap())
+        .await
+        .unwrap()
+        .tasks;
+    assert!(tasks.types().await.unwrap().is_empty());
+    let (status, said) = create(&site, &operate, ("delayq-target", own)).await;
+    assert_eq!(status, StatusCode::CREATED, "{said}");
+}
+
+#[tokio::test]
+async fn what_is_never_shown_goes_to_no_other_server() {
+    let site = Site::open().await;
+    let admin = site.token(&[Scope::Admin], "default", &[]).await;
+    let target = |url: &str, value: &str, secret: &str| {
+        let http = json!({"url": url, "headers": {"x-key": value}, "secrets": [secret]});
+        json!({ "http": http }).to_string()
+    };
+    let own = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let none = target("https://example.org/hook", "***", own);
+    assert_eq!(site.ask(&admin, "PUT", TARGET, &none).await.status, 400);
+    let unsigned = target("https://example.org/hook", "hush", "***");
+    assert_eq!(site.ask(&admin, "PUT", TARGET, &unsigned).await.status, 400);
+    let first = target("https://example.org/hook", "hush", own);
+    assert_eq!(site.ask(&admin, "PUT", TARGET, &first).await.status, 200);
+    let near = target("https://example.org/other", "***", "***");
+    assert_eq!(site.ask(&admin, "PUT", TARGET, &near).await.status, 200);
+    let stolen = target("https://example.com/hook", "***", "***");
+    let refused = site.ask(&admin, "PUT", TARGET, &stolen).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.body["detail"].to_string().contains("x-key"));
+}

@@ -1,0 +1,160 @@
+//! A server of delayed tasks: the stores of delayq, for programs in any language.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program tells people where it is and what it cannot do"
+)]
+#![allow(
+    clippy::doc_markdown,
+    reason = "the comments of arguments are the text of --help, where backticks would stand as such"
+)]
+
+mod access;
+mod app;
+mod args;
+mod command;
+mod config;
+mod discovery;
+mod door;
+mod front;
+#[doc(hidden)]
+pub mod fuzz;
+mod grpc;
+mod health;
+mod http;
+mod limits;
+mod meter;
+mod open_files;
+mod panel;
+mod place;
+mod problem;
+mod pull;
+mod push;
+mod say;
+mod server;
+mod space;
+mod stop;
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+use crate::config::Config;
+use crate::say::say;
+use crate::server::{Server, ServerError};
+
+/// The program: reads its arguments, serves or runs a command, and tells how it ended.
+pub async fn main() -> ExitCode {
+    let args = Args::parse();
+    let filter = tracing_subscriber::EnvFilter::new(&args.log);
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+    let config = match Config::load(args.config.as_deref(), args.flags()) {
+        Ok(config) => config,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(config, args.command).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError> {
+    if let Some(Command::Beanstalkd(args)) = &command {
+        args.make_folder()?;
+        return beanstalkd(config).await;
+    }
+    if let Some(command) = command {
+        return command::run(config, command).await;
+    }
+    let server = Server::open(config).await?;
+    let most = server.app.config.connections.max;
+    if let Some(files) = open_files::raise(most) {
+        tracing::warn!(
+            files,
+            "the limit of open files is too low for connections.max = {most}: raise it, such as \
+             with LimitNOFILE"
+        );
+    }
+    let end = ended()?;
+    let listener = server.listener().await?;
+    let admin = server.admin_listener().await?;
+    let fronts = server.front_listeners().await?;
+    let scheme = if server.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let address = listener.local_addr()?;
+    let url = format!("{scheme}://{address}");
+    say(format!("delayq-server listens on {url}"));
+    if let Some(admin) = &admin {
+        say(format!(
+            "its web page is {scheme}://{}",
+            admin.local_addr()?
+        ));
+    }
+    for (front, listener) in &fronts {
+        say(format!(
+            "{} listens on {}",
+            front.about(),
+            listener.local_addr()?
+        ));
+    }
+    if let Some(token) = server.first_token().await? {
+        say(format!("its first token, shown this once: {token}"));
+        say("send a task:");
+        say(format!(
+            "  curl -X POST -H 'Authorization: Bearer {token}' --data 'hello' \
+             '{url}/v1/default/types/greet/tasks?delay=10s'"
+        ));
+    }
+    server.run(Some(listener), admin, fronts, end).await
+}
+
+/// Serves the protocol of beanstalkd alone.
+async fn beanstalkd(config: Config) -> Result<(), ServerError> {
+    let server = Server::open(config).await?;
+    let _ = open_files::raise(server.app.config.connections.max);
+    let end = ended()?;
+    let fronts = server.front_listeners().await?;
+    for (front, listener) in &fronts {
+        let address = listener.local_addr()?;
+        say(format!("{} listens on {address}", front.about()));
+    }
+    server.run(None, None, fronts, end).await
+}
+
+/// Ctrl-C, or a signal to end, also one that comes before this is waited for.
+#[cfg(unix)]
+fn ended() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
+}
+
+/// Ctrl-C.
+#[cfg(not(unix))]
+fn ended() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+    Ok(async {
+        let _ = tokio::signal::ctrl_c().await;
+    })
+}

@@ -1,0 +1,116 @@
+//! The web page of every namespace, on a listener of its own and behind a login.
+
+mod brake;
+mod entrance;
+mod pages;
+mod seat;
+mod sessions;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::middleware::map_response;
+use axum::response::Response;
+use axum::routing::{any, get, post};
+use delayq_admin::Admin;
+use delayq_plugin::Namespace;
+
+use self::brake::Brake;
+use self::pages::Pages;
+use self::sessions::Sessions;
+use crate::app::App;
+use crate::problem::Problem;
+
+/// Most bytes of the login form.
+const MAX_LOGIN_BYTES: usize = 4 * 1_024;
+
+const POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; \
+     frame-ancestors 'none'; base-uri 'none'";
+
+/// What the routes of the web page share.
+#[derive(Debug)]
+pub(crate) struct Panel {
+    app: App,
+    sessions: Sessions,
+    brake: Brake,
+    pages: Pages,
+    /// Whether the listener speaks TLS: then the cookie of a session goes nowhere else.
+    is_secure: bool,
+}
+
+impl Panel {
+    fn cookie_name(&self) -> &'static str {
+        if self.is_secure {
+            "__Host-delayq"
+        } else {
+            "delayq-session"
+        }
+    }
+
+    /// The secret of the session that a request names.
+    fn cookie<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        seat::cookie(headers, self.cookie_name())
+    }
+
+    /// What a browser is told to keep, out of reach of scripts and other sites.
+    fn set_cookie(&self, secret: &str, lasts: Duration) -> String {
+        let name = self.cookie_name();
+        let secure = if self.is_secure { "; Secure" } else { "" };
+        let seconds = lasts.as_secs();
+        format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}")
+    }
+
+    /// The page of a namespace.
+    async fn page(&self, namespace: &Namespace) -> Result<Router, Problem> {
+        let make = async || {
+            let space = self.app.spaces.of(namespace).await?;
+            Ok(pages::mounted(Admin::new(space.tasks.clone()), namespace))
+        };
+        self.pages.of(namespace, make).await
+    }
+}
+
+/// All routes of the admin listener.
+pub(crate) fn router(app: App, is_secure: bool) -> Router {
+    let minutes = u64::from(app.config.admin.session_minutes);
+    let panel = Arc::new(Panel {
+        sessions: Sessions::new(Duration::from_secs(minutes * 60)),
+        brake: Brake::new(),
+        pages: Pages::default(),
+        is_secure,
+        app,
+    });
+    let own = Router::new()
+        .route("/", get(entrance::namespaces))
+        .route("/login", get(entrance::form).post(entrance::login))
+        .route("/logout", post(entrance::logout))
+        .route("/style.css", get(entrance::style))
+        .route("/metrics", get(entrance::metrics))
+        .fallback(entrance::lost)
+        .layer(DefaultBodyLimit::max(MAX_LOGIN_BYTES))
+        .layer(map_response(secure));
+    own.route("/n/{namespace}", any(pages::show))
+        .route("/n/{namespace}/", any(pages::show))
+        .route("/n/{namespace}/{*rest}", any(pages::show))
+        .with_state(panel)
+}
+
+/// Nothing from elsewhere, nothing inline, no frame around it, nothing kept.
+async fn secure(mut reply: Response) -> Response {
+    let headers = reply.headers_mut();
+    let mut set = |name: HeaderName, value: &'static str| {
+        headers.insert(name, HeaderValue::from_static(value));
+    };
+    set(header::CONTENT_SECURITY_POLICY, POLICY);
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(header::REFERRER_POLICY, "no-referrer");
+    set(header::X_FRAME_OPTIONS, "DENY");
+    set(header::CACHE_CONTROL, "no-store");
+    reply
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! Login, logout, and what there is to see.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::{ConnectInfo, Form, FromRequestParts, Request, State};
+use axum::http::header::{CONTENT_TYPE, HOST, LOCATION, ORIGIN, RETRY_AFTER, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{Html, IntoResponse, Response};
+use serde::Deserialize;
+
+use super::Panel;
+use super::seat::Seat;
+use crate::access::{Everywhere, Read};
+use crate::http::shown_metrics;
+
+const STYLE: &str = include_str!("../../assets/panel.css");
+
+/// The login form.
+#[derive(Template)]
+#[template(path = "login.html")]
+struct LoginPage<'a> {
+    text: &'a str,
+}
+
+/// The list of namespaces.
+#[derive(Template)]
+#[template(path = "namespaces.html")]
+struct NamespacesPage {
+    viewer: String,
+    namespaces: Vec<String>,
+}
+
+/// A page that only says something.
+#[derive(Template)]
+#[template(path = "notice.html")]
+pub(super) struct Notice<'a> {
+    title: &'a str,
+    text: &'a str,
+}
+
+impl Notice<'_> {
+    /// A page with a title and a text.
+    pub(super) fn reply(status: StatusCode, title: &str, text: &str) -> Response {
+        page(status, &Notice { title, text })
+    }
+}
+
+fn page(status: StatusCode, template: &impl Template) -> Response {
+    match template.render() {
+        Ok(html) => (status, Html(html)).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a page cannot be written");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// What the login form sends.
+#[derive(Debug, Deserialize)]
+pub(super) struct Login {
+    token: String,
+}
+
+pub(super) async fn form() -> Response {
+    page(StatusCode::OK, &LoginPage { text: "" })
+}
+
+pub(super) async fn style() -> Response {
+    ([(CONTENT_TYPE, "text/css; charset=utf-8")], STYLE).into_response()
+}
+
+pub(super) async fn lost() -> Response {
+    Notice::reply(
+        StatusCode::NOT_FOUND,
+        "There is no such page",
+        "Go back to the namespaces.",
+    )
+}
+
+/// The namespaces that the token is for.
+pub(super) async fn namespaces(State(panel): State<Arc<Panel>>, seat: Seat) -> Response {
+    let names = panel.app.spaces.names();
+    let names = names.iter().filter(|name| seat.token.is_for(name));
+    let list = NamespacesPage {
+        viewer: seat.viewer().name,
+        namespaces: names.map(ToString::to_string).collect(),
+    };
+    page(StatusCode::OK, &list)
+}
+
+/// Metrics, for a session or a token in a header, on every namespace.
+pub(super) async fn metrics(State(panel): State<Arc<Panel>>, request: Request) -> Response {
+    let (mut parts, _) = request.into_parts();
+    let seat = Seat::from_request_parts(&mut parts, &panel).await;
+    if seat.is_ok_and(|seat| seat.token.namespace == "*") {
+        return shown_metrics(&panel.app);
+    }
+    match Everywhere::<Read>::from_request_parts(&mut parts, &panel.app).await {
+        Ok(_) => shown_metrics(&panel.app),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+pub(super) async fn login(
+    State(panel): State<Arc<Panel>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    Form(login): Form<Login>,
+) -> Response {
+    if !is_own(&headers) {
+        return foreign();
+    }
+    if let Err(wait) = panel.brake.attempt(peer.ip()) {
+        tracing::warn!(address = %peer.ip(), "logins are braked");
+        return braked(wait);
+    }
+    let Some(token) = panel.app.tokens.admit(login.token.trim()) else {
+        tracing::warn!(address = %peer.ip(), "a login failed");
+        let text = "This token is not known, has expired or was revoked.";
+        return page(StatusCode::UNAUTHORIZED, &LoginPage { text });
+    };
+    panel.brake.forgive(peer.ip());
+    let seat = match Seat::of(token) {
+        Ok(seat) => seat,
+        Err(text) => return page(StatusCode::FORBIDDEN, &LoginPage { text }),
+    };
+    match panel.sessions.begin(&seat.token.id) {
+        Ok(secret) => {
+            tracing::info!(token = seat.token.id, address = %peer.ip(), "somebody signed in");
+            away("/", &panel.set_cookie(&secret, panel.sessions.lasts()))
+        }
+        Err(error) => {
+            let text = format!("The system has no random numbers: {error}");
+            Notice::reply(StatusCode::SERVICE_UNAVAILABLE, "Try again", &text)
+        }
+    }
+}
+
+pub(super) async fn logout(State(panel): State<Arc<Panel>>, headers: HeaderMap) -> Response {
+    if !is_own(&headers) {
+        return foreign();
+    }
+    if let Some(secret) = panel.cookie(&headers) {
+        panel.sessions.end(secret);
+    }
+    away("/login", &panel.set_cookie("", Duration::ZERO))
+}
+
+fn foreign() -> Response {
+    let text = "The form was sent from another site. Nothing was changed.";
+    Notice::reply(StatusCode::FORBIDDEN, "Not from this page", text)
+}
+
+fn braked(wait: Duration) -> Response {
+    let seconds = wait.as_secs() + 1;
+    let text = format!("Too many logins failed. Try again in {seconds} s.");
+    let mut reply = page(StatusCode::TOO_MANY_REQUESTS, &LoginPage { text: &text });
+    let after = HeaderValue::from(seconds);
+    reply.headers_mut().insert(RETRY_AFTER, after);
+    reply
+}
+
+/// Another page, with a cookie.
+fn away(to: &'static str, cookie: &str) -> Response {
+    let mut headers = HeaderMap::new();
+    headers.insert(LOCATION, HeaderValue::from_static(to));
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+        headers.insert(SET_COOKIE, cookie);
+    }
+    (StatusCode::SEE_OTHER, headers).into_response()
+}
+
+/// Whether the browser says that a form is of this site; one that says nothing is believed, as the
+/// cookie goes to this site alone.
+fn is_own(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(site) = text("sec-fetch-site") {
+        return matches!(site, "same-origin" | "none");
+    }
+    let Some(origin) = text(ORIGIN.as_str()).filter(|origin| *origin != "null") else {
+        return true;
+    };
+    let host = origin.split_once("://").map(|(_, host)| host);
+    host.is_some() && host == text(HOST.as_str())
+}

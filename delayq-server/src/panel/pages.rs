@@ -1,0 +1,74 @@
+//! The web page of each namespace, made when it is first asked for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{RawPathParams, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use delayq_admin::Admin;
+use delayq_plugin::Namespace;
+use tokio::sync::Mutex;
+use tower::ServiceExt;
+
+use super::Panel;
+use super::entrance::Notice;
+use super::seat::Seat;
+use crate::problem::Problem;
+
+/// The routers of namespaces.
+#[derive(Debug, Default)]
+pub(super) struct Pages(Mutex<HashMap<Namespace, Router>>);
+
+/// Shows the page of a namespace to those whose token is for it.
+pub(super) async fn show(
+    State(panel): State<Arc<Panel>>,
+    seat: Seat,
+    path: RawPathParams,
+    mut request: Request,
+) -> Response {
+    let name = path.iter().find(|(key, _)| *key == "namespace");
+    let name = name.map_or("", |(_, name)| name);
+    let page = match Namespace::new(name) {
+        Ok(namespace) if seat.token.is_for(&namespace) => panel.page(&namespace).await,
+        Ok(_) => {
+            let text = "Your token is not for this namespace.";
+            return Notice::reply(StatusCode::FORBIDDEN, "Not for this token", text);
+        }
+        Err(_) => Err(Problem::not_found("there is no such namespace")),
+    };
+    match page {
+        Ok(page) => {
+            request.extensions_mut().insert(seat);
+            page.oneshot(request).await.into_response()
+        }
+        Err(problem) => {
+            let text = problem.to_string();
+            Notice::reply(problem.status(), "The namespace cannot be shown", &text)
+        }
+    }
+}
+
+impl Pages {
+    /// The page of a namespace, made by `make` when it is asked for the first time.
+    pub(super) async fn of(
+        &self,
+        namespace: &Namespace,
+        make: impl AsyncFnOnce() -> Result<Router, Problem>,
+    ) -> Result<Router, Problem> {
+        if let Some(page) = self.0.lock().await.get(namespace) {
+            return Ok(page.clone());
+        }
+        // A store that does not answer keeps no other namespace waiting.
+        let page = make().await?;
+        let mut pages = self.0.lock().await;
+        Ok(pages.entry(namespace.clone()).or_insert(page).clone())
+    }
+}
+
+/// The page of a namespace, below `/n/NAME`.
+pub(super) fn mounted(admin: Admin, namespace: &Namespace) -> Router {
+    let admin = admin.authorize(|parts| parts.extensions.get::<Seat>().map(Seat::viewer));
+    Router::new().merge(admin.at(&format!("/n/{namespace}")))
+}

@@ -1,0 +1,185 @@
+//! The admin listener, asked without a network.
+
+use std::net::SocketAddr;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use tower::ServiceExt;
+
+use super::router;
+use crate::access::Scope;
+use crate::server::Server;
+
+struct Site {
+    server: Server,
+    app: Router,
+}
+
+impl Site {
+    async fn open() -> Self {
+        let server = Server::in_memory().await;
+        let app = router(server.app.clone(), true);
+        Self { server, app }
+    }
+
+    async fn token(&self, scope: Scope, namespace: &str, types: &[&str]) -> String {
+        self.server
+            .new_token("kim", &[scope], namespace, types)
+            .await
+    }
+
+    async fn send(&self, mut request: Request<Body>) -> Response<Body> {
+        let peer = SocketAddr::from(([10, 0, 0, 1], 5));
+        request.extensions_mut().insert(ConnectInfo(peer));
+        self.app.clone().oneshot(request).await.unwrap()
+    }
+
+    async fn get(&self, path: &str, cookie: &str) -> (StatusCode, String) {
+        let request = Request::get(path).header(header::COOKIE, cookie);
+        let reply = self.send(request.body(Body::empty()).unwrap()).await;
+        let status = reply.status();
+        let bytes = reply.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    async fn post(&self, path: &str, cookie: &str, body: String) -> Response<Body> {
+        let request = Request::post(path)
+            .header(header::COOKIE, cookie)
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        self.send(request.body(Body::from(body)).unwrap()).await
+    }
+
+    /// The cookie of a new session, with all that is said of it.
+    async fn login(&self, token: &str) -> Result<String, StatusCode> {
+        let reply = self.post("/login", "", format!("token={token}")).await;
+        let cookie = reply.headers().get(header::SET_COOKIE);
+        let cookie = cookie.map(|cookie| cookie.to_str().unwrap().to_owned());
+        cookie.ok_or(reply.status())
+    }
+}
+
+fn pair(cookie: &str) -> &str {
+    cookie.split(';').next().unwrap()
+}
+
+#[tokio::test]
+async fn a_token_opens_the_pages_of_its_namespace_in_the_role_of_its_scope() {
+    let site = Site::open().await;
+    let token = site.token(Scope::Read, "shop", &[]).await;
+    let cookie = site.login(&token).await.unwrap();
+    for word in [
+        "__Host-",
+        "HttpOnly",
+        "SameSite=Strict",
+        "Secure",
+        "Path=/",
+        "Max-Age=28800",
+    ] {
+        assert!(cookie.contains(word), "{cookie}");
+    }
+    let cookie = pair(&cookie);
+    let (_, list) = site.get("/", cookie).await;
+    assert!(
+        list.contains("/n/shop") && !list.contains("/n/default"),
+        "{list}"
+    );
+    let (status, page) = site.get("/n/shop", cookie).await;
+    assert!(
+        status == 200 && page.contains("/n/shop/assets/"),
+        "{status} {page}"
+    );
+    assert!(page.contains("viewer"), "{page}");
+    assert_eq!(
+        site.get("/n/default", cookie).await.0,
+        StatusCode::FORBIDDEN
+    );
+    let paused = site
+        .post("/n/shop/type/pause?type=a", cookie, String::new())
+        .await;
+    assert_eq!(paused.status(), StatusCode::FORBIDDEN);
+    let operator = site
+        .login(&site.token(Scope::Operate, "*", &[]).await)
+        .await
+        .unwrap();
+    let (_, page) = site.get("/n/default", pair(&operator)).await;
+    assert!(page.contains("operator"), "{page}");
+}
+
+#[tokio::test]
+async fn without_a_session_there_is_nothing_but_the_login() {
+    let site = Site::open().await;
+    for path in [
+        "/",
+        "/n/shop",
+        "/n/shop/",
+        "/n/shop/tasks",
+        "/n/shop/log.jsonl",
+        "/n/none",
+    ] {
+        for cookie in ["", "__Host-delayq=", "__Host-delayq=x", "delayq-session=x"] {
+            assert_eq!(
+                site.get(path, cookie).await.0,
+                StatusCode::SEE_OTHER,
+                "{path}"
+            );
+        }
+    }
+    assert_eq!(site.get("/metrics", "").await.0, StatusCode::UNAUTHORIZED);
+    for (scope, types) in [
+        (Scope::Submit, &[][..]),
+        (Scope::Work, &[]),
+        (Scope::Read, &["a"]),
+    ] {
+        let token = site.token(scope, "*", types).await;
+        assert_eq!(
+            site.login(&token).await,
+            Err(StatusCode::FORBIDDEN),
+            "{scope}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_session_ends_with_a_logout_and_with_its_token() {
+    let site = Site::open().await;
+    let token = site.token(Scope::Admin, "*", &[]).await;
+    let one = site.login(&token).await.unwrap();
+    let other = site.login(&token).await.unwrap();
+    assert_eq!(site.get("/metrics", pair(&one)).await.0, StatusCode::OK);
+    let out = site.post("/logout", pair(&one), String::new()).await;
+    assert_eq!(out.status(), StatusCode::SEE_OTHER);
+    assert_eq!(site.get("/", pair(&one)).await.0, StatusCode::SEE_OTHER);
+    assert_eq!(site.get("/", pair(&other)).await.0, StatusCode::OK);
+    let id = token.split('_').nth(1).unwrap();
+    assert!(site.server.app.tokens.revoke(id).await.unwrap());
+    assert_eq!(site.get("/", pair(&other)).await.0, StatusCode::SEE_OTHER);
+}
+
+#[tokio::test]
+async fn guessing_is_braked_and_a_form_of_another_site_is_refused() {
+    let site = Site::open().await;
+    let token = site.token(Scope::Read, "*", &[]).await;
+    for _ in 0..10 {
+        assert!(
+            site.login(&token).await.is_ok(),
+            "a login that succeeds costs nothing"
+        );
+    }
+    for _ in 0..5 {
+        assert_eq!(site.login("dq_a_b").await, Err(StatusCode::UNAUTHORIZED));
+    }
+    let braked = site.post("/login", "", format!("token={token}")).await;
+    assert_eq!(braked.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert!(braked.headers().contains_key(header::RETRY_AFTER));
+    let request = Request::post("/login")
+        .header("sec-fetch-site", "cross-site")
+        .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+        .body(Body::from(format!("token={token}")));
+    assert_eq!(
+        site.send(request.unwrap()).await.status(),
+        StatusCode::FORBIDDEN
+    );
+}

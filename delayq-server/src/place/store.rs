@@ -1,0 +1,293 @@
+//! Tasks of a namespace, wherever it is.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use delayq_plugin::store::{
+    Bucket, BucketState, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability,
+    ExtendOutcome, NewTask, SettleOutcome, Settlement, SubmitOutcome, Wakeups,
+};
+use delayq_plugin::{Error, Lock, Namespace, Result, Store, TaskId, TaskInfo, TaskType, When};
+
+use super::home::Home;
+use super::placed_store::{PlacedStore, View};
+use super::record::Phase;
+
+type Outcomes = Vec<Result<SubmitOutcome>>;
+
+/// Submits while the namespace is moved: the old store decides about what it knows, the new one
+/// about the rest.
+async fn submit_to_both(view: &View, old: &Home, tasks: Vec<NewTask>) -> Outcomes {
+    let mut types = HashMap::new();
+    for task in &tasks {
+        if !types.contains_key(&task.task_type) {
+            let closed = view.close_type(old, &task.task_type).await;
+            types.insert(task.task_type.clone(), closed);
+        }
+    }
+    let refused = |task: &NewTask| match types.get(&task.task_type) {
+        Some(Err(error)) => Some(error.clone()),
+        _ => None,
+    };
+    let mut outcomes: Vec<_> = tasks.iter().map(|task| refused(task).map(Err)).collect();
+    ask(old, &tasks, &mut outcomes).await;
+    // Closed, the old store certainly does not have these, and will not.
+    for outcome in &mut outcomes {
+        if matches!(outcome, Some(Err(Error::QueueFull { .. }))) {
+            *outcome = None;
+        }
+    }
+    ask(&view.new, &tasks, &mut outcomes).await;
+    let closed = || Err(Error::Closed("the server"));
+    outcomes
+        .into_iter()
+        .map(|one| one.unwrap_or_else(closed))
+        .collect()
+}
+
+/// Submits those that have no outcome yet.
+async fn ask(home: &Home, tasks: &[NewTask], outcomes: &mut [Option<Result<SubmitOutcome>>]) {
+    let open = tasks.iter().zip(outcomes.iter());
+    let open = open.filter(|(_, outcome)| outcome.is_none());
+    let batch: Vec<_> = open.map(|(task, _)| task.clone()).collect();
+    if batch.is_empty() {
+        return;
+    }
+    let answers = home.store.submit(batch).await;
+    let unanswered = outcomes.iter_mut().filter(|outcome| outcome.is_none());
+    for (outcome, answer) in unanswered.zip(answers) {
+        *outcome = Some(answer);
+    }
+}
+
+/// Which of the answers of the two stores about a task counts: that of the one that has it alive.
+fn pick<T>(new: T, old: T, is_alive: fn(&T) -> bool, is_unknown: fn(&T) -> bool) -> T {
+    if is_alive(&old) || is_unknown(&new) {
+        old
+    } else {
+        new
+    }
+}
+
+#[async_trait]
+impl Store for PlacedStore {
+    fn name(&self) -> String {
+        match self.view() {
+            Ok(view) => match &view.old {
+                Some(old) => format!("{} -> {}", old.store.name(), view.new.store.name()),
+                None => view.new.store.name(),
+            },
+            Err(_) => format!("namespace {}", self.namespace),
+        }
+    }
+
+    fn namespace(&self) -> Option<&Namespace> {
+        Some(&self.namespace)
+    }
+
+    fn durability(&self) -> Durability {
+        let view = self.view();
+        let weakest = view.ok().and_then(|view| {
+            let classes = view.homes().map(|home| home.store.durability());
+            classes.min()
+        });
+        weakest.unwrap_or(Durability::Memory)
+    }
+
+    async fn submit(&self, tasks: Vec<NewTask>) -> Outcomes {
+        let count = tasks.len();
+        let view = match self.view() {
+            Ok(view) => view,
+            Err(error) => return vec![Err(error); count],
+        };
+        let Some(old) = &view.old else {
+            return view.new.store.submit(tasks).await;
+        };
+        if view.place.phase == Phase::Moving {
+            return submit_to_both(&view, old, tasks).await;
+        }
+        let mut outcomes = old.store.submit(tasks.clone()).await;
+        let is_full = |one: &Result<_>| matches!(one, Err(Error::QueueFull { .. }));
+        if !outcomes.iter().any(is_full) || self.hear().await.is_err() {
+            return outcomes;
+        }
+        // Perhaps because the move began: this server has not heard of it yet.
+        let Ok(view) = self.view() else {
+            return outcomes;
+        };
+        if let (Some(old), Phase::Moving) = (&view.old, view.place.phase) {
+            let again = tasks.into_iter().zip(&outcomes);
+            let again = again.filter(|(_, one)| is_full(one)).map(|(task, _)| task);
+            let answers = submit_to_both(&view, old, again.collect()).await;
+            let full = outcomes.iter_mut().filter(|one| is_full(one));
+            full.zip(answers)
+                .for_each(|(outcome, answer)| *outcome = answer);
+        }
+        outcomes
+    }
+
+    async fn buckets(&self, task_type: &TaskType) -> Result<Vec<Bucket>> {
+        let (view, mut buckets) = (self.view()?, Vec::new());
+        for home in view.homes() {
+            let own = home.store.buckets(task_type).await?;
+            buckets.extend(own.iter().map(|bucket| home.outer(bucket)));
+        }
+        Ok(buckets)
+    }
+
+    async fn claim(&self, bucket: &Bucket, request: &ClaimRequest) -> Result<Claimed> {
+        let view = self.view()?;
+        let Some((home, own)) = view.home(bucket) else {
+            let now = request.caller_now;
+            let mut nothing = Claimed::nothing(now, now);
+            nothing.bucket = BucketState::Drained;
+            return Ok(nothing);
+        };
+        let mut claimed = home.store.claim(&own, request).await?;
+        let is_left = home.generation != view.new.generation && view.place.phase == Phase::Moving;
+        if is_left && claimed.bucket == BucketState::Open {
+            claimed.bucket = BucketState::Sealed;
+        }
+        Ok(claimed)
+    }
+
+    async fn settle(
+        &self,
+        bucket: &Bucket,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<SettleOutcome>> {
+        let view = self.view()?;
+        match view.home(bucket) {
+            Some((home, own)) => home.store.settle(&own, settlements).await,
+            None => Ok(vec![SettleOutcome::LockLost; settlements.len()]),
+        }
+    }
+
+    async fn extend(
+        &self,
+        bucket: &Bucket,
+        locks: Vec<Lock>,
+        lock_for: Duration,
+    ) -> Result<Vec<ExtendOutcome>> {
+        let view = self.view()?;
+        match view.home(bucket) {
+            Some((home, own)) => home.store.extend(&own, locks, lock_for).await,
+            None => Ok(vec![ExtendOutcome::LockLost; locks.len()]),
+        }
+    }
+
+    async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
+        let view = self.view()?;
+        match view.home(bucket) {
+            Some((home, own)) => home.store.note_failure(&own, lock, error).await,
+            None => Ok(false),
+        }
+    }
+
+    async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
+        let view = self.view()?;
+        let outcome = view.new.store.cancel(task_type, id).await?;
+        let Some(old) = view.old.as_ref().filter(|_| !is_cancelled(&outcome)) else {
+            return Ok(outcome);
+        };
+        let other = old.store.cancel(task_type, id).await?;
+        Ok(pick(outcome, other, is_cancelled, |one| {
+            *one == CancelOutcome::NotFound
+        }))
+    }
+
+    async fn reschedule(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        when: When,
+    ) -> Result<ChangeOutcome> {
+        let view = self.view()?;
+        let outcome = view.new.store.reschedule(task_type, id, when).await?;
+        let Some(old) = view.old.as_ref().filter(|_| !is_changed(&outcome)) else {
+            return Ok(outcome);
+        };
+        let other = old.store.reschedule(task_type, id, when).await?;
+        Ok(pick(outcome, other, is_changed, |one| {
+            *one == ChangeOutcome::NotFound
+        }))
+    }
+
+    async fn update(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+    ) -> Result<ChangeOutcome> {
+        let view = self.view()?;
+        let Some(old) = &view.old else {
+            return view.new.store.update(task_type, id, message).await;
+        };
+        let outcome = view
+            .new
+            .store
+            .update(task_type, id, message.clone())
+            .await?;
+        if is_changed(&outcome) {
+            return Ok(outcome);
+        }
+        let other = old.store.update(task_type, id, message).await?;
+        Ok(pick(outcome, other, is_changed, |one| {
+            *one == ChangeOutcome::NotFound
+        }))
+    }
+
+    async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
+        let view = self.view()?;
+        let found = view.new.store.find(task_type, id).await?;
+        let Some(old) = view.old.as_ref().filter(|_| !is_alive(&found)) else {
+            return Ok(found);
+        };
+        let other = old.store.find(task_type, id).await?;
+        Ok(pick(found, other, is_alive, Option::is_none))
+    }
+
+    fn wakeups(&self) -> Wakeups {
+        Wakeups::new(self.wakeups.subscribe())
+    }
+
+    async fn check(&self) -> Result<()> {
+        let view = self.view()?;
+        for home in view.homes() {
+            home.store.check().await?;
+        }
+        Ok(())
+    }
+
+    async fn close(&self) {
+        if let Ok(view) = self.view() {
+            for home in view.homes() {
+                home.store.close().await;
+            }
+        }
+    }
+}
+
+fn is_changed(outcome: &ChangeOutcome) -> bool {
+    matches!(
+        outcome,
+        ChangeOutcome::Changed { .. } | ChangeOutcome::Running
+    )
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "asked of an answer, as the others are"
+)]
+fn is_cancelled(outcome: &CancelOutcome) -> bool {
+    matches!(outcome, CancelOutcome::Cancelled | CancelOutcome::Running)
+}
+
+#[allow(
+    clippy::ref_option,
+    reason = "the answer of `find`, as other answers are"
+)]
+fn is_alive(found: &Option<TaskInfo>) -> bool {
+    found.as_ref().is_some_and(|task| !task.state.is_ended())
+}

@@ -1,0 +1,379 @@
+//! The claimer of a namespace: one loop for all waiting clients, so that many that wait for the
+//! same type share one claim, and idle ones cost nothing.
+//!
+//! A bucket is claimed from when somebody waits for it and a claim can find something: at first,
+//! when the last claim said so, at a wake-up, and at least every second.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_plugin::store::{Bucket, BucketState, ClaimRequest, Claimed, EndCause, Wakeup, Wakeups};
+use delayq_plugin::{Clock, Result, Store, TaskType};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc;
+
+use super::handover::{Handover, Pulled};
+use super::queue::Queue;
+use super::record::Record;
+use super::settler::Settler;
+use super::type_line::{Phase, WaiterId};
+use super::waiter::Waiter;
+
+/// Longest time between two claims of a bucket that somebody waits for, with up to 500 types.
+const POLL: Duration = Duration::from_secs(1);
+/// What each type adds to it where there are more, so that polls stay below 500 a second.
+const POLL_SHARE: Duration = Duration::from_millis(2);
+/// How long a bucket is left alone after a failed claim.
+const AFTER_ERROR: Duration = Duration::from_millis(250);
+/// Most waiters that arrive in one step.
+const MOST_ARRIVALS: usize = 1_000;
+/// How often waiters that are gone are removed.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// The end of a call to the store.
+enum Answer {
+    Listed(TaskType, Result<Vec<Bucket>>),
+    Claimed {
+        bucket: Bucket,
+        waiters: Vec<WaiterId>,
+        limit: usize,
+        result: Result<Claimed>,
+    },
+}
+
+/// Times at which buckets are no longer quiet.
+type Timers = BTreeSet<(Duration, Bucket)>;
+
+/// The loop.
+pub(super) struct Claimer {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    settler: Settler,
+    record: Arc<Record>,
+    queue: Queue,
+    timers: Timers,
+    calls: FuturesUnordered<BoxFuture<'static, Answer>>,
+    swept_at: Duration,
+}
+
+impl Claimer {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        settler: Settler,
+        record: Arc<Record>,
+    ) -> Self {
+        Self {
+            store,
+            clock,
+            settler,
+            record,
+            queue: Queue::default(),
+            timers: Timers::new(),
+            calls: FuturesUnordered::new(),
+            swept_at: Duration::ZERO,
+        }
+    }
+
+    /// Claims until nobody can wait any more.
+    pub(super) async fn run(mut self, mut arrivals: mpsc::UnboundedReceiver<Waiter>) {
+        let mut wakeups = self.store.wakeups();
+        let mut arrived = Vec::new();
+        loop {
+            let mut end = self.swept_at + SWEEP;
+            if let Some((first, _)) = self.timers.first() {
+                end = end.min(*first);
+            }
+            tokio::select! {
+                count = arrivals.recv_many(&mut arrived, MOST_ARRIVALS) => {
+                    if count == 0 {
+                        return;
+                    }
+                    for waiter in arrived.drain(..) {
+                        self.arrive(waiter);
+                    }
+                }
+                Some(answer) = self.calls.next() => self.answered(answer),
+                wakeup = next_wakeup(&mut wakeups) => self.woken(&wakeup),
+                () = self.clock.sleep_until(end) => {}
+            }
+            self.pass_time();
+            self.queue.answer_hasty();
+        }
+    }
+
+    fn arrive(&mut self, waiter: Waiter) {
+        let now = self.clock.elapsed();
+        let types = waiter.demand.types.clone();
+        let is_hasty = waiter.is_hasty;
+        self.queue.enter(waiter, now);
+        for task_type in &types {
+            self.record.asked(task_type);
+            // Whoever does not wait sees what was sent before: no wake-up may be on its way.
+            if is_hasty {
+                self.wake(task_type, None);
+            }
+            if self.queue.needs_list(task_type, now) {
+                self.read_buckets(task_type);
+            }
+        }
+        for task_type in &types {
+            self.start(task_type);
+        }
+    }
+
+    fn read_buckets(&mut self, task_type: &TaskType) {
+        let Some(line) = self.queue.lines.get_mut(task_type) else {
+            return;
+        };
+        if std::mem::replace(&mut line.is_listing, true) {
+            return;
+        }
+        let (store, task_type) = (Arc::clone(&self.store), task_type.clone());
+        self.calls.push(Box::pin(async move {
+            let listed = store.buckets(&task_type).await;
+            Answer::Listed(task_type, listed)
+        }));
+    }
+
+    fn wake(&mut self, task_type: &TaskType, only: Option<&Bucket>) {
+        if let Some(line) = self.queue.lines.get_mut(task_type) {
+            line.wake(only);
+        }
+    }
+
+    fn woken(&mut self, wakeup: &Wakeup) {
+        match wakeup {
+            Wakeup::Bucket(bucket) => {
+                let task_type = bucket.task_type();
+                let line = self.queue.lines.get_mut(task_type);
+                let Some(is_known) = line.map(|line| line.bucket(bucket).is_some()) else {
+                    return;
+                };
+                self.wake(task_type, Some(bucket));
+                if !is_known {
+                    self.read_buckets(task_type);
+                }
+                self.start(task_type);
+            }
+            Wakeup::Type(task_type) => {
+                self.wake(task_type, None);
+                self.start(task_type);
+            }
+            _ => {
+                let types: Vec<_> = self.queue.lines.keys().cloned().collect();
+                for task_type in types {
+                    self.wake(&task_type, None);
+                    self.start(&task_type);
+                }
+            }
+        }
+    }
+
+    /// Starts a claim from each bucket of a type that is ready and wanted.
+    fn start(&mut self, task_type: &TaskType) {
+        loop {
+            let line = self.queue.lines.get(task_type);
+            let mut buckets = line.iter().flat_map(|line| line.buckets.iter());
+            let ready = buckets.find(|one| one.phase == Phase::Ready);
+            let Some(bucket) = ready.map(|one| one.bucket.clone()) else {
+                return;
+            };
+            let (waiters, limit, terms) = self.queue.reserve(task_type);
+            if waiters.is_empty() {
+                return;
+            }
+            if let Some(line) = self.queue.lines.get_mut(task_type)
+                && let Some(one) = line.bucket(&bucket)
+            {
+                one.phase = Phase::Claiming { is_woken: false };
+            }
+            let request = ClaimRequest::new(limit, terms.lock_for, self.clock.now());
+            let mut request = request.holder(self.record.holder());
+            if let Some(most) = terms.max_lock_expiries {
+                request = request.max_lock_expiries(most);
+            }
+            let store = Arc::clone(&self.store);
+            self.calls.push(Box::pin(async move {
+                let result = store.claim(&bucket, &request).await;
+                Answer::Claimed {
+                    bucket,
+                    waiters,
+                    limit,
+                    result,
+                }
+            }));
+        }
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        match answer {
+            Answer::Listed(task_type, listed) => {
+                let now = self.clock.elapsed();
+                let Some(line) = self.queue.lines.get_mut(&task_type) else {
+                    return;
+                };
+                let error = listed.as_ref().err().cloned();
+                line.list(listed, now);
+                if line.buckets.is_empty() {
+                    let waiters = std::mem::take(&mut line.waiters);
+                    self.queue.lines.remove(&task_type);
+                    if let Some(error) = error {
+                        self.queue.fail(waiters, &error);
+                    }
+                }
+                self.start(&task_type);
+            }
+            Answer::Claimed {
+                bucket,
+                waiters,
+                limit,
+                result,
+            } => {
+                let mut touched = self.claimed(&bucket, waiters, limit, result);
+                let task_type = bucket.task_type().clone();
+                touched.retain(|one| *one != task_type);
+                self.start(&task_type);
+                for task_type in touched {
+                    self.start(&task_type);
+                }
+            }
+        }
+    }
+
+    /// Hands out what a claim took. The other types that a waiter may be reserved for again.
+    fn claimed(
+        &mut self,
+        bucket: &Bucket,
+        waiters: Vec<WaiterId>,
+        limit: usize,
+        result: Result<Claimed>,
+    ) -> BTreeSet<TaskType> {
+        let now = self.clock.elapsed();
+        let claimed = match result {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                self.quiet(bucket, now + AFTER_ERROR, Some(error.clone()));
+                self.queue.fail(waiters, &error);
+                return BTreeSet::new();
+            }
+        };
+        let next_in = if claimed.taken() >= limit {
+            Duration::ZERO
+        } else {
+            let poll = POLL.max(share(self.queue.lines.len()));
+            claimed.next_in.unwrap_or(poll).min(poll)
+        };
+        self.quiet(bucket, now + next_in, None);
+        let line = self.queue.lines.get(bucket.task_type());
+        let is_listed_lately = line.is_none_or(|line| now < line.listed_at + SWEEP);
+        if claimed.bucket != BucketState::Open && !is_listed_lately {
+            self.read_buckets(bucket.task_type());
+        }
+        self.note(bucket.task_type(), &claimed);
+        let mut tasks = claimed.tasks.into_iter().map(|task| Pulled {
+            bucket: bucket.clone(),
+            task,
+        });
+        let mut touched = BTreeSet::new();
+        for id in waiters {
+            let Some(waiter) = self.queue.waiters.get_mut(&id) else {
+                continue;
+            };
+            let is_over = waiter.free();
+            let is_gone = waiter.is_gone();
+            let most = if is_gone { 0 } else { waiter.demand.limit };
+            let part: Vec<_> = tasks.by_ref().take(most).collect();
+            if part.is_empty() && !is_gone && !is_over {
+                touched.extend(waiter.demand.types.iter().cloned());
+            } else if let Some(waiter) = self.queue.waiters.remove(&id) {
+                waiter.answer(Ok(Handover::new(part, self.settler.clone())));
+            }
+        }
+        // Those of waiters that are gone meanwhile go back.
+        drop(Handover::new(tasks.collect(), self.settler.clone()));
+        touched
+    }
+
+    fn note(&self, task_type: &TaskType, claimed: &Claimed) {
+        if !claimed.tasks.is_empty() {
+            let late = |due: i64| claimed.store_now.as_millis().saturating_sub(due).max(0);
+            let late = claimed
+                .tasks
+                .iter()
+                .map(|task| late(task.due_at.as_millis()));
+            let late: Vec<_> = late
+                .map(|ms| Duration::from_millis(ms.unsigned_abs()))
+                .collect();
+            self.record.started(task_type, &late);
+        }
+        let is_dead = |cause| matches!(cause, EndCause::Poison | EndCause::Corrupt);
+        let dead = claimed.ended.iter().filter(|end| is_dead(end.cause));
+        self.record.died(task_type, dead.count() as u64);
+    }
+
+    /// Leaves a bucket alone until `end`, unless it was woken meanwhile.
+    fn quiet(&mut self, bucket: &Bucket, end: Duration, error: Option<delayq_plugin::Error>) {
+        let now = self.clock.elapsed();
+        let Some(line) = self.queue.lines.get_mut(bucket.task_type()) else {
+            return;
+        };
+        let Some(one) = line.bucket(bucket) else {
+            return;
+        };
+        let is_woken = one.phase == Phase::Claiming { is_woken: true } && error.is_none();
+        one.error = error;
+        one.phase = if is_woken || end <= now {
+            Phase::Ready
+        } else {
+            self.timers.insert((end, bucket.clone()));
+            Phase::Quiet(end)
+        };
+    }
+
+    /// Claims from buckets whose quiet time is over, and forgets who and what is gone.
+    fn pass_time(&mut self) {
+        let now = self.clock.elapsed();
+        while let Some((end, _)) = self.timers.first()
+            && *end <= now
+            && let Some((end, bucket)) = self.timers.pop_first()
+        {
+            let line = self.queue.lines.get_mut(bucket.task_type());
+            let one = line.and_then(|line| line.bucket(&bucket));
+            if let Some(one) = one
+                && one.phase == Phase::Quiet(end)
+            {
+                one.phase = Phase::Ready;
+                self.start(bucket.task_type());
+            }
+        }
+        if now < self.swept_at + SWEEP {
+            return;
+        }
+        self.swept_at = now;
+        self.queue.forget_the_gone(now);
+        let waited = self.queue.waited_types();
+        for task_type in waited {
+            self.record.asked(&task_type);
+            if self.queue.needs_list(&task_type, now) {
+                self.read_buckets(&task_type);
+            }
+        }
+    }
+}
+
+/// The share in the poll interval of so many types.
+fn share(types: usize) -> Duration {
+    POLL_SHARE.saturating_mul(u32::try_from(types).unwrap_or(u32::MAX))
+}
+
+/// The next wake-up; never, once the store is gone.
+async fn next_wakeup(wakeups: &mut Wakeups) -> Wakeup {
+    match wakeups.next().await {
+        Some(wakeup) => wakeup,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,208 @@
+//! What clients of this server do with tasks, for people: figures by the minute, and this server in
+//! the list of instances with the types that are pulled from it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use delayq_plugin::store::{
+    ANNOUNCE_INTERVAL, AttemptEnd, Figures, INSTANCE_EXPIRY, RecentWork, Spell, Step, TypeWork,
+};
+use delayq_plugin::{Clock, InstanceId, InstanceInfo, Store, TaskType, Timestamp};
+use tokio::sync::Notify;
+use tracing::debug;
+
+/// How often figures are stored.
+const FLUSH: Duration = Duration::from_secs(10);
+/// Most types that are counted.
+const MAX_TYPES: usize = 1_000;
+/// How long a type counts as served after the last claim that waited for it.
+const SERVED_FOR: Duration = Duration::from_mins(2);
+
+/// What is counted and announced.
+#[derive(Debug)]
+pub(super) struct Record {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    instance: InstanceInfo,
+    types: Mutex<BTreeMap<TaskType, TypeRecord>>,
+    /// A type is claimed that was not.
+    is_new: Notify,
+}
+
+#[derive(Debug, Default)]
+struct TypeRecord {
+    minutes: BTreeMap<Timestamp, Figures>,
+    recent: BTreeMap<Timestamp, Figures>,
+    asked_at: Option<Timestamp>,
+}
+
+impl Record {
+    pub(super) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        let host = rustix::system::uname();
+        let host = host.nodename().to_string_lossy();
+        let id = InstanceId::generate();
+        let instance = InstanceInfo::new(id, host, std::process::id(), clock.now());
+        Self {
+            store,
+            clock,
+            instance,
+            types: Mutex::default(),
+            is_new: Notify::new(),
+        }
+    }
+
+    /// The instance that claims.
+    pub(super) fn holder(&self) -> &InstanceId {
+        &self.instance.id
+    }
+
+    fn types(&self) -> MutexGuard<'_, BTreeMap<TaskType, TypeRecord>> {
+        self.types.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, task_type: &TaskType, now: Timestamp, change: impl FnOnce(&mut Figures)) {
+        let mut types = self.types();
+        if !types.contains_key(task_type) && types.len() >= MAX_TYPES {
+            return;
+        }
+        let minutes = &mut types.entry(task_type.clone()).or_default().minutes;
+        change(minutes.entry(Step::Minute.begin(now)).or_default());
+    }
+
+    /// Somebody wants tasks of this type.
+    pub(super) fn asked(&self, task_type: &TaskType) {
+        let mut types = self.types();
+        if types.contains_key(task_type) || types.len() < MAX_TYPES {
+            let now = self.clock.now();
+            let record = types.entry(task_type.clone()).or_default();
+            if record.asked_at.replace(now).is_none() {
+                self.is_new.notify_one();
+            }
+        }
+    }
+
+    /// Attempts start, each so late.
+    pub(super) fn started(&self, task_type: &TaskType, lateness: &[Duration]) {
+        self.count(task_type, self.clock.now(), |figures| {
+            for late in lateness {
+                figures.started += 1;
+                figures.lateness.record(*late);
+            }
+        });
+    }
+
+    /// Tasks went to dead.
+    pub(super) fn died(&self, task_type: &TaskType, count: u64) {
+        if count > 0 {
+            self.count(task_type, self.clock.now(), |figures| figures.dead += count);
+        }
+    }
+
+    /// An attempt ended. When it began follows from its fence.
+    pub(super) fn ended(&self, task_type: &TaskType, fence: u64, end: &AttemptEnd) {
+        let now = self.clock.now();
+        let began = Timestamp::from_millis(i64::try_from(fence / 1_000).unwrap_or(i64::MAX));
+        let run = Duration::from_millis(
+            u64::try_from(now.as_millis() - began.as_millis().min(now.as_millis())).unwrap_or(0),
+        );
+        self.count(task_type, now, |figures| match end {
+            AttemptEnd::Done => {
+                figures.done += 1;
+                figures.ran(run);
+            }
+            AttemptEnd::Retry { .. } => {
+                figures.failed += 1;
+                figures.ran(run);
+            }
+            AttemptEnd::Dead { .. } => {
+                figures.failed += 1;
+                figures.dead += 1;
+                figures.ran(run);
+            }
+            _ => {}
+        });
+    }
+
+    /// Stores figures and announces this server, until it is aborted.
+    pub(super) async fn keep(self: Arc<Self>) {
+        let mut flush = tokio::time::interval(FLUSH);
+        flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut announced: Option<(tokio::time::Instant, Vec<TaskType>)> = None;
+        loop {
+            tokio::select! {
+                _ = flush.tick() => self.store_figures().await,
+                () = self.is_new.notified() => {}
+            }
+            let (served, recent) = self.served();
+            let is_due = match &announced {
+                None => !served.is_empty(),
+                Some((at, types)) => *types != served || at.elapsed() >= ANNOUNCE_INTERVAL,
+            };
+            if is_due {
+                let mut instance = self.instance.clone().serving(&served);
+                instance.recent = Some(recent);
+                match self.store.announce(&instance, INSTANCE_EXPIRY).await {
+                    Ok(()) => announced = Some((tokio::time::Instant::now(), served)),
+                    Err(error) => debug!(%error, "the server could not announce itself"),
+                }
+            }
+        }
+    }
+
+    /// The types that somebody claims here, and the work of the last minutes.
+    fn served(&self) -> (Vec<TaskType>, RecentWork) {
+        let now = self.clock.now();
+        let since = Step::Minute.begin(now).minus(4 * Step::Minute.length());
+        let mut types = self.types();
+        types.retain(|_, one| {
+            one.recent.retain(|at, _| *at >= since);
+            let is_asked = one.asked_at.is_some_and(|at| at.plus(SERVED_FOR) > now);
+            is_asked || !one.recent.is_empty() || !one.minutes.is_empty()
+        });
+        let served = types.iter().filter(|(_, one)| one.asked_at.is_some());
+        let served = served.map(|(task_type, _)| task_type.clone()).collect();
+        let work = types.iter().map(|(task_type, one)| {
+            let mut figures = Figures::default();
+            for minute in one.recent.values() {
+                figures += minute;
+            }
+            TypeWork {
+                task_type: task_type.clone(),
+                figures,
+            }
+        });
+        let since = since.max(self.instance.started_at);
+        (served, RecentWork::new(since, work.collect()))
+    }
+
+    /// Stores what was counted. What cannot be stored now is dropped: figures are for people.
+    async fn store_figures(&self) {
+        let taken: Vec<_> = {
+            let mut types = self.types();
+            let counted = types.iter_mut().filter(|(_, one)| !one.minutes.is_empty());
+            counted
+                .map(|(task_type, one)| {
+                    let minutes = std::mem::take(&mut one.minutes);
+                    for (at, figures) in &minutes {
+                        *one.recent.entry(*at).or_default() += figures;
+                    }
+                    (task_type.clone(), minutes)
+                })
+                .collect()
+        };
+        for (task_type, minutes) in taken {
+            let spells = minutes.into_iter();
+            let spells: Vec<_> = spells.map(|(at, figures)| Spell { at, figures }).collect();
+            if let Err(error) = self.store.add_figures(&task_type, &spells).await {
+                debug!(%task_type, %error, "figures were not stored");
+            }
+        }
+    }
+
+    /// Stores what was counted, and takes this server off the list.
+    pub(super) async fn close(&self) {
+        self.store_figures().await;
+        self.store.withdraw(&self.instance.id).await.ok();
+    }
+}

@@ -1,0 +1,70 @@
+//! Entrances of the fuzz targets: targets, their URLs and what they answer.
+
+use std::collections::BTreeMap;
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+
+use super::answer::Answer;
+use super::config::KafkaConfig;
+use super::{Guard, PushConfig, Target};
+
+/// A configuration that allows much, so that what comes after its checks is reached.
+fn config() -> PushConfig {
+    PushConfig {
+        allow_networks: vec!["10.0.0.0/8".to_owned(), "fd00::/8".to_owned()],
+        allow_ports: vec![22],
+        allow_http: true,
+        kafka: BTreeMap::from([("main".to_owned(), KafkaConfig::default())]),
+        ..PushConfig::default()
+    }
+}
+
+/// The URL of a target.
+#[must_use]
+pub fn url(text: &str) -> Option<String> {
+    let guard = Guard::new(&config()).ok()?;
+    guard.url(text).ok().map(String::from)
+}
+
+/// A target, of a type or of one task.
+///
+/// # Panics
+/// If its worker would end before its push.
+#[must_use]
+pub fn target(bytes: &[u8]) -> Option<String> {
+    let target: Target = serde_json::from_slice(bytes).ok()?;
+    let guard = Guard::new(&config()).ok()?;
+    let of_task = target.check_of_task(&guard, &config());
+    let of_type = target.check(&guard, &config());
+    // What a task may say its type may say as well.
+    of_task
+        .and(of_type)
+        .or_else(|_| target.check(&guard, &config()))
+        .ok()?;
+    let mut merged = target.shown();
+    merged.keep_from(Some(&target));
+    assert!(target.options().timeout > target.timeout() && !target.place().is_empty());
+    serde_json::to_string(&target).ok()
+}
+
+/// An answer of a target: whether it is kept, and what it means, in words.
+#[must_use]
+pub fn answer(status: u16, header: &[u8], body: &[u8]) -> Option<String> {
+    let mut headers = HeaderMap::new();
+    let value = HeaderValue::from_bytes(header).ok()?;
+    headers.insert(RETRY_AFTER, value.clone());
+    headers.insert(CONTENT_TYPE, value);
+    let answer = Answer {
+        status: StatusCode::from_u16(status).ok()?,
+        headers,
+        body: body.to_vec(),
+        is_cut: false,
+    };
+    let reply = answer.reply();
+    let verdict = answer.verdict("POST https://example.org/");
+    Some(format!(
+        "{verdict:?} {:?}",
+        reply.map(|reply| reply.check().is_ok())
+    ))
+}

@@ -1,0 +1,139 @@
+//! Push into topics of Kafka.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use delayq_plugin::{TaskError, TaskResult};
+use rdkafka::ClientConfig;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
+
+use super::config::KafkaConfig;
+use super::kafka_target::KafkaTarget;
+use super::parcel::Parcel;
+
+/// Most bytes of a record, as far as the client is concerned: above a message of delayq with its
+/// headers. The broker has a limit of its own.
+const MAX_RECORD_BYTES: &str = "2097152";
+/// How long records wait for others, so that one request carries many.
+const LINGER_MS: &str = "1";
+
+/// The producers, one a cluster, each made with its first record.
+#[derive(Default)]
+pub(super) struct Producers(BTreeMap<String, Cluster>);
+
+struct Cluster {
+    brokers: String,
+    producer: Mutex<Option<FutureProducer>>,
+}
+
+impl Producers {
+    pub(super) fn new(clusters: &BTreeMap<String, KafkaConfig>) -> Self {
+        let clusters = clusters.iter().map(|(name, config)| {
+            let cluster = Cluster {
+                brokers: config.brokers.clone(),
+                producer: Mutex::default(),
+            };
+            (name.clone(), cluster)
+        });
+        Self(clusters.collect())
+    }
+
+    /// Sends one record, and waits until the brokers have it. One that is given up may arrive all
+    /// the same: its task is then sent again, as after any answer that was lost.
+    pub(super) async fn push(
+        &self,
+        target: &KafkaTarget,
+        parcel: &Parcel<'_>,
+        limit: Duration,
+    ) -> TaskResult {
+        let Some(cluster) = self.0.get(&target.cluster) else {
+            let text = format!(
+                "there is no push.kafka.{} in the configuration",
+                target.cluster
+            );
+            return Err(TaskError::retry(text));
+        };
+        let place = format!("topic {} of {}", target.topic, target.cluster);
+        let failed = |error: &KafkaError| failure(&place, error);
+        let producer = cluster.producer().map_err(|error| failed(&error))?;
+        let key = target.key(parcel);
+        let record = FutureRecord::to(&target.topic)
+            .key(&key)
+            .payload(parcel.message);
+        let record = record.headers(headers(target, parcel));
+        let sent = producer.send(record, limit).await;
+        if producer.client().fatal_error().is_some() {
+            cluster.forget();
+        }
+        sent.map(drop).map_err(|(error, _)| failed(&error))
+    }
+}
+
+impl Cluster {
+    fn producer(&self) -> Result<FutureProducer, KafkaError> {
+        let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(producer) = &*producer {
+            return Ok(producer.clone());
+        }
+        let made: FutureProducer = ClientConfig::new()
+            .set("bootstrap.servers", &self.brokers)
+            .set("client.id", "delayq-server")
+            .set("enable.idempotence", "true")
+            .set("acks", "all")
+            .set("message.timeout.ms", "30000")
+            .set("message.max.bytes", MAX_RECORD_BYTES)
+            .set("linger.ms", LINGER_MS)
+            .create()?;
+        Ok(producer.insert(made).clone())
+    }
+
+    /// A producer that has lost its place in the order of records sends nothing more.
+    fn forget(&self) {
+        let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
+        *producer = None;
+    }
+}
+
+impl KafkaTarget {
+    fn key(&self, parcel: &Parcel<'_>) -> String {
+        let id = parcel.cx.id().as_str();
+        let key = self.key.as_ref();
+        key.map_or_else(|| id.to_owned(), |key| key.replace("{id}", id))
+    }
+}
+
+fn headers(target: &KafkaTarget, parcel: &Parcel<'_>) -> OwnedHeaders {
+    let mut headers = OwnedHeaders::new();
+    let mut add = |key: &str, value: &str| {
+        let header = Header {
+            key,
+            value: Some(value),
+        };
+        headers = std::mem::take(&mut headers).insert(header);
+    };
+    for (name, value) in parcel.facts() {
+        add(name, &value);
+    }
+    add("delayq-push-id", &parcel.push_id());
+    for (name, value) in parcel.task_headers() {
+        add(name, value);
+    }
+    for (name, value) in &target.headers {
+        add(name, value);
+    }
+    headers
+}
+
+/// What no repeat can mend is dead, all else is tried again.
+fn failure(place: &str, error: &KafkaError) -> TaskError {
+    let text = format!("{place}: {error}");
+    match error.rdkafka_error_code() {
+        Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidRecord) => {
+            TaskError::dead(text)
+        }
+        _ => TaskError::retry(text),
+    }
+}

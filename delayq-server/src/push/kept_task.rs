@@ -1,0 +1,54 @@
+//! A task that stays with its reply: what whoever asks after its end is told of it.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use delayq_core::task::Headers;
+use delayq_plugin::store::Reply;
+use delayq_plugin::{TaskContext, TaskResult};
+use serde::{Deserialize, Serialize};
+
+use super::own_target::SEAL;
+
+/// A task that is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeptTask {
+    /// When it was accepted, in milliseconds since the epoch.
+    pub(crate) submitted_at: i64,
+    /// Its headers.
+    pub(crate) headers: Headers,
+    /// Its message in base64; empty where it was too large to be kept.
+    message: String,
+}
+
+impl KeptTask {
+    /// Keeps a task as its reply.
+    pub(super) fn keep(cx: &TaskContext, message: &[u8]) -> TaskResult {
+        let mut kept = Self {
+            submitted_at: cx.submitted_at().as_millis(),
+            headers: cx.headers().clone(),
+            message: STANDARD.encode(message),
+        };
+        kept.headers.remove(SEAL);
+        let mut reply = kept.reply()?;
+        if reply.check().is_err() {
+            kept.message.clear();
+            reply = kept.reply()?;
+        }
+        Ok(cx.reply_with(reply)?)
+    }
+
+    fn reply(&self) -> serde_json::Result<Reply> {
+        let reply = Reply::bytes(serde_json::to_vec(self)?);
+        Ok(reply.content_type("application/json"))
+    }
+
+    /// Reads a task from its reply.
+    pub(crate) fn read(reply: &[u8]) -> Option<Self> {
+        serde_json::from_slice(reply).ok()
+    }
+
+    /// Its message.
+    pub(crate) fn message(&self) -> Vec<u8> {
+        STANDARD.decode(&self.message).unwrap_or_default()
+    }
+}

@@ -1,0 +1,153 @@
+//! Targets of single tasks.
+
+use super::*;
+
+async fn with_target(site: &Site, id: &str, target: &Value) -> Result<DelayQueueJob, Problem> {
+    let job = DelayQueueJob::raw("job", "x").id(id);
+    let task_type = TaskType::new("job").unwrap();
+    site.push
+        .with_target(job, &task_type, &target.to_string())
+        .await
+}
+
+#[tokio::test]
+async fn a_task_goes_to_its_own_target_and_one_without_waits_for_somebody_else() {
+    let site = Site::open(&near());
+    let mut target = Receiver::open(Vec::new()).await;
+    let own = json!({"http": {"url": target.url, "method": "PATCH"}});
+    let job = with_target(&site, "1", &own).await.unwrap();
+    site.send(job).await;
+    let got = target.next().await;
+    assert_eq!(got.method.as_str(), "PATCH");
+    assert!(
+        got.headers
+            .keys()
+            .all(|name| !name.as_str().contains("target")),
+        "{got:?}"
+    );
+    assert_eq!(got.header("webhook-signature"), "");
+    site.until("job", "1", TaskState::Done).await;
+    site.send(DelayQueueJob::raw("job", "x").id("2")).await;
+    let wait = async {
+        loop {
+            let task = site.tasks.find("job", "2").await.unwrap().unwrap();
+            if task.history.releases > 0 && task.state == TaskState::Scheduled {
+                return task;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    assert_eq!(wait.await.attempt, 0);
+    // The type gets a target: what waits goes there, and own targets are signed by its secrets.
+    let (_, secret) = site.set("job", json!({"http": {"url": target.url}})).await;
+    let got = target.next().await;
+    assert_eq!(
+        (got.method.as_str(), got.header("delayq-task-id")),
+        ("POST", "2")
+    );
+    site.send(with_target(&site, "3", &own).await.unwrap())
+        .await;
+    let got = target.next().await;
+    assert_eq!(got.method.as_str(), "PATCH");
+    Webhook::new(&secret.unwrap())
+        .unwrap()
+        .verify(&got.body, &got.headers)
+        .unwrap();
+    site.push.close(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_target_that_no_server_has_sealed_is_not_called_and_a_repeated_create_is_the_same() {
+    let store = memory();
+    let site = Site::on(&store, &near());
+    let mut target = Receiver::open(Vec::new()).await;
+    let own = json!({"http": {"url": target.url}});
+    let (one, again) = (
+        with_target(&site, "1", &own).await.unwrap(),
+        with_target(&site, "1", &own).await.unwrap(),
+    );
+    let hour = Duration::from_hours(1);
+    site.send(one.after(hour)).await;
+    site.send(again.after(hour)).await;
+    let task = site.until("job", "1", TaskState::Scheduled).await;
+    let (text, seal) = (&task.headers[OWN_TARGET], &task.headers[SEAL]);
+    let forged = DelayQueueJob::raw("job", "x")
+        .id("2")
+        .header(OWN_TARGET, text);
+    site.send(forged).await;
+    let dead = site.until("job", "2", TaskState::Dead).await;
+    assert!(dead.history.last_error.unwrap().contains("scope operate"));
+    // The seal of another target.
+    let other = text.replace("/hook", "/other");
+    let forged = DelayQueueJob::raw("job", "x").id("3").header(SEAL, seal);
+    site.send(forged.header(OWN_TARGET, other)).await;
+    site.until("job", "3", TaskState::Dead).await;
+    assert!(target.got.try_recv().is_err());
+    // A server that allows it to everybody asks for no seal.
+    site.push.close(Duration::ZERO).await;
+    let open = Site::on(
+        &store,
+        &PushConfig {
+            allow_task_targets: true,
+            ..near()
+        },
+    );
+    open.send(
+        DelayQueueJob::raw("job", "x")
+            .id("4")
+            .header(OWN_TARGET, text),
+    )
+    .await;
+    assert_eq!(target.next().await.header("delayq-task-id"), "4");
+    open.push.close(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn a_task_cannot_say_what_is_the_matter_of_its_type() {
+    let site = Site::open(&near());
+    let url = "https://example.org/";
+    let secret = signature::new_secret().unwrap();
+    for (target, word) in [
+        (
+            json!({"http": {"url": url, "secrets": [secret]}}),
+            "secrets",
+        ),
+        (
+            json!({"http": {"url": url}, "concurrency": 5}),
+            "concurrency",
+        ),
+        (json!({"http": {"url": url}, "rate": {"pushes": 1}}), "rate"),
+        (json!({"http": {"url": "https://10.0.0.1/"}}), "private"),
+        (json!(7), "invalid type"),
+    ] {
+        let refused = with_target(&site, "1", &target).await;
+        let said = refused.unwrap_err().to_string();
+        assert!(said.contains(word), "{target}: {said}");
+    }
+    assert!(site.tasks.types().await.unwrap().is_empty());
+    site.push.close(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn a_task_is_repeated_as_its_own_target_says_and_as_often() {
+    let site = Site::open(&near());
+    let fails = || StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    let mut target = Receiver::open(vec![fails(), fails(), fails(), fails()]).await;
+    let retry = json!({"attempts": 3, "wait": "300ms", "is_fixed": true});
+    let own = json!({"http": {"url": target.url}, "retry": retry});
+    site.send(with_target(&site, "1", &own).await.unwrap())
+        .await;
+    let mut times = Vec::new();
+    for attempt in ["1", "2", "3"] {
+        let got = target.next().await;
+        assert_eq!(got.header("delayq-attempt"), attempt);
+        times.push(tokio::time::Instant::now());
+    }
+    let dead = site.until("job", "1", TaskState::Dead).await;
+    assert_eq!(dead.attempt, 3);
+    for pair in times.windows(2) {
+        let wait = pair[1] - pair[0];
+        assert!(wait >= Duration::from_millis(290), "{wait:?}");
+    }
+    site.push.close(Duration::from_secs(5)).await;
+}

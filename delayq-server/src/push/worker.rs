@@ -1,0 +1,122 @@
+//! Worker that pushes its tasks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use delayq_plugin::{RetryPolicy, TaskContext, TaskError, TaskResult, TaskType, TaskWorker};
+
+use super::board::Board;
+use super::own_target::{self, OWN_TARGET};
+use super::parcel::Parcel;
+use super::{KeptTask, Target, service};
+
+/// How long a task waits that has no target: for somebody else who serves its type.
+const NO_TARGET: Duration = Duration::from_secs(2);
+
+/// A worker like any other: it runs a task by pushing it. The target is read at each attempt, so
+/// that a change holds at once.
+#[derive(Debug)]
+pub(super) struct PushWorker {
+    board: Arc<Board>,
+}
+
+impl PushWorker {
+    pub(super) fn new(board: &Arc<Board>) -> Self {
+        Self {
+            board: Arc::clone(board),
+        }
+    }
+
+    /// The target of a type: what was set for it, else the instances that serve it.
+    fn target_of(&self, task_type: &TaskType) -> Option<Arc<Target>> {
+        let set = self.board.of_type(task_type);
+        set.or_else(|| {
+            let instances = self.board.instances(task_type);
+            (!instances.is_empty()).then(|| Arc::new(Target::of_service()))
+        })
+    }
+
+    /// The target of a task, by its own header.
+    async fn own_target(
+        &self,
+        text: &str,
+        cx: &TaskContext,
+    ) -> Result<(Target, Option<RetryPolicy>), TaskError> {
+        let board = &self.board;
+        if !board.courier.config.allow_task_targets {
+            let sealer = board.sealer().await?;
+            if !sealer.has_sealed(cx, text) {
+                return Err(TaskError::dead(
+                    "the target of this task was not put there by a server: create the task with \
+                     the header Delayq-Target and a token of scope operate",
+                ));
+            }
+        }
+        let mut target = own_target::read(text, &board.courier).map_err(TaskError::dead)?;
+        // Signed as those of its type are.
+        let of_type = board.of_type(cx.task_type());
+        let retry = target.own_retry(of_type.is_some());
+        let secrets = of_type.and_then(|one| one.http.as_ref()?.secrets.clone());
+        if let Some(http) = &mut target.http {
+            http.secrets = secrets;
+        }
+        Ok((target, retry))
+    }
+}
+
+/// The end of an attempt, by the retry of the task itself.
+fn repeated(retry: RetryPolicy, attempt: u32, result: TaskResult) -> TaskResult {
+    let (asked, error) = match result {
+        Err(TaskError::Retry(error)) => (None, error),
+        Err(TaskError::RetryAfter(wait, error)) => (Some(wait), error),
+        other => return other,
+    };
+    Err(match retry.wait_after(attempt) {
+        Some(wait) => TaskError::retry_after(asked.unwrap_or(wait), error),
+        None => TaskError::dead(error),
+    })
+}
+
+async fn push(board: &Board, target: &Target, parcel: &Parcel<'_>) -> TaskResult {
+    match target.service {
+        Some(_) => service::push(board, target, parcel).await,
+        None => board.courier.push(target, parcel).await,
+    }
+}
+
+#[async_trait]
+impl TaskWorker for PushWorker {
+    async fn invoke(&self, message: &str, cx: &TaskContext) -> TaskResult {
+        self.invoke_bytes(message.as_bytes(), cx).await
+    }
+
+    async fn invoke_bytes(&self, message: &[u8], cx: &TaskContext) -> TaskResult {
+        let board = &self.board;
+        let (target, retry) = if let Some(text) = cx.header(OWN_TARGET) {
+            let (target, retry) = self.own_target(text, cx).await?;
+            (Arc::new(target), retry)
+        } else {
+            let target = self.target_of(cx.task_type());
+            (target.ok_or_else(|| TaskError::release(NO_TARGET))?, None)
+        };
+        let parcel = Parcel {
+            namespace: &board.namespace,
+            message,
+            cx,
+        };
+        let result = tokio::select! {
+            result = push(board, &target, &parcel) => result,
+            // Its lock is lost, it was cancelled, or the server stops: the request is given up.
+            () = cx.cancelled() => return Err(TaskError::release(Duration::ZERO)),
+        };
+        if result.is_ok() && target.keep_task == Some(true) {
+            // Pushed it is: without a reply less is told of it, and that is all.
+            KeptTask::keep(cx, message).ok();
+        }
+        match retry {
+            Some(retry) => repeated(retry, cx.attempt(), result),
+            None => result,
+        }
+    }
+}

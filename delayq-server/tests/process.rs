@@ -1,0 +1,328 @@
+//! The real program: its first start, its checks, its end, and others beside it.
+
+#![cfg(unix)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by a panic, also in its helpers"
+)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server that runs, with what it has printed so far.
+struct Running {
+    child: Child,
+    /// `None` where nobody reads it.
+    output: Option<BufReader<ChildStdout>>,
+    /// Where it listens, such as `127.0.0.1:40000`.
+    address: String,
+}
+
+fn program(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_delayq-server"));
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .env_clear()
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> (Output, String) {
+    let output = program(folder, arguments).output().unwrap();
+    let mut text = String::from_utf8(output.stdout.clone()).unwrap();
+    text += &String::from_utf8_lossy(&output.stderr);
+    (output, text)
+}
+
+impl Running {
+    fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let mut command = program(folder, arguments);
+        let command = command.args(["--listen", "127.0.0.1:0", "--log", "warn"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let output = child.stdout.take().map(BufReader::new);
+        let mut running = Self {
+            child,
+            output,
+            address: String::new(),
+        };
+        let line = running.line();
+        line.rsplit("//")
+            .next()
+            .unwrap()
+            .trim()
+            .clone_into(&mut running.address);
+        running
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.as_mut().unwrap().read_line(&mut line).unwrap();
+        line
+    }
+
+    /// What it prints until its end.
+    fn rest(&mut self) -> String {
+        let mut text = String::new();
+        self.output
+            .as_mut()
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        text
+    }
+
+    fn ask(&self, token: &str, method: &str, path: &str) -> String {
+        let mut stream = self.send(token, method, path);
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    fn send(&self, token: &str, method: &str, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n\
+             content-length: 0\r\nconnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    }
+
+    fn terminate(&mut self) -> ExitStatus {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// The token of a first start, and the line with its curl.
+fn first_token(server: &mut Running) -> (String, String) {
+    let line = server.line();
+    assert!(line.contains("shown this once"), "{line}");
+    let token = line.rsplit(' ').next().unwrap().trim().to_owned();
+    assert_eq!(server.line(), "send a task:\n");
+    (token, server.line())
+}
+
+#[test]
+fn a_first_start_prints_a_token_once_and_a_request_that_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Running::start(folder.path(), &[]);
+    let (token, curl) = first_token(&mut server);
+    let created = if Command::new("curl").arg("--version").output().is_ok() {
+        let sent = Command::new("sh")
+            .args(["-c", curl.trim()])
+            .output()
+            .unwrap();
+        String::from_utf8(sent.stdout).unwrap()
+    } else {
+        server.ask(&token, "POST", "/v1/default/types/greet/tasks?delay=10s")
+    };
+    assert!(created.contains("\"outcome\":\"accepted\""), "{created}");
+    assert!(
+        server
+            .ask("", "GET", "/health/ready")
+            .starts_with("HTTP/1.1 200")
+    );
+    assert!(
+        server
+            .ask("", "GET", "/docs")
+            .contains("/v1/{namespace}/types")
+    );
+    assert!(
+        server
+            .ask("", "GET", "/metrics")
+            .starts_with("HTTP/1.1 401")
+    );
+    let metrics = server.ask(&token, "GET", "/metrics");
+    for name in [
+        "delayq_server_requests_total{",
+        "delayq_server_connections{",
+        "delayq_server_refused_total{",
+    ] {
+        assert!(metrics.contains(name), "{name}: {metrics}");
+    }
+    assert!(server.terminate().success());
+    assert_eq!(server.rest(), "");
+
+    let mut again = Running::start(folder.path(), &[]);
+    assert!(
+        again
+            .ask(&token, "GET", "/v1/default/types")
+            .contains("greet")
+    );
+    assert!(again.terminate().success());
+    assert_eq!(again.rest(), "", "the token is not printed again");
+}
+
+#[test]
+fn a_command_in_another_folder_makes_no_store_and_says_where_it_looked() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in [&["token", "list"][..], &["move", "default"]] {
+        let (output, text) = run(folder.path(), command);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        let file = folder.path().canonicalize().unwrap();
+        let file = file.join("delayq-server.sqlite");
+        assert!(text.contains(file.to_str().unwrap()), "{text}");
+        assert!(
+            text.contains("--config") && text.contains("--store"),
+            "{text}"
+        );
+        assert!(!file.exists());
+    }
+    let mut server = Running::start(folder.path(), &[]);
+    let (token, _) = first_token(&mut server);
+    // Nobody reads what it says.
+    let mut unread = program(folder.path(), &["token", "list"]);
+    let mut unread = unread.stdout(Stdio::piped()).spawn().unwrap();
+    drop(unread.stdout.take());
+    assert!(unread.wait().unwrap().success());
+    let (output, text) = run(folder.path(), &["move", "default", "--to", "fast"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("there is no pool fast: there are store"),
+        "{text}"
+    );
+    let (_, text) = run(folder.path(), &["token", "list", "--listen", "here"]);
+    assert!(text.contains("such as 127.0.0.1:7880"), "{text}");
+    assert!(
+        server
+            .ask(&token, "GET", "/v1/default/types")
+            .contains("200 OK")
+    );
+}
+
+#[test]
+fn a_server_whose_output_nobody_reads_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    drop(taken);
+    let mut command = program(folder.path(), &["--listen", &address, "--log", "off"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut server = Running {
+        output: None,
+        child,
+        address,
+    };
+    let end = Instant::now() + Duration::from_secs(20);
+    while TcpStream::connect(&server.address).is_err() {
+        assert!(Instant::now() < end && server.child.try_wait().unwrap().is_none());
+        std::thread::yield_now();
+    }
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn sigterm_ends_a_long_wait_with_an_empty_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Running::start(folder.path(), &[]);
+    let (token, _) = first_token(&mut server);
+    let mut waiting = server.send(&token, "POST", "/v1/default/types/greet/claim?wait=60s");
+    // The claim came first: it is being read when this later request is answered.
+    assert!(
+        server
+            .ask(&token, "GET", "/v1/default/types")
+            .starts_with("HTTP/1.1 200")
+    );
+    assert!(server.terminate().success());
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.contains("{\"tasks\":[]}"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_port_in_use_is_an_error_that_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (output, text) = run(folder.path(), &["--listen", &address, "--log", "off"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains(&address) && text.contains("--listen"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("dq_"),
+        "no token is made for a server that does not start: {text}"
+    );
+}
+
+#[test]
+fn two_servers_on_one_file_share_tokens_and_tasks() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut one = Running::start(folder.path(), &[]);
+    let (token, _) = first_token(&mut one);
+    let mut other = Running::start(folder.path(), &[]);
+    let put = one.ask(&token, "PUT", "/v1/default/types/greet/tasks/a?delay=1h");
+    assert!(put.starts_with("HTTP/1.1 201"), "{put}");
+    let found = other.ask(&token, "GET", "/v1/default/types/greet/tasks/a");
+    assert!(found.contains("\"state\":\"scheduled\""), "{found}");
+    assert!(one.terminate().success() && other.terminate().success());
+}
+
+#[test]
+fn check_says_each_thing_that_it_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("delayq-server.sqlite");
+    let (output, text) = run(folder.path(), &["check", "--listen", "127.0.0.1:0"]);
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains("is not there yet: a start makes it"),
+        "{text}"
+    );
+    assert!(!file.exists(), "a check makes no store");
+    assert!(Running::start(folder.path(), &[]).terminate().success());
+    let config = "[namespaces.shop]\npool = \"fast\"\n[pools]\nfast = \"memory:\"\n\
+                  idle = \"redis://127.0.0.1:1/\"\n[push]\nca_file = \"nothing.pem\"\n";
+    std::fs::write(folder.path().join("server.toml"), config).unwrap();
+    let check = ["check", "--config", "server.toml", "--log", "off"];
+    let (output, text) = run(folder.path(), &check);
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "a memory store does not survive a process: {text}"
+    );
+    for part in [
+        "configuration: ok",
+        "store of the server: ok",
+        "namespace default: ok",
+        "namespace shop: ",
+        "tls: off",
+        "listen: ",
+        "admin.listen: off",
+        "connections.max 20000: ",
+        "pool idle: ",
+        "push.ca_file \"nothing.pem\": ",
+        "not ready: namespace shop, pool idle, push",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    std::fs::write(
+        folder.path().join("server.toml"),
+        "[tls]\ncertificate = \"a.pem\"\nkey = \"a.key\"\n",
+    )
+    .unwrap();
+    let (output, text) = run(folder.path(), &check);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("tls.certificate \"a.pem\""), "{text}");
+    std::fs::write(folder.path().join("server.toml"), "").unwrap();
+    let (output, text) = run(folder.path(), &check);
+    assert!(output.status.success(), "{text}");
+}
