@@ -18,6 +18,10 @@ const PEERS: Markers = [
     "<!-- peers: written by cargo xtask bench --peers -->\n",
     "<!-- end of peers -->\n",
 ];
+const EYES: Markers = [
+    "<!-- eyes: written by cargo xtask bench --eyes -->\n",
+    "<!-- end of eyes -->\n",
+];
 
 /// Writes the figures into the document, and the plot beside it.
 pub(crate) fn write(report: &Report) -> Result<(), Failure> {
@@ -30,6 +34,13 @@ pub(crate) fn write(report: &Report) -> Result<(), Failure> {
 /// Writes the tables of the peers into the document.
 pub(crate) fn write_peers(section: &str) -> Result<(), Failure> {
     rewrite(PEERS, section)?;
+    println!("written: docs/benchmarks.md");
+    Ok(())
+}
+
+/// Writes the tables of what looking costs into the document.
+pub(crate) fn write_eyes(section: &str) -> Result<(), Failure> {
+    rewrite(EYES, section)?;
     println!("written: docs/benchmarks.md");
     Ok(())
 }
@@ -69,7 +80,7 @@ mod tests {
 
     #[test]
     fn only_what_stands_between_the_markers_changes() {
-        for [begin, end] in [FIGURES, PEERS] {
+        for [begin, end] in [FIGURES, PEERS, EYES] {
             let old = format!("# Title\n{begin}\nold\n\n{end}the rest\n");
             let new = with_part(&old, [begin, end], "new\n").unwrap();
             assert_eq!(new, format!("# Title\n{begin}\nnew\n\n{end}the rest\n"));
@@ -81,7 +92,7 @@ mod tests {
     #[test]
     fn the_document_has_the_markers() {
         let text = fs::read_to_string(docs().join("benchmarks.md")).unwrap();
-        for markers in [FIGURES, PEERS] {
+        for markers in [FIGURES, PEERS, EYES] {
             assert!(with_part(&text, markers, "").is_some(), "{markers:?}");
         }
     }

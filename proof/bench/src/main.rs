@@ -14,6 +14,7 @@ mod case;
 mod child;
 mod curve;
 mod document;
+mod eyes;
 mod figure;
 mod herd;
 mod idle;
@@ -83,6 +84,11 @@ struct Args {
     /// A process of a curve: serves what these orders say.
     #[arg(long, hide = true)]
     curve_instance: Option<String>,
+    /// Measure what looking costs instead: each view of the web page and of the command line with a
+    /// million tasks, and a drain with pages open. A full run of all stores writes its part of
+    /// docs/benchmarks.md.
+    #[arg(long, conflicts_with_all = ["case", "curves", "peers", "json"])]
+    eyes: bool,
     /// Measure delayq beside other queues instead, all of them or those whose name contains this
     /// text. A full run writes the part of docs/benchmarks.md about them.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with = "store")]
@@ -136,6 +142,15 @@ async fn run(args: Args) -> Result<(), Failure> {
             Extent::FULL
         };
         return curve::run(args.curve, &extent, !args.quick, args.json.as_deref()).await;
+    }
+    if args.eyes {
+        let extent = if args.quick {
+            eyes::Extent::QUICK
+        } else {
+            eyes::Extent::FULL
+        };
+        let is_documented = !args.quick && args.store == Stores::All;
+        return eyes::run(args.store.places(), &extent, is_documented).await;
     }
     let size = if args.quick { Size::QUICK } else { Size::FULL };
     let wanted = args.case.as_deref().unwrap_or("");

@@ -13,8 +13,8 @@ use delayq_core::store::{
     SettleOutcome, Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Chronicle, Documents, Lock, Namespace, NewTask, Operate, Presence, Result, Store, TaskId,
-    TaskInfo, TaskState, TaskType, Timestamp, When,
+    Chronicle, Documents, Lock, Namespace, NewTask, Operate, Presence, Replies, Result, Store,
+    TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
 };
 
 /// How often was claimed, and how often for nothing.
@@ -250,6 +250,8 @@ impl Chronicle for CountedStore {
 }
 
 impl Documents for CountedStore {}
+
+impl Replies for CountedStore {}
 
 #[cfg(test)]
 mod tests {

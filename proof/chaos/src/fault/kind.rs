@@ -87,6 +87,10 @@ pub enum Kind {
     WorkerAborts,
     /// The application blocks its whole runtime for longer than a lock.
     RuntimeBlocked,
+    /// SIGKILL of the delayq-server, and its restart.
+    KillServer,
+    /// The delayq-server stopped for a while.
+    PauseServer,
     /// A bit of a stored record flipped.
     BitFlip,
 }
@@ -103,9 +107,9 @@ impl Kind {
     #[must_use]
     pub fn fits(self, store: StoreKind) -> bool {
         match self {
-            Self::KillRedis
-            | Self::PauseRedis
-            | Self::CutBefore
+            Self::KillRedis | Self::PauseRedis => store.is_redis() || store == StoreKind::Server,
+            Self::KillServer | Self::PauseServer => store == StoreKind::Server,
+            Self::CutBefore
             | Self::CutAfter
             | Self::DelayReplies
             | Self::ClientKill
@@ -128,7 +132,7 @@ impl Kind {
             | Self::AddShards => store == StoreKind::RedisCluster,
             // What becomes of the files of one of several servers, the others make good.
             Self::DiskFull | Self::SyncError | Self::SyncDelay | Self::BitFlip => {
-                !store.is_replicated()
+                !store.is_replicated() && store != StoreKind::Server
             }
             _ => true,
         }

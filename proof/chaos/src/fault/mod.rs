@@ -7,6 +7,7 @@ mod clock;
 mod code;
 mod connection;
 mod disk;
+mod door;
 mod kind;
 mod nodes;
 mod process;
@@ -83,6 +84,8 @@ pub(crate) async fn inflict(kind: Kind, stage: &mut Stage) -> Result<bool> {
         Kind::MoveSlot => nodes::move_slot(stage).await,
         Kind::AddNode => nodes::add(stage).await,
         Kind::AddShards => nodes::add_shards(stage).await,
+        Kind::KillServer => door::kill(stage).await,
+        Kind::PauseServer => door::pause(stage).await,
         Kind::BitFlip => disk::flip_bit(stage).await,
     }
 }

@@ -12,8 +12,8 @@ use delayq_core::store::{
     SettleOutcome, Settlement, SubmitOutcome, Wakeups,
 };
 use delayq_core::{
-    Chronicle, Documents, Error, Lock, Namespace, NewTask, Operate, Presence, Result, Store,
-    TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
+    Chronicle, Documents, Error, Lock, Namespace, NewTask, Operate, Presence, Replies, Result,
+    Store, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
 };
 
 use super::{Recorder, digest};
@@ -391,3 +391,5 @@ impl Chronicle for RecordedStore {
 }
 
 impl Documents for RecordedStore {}
+
+impl Replies for RecordedStore {}

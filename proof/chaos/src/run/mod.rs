@@ -16,6 +16,7 @@ use crate::fault::Kind;
 
 mod application;
 mod child;
+mod door;
 mod driver;
 mod effect_log;
 mod failure;
@@ -61,6 +62,8 @@ pub enum StoreKind {
     RedisSentinel,
     /// A cluster of three masters, each with two replicas that confirm each write.
     RedisCluster,
+    /// A delayq-server, on a redis-server that syncs before each answer.
+    Server,
 }
 
 impl StoreKind {

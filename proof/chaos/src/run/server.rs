@@ -208,7 +208,7 @@ fn command(
     Ok(command)
 }
 
-fn free_port() -> Result<u16> {
+pub(super) fn free_port() -> Result<u16> {
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     let mut dice = fastrand::Rng::new();
     let found = std::iter::repeat_with(|| dice.u16(PORTS))

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use delayq_plugin::{DelayQueueJob, Error, TaskInfo, TaskSubmitService, millis, open_store};
 
 use super::application::Place;
+use super::door::Door;
 use super::failure::{Result, failure};
 use super::nodes::Nodes;
 use super::part::{Duty, NAMESPACE, Part, options};
@@ -30,6 +31,8 @@ pub(crate) struct Stage {
     pub(crate) submitters: Vec<Process>,
     pub(crate) effect_log: Process,
     pub(crate) server: Option<Server>,
+    /// The delayq-server in front of it.
+    pub(crate) door: Option<Door>,
     /// Several servers with their sentinels.
     pub(crate) watched: Option<Watched>,
     /// The nodes of a cluster.
@@ -72,21 +75,18 @@ impl Stage {
         let recorder = Recorder::open(folder, DRIVER, 1, NAMESPACE)?;
         recorder.watch_usage()?;
         // All calls of a server pass through this process; nodes of a cluster are called directly.
-        if !matches!(args.store, StoreKind::Sqlite | StoreKind::RedisCluster) {
+        let is_direct = matches!(
+            args.store,
+            StoreKind::Sqlite | StoreKind::RedisCluster | StoreKind::Server
+        );
+        if !is_direct {
             recorder.watch()?;
         }
         let clock = Clock::build(folder, kinds, args.skew_ms)?;
-        let data = folder.join("store");
-        std::fs::create_dir_all(&data)?;
-        if kinds.contains(&Kind::DiskFull) {
-            // A disk in memory, which is never silent.
-            mount(&data)?;
-        } else if matches!(args.store, StoreKind::Sqlite | StoreKind::Redis) {
-            // The others wait for no disk.
-            recorder.watch_disk(&data)?;
-        }
+        let data = prepare_disk(args.store, folder, kinds, &recorder)?;
         let Backing {
             server,
+            door,
             watched,
             nodes,
             url,
@@ -98,7 +98,7 @@ impl Stage {
             args,
             folder,
             url,
-            port: server.as_ref().map(|server| server.port),
+            port: direct_port(server.as_ref(), door.as_ref()),
             clock,
             proxies: Proxies::start()?,
             controls: HashMap::new(),
@@ -123,6 +123,7 @@ impl Stage {
             submitters,
             effect_log,
             server,
+            door,
             watched,
             nodes,
             service: TaskSubmitService::new(store),
@@ -184,6 +185,14 @@ impl Stage {
         match self.server.as_mut() {
             Some(server) => Ok(server),
             None => failure("this store has no server"),
+        }
+    }
+
+    /// The delayq-server of a store that has one.
+    pub(crate) fn door(&mut self) -> Result<&mut Door> {
+        match self.door.as_mut() {
+            Some(door) => Ok(door),
+            None => failure("this store has no delayq-server"),
         }
     }
 
@@ -251,9 +260,37 @@ async fn check_skew(skew_ms: u64, watched: Option<&Watched>, nodes: Option<&Node
     Ok(())
 }
 
+/// The folder of the store's files. It is a small disk of its own when one of `kinds` fills it.
+fn prepare_disk(
+    store: StoreKind,
+    folder: &Path,
+    kinds: &[Kind],
+    recorder: &Recorder,
+) -> Result<PathBuf> {
+    let data = folder.join("store");
+    std::fs::create_dir_all(&data)?;
+    if kinds.contains(&Kind::DiskFull) {
+        // A disk in memory, which is never silent.
+        mount(&data)?;
+    } else if matches!(
+        store,
+        StoreKind::Sqlite | StoreKind::Redis | StoreKind::Server
+    ) {
+        // The others wait for no disk.
+        recorder.watch_disk(&data)?;
+    }
+    Ok(data)
+}
+
+/// The port of the redis-server that processes call by themselves, through proxies.
+fn direct_port(server: Option<&Server>, door: Option<&Door>) -> Option<u16> {
+    server.filter(|_| door.is_none()).map(|server| server.port)
+}
+
 /// What keeps the tasks.
 struct Backing {
     server: Option<Server>,
+    door: Option<Door>,
     watched: Option<Watched>,
     nodes: Option<Nodes>,
     url: String,
@@ -267,7 +304,7 @@ impl Backing {
         clock: Option<&Clock>,
         recorder: &Recorder,
     ) -> Result<Self> {
-        let (mut server, mut watched, mut nodes) = (None, None, None);
+        let (mut server, mut door, mut watched, mut nodes) = (None, None, None, None);
         let environments = clock.map(|clock| clock.skewed(args.skew_ms)).transpose()?;
         let environments = environments.unwrap_or_default();
         let url = match args.store {
@@ -281,6 +318,13 @@ impl Backing {
                 server = Some(started);
                 url
             }
+            StoreKind::Server => {
+                let preload = clock.map(|clock| clock.preload("redis", 0)).transpose()?;
+                let redis = Server::start(data.to_owned(), "always", preload).await?;
+                let url = format!("redis://127.0.0.1:{}", redis.port);
+                server = Some(redis);
+                door.insert(Door::start(data, &url).await?).url()
+            }
             StoreKind::RedisSentinel => {
                 let started = Watched::start(recorder.clone(), environments).await;
                 watched.insert(started).url()
@@ -292,6 +336,7 @@ impl Backing {
         };
         Ok(Self {
             server,
+            door,
             watched,
             nodes,
             url,
