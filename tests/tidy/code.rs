@@ -98,7 +98,11 @@ pub(crate) fn key_prefix(file: &File) -> Vec<String> {
         format!("the prefix of keys: ask {KEYS} for the name, so that one place builds names");
     lines_with(
         file,
-        |line| prefixes.iter().any(|p| line.contains(p)),
+        |line| {
+            // The URL of a server is no key.
+            let line = line.replace(concat!("delayq:", "//"), "");
+            prefixes.iter().any(|p| line.contains(p))
+        },
         KEYS,
         &instead,
     )

@@ -12,6 +12,13 @@ pub(crate) struct Args {
     arguments: Vec<String>,
 }
 
+impl Args {
+    /// The arguments as they were given.
+    pub(crate) fn words(&self) -> &[String] {
+        &self.arguments
+    }
+}
+
 /// Builds and runs the benchmark.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let bench = proof::call("cargo run --locked --release --package delayq-bench --");

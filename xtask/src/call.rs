@@ -2,9 +2,11 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+
+use crate::failures::Failures;
 
 /// Why a command of this program fails; says what to do, or how to see the failure again.
 #[derive(Debug)]
@@ -71,10 +73,30 @@ impl Call {
             .command()
             .status()
             .map_err(|error| Failure(format!("cannot run `{self}`: {error}")))?;
+        self.ended(status, "")
+    }
+
+    /// Runs tests as [`Call::run`] does. The failure repeats what the failed tests have printed,
+    /// which stands thousands of lines above the end.
+    pub(crate) fn run_tests(&self) -> Result<(), Failure> {
+        println!("  $ {self}");
+        let cannot = |error| Failure(format!("cannot run `{self}`: {error}"));
+        let mut command = self.command();
+        let mut child = command.stdout(Stdio::piped()).spawn().map_err(cannot)?;
+        let mut failures = Failures::default();
+        for line in child.stdout.take().into_iter().flat_map(lossy_lines) {
+            println!("{line}");
+            failures.hear(&line);
+        }
+        let status = child.wait().map_err(cannot)?;
+        self.ended(status, &failures.text())
+    }
+
+    fn ended(&self, status: ExitStatus, why: &str) -> Result<(), Failure> {
         if status.success() {
             return Ok(());
         }
-        Err(Failure(format!("`{self}` failed: {status}")))
+        Err(Failure(format!("{why}`{self}` failed: {status}")))
     }
 
     /// What the command prints to its output; `None` when it cannot be run or fails. Nothing is
@@ -112,6 +134,12 @@ impl Call {
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
+}
+
+/// The lines of an output, also of one that is no UTF-8.
+fn lossy_lines(output: impl Read) -> impl Iterator<Item = String> {
+    let lines = BufReader::new(output).split(b'\n').map_while(Result::ok);
+    lines.map(|line| String::from_utf8_lossy(&line).into_owned())
 }
 
 /// Whether cargo has set this variable for the program that it runs.

@@ -16,6 +16,9 @@ pub(crate) struct Args {
 
 /// Builds it, and runs real processes on a real store, with faults.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if args.arguments.iter().any(|word| word == "server") {
+        proof::build_server().run()?;
+    }
     forward("run", args)
 }
 

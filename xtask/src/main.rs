@@ -10,10 +10,13 @@ mod bench;
 mod beside;
 mod call;
 mod chaos;
+mod doors;
+mod failures;
 mod install;
 mod oldest;
 mod pictures;
 mod proof;
+mod schemathesis;
 mod soak;
 mod step;
 mod table;
@@ -39,12 +42,16 @@ enum Command {
     Soak(soak::Args),
     /// Measure delayq, and write the figures to docs/benchmarks.md.
     Bench(bench::Args),
+    /// Measure delayq-server through its doors: `--case TEXT`, `--sqlite`, `--tasks N`.
+    Doors(bench::Args),
     /// A rolling deploy: the program of an earlier revision beside that of this tree on one store.
     Beside(beside::Args),
     /// Do faults to real processes on a real store, and check every promise.
     Chaos(chaos::Args),
     /// Take the pictures of the guide from the running page.
     Pictures,
+    /// Requests by openapi.json against the running server, valid ones and broken ones.
+    Schemathesis(schemathesis::Args),
     /// Take the power away from a real store, again and again: `--cycles N --seed S --store X`.
     Power(chaos::Args),
 }
@@ -54,9 +61,11 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Doors(args) => doors::run(&args),
         Command::Beside(args) => beside::run(&args),
         Command::Chaos(args) => chaos::run(&args),
         Command::Pictures => pictures::run(),
+        Command::Schemathesis(args) => schemathesis::run(&args),
         Command::Power(args) => chaos::power(&args),
     };
     match result {

@@ -20,6 +20,11 @@ pub(crate) fn call_in(folder: &str, line: &str) -> Call {
     call.variable("CARGO_TARGET_DIR", "../target")
 }
 
+/// Builds delayq-server, optimised, into the folder of the programs that start it.
+pub(crate) fn build_server() -> Call {
+    Call::new("cargo build --locked --release --package delayq-server")
+}
+
 /// The folder that the proofs build into.
 pub(crate) fn target() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR");

@@ -9,12 +9,13 @@ use crate::proof;
 use crate::table::Table;
 
 /// Stores of the chaos, each with the seed of record; `docs/reliability.md` has their results.
-const MIXES: [(&str, u32); 5] = [
+const MIXES: [(&str, u32); 6] = [
     ("sqlite", 723),
     ("redis", 721),
     ("redis-everysec", 722),
     ("redis-sentinel", 63),
     ("redis-cluster", 911),
+    ("server", 1),
 ];
 /// Stores whose power is cut.
 const POWER: [&str; 3] = ["sqlite", "redis", "redis-everysec"];
@@ -85,13 +86,17 @@ fn parts(args: &Args) -> Vec<Part> {
     }
     parts.push(Part::new("proof: tests", tests()));
     parts.push(Part::new("tests of the feature soak", soak_tests()));
+    let schemathesis = Call::new("cargo xtask schemathesis");
+    parts.push(Part::new("schemathesis", vec![schemathesis]));
     // Two thirds of the time are the mixes'.
     let seconds = Duration::from_mins(args.minutes).as_secs() * 2 / 3 / MIXES.len() as u64;
     for (store, seed) in MIXES {
         let mix = chaos::program("run").word("--store").word(store);
         let mix = mix.word("--seed").word(seed.to_string());
         let mix = mix.word("--seconds").word(seconds.to_string());
-        parts.push(Part::new(format!("chaos: {store}"), vec![mix]));
+        let builds = (store == "server").then(proof::build_server);
+        let calls = builds.into_iter().chain([mix]).collect();
+        parts.push(Part::new(format!("chaos: {store}"), calls));
     }
     let cycles = (args.minutes / 3 * CYCLES_A_MINUTE / POWER.len() as u64).max(10);
     for store in POWER {
@@ -138,6 +143,8 @@ fn soak_tests() -> Vec<Call> {
     vec![
         Call::new("cargo build --locked --workspace --bins --examples"),
         Call::new("cargo test --locked -p delayq-tests --features soak --tests --no-fail-fast"),
+        Call::new("cargo test --locked -p delayq-server --features soak kafka"),
+        Call::new("cargo test --locked -p delayq-server --features soak real_registry"),
     ]
 }
 
@@ -156,10 +163,10 @@ mod tests {
         let lines = lines(60, false);
         let has = |end: &str| lines.iter().any(|line| line.ends_with(end));
         assert!(
-            has("run --store sqlite --seed 723 --seconds 480"),
+            has("run --store sqlite --seed 723 --seconds 400"),
             "{lines:?}"
         );
-        assert!(has("run --store redis-cluster --seed 911 --seconds 480"));
+        assert!(has("run --store redis-cluster --seed 911 --seconds 400"));
         assert!(
             has("power --store redis --seed 2 --cycles 266"),
             "{lines:?}"

@@ -65,6 +65,7 @@ impl Step {
             Self::Tests => vec![
                 Call::new("cargo build --locked --workspace --bins --examples"),
                 Call::new("cargo test --locked --workspace --tests --no-fail-fast"),
+                Call::new("cargo test --locked -p delayq-server --features kafka kafka"),
             ],
             Self::DocTests => vec![Call::new("cargo test --locked --workspace --doc")],
             Self::Book => vec![proof::call("cargo run --locked --package delayq-book")],
@@ -78,7 +79,7 @@ impl Step {
 }
 
 /// Packages, and the sets of features that an application may choose of each.
-const FEATURES: [(&str, &[&str]); 4] = [
+const FEATURES: [(&str, &[&str]); 5] = [
     ("delayq-core", &[""]),
     ("delayq-sqlite", &[""]),
     (
@@ -87,8 +88,11 @@ const FEATURES: [(&str, &[&str]); 4] = [
     ),
     (
         "delayq-plugin",
-        &["", "sqlite", "redis", "cluster", "sentinel", "tls"],
+        &[
+            "", "sqlite", "redis", "cluster", "sentinel", "tls", "callee",
+        ],
     ),
+    ("delayq-server", &["kafka"]),
 ];
 
 /// Clippy instead of check: it shares what the clippy step has built, and can deny warnings without

@@ -71,7 +71,10 @@ fn announce_and_run(step: Step) -> Result<Outcome, Failure> {
         Step::Deny => deny(),
         _ => {
             for call in step.calls() {
-                call.run()?;
+                match step {
+                    Step::Tests | Step::DocTests => call.run_tests()?,
+                    _ => call.run()?,
+                }
             }
             Ok(Outcome::Passed)
         }
