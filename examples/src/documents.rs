@@ -55,6 +55,9 @@ mod recurring {}
 #[doc = include_str!("../../docs/guide/redis.md")]
 mod redis {}
 
+#[doc = include_str!("../../docs/guide/replies.md")]
+mod replies {}
+
 #[doc = include_str!("../../docs/guide/retries.md")]
 mod retries {}
 
