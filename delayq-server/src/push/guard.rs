@@ -15,6 +15,20 @@ const FIRST_FREE_PORT: u16 = 1_024;
 /// Ports that may be used all the same.
 const WEB_PORTS: [u16; 2] = [80, 443];
 
+/// Endings of names that no public resolver has: those of
+/// [RFC 6761](https://www.rfc-editor.org/rfc/rfc6761),
+/// [RFC 6762](https://www.rfc-editor.org/rfc/rfc6762) and
+/// [RFC 8375](https://www.rfc-editor.org/rfc/rfc8375), `internal`, which ICANN has set aside, and
+/// `localdomain` of many hosts files.
+const LOCAL_ENDINGS: [&str; 6] = [
+    ".home.arpa",
+    ".internal",
+    ".invalid",
+    ".local",
+    ".localdomain",
+    ".onion",
+];
+
 /// What may be called. It is asked about every URL when it is stored, and about every address when
 /// it is dialled.
 #[derive(Debug)]
@@ -84,7 +98,8 @@ impl Guard {
         Ok(url)
     }
 
-    /// Refuses a name that is this host wherever it is resolved.
+    /// Refuses a name that is this host wherever it is resolved, and one that can only be private
+    /// where no private network is allowed.
     fn name(&self, name: &str) -> Result<(), String> {
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         if name.is_empty() {
@@ -96,6 +111,12 @@ impl Guard {
         }
         if name == "localhost" || name.ends_with(".localhost") {
             self.address(Ipv4Addr::LOCALHOST.into())?;
+        }
+        let is_local = !name.contains('.') || LOCAL_ENDINGS.iter().any(|end| name.ends_with(end));
+        if is_local && self.networks.is_empty() {
+            return Err(format!(
+                "{name} is a name of a private network: allow that with push.allow_networks"
+            ));
         }
         Ok(())
     }

@@ -103,6 +103,12 @@ fn forbidden() -> Vec<String> {
         "https://api.localhost/",
         "https://loc%61lhost/",
         "https://\u{ff4c}ocalhost/",
+        // Names that only a private network has.
+        "https://ip6-localhost/",
+        "https://metadata/",
+        "https://metadata.google.internal./computeMetadata/",
+        "https://localhost.localdomain/",
+        "https://printer.local/",
         // A user, who is taken for the host.
         "https://user@example.org/",
         "https://user:word@example.org/",
@@ -188,6 +194,7 @@ fn what_the_configuration_allows_is_no_other_spelling_of_something_else() {
         "https://167837955/",
         "https://[::ffff:10.1.2.3]/",
         "https://[fd00::1]:25/",
+        "https://printer.local/",
     ] {
         assert!(guard.url(good).is_ok(), "{good}: {:?}", guard.url(good));
     }
@@ -237,7 +244,7 @@ fn public_targets_are_allowed() {
         "https://[2a00:1450::1]:8443/",
         "https://[2001:4860:4860::8888]/",
         "https://localhost.example.org/",
-        "https://notlocalhost/",
+        "https://notlocalhost.example.org/",
     ] {
         assert!(guard.url(good).is_ok(), "{good}: {:?}", guard.url(good));
     }
