@@ -98,7 +98,14 @@ impl Life {
     }
 
     fn releases(&self, view: &TaskView<'_>) -> Bounds {
-        self.settled(view, |end| matches!(end, End::Release { .. }))
+        let (least, most) = self.settled(view, |end| matches!(end, End::Release { .. }));
+        let given_back = if view.run.gives_back() {
+            let life = (self.from, NEVER);
+            view.run.hidden.locks(view.task_type, life, 0)
+        } else {
+            0
+        };
+        (least, most.saturating_add(given_back))
     }
 
     /// How many locks were not settled, and had to expire before somebody took the task again.

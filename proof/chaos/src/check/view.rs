@@ -212,6 +212,14 @@ impl<'a> TaskView<'a> {
         self.run.hidden.locks(self.task_type, (from, NEVER), 0) > 0
     }
 
+    /// Whether a server may have given the task back, to be due at once, from a claim before `lock`
+    /// whose answer was lost.
+    pub(super) fn is_given_back(&self, lock: &LockView<'_>) -> bool {
+        let first = self.rows.first().map_or(lock.row.from, |row| row.from);
+        let claims = self.run.hidden.locks(self.task_type, (first, lock.row.to), 0);
+        self.run.gives_back() && claims > 0
+    }
+
     /// Whether `later` was taken over from an expired lock: that of `before`, or one that nobody
     /// knows of.
     pub(super) fn is_takeover(&self, before: Option<&LockView<'_>>, later: &LockView<'_>) -> bool {

@@ -38,6 +38,9 @@ pub struct Plan {
     /// Types that have no tasks but single ones, due at once: their handlers sleep, and are woken
     /// for each.
     pub idle_types: Vec<String>,
+    /// Whether a server stands before the store, which gives back at once what a claim has locked
+    /// whose answer reached nobody.
+    pub gives_back: bool,
     /// How many processors the run may use; 0: nobody counted them.
     pub processors: u32,
     /// What makes the run repeatable.

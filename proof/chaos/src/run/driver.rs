@@ -218,6 +218,7 @@ fn plan(args: &Args, kinds: &[Kind], done: Option<&Done>) -> Plan {
         retention_ms: u64::try_from(RETENTION.as_millis()).unwrap_or(u64::MAX),
         dumps_ended: true,
         idle_types: idle_types(args.workers),
+        gives_back: args.store == StoreKind::Server,
         processors: processors(),
         seed: args.seed,
     }

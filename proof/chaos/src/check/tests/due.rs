@@ -162,3 +162,18 @@ fn a_store_clock_that_is_wrong_allows_due_times_only_as_far_as_it_is_wrong() {
         assert_eq!(scene.verdict().outcome(), outcome, "{ahead_ms} ms");
     }
 }
+
+/// A server gives back what a claim has locked whose answer reached nobody: it is due at once.
+#[test]
+fn what_a_server_gave_back_is_due_when_it_did() {
+    let rule = "due after the time set";
+    planted(Promise::NeverEarly, rule, |scene, bug| {
+        scene.plan.gives_back = !bug;
+        scene.submit(10, "a", 100);
+        scene.fault((105, 130), "cut", &Target::Process("w1".to_owned()), Explains::LostLock);
+        scene.claim_lost(110, "w1");
+        scene.claim_due(150, "w1", "a", (2, 1, 117));
+        scene.start(151, "w1", "a", (2, 1));
+        scene.done(152, "w1", "a", 2);
+    });
+}

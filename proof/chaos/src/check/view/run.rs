@@ -73,6 +73,11 @@ impl<'a> Run<'a> {
         self.history.plan.as_ref().map_or(0, |plan| plan.lock_ms)
     }
 
+    /// Whether a server gives back what a claim has locked whose answer was lost.
+    pub(in crate::check) fn gives_back(&self) -> bool {
+        self.history.plan.as_ref().is_some_and(|plan| plan.gives_back)
+    }
+
     /// How many tasks are of this type.
     pub(in crate::check) fn tasks_of(&self, task_type: &str) -> usize {
         self.types.get(task_type).map_or(0, |of_type| of_type.tasks)
