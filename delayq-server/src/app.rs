@@ -7,6 +7,7 @@ use delayq_plugin::Store;
 
 use crate::access::TokenBook;
 use crate::config::Config;
+use crate::front::beanstalk::Draining;
 use crate::health::Health;
 use crate::limits::Limits;
 use crate::meter::Meter;
@@ -25,6 +26,7 @@ pub(crate) struct App {
     pub(crate) health: Arc<Health>,
     pub(crate) meter: Meter,
     pub(crate) stopping: Stopping,
+    pub(crate) draining: Draining,
 }
 
 impl FromRef<App> for Arc<Limits> {

@@ -1,13 +1,16 @@
 //! The command line of the server.
 
+mod beanstalkd;
+
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use delayq_plugin::Namespace;
 use serde_json::{Map, Value};
 
+pub(crate) use self::beanstalkd::BeanstalkdArgs;
 use crate::access::Scope;
 use crate::config::ADDRESS_FORM;
 
@@ -26,7 +29,7 @@ pub(crate) struct Args {
     store: Option<String>,
     /// What is logged, such as info or delayq=debug.
     #[arg(long, global = true, env = "DELAYQ_LOG", default_value = "info")]
-    pub(crate) log: String,
+    log: String,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -54,49 +57,6 @@ pub(crate) enum Command {
     /// Make, list, rotate or revoke tokens. Servers that run hear of it within a second.
     #[command(subcommand)]
     Token(TokenCommand),
-}
-
-/// The options of beanstalkd.
-#[derive(Debug, clap::Args)]
-pub(crate) struct BeanstalkdArgs {
-    /// Where to listen.
-    #[arg(short = 'l', long, value_name = "ADDRESS", default_value = "127.0.0.1")]
-    address: IpAddr,
-    /// On which port.
-    #[arg(short = 'p', long, default_value_t = 11_300)]
-    port: u16,
-    /// The folder that the jobs are kept in.
-    #[arg(short = 'b', long, value_name = "DIR", conflicts_with = "store")]
-    data: Option<PathBuf>,
-    /// Most bytes of a job.
-    #[arg(short = 'z', long, value_name = "BYTES", default_value_t = 65_535)]
-    max_job_bytes: usize,
-}
-
-impl BeanstalkdArgs {
-    fn add_to(&self, flags: &mut Map<String, Value>) {
-        let listen = SocketAddr::from((self.address, self.port));
-        let beanstalk = serde_json::json!({
-            "listen": listen,
-            "max_job_bytes": self.max_job_bytes,
-        });
-        flags.insert("beanstalk".to_owned(), beanstalk);
-        if let Some(data) = &self.data {
-            let file = data.join("beanstalk.sqlite");
-            flags.insert(
-                "store".to_owned(),
-                format!("sqlite:{}", file.display()).into(),
-            );
-        } else if !flags.contains_key("store") {
-            flags.insert("store".to_owned(), "memory:".into());
-            flags.insert("durability".to_owned(), "memory".into());
-        }
-    }
-
-    /// Makes the folder, if one is given that is not there.
-    pub(crate) fn make_folder(&self) -> std::io::Result<()> {
-        self.data.as_ref().map_or(Ok(()), std::fs::create_dir_all)
-    }
 }
 
 /// What to do with tokens.
@@ -148,6 +108,15 @@ pub(crate) enum TokenCommand {
 }
 
 impl Args {
+    /// What is logged.
+    pub(crate) fn filter(&self) -> &str {
+        match &self.command {
+            Some(Command::Beanstalkd(args)) if args.verbose > 1 => "debug",
+            Some(Command::Beanstalkd(args)) if args.verbose > 0 => "info,delayq_server=debug",
+            _ => &self.log,
+        }
+    }
+
     /// The options that were given, as a part of the configuration.
     pub(crate) fn flags(&self) -> Value {
         let mut flags = Map::new();

@@ -17,15 +17,13 @@ pub(crate) mod lmstfy;
 pub(crate) mod spring;
 pub(crate) mod task_service;
 
-/// A front with a listener of its own.
+/// A front over HTTP with a listener of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Front {
     /// The API of lmstfy.
     Lmstfy,
     /// The administration of the API of lmstfy.
     LmstfyAdmin,
-    /// The protocol of beanstalkd.
-    Beanstalk,
     /// The verbs of Grape.
     Grape,
     /// The web page of Grape.
@@ -38,10 +36,9 @@ pub(crate) enum Front {
 
 impl Front {
     /// Every front.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Lmstfy,
         Self::LmstfyAdmin,
-        Self::Beanstalk,
         Self::Grape,
         Self::GrapeAdmin,
         Self::TaskService,
@@ -53,7 +50,6 @@ impl Front {
         match self {
             Self::Lmstfy => "the API of lmstfy",
             Self::LmstfyAdmin => "the administration of lmstfy",
-            Self::Beanstalk => "the protocol of beanstalkd",
             Self::Grape => "the verbs of Grape",
             Self::GrapeAdmin => "the web page of Grape",
             Self::TaskService => "the API of the public task service",
@@ -66,7 +62,6 @@ impl Front {
         match self {
             Self::Lmstfy => "lmstfy",
             Self::LmstfyAdmin => "lmstfy_admin",
-            Self::Beanstalk => "beanstalk",
             Self::Grape => "grape",
             Self::GrapeAdmin => "grape_admin",
             Self::TaskService => "task_service",
@@ -79,7 +74,6 @@ impl Front {
         match self {
             Self::Lmstfy => config.lmstfy.listen,
             Self::LmstfyAdmin => config.lmstfy.admin_listen,
-            Self::Beanstalk => config.beanstalk.listen,
             Self::Grape => config.grape.listen,
             Self::GrapeAdmin => config.grape.admin_listen,
             Self::TaskService => config.task_service.listen,

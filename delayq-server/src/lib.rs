@@ -41,15 +41,16 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, BeanstalkdArgs, Command};
 use crate::config::Config;
+use crate::front::beanstalk;
 use crate::say::say;
-use crate::server::{Server, ServerError};
+use crate::server::{Listeners, Server, ServerError};
 
 /// The program: reads its arguments, serves or runs a command, and tells how it ended.
 pub async fn main() -> ExitCode {
     let args = Args::parse();
-    let filter = tracing_subscriber::EnvFilter::new(&args.log);
+    let filter = tracing_subscriber::EnvFilter::new(args.filter());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -73,8 +74,7 @@ pub async fn main() -> ExitCode {
 
 async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError> {
     if let Some(Command::Beanstalkd(args)) = &command {
-        args.make_folder()?;
-        return beanstalkd(config).await;
+        return beanstalkd(config, args).await;
     }
     if let Some(command) = command {
         return command::run(config, command).await;
@@ -92,6 +92,7 @@ async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError
     let listener = server.listener().await?;
     let admin = server.admin_listener().await?;
     let fronts = server.front_listeners().await?;
+    let beanstalk = beanstalk::Listeners::open(&server.app.config.beanstalk).await?;
     let scheme = if server.tls.is_some() {
         "https"
     } else {
@@ -113,6 +114,9 @@ async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError
             listener.local_addr()?
         ));
     }
+    if let Some(listeners) = &beanstalk {
+        say(format!("the protocol of beanstalkd listens on {listeners}"));
+    }
     if let Some(token) = server.first_token().await? {
         say(format!("its first token, shown this once: {token}"));
         say("send a task:");
@@ -121,20 +125,33 @@ async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError
              '{url}/v1/default/types/greet/tasks?delay=10s'"
         ));
     }
-    server.run(Some(listener), admin, fronts, end).await
+    let listeners = Listeners {
+        http: Some(listener),
+        admin,
+        fronts,
+        beanstalk,
+    };
+    server.run(listeners, end).await
 }
 
 /// Serves the protocol of beanstalkd alone.
-async fn beanstalkd(config: Config) -> Result<(), ServerError> {
+async fn beanstalkd(config: Config, args: &BeanstalkdArgs) -> Result<(), ServerError> {
+    let _lock = args.folder().map(beanstalk::lock).transpose()?;
     let server = Server::open(config).await?;
     let _ = open_files::raise(server.app.config.connections.max);
     let end = ended()?;
-    let fronts = server.front_listeners().await?;
-    for (front, listener) in &fronts {
-        let address = listener.local_addr()?;
-        say(format!("{} listens on {address}", front.about()));
+    let beanstalk = beanstalk::Listeners::open(&server.app.config.beanstalk).await?;
+    for remark in args.remarks() {
+        say(remark);
     }
-    server.run(None, None, fronts, end).await
+    if let Some(listeners) = &beanstalk {
+        say(format!("the protocol of beanstalkd listens on {listeners}"));
+    }
+    let listeners = Listeners {
+        beanstalk,
+        ..Listeners::default()
+    };
+    server.run(listeners, end).await
 }
 
 /// Ctrl-C, or a signal to end, also one that comes before this is waited for.

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use delayq_plugin::store::StoreOptions;
@@ -14,6 +15,7 @@ use crate::access::{NewToken, Scope, TokenBook};
 use crate::app::App;
 use crate::config::Config;
 use crate::door::{Door, Tls, TlsError, listen};
+use crate::front::beanstalk::Draining;
 use crate::front::lmstfy::Lmstfy;
 use crate::front::{Front, beanstalk, grape, lmstfy, spring, task_service};
 use crate::health::Health;
@@ -37,6 +39,12 @@ pub(crate) enum ServerError {
     #[error("cannot listen on {address}: {error}{}", advice(error))]
     Listen {
         address: SocketAddr,
+        error: std::io::Error,
+    },
+    /// It cannot listen on a Unix socket.
+    #[error("cannot listen on unix:{}: {error}", path.display())]
+    Socket {
+        path: PathBuf,
         error: std::io::Error,
     },
     /// The files of TLS cannot be used.
@@ -72,9 +80,23 @@ pub(crate) struct Server {
     own: Arc<dyn Store>,
 }
 
+/// Where it listens.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners {
+    pub(crate) http: Option<TcpListener>,
+    pub(crate) admin: Option<TcpListener>,
+    pub(crate) fronts: Vec<(Front, TcpListener)>,
+    pub(crate) beanstalk: Option<beanstalk::Listeners>,
+}
+
 impl Server {
     /// Opens the store of the server.
     pub(crate) async fn open(config: Config) -> Result<Self, ServerError> {
+        let draining = if config.beanstalk.is_offered() {
+            Draining::follow()?
+        } else {
+            Draining::default()
+        };
         let stopping = Stopping::default();
         let tls = Tls::open(&config.tls)?;
         let meter = Meter::install();
@@ -97,6 +119,7 @@ impl Server {
             health: Arc::new(health),
             meter,
             stopping,
+            draining,
         };
         let lmstfy = Lmstfy::new(app.clone());
         Ok(Self {
@@ -174,7 +197,6 @@ impl Server {
         let routes = match front {
             Front::Lmstfy => lmstfy::router(&self.lmstfy),
             Front::LmstfyAdmin => lmstfy::admin(&self.lmstfy),
-            Front::Beanstalk => return beanstalk::serve(app, listener).await,
             Front::Grape => grape::router(app),
             Front::GrapeAdmin => grape::admin_router(app),
             Front::TaskService => task_service::router(app),
@@ -186,11 +208,15 @@ impl Server {
     /// Serves until `end`, and then what is under way.
     pub(crate) async fn run(
         self,
-        listener: Option<TcpListener>,
-        admin: Option<TcpListener>,
-        fronts: Vec<(Front, TcpListener)>,
+        listeners: Listeners,
         end: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServerError> {
+        let Listeners {
+            http: listener,
+            admin,
+            fronts,
+            beanstalk,
+        } = listeners;
         let mut followers = JoinSet::new();
         followers.spawn(Arc::clone(&self.app.tokens).follow());
         followers.spawn(Arc::clone(&self.app.spaces).follow());
@@ -230,9 +256,11 @@ impl Server {
         let fronts = fronts
             .into_iter()
             .map(|(front, listener)| self.serve_front(front, listener));
+        let beanstalk = beanstalk.map(|listeners| beanstalk::serve(self.app.clone(), listeners));
         tokio::join!(
             OptionFuture::from(door),
             OptionFuture::from(admin),
+            OptionFuture::from(beanstalk),
             join_all(fronts)
         );
         stop.abort();

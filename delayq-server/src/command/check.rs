@@ -35,6 +35,7 @@ pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
         (option, front.listen(&config))
     });
     listeners.extend(fronts);
+    listeners.push(("beanstalk.listen".to_owned(), config.beanstalk.listen));
     for (option, address) in listeners {
         match address {
             Some(address) => failed.extend(told(&option, port(address).await)),

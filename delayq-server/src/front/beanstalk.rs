@@ -11,7 +11,9 @@
 mod answers;
 mod claims;
 mod counters;
+mod draining;
 mod ends;
+mod folder;
 pub(crate) mod fuzz;
 mod held;
 mod hub;
@@ -19,6 +21,7 @@ mod input;
 mod jobs;
 mod keeper;
 mod lane;
+mod listeners;
 mod moves;
 mod numbers;
 mod order;
@@ -27,6 +30,8 @@ mod puts;
 mod report;
 mod reserved;
 mod session;
+#[cfg(unix)]
+mod socket;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -35,20 +40,24 @@ mod tube_name;
 mod waiter;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
-use tracing::{info, warn};
+use tracing::warn;
 
+pub(crate) use self::draining::Draining;
+pub(crate) use self::folder::lock;
 use self::hub::Hub;
+pub(crate) use self::listeners::Listeners;
 use self::session::Session;
 use crate::app::App;
 use crate::problem::Problem;
 
+/// The release of beanstalkd whose answers are given, in the form that clients read versions in.
+pub(crate) const VERSION: &str = concat!("1.13.0+delayq-", env!("CARGO_PKG_VERSION"));
+
 /// Serves its clients until the server ends.
-pub(crate) async fn serve(app: App, listener: TcpListener) {
+pub(crate) async fn serve(app: App, listeners: Listeners) {
     let hub = match open(&app).await {
         Ok(hub) => Arc::new(hub),
         Err(problem) => {
@@ -63,10 +72,9 @@ pub(crate) async fn serve(app: App, listener: TcpListener) {
     let connections = TaskTracker::new();
     tokio::select! {
         () = keeping => {}
-        () = drain(&hub) => {}
-        () = accept(&app, &hub, &listener, &connections) => {}
+        () = accept(&app, &hub, &listeners, &connections) => {}
     }
-    drop(listener);
+    drop(listeners);
     connections.close();
     let ended = tokio::time::timeout(app.config.stop.grace(), connections.wait());
     if ended.await.is_err() {
@@ -81,20 +89,20 @@ async fn open(app: &App) -> Result<Hub, Problem> {
     let config = app.config.beanstalk.clone();
     let namespace = delayq_plugin::Namespace::new(&config.namespace)?;
     let space = app.spaces.of(&namespace).await?;
-    let hub = Hub::new(space, config);
+    let hub = Hub::new(space, config, app.draining.clone());
     hub.refresh().await?;
     Ok(hub)
 }
 
-async fn accept(app: &App, hub: &Arc<Hub>, listener: &TcpListener, connections: &TaskTracker) {
+async fn accept(app: &App, hub: &Arc<Hub>, listeners: &Listeners, connections: &TaskTracker) {
     let places = Arc::new(Semaphore::new(app.config.connections.max));
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = listeners.accept() => accepted,
             () = app.stopping.ended() => return,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok(stream) => {
                 let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                     continue;
                 };
@@ -107,26 +115,4 @@ async fn accept(app: &App, hub: &Arc<Hub>, listener: &TcpListener, connections: 
             Err(error) => crate::door::after(&error).await,
         }
     }
-}
-
-/// Takes no further jobs once the process is told so.
-#[cfg(unix)]
-async fn drain(hub: &Hub) {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::user_defined1()) {
-        Ok(mut told) => {
-            while told.recv().await.is_some() {
-                hub.is_draining.store(true, Ordering::Relaxed);
-                info!("no further jobs are taken");
-            }
-        }
-        Err(error) => warn!(%error, "SIGUSR1 is not heard"),
-    }
-    std::future::pending::<()>().await;
-}
-
-/// There is no such signal.
-#[cfg(not(unix))]
-async fn drain(_hub: &Hub) {
-    std::future::pending::<()>().await;
 }

@@ -56,7 +56,11 @@ impl Site {
         let listener: TcpListener = server.listener().await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (end, ended) = oneshot::channel::<()>();
-        tokio::spawn(server.run(Some(listener), None, Vec::new(), async {
+        let listeners = crate::server::Listeners {
+            http: Some(listener),
+            ..Default::default()
+        };
+        tokio::spawn(server.run(listeners, async {
             ended.await.ok();
         }));
         Self {

@@ -103,6 +103,7 @@ fn use_tube(session: &mut Session, tube: TubeName) {
     let mut state = session.hub.state();
     state.tube(&session.used).using -= 1;
     state.tube(&tube).using += 1;
+    state.drop_unused(&session.used);
     drop(state);
     session.say(&format!("USING {tube}"));
     session.used = tube;
@@ -123,8 +124,10 @@ fn ignore(session: &mut Session, tube: &TubeName) {
         if session.watched.len() == 1 {
             return session.say("NOT_IGNORED");
         }
-        session.watched.remove(place);
-        session.hub.state().tube(tube).watching -= 1;
+        session.watched.swap_remove(place);
+        let mut state = session.hub.state();
+        state.tube(tube).watching -= 1;
+        state.drop_unused(tube);
     }
     session.say(&format!("WATCHING {}", session.watched.len()));
 }

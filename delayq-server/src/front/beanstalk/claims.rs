@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delayq_plugin::store::{AttemptEnd, Bucket, ClaimRequest, Claimed, Settlement};
-use delayq_plugin::{Result, TaskState, Timestamp};
+use delayq_plugin::{Result, TaskState};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
@@ -26,8 +26,8 @@ struct Candidate {
     tube: TubeName,
     lane: Lane,
     changes: u64,
-    /// The first job of the lane, where another lane has the same priority.
-    head: Option<(Timestamp, u64)>,
+    /// The number of the first job that is ready, where another lane has the same priority.
+    head: Option<u64>,
 }
 
 /// Reserves the most urgent job of these tubes for a connection, if there is one.
@@ -89,7 +89,7 @@ fn candidates(hub: &Hub, tubes: &[TubeName]) -> Vec<Candidate> {
     all.collect()
 }
 
-/// By priority; lanes of the same priority by their first jobs.
+/// By priority; lanes of the same priority by the numbers of their first jobs, as in beanstalkd.
 async fn sort(hub: &Hub, candidates: &mut [Candidate]) -> Result<()> {
     candidates.sort_by_key(|candidate| candidate.lane.pri);
     let pris: Vec<u32> = candidates.iter().map(|one| one.lane.pri).collect();
@@ -100,7 +100,8 @@ async fn sort(hub: &Hub, candidates: &mut [Candidate]) -> Result<()> {
         let page = hub.store.list(task_type, TaskState::Scheduled, None, 1);
         page.await.map(|page| {
             let head = page.tasks.into_iter().next();
-            candidate.head = head.and_then(|task| Some((task.at, number_of(&task.id)?)));
+            let ready = head.filter(|task| task.at <= Hub::now());
+            candidate.head = ready.and_then(|task| number_of(&task.id));
         })
     });
     for looked in join_all(heads).await {

@@ -1,7 +1,6 @@
 //! The tubes of a namespace, for all connections of this server.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::counters::{Counter, Counters};
+use super::draining::Draining;
 use super::lane::{Lane, PREFIX, tube_of, tube_part};
 use super::numbers::Numbers;
 use super::state::State;
@@ -31,8 +31,7 @@ pub(super) struct Hub {
     pub(super) numbers: Numbers,
     pub(super) counters: Counters,
     pub(super) config: BeanstalkConfig,
-    /// Whether it takes no further jobs.
-    pub(super) is_draining: AtomicBool,
+    pub(super) draining: Draining,
     /// A lane has something for those who wait, or one more waits.
     pub(super) changed: Notify,
     /// A job was reserved whose time to run may be over first.
@@ -45,23 +44,25 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    pub(super) fn new(space: Arc<Space>, config: BeanstalkConfig) -> Self {
+    pub(super) fn new(space: Arc<Space>, config: BeanstalkConfig, draining: Draining) -> Self {
         let store = Arc::clone(space.tasks.store());
         let id = delayq_plugin::TaskId::generate().to_string();
         let id = id.chars().filter(char::is_ascii_hexdigit).take(16);
+        let mut state = State::default();
+        state.tube(&TubeName::first());
         Self {
             numbers: Numbers::start(Arc::clone(&store)),
             space,
             store,
             counters: Counters::default(),
             config,
-            is_draining: AtomicBool::new(false),
+            draining,
             changed: Notify::new(),
             reserved: Notify::new(),
             started: Instant::now(),
             id: id.collect::<String>().to_ascii_lowercase(),
             holders: Counter::default(),
-            state: Mutex::default(),
+            state: Mutex::new(state),
         }
     }
 

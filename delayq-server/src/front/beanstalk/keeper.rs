@@ -184,11 +184,7 @@ async fn tidy(hub: &Hub) {
                     debug!(%tube, %error, "an empty lane stays");
                 }
             }
-            let mut state = hub.state();
-            let known = state.tubes.get(&tube);
-            if known.is_some_and(|known| !known.is_referred() && known.lanes.is_empty()) {
-                state.tubes.remove(&tube);
-            }
+            hub.state().drop_unused(&tube);
         }
         tokio::time::sleep(TIDY).await;
     }

@@ -1,11 +1,12 @@
 //! Statistics, as YAML.
 
+use std::collections::HashSet;
 use std::fmt::{Display, Write};
-use std::sync::atomic::Ordering;
 
 use delayq_plugin::{Result, TaskState, TypeStats};
 use futures_util::future::try_join_all;
 
+use super::VERSION;
 use super::hub::Hub;
 use super::jobs::Job;
 use super::lane::Lane;
@@ -172,18 +173,17 @@ pub(super) async fn tube(hub: &Hub, name: &TubeName) -> Result<Option<String>> {
     Ok(Some(yaml.0))
 }
 
-/// The tubes that are there.
+/// The tubes that are there, in the order of beanstalkd.
 pub(super) async fn tubes(hub: &Hub) -> Result<Vec<TubeName>> {
     hub.refresh().await?;
     let known: Vec<TubeName> = hub.state().tubes.keys().cloned().collect();
-    let mut there = vec![TubeName::first()];
+    let mut gone = HashSet::new();
     for name in known {
-        if name != TubeName::first() && is_here(hub, &name).await? {
-            there.push(name);
+        if name != TubeName::first() && !is_here(hub, &name).await? {
+            gone.insert(name);
         }
     }
-    there.sort();
-    Ok(there)
+    Ok(hub.state().list(&gone))
 }
 
 async fn is_here(hub: &Hub, name: &TubeName) -> Result<bool> {
@@ -249,9 +249,8 @@ pub(super) async fn server(hub: &Hub) -> Result<String> {
 
 /// What there is to say of the process. It has no journal of its own.
 fn process(hub: &Hub, yaml: Yaml) -> Yaml {
-    let is_draining = hub.is_draining.load(Ordering::Relaxed);
     yaml.entry("pid", std::process::id())
-        .text("version", concat!("delayq ", env!("CARGO_PKG_VERSION")))
+        .text("version", VERSION)
         .entry("rusage-utime", "0.000000")
         .entry("rusage-stime", "0.000000")
         .entry("uptime", hub.started.elapsed().as_secs())
@@ -260,8 +259,8 @@ fn process(hub: &Hub, yaml: Yaml) -> Yaml {
         .entry("binlog-records-migrated", 0)
         .entry("binlog-records-written", 0)
         .entry("binlog-max-size", 0)
-        .entry("draining", is_draining)
-        .text("id", &hub.id)
+        .entry("draining", hub.draining.is_on())
+        .entry("id", &hub.id)
         .text("hostname", host())
         .text("os", std::env::consts::OS)
         .text("platform", std::env::consts::ARCH)

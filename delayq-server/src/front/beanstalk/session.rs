@@ -2,13 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use delayq_plugin::{Error, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::debug;
@@ -18,6 +15,7 @@ use super::claims::reserve;
 use super::ends;
 use super::hub::Hub;
 use super::input::{Input, PutJob, Request};
+use super::listeners::{Reader, Writer};
 use super::order::{BadLine, Order};
 use super::puts;
 use super::reserved::Reserved;
@@ -32,7 +30,6 @@ const FLUSH_BYTES: usize = 64 * 1_024;
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// See the module.
-#[derive(Debug)]
 pub(super) struct Session {
     pub(super) hub: Arc<Hub>,
     /// Its name among the holders of jobs.
@@ -44,8 +41,8 @@ pub(super) struct Session {
     pub(super) out: Vec<u8>,
     pub(super) is_producer: bool,
     pub(super) is_worker: bool,
-    reader: OwnedReadHalf,
-    writer: OwnedWriteHalf,
+    reader: Reader,
+    writer: Writer,
     input: Input,
 }
 
@@ -66,11 +63,7 @@ enum Waited {
 
 impl Session {
     /// A connection that was accepted.
-    pub(super) fn new(hub: Arc<Hub>, stream: TcpStream) -> Self {
-        if let Err(error) = stream.set_nodelay(true) {
-            debug!(%error, "a connection keeps Nagle's algorithm");
-        }
-        let (reader, writer) = stream.into_split();
+    pub(super) fn new(hub: Arc<Hub>, (reader, writer): (Reader, Writer)) -> Self {
         let count = &hub.counters;
         count.connections.add(1);
         count.connections_ever.add(1);
@@ -164,7 +157,7 @@ impl Session {
         }
         self.note_producer();
         self.hub.counters.put.add(jobs.len() as u64);
-        if self.hub.is_draining.load(Ordering::Relaxed) {
+        if self.hub.draining.is_on() {
             for _ in jobs {
                 self.say("DRAINING");
             }
@@ -371,7 +364,9 @@ impl Session {
             state.tube(&self.used).using -= 1;
             for name in &self.watched {
                 state.tube(name).watching -= 1;
+                state.drop_unused(name);
             }
+            state.drop_unused(&self.used);
             state.take_all(self.holder, &self.jobs)
         };
         let count = &hub.counters;

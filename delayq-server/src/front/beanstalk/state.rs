@@ -2,7 +2,7 @@
 //!
 //! All of it follows from the store and from the open connections: nothing is lost with it.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use tokio::time::Instant;
 
@@ -26,6 +26,8 @@ pub(super) struct Home {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) tubes: HashMap<TubeName, Tube>,
+    /// The names of `tubes`, as `list-tubes` orders them.
+    order: Vec<TubeName>,
     /// The tubes by what stands for them in types.
     pub(super) parts: HashMap<String, TubeName>,
     /// Those that wait for a job, the oldest first.
@@ -43,11 +45,43 @@ impl State {
         if !self.tubes.contains_key(name) {
             let tube = Tube::new(name);
             self.parts.insert(tube.part.clone(), name.clone());
+            self.order.push(name.clone());
             self.tubes.insert(name.clone(), tube);
         }
         self.tubes
             .entry(name.clone())
             .or_insert_with(|| Tube::new(name))
+    }
+
+    /// Forgets a tube that no client refers to and that has no lanes.
+    pub(super) fn drop_unused(&mut self, name: &TubeName) {
+        let is_unused = |tube: &Tube| !tube.is_referred() && tube.lanes.is_empty();
+        if *name == TubeName::first() || !self.tubes.get(name).is_some_and(is_unused) {
+            return;
+        }
+        if let Some(tube) = self.tubes.remove(name) {
+            self.parts.remove(&tube.part);
+        }
+        // beanstalkd fills a gap with the last tube, too.
+        if let Some(place) = self.order.iter().position(|known| known == name) {
+            self.order.swap_remove(place);
+        }
+    }
+
+    /// The tubes in the order of beanstalkd, without those that are `gone`: these come last when
+    /// they are back.
+    pub(super) fn list(&mut self, gone: &HashSet<TubeName>) -> Vec<TubeName> {
+        let (mut place, mut behind) = (0, Vec::new());
+        while let Some(name) = self.order.get(place) {
+            if gone.contains(name) {
+                behind.push(self.order.swap_remove(place));
+            } else {
+                place += 1;
+            }
+        }
+        let listed = self.order.clone();
+        self.order.extend(behind);
+        listed
     }
 
     /// Where a job was seen last.

@@ -13,7 +13,7 @@ use delayq_plugin::Store;
 use delayq_plugin::store::MemoryStore;
 
 use self::client::Client;
-use super::serve;
+use super::{Listeners, serve};
 use crate::door::listen;
 use crate::server::Server;
 
@@ -29,6 +29,10 @@ async fn start_on(store: Arc<dyn Store>) -> SocketAddr {
     server.app.spaces.offer(namespace, store).await;
     let listener = listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(serve(server.app, listener));
+    let listeners = Listeners {
+        tcp: Some(listener),
+        ..Listeners::default()
+    };
+    tokio::spawn(serve(server.app, listeners));
     address
 }

@@ -75,9 +75,8 @@ fn normal(answer: &str, want: &Value) -> Value {
         return answer.into();
     }
     let items = answer.lines().filter_map(|line| line.strip_prefix("- "));
-    let mut items: Vec<&str> = items.map(str::trim).collect();
+    let items: Vec<&str> = items.map(str::trim).collect();
     if !items.is_empty() {
-        items.sort_unstable();
         return json!({"list": items});
     }
     let mut entries = Map::new();

@@ -110,3 +110,80 @@ async fn a_long_job_is_held_for_its_time_to_run_whatever_the_lock_of_the_store()
     other.expect("reserve-with-timeout 8", "TIMED_OUT").await;
     one.expect("delete 1", "DELETED").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tubes_are_listed_in_the_order_of_beanstalkd() {
+    let mut client = Client::connect(start().await).await;
+    for (line, answer) in [
+        ("use zz", "USING zz"),
+        ("put 5 0 60 1\r\na", "INSERTED 1"),
+        ("use aa", "USING aa"),
+        ("put 5 0 60 1\r\nb", "INSERTED 2"),
+        ("watch mm", "WATCHING 2"),
+        ("list-tubes", "OK 29\r\n---\n- default\n- zz\n- aa\n- mm\n"),
+        ("watch zz", "WATCHING 3"),
+        ("watch aa", "WATCHING 4"),
+        ("use 1.5", "USING 1.5"),
+        ("use n1", "USING n1"),
+        ("watch n2", "WATCHING 5"),
+        ("ignore mm", "WATCHING 4"),
+        (
+            "list-tubes",
+            "OK 34\r\n---\n- default\n- zz\n- aa\n- n2\n- n1\n",
+        ),
+        (
+            "list-tubes-watched",
+            "OK 29\r\n---\n- default\n- n2\n- zz\n- aa\n",
+        ),
+        ("ignore zz", "WATCHING 3"),
+        ("delete 1", "DELETED"),
+        ("list-tubes", "OK 29\r\n---\n- default\n- n1\n- aa\n- n2\n"),
+    ] {
+        client.expect(line, answer).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_tubes_with_jobs_of_one_priority_the_lowest_number_is_first() {
+    let address = start().await;
+    let mut client = Client::connect(address).await;
+    for (place, tube) in ["r", "q", "p"].into_iter().enumerate() {
+        let using = format!("USING {tube}");
+        client.expect(&format!("use {tube}"), &using).await;
+        let inserted = format!("INSERTED {}", place + 1);
+        client.expect("put 7 0 60 1\r\nx", &inserted).await;
+        let watching = format!("WATCHING {}", place + 2);
+        client.expect(&format!("watch {tube}"), &watching).await;
+    }
+    client.expect("reserve", "RESERVED 1 1\r\nx").await;
+    client.expect("release 1 7 1", "RELEASED").await;
+    // Until job 1 is ready, later than the others.
+    let mut other = Client::connect(address).await;
+    other.expect("reserve-with-timeout 2", "TIMED_OUT").await;
+    for number in [1, 2, 3] {
+        let answer = format!("RESERVED {number} 1\r\nx");
+        client.expect("reserve", &answer).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statistics_are_quoted_where_those_of_beanstalkd_are() {
+    let mut client = Client::connect(start().await).await;
+    client.expect("use 1.5", "USING 1.5").await;
+    client.expect("put 5 0 60 1\r\na", "INSERTED 1").await;
+    let quoted = |text: &str| {
+        let lines = text.lines().filter(|line| line.ends_with('"'));
+        let names = lines.filter_map(|line| line.split(": \"").next());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    let stats = client.body("stats").await;
+    assert_eq!(quoted(&stats), "version hostname os platform", "{stats}");
+    let version = concat!(
+        "version: \"1.13.0+delayq-",
+        env!("CARGO_PKG_VERSION"),
+        "\"\n"
+    );
+    assert!(stats.contains(version), "{stats}");
+    assert_eq!(quoted(&client.body("stats-tube 1.5").await), "name");
+    assert_eq!(quoted(&client.body("stats-job 1").await), "tube");
+}

@@ -1,0 +1,108 @@
+//! Where the clients of the protocol connect.
+
+use std::fmt;
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tracing::debug;
+
+#[cfg(unix)]
+use super::socket::Socket;
+use crate::config::BeanstalkConfig;
+use crate::door::listen;
+use crate::server::ServerError;
+
+/// The bytes that a client sends.
+pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
+/// Where its answers go.
+pub(super) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// An address, a Unix socket, or both.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners {
+    pub(super) tcp: Option<TcpListener>,
+    #[cfg(unix)]
+    pub(super) socket: Option<Socket>,
+}
+
+impl Listeners {
+    /// Listens by the configuration; `None` where the protocol is not offered.
+    ///
+    /// # Errors
+    /// Which address or path is taken, and by what.
+    pub(crate) async fn open(config: &BeanstalkConfig) -> Result<Option<Self>, ServerError> {
+        if !config.is_offered() {
+            return Ok(None);
+        }
+        let mut listeners = Self::default();
+        if let Some(address) = config.listen {
+            let listening = listen(address).await;
+            let tcp = listening.map_err(|error| ServerError::Listen { address, error })?;
+            listeners.tcp = Some(tcp);
+        }
+        #[cfg(unix)]
+        if let Some(path) = &config.socket {
+            let listening = Socket::listen(path).await;
+            let socket = listening.map_err(|error| {
+                let path = path.clone();
+                ServerError::Socket { path, error }
+            })?;
+            listeners.socket = Some(socket);
+        }
+        #[cfg(not(unix))]
+        if config.socket.is_some() {
+            let reason = "beanstalk.socket: this system has no Unix sockets".to_owned();
+            return Err(ServerError::Refused(reason));
+        }
+        Ok(Some(listeners))
+    }
+
+    /// The next connection.
+    pub(super) async fn accept(&self) -> io::Result<(Reader, Writer)> {
+        tokio::select! {
+            accepted = self.accept_tcp() => accepted,
+            accepted = self.accept_socket() => accepted,
+        }
+    }
+
+    async fn accept_tcp(&self) -> io::Result<(Reader, Writer)> {
+        let Some(tcp) = &self.tcp else {
+            return std::future::pending().await;
+        };
+        let (stream, _) = tcp.accept().await?;
+        if let Err(error) = stream.set_nodelay(true) {
+            debug!(%error, "a connection keeps Nagle's algorithm");
+        }
+        let (reader, writer) = stream.into_split();
+        Ok((Box::new(reader), Box::new(writer)))
+    }
+
+    #[cfg(unix)]
+    async fn accept_socket(&self) -> io::Result<(Reader, Writer)> {
+        let Some(socket) = &self.socket else {
+            return std::future::pending().await;
+        };
+        let (stream, _) = socket.listener.accept().await?;
+        let (reader, writer) = stream.into_split();
+        Ok((Box::new(reader), Box::new(writer)))
+    }
+
+    #[cfg(not(unix))]
+    async fn accept_socket(&self) -> io::Result<(Reader, Writer)> {
+        std::future::pending().await
+    }
+}
+
+impl fmt::Display for Listeners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut places = Vec::new();
+        let address = self.tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
+        places.extend(address.map(|address| address.to_string()));
+        #[cfg(unix)]
+        let socket = self.socket.as_ref();
+        #[cfg(unix)]
+        places.extend(socket.map(|socket| format!("unix:{}", socket.path.display())));
+        f.write_str(&places.join(" and "))
+    }
+}
