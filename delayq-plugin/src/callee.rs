@@ -37,11 +37,13 @@ mod load;
 mod routes;
 mod run;
 mod service;
+mod settlements;
 mod spring;
 mod verifier;
 
 pub use self::announcement::{Announced, Announcement};
 pub use self::eureka::{EurekaClient, EurekaError, EurekaInstance};
+pub use self::settlements::{LaterSettlement, Settlements};
 pub use self::spring::SpringJob;
 
 use self::service::Service;
@@ -66,10 +68,10 @@ impl Callee {
     /// workers and the configuration count; pools, listeners and recurring tasks do not.
     ///
     /// With a URL or a store of the builder its workers can send tasks there, such as to the server
-    /// itself (`delayq://..`). Without one they cannot: a send is refused.
+    /// itself (`delayq://..`), and [settle later](Settlements). Without one a send is refused.
     ///
     /// # Errors
-    /// As for `start`; nothing runs then.
+    /// As for `start`, so for a worker with [`Settlements`] and no store; nothing runs then.
     pub async fn of(builder: DelayQueuePluginBuilder) -> Result<Self, StartError> {
         let Prepared { service, registry } = prepare_callee(builder).await?;
         for recurring in registry.recurring() {

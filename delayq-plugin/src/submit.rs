@@ -245,6 +245,17 @@ impl TaskSubmitService {
         self.desk().cancel(&task_type, &id).await
     }
 
+    /// Cancels several tasks of a type by their ids; one result each, in order. They share round
+    /// trips and syncs. As many may run or be gone as will: the others are cancelled.
+    pub async fn cancel_each<T: AsRef<str>>(
+        &self,
+        task_type: &str,
+        ids: impl IntoIterator<Item = T>,
+    ) -> Vec<Result<CancelOutcome>> {
+        let ids = ids.into_iter().map(|id| TaskId::new(id.as_ref())).collect();
+        bulk::cancel_each(&self.desk(), TaskType::new(task_type), ids).await
+    }
+
     /// Moves a scheduled task to another time, earlier or later.
     ///
     /// # Errors
@@ -314,16 +325,6 @@ impl TaskSubmitService {
         recurrence::remove(self, task_type, name).await
     }
 
-    /// How many tasks of a type match, or of the listed types that a pattern such as `remind.*`
-    /// matches. Reads all tasks of these types that are in the filter's state, in
-    /// pages: beside tasks that come and go the number is not exact.
-    ///
-    /// # Errors
-    /// `InvalidInput` for a filter that cannot be meant, and as for every call.
-    pub async fn count(&self, types: &str, filter: &TaskFilter) -> Result<u64> {
-        bulk::count(&*self.store, types, filter).await
-    }
-
     /// Up to `limit` (at most 128) tasks of one type that match, after `cursor`; pass the page's
     /// `next` for the next. A call reads up to 2,048 tasks: where few match a page has fewer than
     /// `limit`, perhaps none, although there is a `next`.
@@ -375,23 +376,6 @@ impl TaskSubmitService {
     ) -> BulkChange<'a> {
         let checked = check_delay("delay", when, &self.limits, self.clock.now());
         BulkChange::reschedule(self.desk(), types, filter, checked.map(|()| when))
-    }
-
-    /// Starts nothing of these types until `until`, or until [`resume`](Self::resume) when `None`.
-    /// Returns which types that is. A type that appears later is not paused.
-    ///
-    /// # Errors
-    /// As for every call. Types before the one that failed are paused; the call can be repeated.
-    pub async fn pause(&self, types: &str, until: Option<Timestamp>) -> Result<Vec<TaskType>> {
-        bulk::pause(&*self.store, types, until).await
-    }
-
-    /// Ends the pauses of these types. Returns which types that is.
-    ///
-    /// # Errors
-    /// As for [`pause`](Self::pause).
-    pub async fn resume(&self, types: &str) -> Result<Vec<TaskType>> {
-        bulk::resume(&*self.store, types).await
     }
 
     fn desk(&self) -> Desk {

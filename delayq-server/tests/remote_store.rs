@@ -7,9 +7,7 @@
 )]
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use delayq_plugin::store::{Durability, StoreOptions};
@@ -20,54 +18,13 @@ use delayq_plugin::{
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use self::server::Server;
+
+mod server;
+
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 const TASKS: u32 = 300;
-
-/// A server process that a test kills and starts again.
-struct Server {
-    child: Child,
-    address: String,
-    token: Option<String>,
-}
-
-impl Server {
-    fn start(store: &str, address: &str, is_first: bool) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_delayq-server"))
-            .args(["--listen", address, "--store", store, "--log", "warn"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = lines.next().unwrap().unwrap();
-        let address = line.rsplit('/').next().unwrap().to_owned();
-        // A server that has tokens gives no further one.
-        let token = is_first.then(|| {
-            let line = lines.next().unwrap().unwrap();
-            line.rsplit(' ').next().unwrap().to_owned()
-        });
-        // What it says later has to go somewhere.
-        std::thread::spawn(move || lines.count());
-        Self {
-            child,
-            address,
-            token,
-        }
-    }
-
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
 
 struct Seen(UnboundedSender<u32>);
 
@@ -98,7 +55,7 @@ async fn a_server_that_is_killed_and_started_again_loses_nothing() {
     let folder = TempDir::new().unwrap();
     let path: PathBuf = folder.path().join("server.sqlite");
     let store = format!("sqlite:{}", path.display());
-    let server = Server::start(&store, "127.0.0.1:0", true);
+    let mut server = Server::start(&["--store", &store], "127.0.0.1:0", true);
     let (address, token) = (server.address.clone(), server.token.clone().unwrap());
     let url = format!("delayq://{token}@{address}");
 
@@ -130,7 +87,7 @@ async fn a_server_that_is_killed_and_started_again_loses_nothing() {
     );
     assert!(!refused.to_string().contains(&token), "{refused}");
 
-    let _server = Server::start(&store, &address, false);
+    let _server = Server::start(&["--store", &store], &address, false);
     let rest = async {
         while done.len() < TASKS as usize {
             done.insert(seen.recv().await.unwrap());
@@ -155,7 +112,7 @@ async fn a_server_that_is_killed_and_started_again_loses_nothing() {
 async fn what_the_server_cannot_give_is_said_when_the_store_is_opened() {
     let folder = TempDir::new().unwrap();
     let store = format!("sqlite:{}", folder.path().join("a.sqlite").display());
-    let server = Server::start(&store, "127.0.0.1:0", true);
+    let server = Server::start(&["--store", &store], "127.0.0.1:0", true);
     let (address, token) = (&server.address, server.token.as_ref().unwrap());
     for (url, says) in [
         (format!("delayq://dq_1_x@{address}"), "token"),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -27,7 +28,9 @@ pub const OCCURRENCE_HEADER: &str = "delayq-occurrence";
 pub struct TaskContext {
     shared: Arc<Shared>,
     stop: StopSignal,
-    max_attempts: u32,
+    retry: RetryPolicy,
+    /// Set when the attempt is settled later; `None`: it ends with its workers.
+    later: Option<Arc<AtomicBool>>,
     /// The index of the worker; `None`: it can have no follow-ups.
     follow_ups_of: Option<usize>,
     is_repeat: bool,
@@ -91,7 +94,8 @@ impl TaskContext {
                 answers: Answers::default(),
             }),
             stop,
-            max_attempts: RetryPolicy::DEFAULT.max_attempts,
+            retry: RetryPolicy::DEFAULT,
+            later: None,
             follow_ups_of: Some(0),
         }
     }
@@ -100,7 +104,22 @@ impl TaskContext {
     /// [`RetryPolicy::DEFAULT`].
     #[must_use]
     pub fn with_max_attempts(mut self, max_attempts: u32) -> Self {
-        self.max_attempts = max_attempts;
+        self.retry.max_attempts = max_attempts;
+        self
+    }
+
+    /// The same context for a worker with this retry policy; default: [`RetryPolicy::DEFAULT`].
+    #[must_use]
+    pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// The same context for an attempt that may be settled later; `flag` is set when it is. The
+    /// callee gives it; tests of a worker may, too.
+    #[must_use]
+    pub fn with_later(mut self, flag: Arc<AtomicBool>) -> Self {
+        self.later = Some(flag);
         self
     }
 
@@ -139,7 +158,13 @@ impl TaskContext {
     /// The most attempts that the worker's retry policy allows; 1 for an at-most-once type.
     #[must_use]
     pub fn max_attempts(&self) -> u32 {
-        self.max_attempts
+        self.retry.max_attempts
+    }
+
+    /// The retry policy of the worker.
+    #[must_use]
+    pub fn retry(&self) -> RetryPolicy {
+        self.retry
     }
 
     /// Whether no attempt follows if this one fails (the task goes to dead, or, of an at-most-once
@@ -147,7 +172,7 @@ impl TaskContext {
     /// what earlier attempts did.
     #[must_use]
     pub fn is_last_attempt(&self) -> bool {
-        self.attempt() >= self.max_attempts
+        self.attempt() >= self.retry.max_attempts
     }
 
     /// When this attempt was due.
@@ -290,6 +315,24 @@ impl TaskContext {
     #[must_use]
     pub fn take_reply(&self) -> Option<Reply> {
         self.shared.answers.take(self.follow_ups_of?)
+    }
+
+    /// Leaves the end of this attempt to whoever settles its lock: the task is not done when its
+    /// worker returns `Ok`. What the worker returns else ends the attempt as ever. Of service mode
+    /// alone, where `callee::Settlements` of delayq-plugin does both.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] where no server called the worker, and for the second time in one
+    /// attempt.
+    pub fn settle_later(&self) -> Result<()> {
+        let invalid = |reason: &str| Err(Error::invalid("later settlement", reason));
+        match &self.later {
+            None => invalid("this attempt ends with its worker: no server called it"),
+            Some(flag) if flag.swap(true, Ordering::AcqRel) => {
+                invalid("this attempt is settled later already, and has one end")
+            }
+            Some(_) => Ok(()),
+        }
     }
 
     /// The same context for the worker with this index among those of its type, whose follow-ups

@@ -153,7 +153,10 @@ impl<'a> LmstfyImport<'a> {
             let now = self.tasks.clock().now().as_millis() / 1_000;
             let waits = |member: &Vec<u8>, score: i64| {
                 let place = Place::timed(member.clone());
-                place.is_some_and(|place| place.is_delayed(score) || place.is_overdue(score, now))
+                place.is_some_and(|place| {
+                    let is_moved = place.tries > 0 || self.with_dead;
+                    place.is_delayed(score, now) || (is_moved && place.is_overdue(score, now))
+                })
             };
             let (delayed, taken): (Vec<_>, Vec<_>) = members
                 .into_iter()
@@ -161,6 +164,11 @@ impl<'a> LmstfyImport<'a> {
             let is_held = |score: &i64| *score + OVERDUE >= now;
             held += taken.iter().filter(|(_, score)| is_held(score)).count();
             left += taken.len();
+            for (member, score) in &taken {
+                if !is_held(score) {
+                    self.count_dead(member).await?;
+                }
+            }
             if delayed.is_empty() {
                 continue;
             }
@@ -223,6 +231,16 @@ impl<'a> LmstfyImport<'a> {
         for list in self.keys("d/*/*").await? {
             let length = self.redis.ask(&[b"LLEN", list.as_bytes()]).await?.number();
             self.report.dead_left_out += u64::try_from(length).unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    /// Counts a job of the set that is dead, unless it was acknowledged: then it has no data.
+    async fn count_dead(&mut self, member: &[u8]) -> Result<(), LmstfyError> {
+        if let Some(place) = Place::timed(member.to_vec()) {
+            let key = place.data_key();
+            let there = self.redis.ask(&[b"EXISTS", key.as_bytes()]).await?.number();
+            self.report.dead_left_out += u64::from(there > 0);
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ impl Payload {
     pub(super) fn read(id: &str, data: Vec<u8>) -> Self {
         if id.len() == PLAIN_ID + 1
             && let Some(fields) = fields(&data)
+            && fields.iter().all(|(number, _)| matches!(number, 1 | 2))
         {
             return Self::of(fields);
         }
@@ -31,19 +32,17 @@ impl Payload {
     fn of(all: Vec<(u64, Vec<u8>)>) -> Self {
         let mut payload = Self::default();
         for (number, value) in all {
-            match number {
-                1 => payload.message = value,
-                2 => {
-                    let text = |wanted: u64, pair: &[(u64, Vec<u8>)]| {
-                        let found = pair.iter().find(|(number, _)| *number == wanted);
-                        let found = found.map(|(_, value)| String::from_utf8_lossy(value));
-                        found.unwrap_or_default().into_owned()
-                    };
-                    let pair = fields(&value).unwrap_or_default();
-                    payload.attributes.insert(text(1, &pair), text(2, &pair));
-                }
-                _ => {}
+            if number == 1 {
+                payload.message = value;
+                continue;
             }
+            let text = |wanted: u64, pair: &[(u64, Vec<u8>)]| {
+                let found = pair.iter().find(|(number, _)| *number == wanted);
+                let found = found.map(|(_, value)| String::from_utf8_lossy(value));
+                found.unwrap_or_default().into_owned()
+            };
+            let pair = fields(&value).unwrap_or_default();
+            payload.attributes.insert(text(1, &pair), text(2, &pair));
         }
         payload
     }
@@ -90,7 +89,8 @@ mod tests {
         let payload = Payload::read(&versioned, data);
         assert_eq!(payload.message, b"hi");
         assert_eq!(payload.attributes["a"], "b");
-        let odd = Payload::read(&versioned, b"hello".to_vec());
-        assert_eq!(odd.message, b"hello");
+        for odd in [&b"hello"[..], b"*\x02hi"] {
+            assert_eq!(Payload::read(&versioned, odd.to_vec()).message, odd);
+        }
     }
 }

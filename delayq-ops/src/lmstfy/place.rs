@@ -1,5 +1,7 @@
 //! Where a job is in lmstfy.
 
+use std::time::Duration;
+
 use delayq_plugin::Timestamp;
 
 /// Characters of an id without a version.
@@ -27,11 +29,8 @@ impl Place {
     /// the tries between, the id.
     pub(super) fn timed(member: Vec<u8>) -> Option<Self> {
         let mut rest = member.as_slice();
-        let namespace = text(&mut rest)?;
-        let queue = text(&mut rest)?;
-        let tries = short(&mut rest)?;
-        let id = text(&mut rest)?;
-        rest.is_empty().then_some(())?;
+        let (namespace, queue) = (text(&mut rest)?, text(&mut rest)?);
+        let (tries, id) = job(rest)?;
         Some(Self {
             namespace,
             queue,
@@ -43,12 +42,9 @@ impl Place {
 
     /// Of the list `PREFIX/NAMESPACE/QUEUE`: the tries and the id.
     pub(super) fn listed(list: &str, member: Vec<u8>) -> Option<Self> {
-        let mut names = list.rsplit('/');
-        let (queue, namespace) = (names.next()?.to_owned(), names.next()?.to_owned());
-        let mut rest = member.as_slice();
-        let tries = short(&mut rest)?;
-        let id = text(&mut rest)?;
-        rest.is_empty().then_some(())?;
+        let mut names = list.rsplit('/').map(str::to_owned);
+        let (queue, namespace) = (names.next()?, names.next()?);
+        let (tries, id) = job(&member)?;
         Some(Self {
             namespace,
             queue,
@@ -63,9 +59,9 @@ impl Place {
         format!("j/{}/{}/{}", self.namespace, self.queue, self.id)
     }
 
-    /// When it is due as its producer asked, by its id: that has the time at which it was made,
-    /// and in its last four bytes the delay in seconds. `None` for an id of another form.
-    pub(super) fn asked_due(&self) -> Option<Timestamp> {
+    /// When it was made and the delay that its producer asked for, by its id: that has the delay in
+    /// seconds in its last four bytes. `None` for an id of another form.
+    fn asked(&self) -> Option<(Timestamp, Duration)> {
         let from = self.id.len().checked_sub(PLAIN_ID)?;
         let mut number = 0_u128;
         for byte in self.id.get(from..)?.bytes() {
@@ -73,23 +69,39 @@ impl Place {
             number = (number << 5) | u128::try_from(digit).ok()?;
         }
         let made = i64::try_from(number >> 80).ok()?;
-        let delay = u32::try_from(number & u128::from(u32::MAX))
-            .ok()?
-            .swap_bytes();
-        Some(Timestamp::from_millis(made + i64::from(delay) * 1_000))
+        let delay = u32::try_from(number & u128::from(u32::MAX)).ok()?;
+        let delay = Duration::from_secs(delay.swap_bytes().into());
+        Some((Timestamp::from_millis(made), delay))
     }
 
-    /// Whether it waits for its time, and is not with a consumer whose time ends at `score`.
-    pub(super) fn is_delayed(&self, score: i64) -> bool {
-        let asked = self.asked_due().map(|due| due.as_millis() / 1_000);
-        self.tries > 0 && asked.is_some_and(|due| (due - score).abs() <= 1)
+    /// When it is due as its producer asked.
+    pub(super) fn asked_due(&self) -> Option<Timestamp> {
+        self.asked().map(|(made, delay)| made.plus(delay))
+    }
+
+    /// Whether it waits for its time, and is not with a consumer whose time ends at `score`. That
+    /// time is at least a second, and begins when the delay is over.
+    pub(super) fn is_delayed(&self, score: i64, now: i64) -> bool {
+        let Some((made, delay)) = self.asked() else {
+            return false;
+        };
+        let due = made.plus(delay).as_millis() / 1_000;
+        // A second may have begun between the id and the place.
+        let is_its_time = score == due || (score == due + 1 && now < due);
+        self.tries > 0 && !delay.is_zero() && is_its_time
     }
 
     /// Whether the time at `score` is over for so long that no server of lmstfy runs that would
-    /// have made it ready.
+    /// have made it ready, or, without a try left, dead.
     pub(super) fn is_overdue(&self, score: i64, now: i64) -> bool {
-        self.tries > 0 && score + OVERDUE < now
+        score + OVERDUE < now
     }
+}
+
+/// The tries and the id, at the end of a member.
+fn job(mut rest: &[u8]) -> Option<(u16, String)> {
+    let (tries, id) = (short(&mut rest)?, text(&mut rest)?);
+    rest.is_empty().then_some((tries, id))
 }
 
 fn short(rest: &mut &[u8]) -> Option<u16> {
@@ -119,7 +131,10 @@ mod tests {
         let due = place.asked_due().unwrap().as_millis();
         assert_eq!((place.tries, place.data_key()), (3, format!("j/ns/q/{id}")));
         assert_eq!(due, 1_469_922_850_259 + 60_000);
-        assert!(place.is_delayed(due / 1_000) && !place.is_delayed(due / 1_000 + 5));
+        let (due, early) = (due / 1_000, due / 1_000 - 1);
+        assert!(place.is_delayed(due, due) && !place.is_delayed(due + 5, early));
+        // With a consumer that took it at once for a second, or made a second after its id.
+        assert!(!place.is_delayed(due + 1, due) && place.is_delayed(due + 1, early));
         assert!(place.is_overdue(100, 111) && !place.is_overdue(100, 110));
         let mut member = vec![1, 0, 26, 0];
         member.extend_from_slice(id.as_bytes());

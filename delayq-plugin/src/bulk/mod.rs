@@ -5,6 +5,7 @@
 
 mod change;
 mod desk;
+mod each;
 mod error;
 mod filter;
 mod pause;
@@ -15,6 +16,7 @@ mod walk;
 
 pub use change::BulkChange;
 pub(crate) use desk::Desk;
+pub(crate) use each::cancel_each;
 pub use error::BulkError;
 pub use filter::TaskFilter;
 pub(crate) use pause::{pause, resume};

@@ -16,9 +16,13 @@ const OUTCOME: HeaderName = HeaderName::from_static("delayq-outcome");
 /// After how many milliseconds it is to be tried again.
 const AFTER_MS: HeaderName = HeaderName::from_static("delayq-after-ms");
 
+/// When the task is settled, if not by the answer: `later`.
+const SETTLE: HeaderName = HeaderName::from_static("delayq-settle");
+
 /// The answer when the workers of a task have ended.
 pub(super) fn ended(ended: Ended) -> Response {
     match ended.end {
+        AttemptEnd::Done if ended.is_open => later(),
         AttemptEnd::Done | AttemptEnd::Expired => done(ended.reply),
         AttemptEnd::Retry { after, error, .. } => {
             let failed = (StatusCode::INTERNAL_SERVER_ERROR, error).into_response();
@@ -65,6 +69,13 @@ fn done(reply: Option<Reply>) -> Response {
         response.headers_mut().insert(CONTENT_TYPE, content_type);
     }
     said(response, "done")
+}
+
+fn later() -> Response {
+    let mut response = StatusCode::ACCEPTED.into_response();
+    let later = HeaderValue::from_static("later");
+    response.headers_mut().insert(SETTLE, later);
+    response
 }
 
 fn again(mut response: Response, outcome: &'static str, after: Duration) -> Response {

@@ -1,6 +1,7 @@
 //! Run of the workers of one task.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use delayq_core::store::AttemptEnd;
 use delayq_core::worker::StopSignal;
@@ -20,6 +21,8 @@ use crate::workers::{TypeWorkers, Worker};
 pub(super) struct Ended {
     pub(super) end: AttemptEnd,
     pub(super) reply: Option<Reply>,
+    /// A success is no end yet: the task is settled later.
+    pub(super) is_open: bool,
 }
 
 /// The workers of a task, and what they are called with.
@@ -35,17 +38,18 @@ impl Run {
     /// Runs all workers of the type, each within its time limit.
     pub(super) async fn all(self) -> Ended {
         let (app, begun) = (Handle::current(), Instant::now());
+        let later = Arc::new(AtomicBool::new(false));
         let cx = self.call.context(self.tasks.clock.now(), self.stop.clone());
         let message: Arc<[u8]> = self.call.message.clone().into();
         let start = |(index, worker): (usize, &Worker)| {
-            let most = worker.options.retry.max_attempts;
             let one = One {
                 tasks: self.tasks.clone(),
                 worker: worker.clone(),
                 message: Arc::clone(&message),
                 cx: cx
                     .clone()
-                    .with_max_attempts(most)
+                    .with_retry(worker.options.retry)
+                    .with_later(Arc::clone(&later))
                     .with_follow_ups_of(Some(index)),
             };
             one.start(&app)
@@ -78,6 +82,7 @@ impl Run {
         Ended {
             end: Verdict::of_results(facts, results),
             reply,
+            is_open: later.load(Ordering::Acquire),
         }
     }
 }

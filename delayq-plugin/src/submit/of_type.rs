@@ -7,6 +7,7 @@ use delayq_core::presence::InstanceInfo;
 use delayq_core::{Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp};
 
 use super::TaskSubmitService;
+use crate::bulk::{self, TaskFilter};
 
 /// Operations on a type, which the store does; the name of the type is validated first.
 macro_rules! of_a_type {
@@ -30,6 +31,41 @@ macro_rules! reads {
             }
         )*}
     };
+}
+
+/// Operations on the listed types that a pattern matches, which the functions of `bulk` do.
+macro_rules! of_types {
+    ($($(#[$doc:meta])* $name:ident[$($arg:ident: $ty:ty),*] -> $out:ty;)*) => {
+        impl TaskSubmitService {$(
+            $(#[$doc])*
+            pub async fn $name(&self, types: &str, $($arg: $ty),*) -> Result<$out> {
+                bulk::$name(&*self.store, types, $($arg),*).await
+            }
+        )*}
+    };
+}
+
+of_types! {
+    /// How many tasks of a type match, or of the listed types that a pattern such as `remind.*`
+    /// matches. Reads all tasks of these types that are in the filter's state, in
+    /// pages: beside tasks that come and go the number is not exact.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a filter that cannot be meant, and as for every call.
+    count[filter: &TaskFilter] -> u64;
+
+    /// Starts nothing of these types until `until`, or until [`resume`](Self::resume) when `None`.
+    /// Returns which types that is. A type that appears later is not paused.
+    ///
+    /// # Errors
+    /// As for every call. Types before the one that failed are paused; the call can be repeated.
+    pause[until: Option<Timestamp>] -> Vec<TaskType>;
+
+    /// Ends the pauses of these types. Returns which types that is.
+    ///
+    /// # Errors
+    /// As for [`pause`](Self::pause).
+    resume[] -> Vec<TaskType>;
 }
 
 reads! {

@@ -9,8 +9,8 @@ use delayq_testing::{Fault, FaultyStore};
 
 use super::memory;
 use crate::{
-    DelayQueueJob, Store, TaskFilter, TaskState, TaskSubmitService, TaskType, Timestamp, When,
-    minutes,
+    CancelOutcome, DelayQueueJob, Error, Store, TaskFilter, TaskState, TaskSubmitService, TaskType,
+    Timestamp, When, minutes,
 };
 
 /// A service on a memory store with a clock that stands still.
@@ -116,6 +116,32 @@ async fn a_cancel_by_filter_takes_what_matches_of_all_types_and_asks_running_one
         ),
         (150, 10)
     );
+}
+
+#[tokio::test]
+async fn a_cancel_of_several_ids_has_an_outcome_for_each_in_their_order() {
+    let desk = Desk::new();
+    desk.fill("mail", 300).await;
+    desk.run("mail", "runs").await;
+    let mut ids: Vec<_> = (0..300).map(|n| format!("order-{n:04}")).collect();
+    for (place, id) in [(0, "runs"), (150, "nobody"), (200, "two\nlines")] {
+        ids.insert(place, id.to_owned());
+    }
+    let outcomes = desk.tasks.cancel_each("mail", &ids).await;
+    assert_eq!(outcomes.len(), 303);
+    for (id, outcome) in ids.iter().zip(outcomes) {
+        match id.as_str() {
+            "runs" => assert_eq!(outcome.unwrap(), CancelOutcome::Running),
+            "nobody" => assert_eq!(outcome.unwrap(), CancelOutcome::NotFound),
+            "two\nlines" => assert!(matches!(outcome, Err(Error::InvalidName { .. }))),
+            _ => assert_eq!(outcome.unwrap(), CancelOutcome::Cancelled, "{id}"),
+        }
+    }
+    let again = desk.tasks.cancel_each("mail", ["order-0007"]).await;
+    let ended = CancelOutcome::Finished(TaskState::Cancelled);
+    assert_eq!(again, [Ok(ended)]);
+    let refused = desk.tasks.cancel_each("no type", ["order-0007"]).await;
+    assert!(matches!(refused[..], [Err(Error::InvalidName { .. })]));
 }
 
 #[tokio::test]

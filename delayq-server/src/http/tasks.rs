@@ -168,8 +168,9 @@ async fn cancel_each(
         return Err(Problem::bad_request(text));
     }
     let mut outcomes = BTreeMap::new();
-    for id in ids {
-        let outcome = match allowed.space.tasks.cancel(&task_type, id).await? {
+    let cancelled = allowed.space.tasks.cancel_each(&task_type, &ids).await;
+    for (id, outcome) in ids.into_iter().zip(cancelled) {
+        let outcome = match outcome? {
             CancelOutcome::Cancelled => "cancelled",
             CancelOutcome::Running => "running",
             CancelOutcome::Finished(_) => "finished",

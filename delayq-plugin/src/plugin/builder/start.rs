@@ -14,6 +14,8 @@ use super::DelayQueuePluginBuilder;
 #[cfg(feature = "callee")]
 use super::sends_nothing::SendsNothing;
 use super::worker_plan::Surroundings;
+#[cfg(feature = "callee")]
+use crate::callee::Settlements;
 use crate::error::StartError;
 use crate::events::run_listener;
 use crate::handler_set::HandlerSet;
@@ -28,7 +30,7 @@ pub(super) async fn start(
     mut builder: DelayQueuePluginBuilder,
 ) -> Result<DelayQueuePlugin, StartError> {
     let app = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-    let Prepared { service, registry } = prepare(&mut builder).await?;
+    let Prepared { service, registry } = open(&mut builder).await?.prepare(&builder).await?;
     let types = registry.describe();
     service
         .declared
@@ -59,8 +61,14 @@ pub(crate) struct Prepared {
     pub(crate) registry: WorkerRegistry,
 }
 
-/// Checks what the builder was given, opens its store and builds its workers. Nothing runs yet.
-async fn prepare(builder: &mut DelayQueuePluginBuilder) -> Result<Prepared, StartError> {
+/// The store of a builder.
+struct Opened {
+    service: TaskSubmitService,
+    is_opened_here: bool,
+}
+
+/// Checks what the builder was given, and opens its store.
+async fn open(builder: &mut DelayQueuePluginBuilder) -> Result<Opened, StartError> {
     check(builder)?;
     let is_opened_here = builder.store.is_none();
     let opened = match builder.store.take() {
@@ -69,7 +77,7 @@ async fn prepare(builder: &mut DelayQueuePluginBuilder) -> Result<Prepared, Star
     };
     let clock = Arc::clone(&builder.settings.clock);
     let telemetry = Telemetry::new(&clock).with_unserved(Arc::clone(&clock));
-    let service = TaskSubmitService::new(Arc::clone(&opened));
+    let service = TaskSubmitService::new(opened);
     let service = service.with_limits(builder.limits).with_clock(clock);
     let mut service = service.with_telemetry(telemetry);
     if builder.has_metrics {
@@ -81,20 +89,34 @@ async fn prepare(builder: &mut DelayQueuePluginBuilder) -> Result<Prepared, Star
     if builder.components.get::<TaskSubmitService>().is_err() {
         builder.components.insert(service.clone());
     }
-    let around = Surroundings {
-        components: &builder.components,
-        middleware: &builder.middleware,
-        slots: &builder.settings.slots,
-        tasks: &service,
-        config: &builder.config,
-    };
-    match builder.plan.registry(&around) {
-        Ok(registry) => Ok(Prepared { service, registry }),
-        Err(error) => {
-            if is_opened_here {
-                opened.close().await;
+    Ok(Opened {
+        service,
+        is_opened_here,
+    })
+}
+
+impl Opened {
+    /// Builds the workers. Nothing runs yet.
+    async fn prepare(self, builder: &DelayQueuePluginBuilder) -> Result<Prepared, StartError> {
+        let Self {
+            service,
+            is_opened_here,
+        } = self;
+        let around = Surroundings {
+            components: &builder.components,
+            middleware: &builder.middleware,
+            slots: &builder.settings.slots,
+            tasks: &service,
+            config: &builder.config,
+        };
+        match builder.plan.registry(&around) {
+            Ok(registry) => Ok(Prepared { service, registry }),
+            Err(error) => {
+                if is_opened_here {
+                    service.store().close().await;
+                }
+                Err(error)
             }
-            Err(error)
         }
     }
 }
@@ -105,13 +127,19 @@ async fn prepare(builder: &mut DelayQueuePluginBuilder) -> Result<Prepared, Star
 pub(crate) async fn prepare_callee(
     mut builder: DelayQueuePluginBuilder,
 ) -> Result<Prepared, StartError> {
-    if builder.store.is_none() && !builder.opening.contains(&"url") {
+    let has_store = builder.store.is_some() || builder.opening.contains(&"url");
+    if !has_store {
         let clock = Arc::clone(&builder.settings.clock);
         let nowhere = MemoryStore::new(clock, StoreOptions::default());
         builder.store = Some(Arc::new(nowhere));
         builder.middleware = builder.middleware.with(SendsNothing);
     }
-    prepare(&mut builder).await
+    let opened = open(&mut builder).await?;
+    if has_store {
+        let settlements = Settlements::on(opened.service.store());
+        builder.components.insert(settlements);
+    }
+    opened.prepare(&builder).await
 }
 
 /// Refuses what cannot be before a store is opened.

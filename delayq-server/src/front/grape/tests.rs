@@ -332,9 +332,16 @@ async fn servers_on_one_store_know_each_others_tubes_jobs_and_sessions() {
     assert_eq!((list.status.as_u16(), list.body), (200, json!(["t"])));
     // A tube that one has deleted is unknown to the other a moment later.
     one.call("POST", "tube/delete", "tube=t", b"").await;
-    tokio::time::sleep(Duration::from_millis(600)).await;
-    let consume = Request::get("/api/job/consume?tube=t")
-        .body(Body::empty())
-        .unwrap();
-    assert_eq!(other.ask(consume).await.body["code"], 1_000);
+    let unknown = async {
+        loop {
+            let consume = Request::get("/api/job/consume?tube=t");
+            let answer = other.ask(consume.body(Body::empty()).unwrap()).await;
+            if answer.body["code"] == 1_000 {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), unknown)
+        .await
+        .expect("it is unknown");
 }

@@ -5,15 +5,20 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Request, StatusCode};
-use delayq_plugin::{Clock, SystemClock, TaskState};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, Request, StatusCode};
+use axum::routing::{get, post};
+use delayq_plugin::{Clock, ReplyOutcome, SystemClock, TaskState};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tower::ServiceExt;
 
 use super::router;
 use crate::access::Scope;
 use crate::config::Config;
+use crate::discovery::ServiceConfig;
 use crate::server::Server;
 
 const RECORDED: &str = include_str!("../../../../tests/exchanges/springmode/springmode.jsonl");
@@ -33,7 +38,10 @@ struct Answer {
 
 impl Site {
     async fn open() -> Self {
-        let server = Server::in_memory().await;
+        Self::on(Server::in_memory().await).await
+    }
+
+    async fn on(server: Server) -> Self {
         let scopes = [Scope::Submit, Scope::Read];
         let token = server.new_token("spring", &scopes, "default", &[]).await;
         let mut config = Config::clone(&server.app.config);
@@ -96,6 +104,86 @@ async fn what_callers_of_the_original_send_is_answered_as_recorded() {
     assert_eq!(task.state, TaskState::Scheduled);
     // It was due when it was recorded, and instances are told so.
     assert_eq!(task.headers["spring-delay-time"], "1795417955279");
+}
+
+/// What the original sent to somebody at this path: the headers that matter, and the body.
+fn recorded(path: &str) -> (String, String) {
+    let steps = RECORDED
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut sent = steps.filter(|step| step["kind"] == "received" && step["path"] == path);
+    let sent = sent.next().unwrap();
+    let content_type = sent["headers"]["Content-Type"].as_str().unwrap();
+    (
+        content_type.to_owned(),
+        sent["body"].as_str().unwrap().to_owned(),
+    )
+}
+
+/// An application of the original beside its registry; what it is called with.
+async fn application() -> (ServiceConfig, UnboundedReceiver<(HeaderMap, String)>) {
+    let (sender, called) = unbounded_channel();
+    let work = post(move |headers: HeaderMap, body: String| {
+        sender.send((headers, body)).ok();
+        async { "accepted" }
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let registered: Value = serde_json::from_str(RECORDED.lines().next().unwrap()).unwrap();
+    let mut instance = registered["body"]["instance"].clone();
+    instance["port"]["$"] = json!(address.port());
+    let registry = json!({"applications": {"application": [
+        {"name": "FAKE-APP", "instance": [instance]},
+    ]}})
+    .to_string();
+    let app = Router::new()
+        .route("/hf/delay_queue/work", work)
+        .route("/eureka/apps", get(move || async { registry }));
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    let mut service = ServiceConfig::default();
+    service.allow_networks = vec!["127.0.0.0/8".to_owned()];
+    service.eureka.urls = vec![format!("http://{address}/eureka")];
+    (service, called)
+}
+
+#[tokio::test]
+async fn an_application_of_the_original_sends_a_task_and_is_called_byte_for_byte() {
+    let (service, mut called) = application().await;
+    let config = Config {
+        store: "memory:".to_owned(),
+        durability: "memory".to_owned(),
+        service,
+        ..Config::default()
+    };
+    let site = Site::on(Server::open(config).await.unwrap()).await;
+    let spaces = &site.server.app.spaces;
+    tokio::spawn(Arc::clone(spaces).push());
+    tokio::spawn(Arc::clone(&spaces.discovery).run());
+    let now = SystemClock.now().as_millis().to_string();
+    let (content_type, wanted) = recorded("/hf/delay_queue/work");
+    let wanted = wanted.replace("1795417955279", &now);
+    // The original sends a task on as it got it.
+    let (sent_type, sent) = recorded("/job/add");
+    for body in [sent, wanted.clone()] {
+        let request = Request::post("/job/add").header(CONTENT_TYPE, &sent_type);
+        let request = request.body(Body::from(body)).unwrap();
+        let response = site.app.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+    }
+    let (headers, body) = tokio::time::timeout(Duration::from_secs(20), called.recv())
+        .await
+        .expect("it is called")
+        .unwrap();
+    assert_eq!(body, wanted);
+    assert_eq!(headers[CONTENT_TYPE], content_type);
+    let space = spaces.of(&"default".parse().unwrap()).await.unwrap();
+    let other = space.tasks.find("plugin-test-task2", "t9").await.unwrap();
+    assert_eq!(other.unwrap().message.unwrap(), br#"{"a":1}"#);
+    let ended = space
+        .tasks
+        .wait_for_reply("fake-app-task1", "t1", Duration::from_secs(20));
+    assert_eq!(ended.await.unwrap().outcome, ReplyOutcome::Done);
+    site.server.close().await;
 }
 
 #[tokio::test]

@@ -133,10 +133,10 @@ impl TaskForm {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct WhichForm {
-    task_id: String,
-    request_id: String,
-    project: String,
-    group: String,
+    pub(super) task_id: String,
+    pub(super) request_id: String,
+    pub(super) project: String,
+    pub(super) group: String,
 }
 
 impl WhichForm {
@@ -147,25 +147,25 @@ impl WhichForm {
             ..Self::default()
         }
     }
-
-    pub(super) fn cancel(self) -> tasks::CancelTaskRequest {
-        tasks::CancelTaskRequest {
-            task_id: self.task_id,
-            request_id: self.request_id,
-            project: self.project,
-            group: self.group,
-        }
-    }
-
-    pub(super) fn query(self) -> tasks::QueryTaskRequest {
-        tasks::QueryTaskRequest {
-            task_id: self.task_id,
-            request_id: self.request_id,
-            project: self.project,
-            group: self.group,
-        }
-    }
 }
+
+/// Messages that say which task.
+macro_rules! which_task {
+    ($($request:ident)*) => {$(
+        impl From<tasks::$request> for WhichForm {
+            fn from(request: tasks::$request) -> Self {
+                Self {
+                    task_id: request.task_id,
+                    request_id: request.request_id,
+                    project: request.project,
+                    group: request.group,
+                }
+            }
+        }
+    )*}
+}
+
+which_task! { CancelTaskRequest QueryTaskRequest }
 
 /// A task that was accepted.
 #[derive(Clone, Debug, Serialize)]

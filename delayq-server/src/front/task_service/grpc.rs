@@ -77,7 +77,7 @@ impl TaskService for Service {
         request: Request<tasks::CancelTaskRequest>,
     ) -> Answer<tasks::CancelTaskResponse> {
         let (client, request) = self.admit(request, Scope::Submit).await?;
-        answer(self.cancel(&client, request).await)
+        answer(self.cancel(&client, &request.into()).await)
     }
 
     async fn query_task(
@@ -85,7 +85,7 @@ impl TaskService for Service {
         request: Request<tasks::QueryTaskRequest>,
     ) -> Answer<tasks::QueryTaskResponse> {
         let (client, request) = self.admit(request, Scope::Read).await?;
-        answer(self.query(&client, request).await)
+        answer(self.query(&client, &request.into()).await)
     }
 }
 

@@ -99,7 +99,7 @@ async fn cancel(
     request: Request,
 ) -> Result<Json<CancelledForm>, Problem> {
     let (client, form): (_, WhichForm) = service.read(request, Scope::Submit).await?;
-    Ok(Json(service.cancel(&client, form.cancel()).await?.into()))
+    Ok(Json(service.cancel(&client, &form).await?.into()))
 }
 
 async fn query(
@@ -107,7 +107,7 @@ async fn query(
     request: Request,
 ) -> Result<Json<TaskView>, Problem> {
     let (client, form): (_, WhichForm) = service.read(request, Scope::Read).await?;
-    Ok(Json(service.query(&client, form.query()).await?.into()))
+    Ok(Json(service.query(&client, &form).await?.into()))
 }
 
 async fn query_by_name(
@@ -116,7 +116,7 @@ async fn query_by_name(
     parts: Parts,
 ) -> Result<Json<TaskView>, Problem> {
     let client = service.of_parts(&parts, Scope::Read).await?;
-    Ok(Json(service.query(&client, form.query()).await?.into()))
+    Ok(Json(service.query(&client, &form).await?.into()))
 }
 
 async fn task(
@@ -126,7 +126,7 @@ async fn task(
 ) -> Result<Json<TaskView>, Problem> {
     let client = service.of_parts(&parts, Scope::Read).await?;
     let form = WhichForm::of(task_id);
-    Ok(Json(service.query(&client, form.query()).await?.into()))
+    Ok(Json(service.query(&client, &form).await?.into()))
 }
 
 async fn cancel_task(
@@ -136,5 +136,5 @@ async fn cancel_task(
 ) -> Result<Json<CancelledForm>, Problem> {
     let client = service.of_parts(&parts, Scope::Submit).await?;
     let form = WhichForm::of(task_id);
-    Ok(Json(service.cancel(&client, form.cancel()).await?.into()))
+    Ok(Json(service.cancel(&client, &form).await?.into()))
 }

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use delayq_plugin::{TaskId, TaskType};
 use sha2::{Digest, Sha256};
 
+use super::forms::WhichForm;
 use crate::problem::Problem;
 
 /// What the types of all tasks begin with.
@@ -80,16 +81,11 @@ impl Which {
     }
 
     /// The task of an id, or else of a request.
-    pub(super) fn of(
-        task_id: &str,
-        request_id: &str,
-        project: &str,
-        group: &str,
-    ) -> Result<Self, Problem> {
-        if task_id.is_empty() && !request_id.is_empty() {
-            return Place::new(project, group)?.task(request_id);
+    pub(super) fn of(form: &WhichForm) -> Result<Self, Problem> {
+        if form.task_id.is_empty() && !form.request_id.is_empty() {
+            return Place::new(&form.project, &form.group)?.task(&form.request_id);
         }
-        Self::read(task_id)
+        Self::read(&form.task_id)
     }
 
     /// The id that clients get.
@@ -101,6 +97,8 @@ impl Which {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -110,7 +108,8 @@ mod tests {
         let one = place.clone().task("order 42").unwrap();
         assert_eq!(one, place.clone().task("order 42").unwrap());
         assert_eq!(Which::read(&one.task_id()).unwrap(), one);
-        let named = Which::of("", "order 42", "shop", "default").unwrap();
+        let form = json!({"request_id": "order 42", "project": "shop"});
+        let named = Which::of(&serde_json::from_value(form).unwrap()).unwrap();
         assert_eq!(named, one);
         assert_ne!(place.clone().task("").unwrap(), place.task("").unwrap());
         for bad in ["", "a", "a.b", "a b.c.d", "a.b."] {

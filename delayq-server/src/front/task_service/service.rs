@@ -5,12 +5,10 @@ use std::time::Duration;
 use axum::http::{Extensions, HeaderMap};
 use delayq_plugin::store::SubmitOutcome;
 use delayq_plugin::{CancelOutcome, DelayQueueJob, TaskInfo, TaskState, Timestamp};
-use delayq_proto::pb::tasks::{
-    CancelTaskRequest, CancelTaskResponse, CreateTaskResponse, QueryTaskRequest, QueryTaskResponse,
-    Retry,
-};
+use delayq_proto::pb::tasks::{CancelTaskResponse, CreateTaskResponse, QueryTaskResponse, Retry};
 use serde_json::Value;
 
+use super::forms::WhichForm;
 use super::place::{Place, Which};
 use super::state;
 use super::wanted::Wanted;
@@ -110,17 +108,11 @@ impl Service {
     pub(super) async fn cancel(
         &self,
         client: &Client,
-        request: CancelTaskRequest,
+        form: &WhichForm,
     ) -> Result<CancelTaskResponse, Problem> {
         use delayq_proto::pb::tasks::State;
-        let which = Which::of(
-            &request.task_id,
-            &request.request_id,
-            &request.project,
-            &request.group,
-        )?;
-        let task_type = client.require_type(which.place.task_type.as_str())?;
-        let tasks = &client.space.tasks;
+        let which = of_client(client, form)?;
+        let (tasks, task_type) = (&client.space.tasks, &which.place.task_type);
         let outcome = tasks.cancel(task_type.as_str(), which.id.as_str()).await?;
         let state = match outcome {
             CancelOutcome::Cancelled => State::Cancelled,
@@ -138,15 +130,9 @@ impl Service {
     pub(super) async fn query(
         &self,
         client: &Client,
-        request: QueryTaskRequest,
+        form: &WhichForm,
     ) -> Result<QueryTaskResponse, Problem> {
-        let which = Which::of(
-            &request.task_id,
-            &request.request_id,
-            &request.project,
-            &request.group,
-        )?;
-        client.require_type(which.place.task_type.as_str())?;
+        let which = of_client(client, form)?;
         let task = self.find(client, &which).await?;
         let mut task = task.ok_or_else(|| unknown(&which))?;
         if task.state == TaskState::Done {
@@ -175,6 +161,13 @@ fn created(
         created,
         state: state.into(),
     }
+}
+
+/// The task that a client means, of a type that it has a right to.
+fn of_client(client: &Client, form: &WhichForm) -> Result<Which, Problem> {
+    let which = Which::of(form)?;
+    client.require_type(which.place.task_type.as_str())?;
+    Ok(which)
 }
 
 fn unknown(which: &Which) -> Problem {

@@ -28,6 +28,27 @@ fn site(urls: &[&str]) -> Site {
     Site::with(&memory(), &near(), &service(urls))
 }
 
+/// Waits until nobody took a task.
+async fn until_given_back(site: &Site, id: &str) {
+    loop {
+        let task = site.tasks.find("job", id).await.unwrap().unwrap();
+        if task.history.releases > 0 {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The fence of the next call.
+async fn called(instance: &mut Receiver) -> u64 {
+    instance
+        .next()
+        .await
+        .header("delayq-fence")
+        .parse()
+        .unwrap()
+}
+
 /// A port where nobody listens.
 fn nobody() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -71,16 +92,7 @@ async fn a_task_waits_without_losing_an_attempt_until_an_instance_comes_and_is_l
     assert!(refused.to_string().contains("service.allow_networks"));
     let dead = Announced::new(nobody(), types(), Duration::from_secs(30));
     site.push.announce("dead", &dead).await.unwrap();
-    let wait = async {
-        loop {
-            let task = site.tasks.find("job", "1").await.unwrap().unwrap();
-            if task.history.releases > 0 {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    wait.await;
+    until_given_back(&site, "1").await;
     let url = instance.url.clone();
     let alive = Announced::new(url, types(), Duration::from_secs(30));
     site.push.announce("alive", &alive).await.unwrap();
@@ -166,12 +178,7 @@ async fn a_task_may_be_settled_later_by_its_lock_and_only_once() {
         outcomes.unwrap()[0]
     };
     site.send(DelayQueueJob::raw("job", "x").id("1")).await;
-    let fence: u64 = instance
-        .next()
-        .await
-        .header("delayq-fence")
-        .parse()
-        .unwrap();
+    let fence = called(&mut instance).await;
     let running = site.until("job", "1", TaskState::Running).await;
     assert_eq!(running.fence, Some(fence));
     let wrong = settle("1", fence - 1, AttemptEnd::Done).await;
@@ -183,12 +190,7 @@ async fn a_task_may_be_settled_later_by_its_lock_and_only_once() {
     site.until("job", "1", TaskState::Done).await;
     // One that the instance fails is tried again after the wait that it gave, and not at once.
     site.send(DelayQueueJob::raw("job", "x").id("2")).await;
-    let fence: u64 = instance
-        .next()
-        .await
-        .header("delayq-fence")
-        .parse()
-        .unwrap();
+    let fence = called(&mut instance).await;
     let failed = AttemptEnd::Retry {
         after: Duration::from_hours(1),
         error: "no".to_owned(),
@@ -223,8 +225,8 @@ impl TaskWorker for Greeter {
     }
 }
 
-#[tokio::test]
-async fn the_workers_of_a_plugin_run_when_they_are_called() {
+/// An application with a greeter, and how often that ran.
+async fn greeter() -> (Callee, Arc<AtomicU32>) {
     let runs = Arc::new(AtomicU32::new(0));
     let builder = DelayQueuePlugin::builder()
         .without_registered_workers()
@@ -234,7 +236,12 @@ async fn the_workers_of_a_plugin_run_when_they_are_called() {
             Greeter(Arc::clone(&runs)),
         );
     let callee = Callee::of(builder).await.unwrap();
-    let callee = callee.secrets([SECRET]).unwrap();
+    (callee.secrets([SECRET]).unwrap(), runs)
+}
+
+#[tokio::test]
+async fn the_workers_of_a_plugin_run_when_they_are_called() {
+    let (callee, runs) = greeter().await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let app = callee.router();
@@ -259,16 +266,7 @@ async fn the_workers_of_a_plugin_run_when_they_are_called() {
     callee.shutdown(Duration::from_secs(5)).await;
     // It ends: its tasks wait for another instance.
     site.send(job("3", "hello")).await;
-    let wait = async {
-        loop {
-            let task = site.tasks.find("job", "3").await.unwrap().unwrap();
-            if task.history.releases > 0 {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    wait.await;
+    until_given_back(&site, "3").await;
     site.push.close(Duration::from_secs(5)).await;
     serving.abort();
 }
@@ -293,16 +291,7 @@ fn signed(path: &str, task: &str, timestamp: i64, body: &str) -> Request<Body> {
 
 #[tokio::test]
 async fn a_callee_runs_what_is_signed_and_serves_and_nothing_else() {
-    let runs = Arc::new(AtomicU32::new(0));
-    let builder = DelayQueuePlugin::builder()
-        .without_registered_workers()
-        .worker(
-            "job",
-            delayq_plugin::WorkerOptions::DEFAULT,
-            Greeter(Arc::clone(&runs)),
-        );
-    let callee = Callee::of(builder).await.unwrap();
-    let callee = callee.secrets([SECRET]).unwrap();
+    let (callee, runs) = greeter().await;
     let ask = async |request: Request<Body>| {
         let response = callee.router().oneshot(request).await.unwrap();
         let outcome = response.headers().get("delayq-outcome").cloned();
