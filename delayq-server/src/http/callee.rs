@@ -67,7 +67,7 @@ struct CalleeView {
     security(("token" = ["read"]))
 )]
 async fn callees(allowed: Allowed<Read>) -> Result<Json<Vec<CalleeView>>, Problem> {
-    allowed.require_all_types()?;
+    allowed.caller.require_all_types()?;
     let all = allowed.space.push.callees().await?.into_iter();
     let views = all.map(|(name, announced)| CalleeView {
         name,
