@@ -105,15 +105,14 @@ fn line(cause: &Cause) -> String {
             running,
             oldest,
         } => {
-            let serve = if *instances == 1 {
-                "instance serves"
+            let busy = if *instances == 1 {
+                "one instance that serves its type is busy or has".to_owned()
             } else {
-                "instances serve"
+                format!("{instances} instances that serve its type are busy or have")
             };
             let oldest = since(oldest.as_ref());
             format!(
-                "it is the first in line, {running} run{oldest}, and the {instances} {serve} its type are \
-                 busy or have yet to notice it"
+                "it is the first in line, {running} run{oldest}, and the {busy} yet to notice it"
             )
         }
         _ => String::new(),
