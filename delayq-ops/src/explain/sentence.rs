@@ -1,6 +1,6 @@
 //! Sentence of an explanation.
 
-use super::{Cause, Explanation, Holder, OldestRun};
+use super::{Cause, Explanation, OldestRun};
 use crate::span::said;
 use delayq_plugin::{ClockSkew, Timestamp, WaitsFor};
 
@@ -143,7 +143,7 @@ fn run(cause: &Cause, late: Option<&str>) -> String {
             let since = since.map_or(String::new(), |since| format!(" since {since}"));
             let holder = holder
                 .as_ref()
-                .map_or(String::new(), |one| format!(" {}", place(one)));
+                .map_or(String::new(), |one| format!(" {one}"));
             let late = late.map_or(String::new(), |late| {
                 format!("; it started {late} after its due time")
             });
@@ -155,13 +155,6 @@ fn run(cause: &Cause, late: Option<&str>) -> String {
             format!("runs{since}{holder}, attempt {attempt}{asked}{late}")
         }
         _ => String::new(),
-    }
-}
-
-fn place(holder: &Holder) -> String {
-    match (&holder.host, holder.pid) {
-        (Some(host), Some(pid)) => format!("on {host} (pid {pid}, instance {})", holder.instance),
-        _ => format!("on the instance {}", holder.instance),
     }
 }
 
