@@ -13,6 +13,7 @@ use crate::time::Timestamp;
 mod past_error;
 mod waits_for;
 
+pub(crate) use past_error::{HELD_BY, LOCK_EXPIRED};
 pub use past_error::{MAX_PAST_ERROR_BYTES, MAX_PAST_ERRORS, PastError};
 pub use waits_for::WaitsFor;
 
@@ -241,6 +242,20 @@ impl fmt::Debug for TaskInfo {
 }
 
 impl TaskInfo {
+    /// When a fence was given: it is not below that time in microseconds, and above it only where
+    /// more than a thousand were given in one millisecond, or the clock was set back.
+    pub(crate) fn claimed_at(fence: u64) -> Timestamp {
+        Timestamp::from_millis(i64::try_from(fence / 1_000).unwrap_or(i64::MAX))
+    }
+
+    /// When the last attempt was claimed: the present one, see [`started_at`](Self::started_at), or
+    /// of a task that has ended the one that was settled last. `None` between attempts.
+    #[must_use]
+    pub fn last_started_at(&self) -> Option<Timestamp> {
+        let settled = self.settled_fence.map(Self::claimed_at);
+        self.started_at.or(settled.map(|start| start.min(self.at)))
+    }
+
     /// A task in `state` at `at`, with nothing else filled in.
     #[must_use]
     pub fn new(id: TaskId, state: TaskState, at: Timestamp) -> Self {

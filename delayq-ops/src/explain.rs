@@ -271,34 +271,34 @@ impl Subject {
     }
 
     fn running(&self, task: &TaskInfo) -> Cause {
-        let (holder, until) = (task.holder.clone(), task.at);
-        let announced = self.announced(task);
-        if let (Some(holder), None) = (&holder, announced)
+        let holder = task.holder.as_deref().map(|one| self.holder(one));
+        if let Some(holder) = &holder
+            && holder.host.is_none()
             && self.instances.len() < MAX_INSTANCES
         {
             return Cause::LockOrphaned {
-                holder: holder.clone(),
-                until,
-                is_expired: until <= self.look.stats.now,
+                holder: holder.instance.clone(),
+                until: task.at,
+                is_expired: task.at <= self.look.stats.now,
                 attempt: task.attempt,
             };
         }
         Cause::Running {
             since: task.started_at,
             attempt: task.attempt,
-            holder: holder.map(|instance| Holder {
-                instance,
-                host: announced.map(|one| one.host.clone()),
-                pid: announced.map(|one| one.pid),
-            }),
+            holder,
             cancel_requested: task.cancel_requested,
         }
     }
 
-    /// The announced instance that holds the lock of the task.
-    fn announced(&self, task: &TaskInfo) -> Option<&InstanceInfo> {
-        let holder = task.holder.as_deref()?;
+    /// The instance of this short identity, with its place if it is announced.
+    pub(crate) fn holder(&self, short: &str) -> Holder {
         let mut instances = self.instances.iter();
-        instances.find(|one| one.id.short() == holder)
+        let announced = instances.find(|one| one.id.short() == short);
+        Holder {
+            instance: short.to_owned(),
+            host: announced.map(|one| one.host.clone()),
+            pid: announced.map(|one| one.pid),
+        }
     }
 }

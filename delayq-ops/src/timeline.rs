@@ -1,10 +1,12 @@
 //! What is known of a task, in the order of time.
 
+use std::time::Duration;
+
 use delayq_plugin::{Result, TaskInfo, TaskState, TaskSubmitService, Timestamp};
 use serde::Serialize;
 
-use crate::explain::{Cause, Explanation, Holder, Subject};
-use crate::span::said;
+use crate::explain::{Explanation, Holder, Subject};
+use crate::span::{self, said};
 
 /// One moment of a task's life.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,13 +51,19 @@ pub enum MomentKind {
         attempt: u32,
         /// Its error, cut to 200 bytes; or that its lock expired, with its holder.
         error: String,
+        /// Who held the lock, of one that expired.
+        holder: Option<Holder>,
     },
-    /// The present attempt started.
+    /// The present attempt started, or the last one of a task that is done.
     Started {
         /// The attempt.
         attempt: u32,
-        /// Who runs it, if that is known.
+        /// Who runs it, if that is known; of one that has ended it is not kept.
         holder: Option<Holder>,
+        /// How long after its due time; `None` of a retry and of one that has ended: what they
+        /// were due at is not kept.
+        #[serde(rename = "late_ms", serialize_with = "span::optional_millis")]
+        late: Option<Duration>,
     },
     /// It ended, or died.
     Ended {
@@ -81,7 +89,7 @@ pub enum MomentKind {
 
 /// The life of a task: submitted, due, each attempt that is known, now, and what comes next. Empty
 /// for a task that the store does not know. The store keeps the last five failed attempts of a task
-/// and counts the others; of one that has ended it keeps the end.
+/// and counts the others; of one that has ended it keeps the end, and when its last attempt started.
 ///
 /// Takes the calls of [`explain`](crate::explain()).
 ///
@@ -90,17 +98,15 @@ pub enum MomentKind {
 pub async fn timeline(tasks: &TaskSubmitService, task_type: &str, id: &str) -> Result<Vec<Moment>> {
     let subject = Subject::read(tasks, task_type, id).await?;
     let explained = subject.explanation(tasks).await?;
-    let moments = subject.task.as_ref().map(|task| moments(task, &explained));
+    let moments = subject.task.as_ref().map(|task| {
+        let mut moments = past(&subject, task);
+        moments.extend(present(&subject, task, &explained));
+        moments.extend(to_come(task, explained.now));
+        // What has no time of its own comes right after the submit.
+        moments.sort_by_key(|moment| moment.at.or(task.submitted_at));
+        moments
+    });
     Ok(moments.unwrap_or_default())
-}
-
-fn moments(task: &TaskInfo, explained: &Explanation) -> Vec<Moment> {
-    let mut moments = past(task);
-    moments.extend(present(task, explained));
-    moments.extend(to_come(task, explained.now));
-    // What has no time of its own comes right after the submit.
-    moments.sort_by_key(|moment| moment.at.or(task.submitted_at));
-    moments
 }
 
 fn moment(at: Option<Timestamp>, kind: MomentKind, text: impl Into<String>) -> Moment {
@@ -109,7 +115,7 @@ fn moment(at: Option<Timestamp>, kind: MomentKind, text: impl Into<String>) -> M
 }
 
 /// Until the present attempt.
-fn past(task: &TaskInfo) -> Vec<Moment> {
+fn past(subject: &Subject, task: &TaskInfo) -> Vec<Moment> {
     let mut moments = Vec::new();
     if let Some(at) = task.submitted_at {
         moments.push(moment(
@@ -142,6 +148,7 @@ fn past(task: &TaskInfo) -> Vec<Moment> {
         let kind = MomentKind::Failed {
             attempt: failed.attempt,
             error: failed.error.clone(),
+            holder: failed.expired_holder().map(|one| subject.holder(one)),
         };
         moments.push(moment(Some(failed.at), kind, text));
     }
@@ -160,33 +167,41 @@ fn times(what: &str, times: u32) -> String {
 }
 
 /// The present attempt or the end, and why.
-fn present(task: &TaskInfo, explained: &Explanation) -> Vec<Moment> {
-    let attempt = task.attempt;
+fn present(subject: &Subject, task: &TaskInfo, explained: &Explanation) -> Vec<Moment> {
     let mut moments = Vec::new();
-    match task.state {
-        TaskState::Scheduled => {}
-        TaskState::Running => {
-            let holder = match &explained.cause {
-                Cause::Running { holder, .. } => holder.clone(),
-                _ => None,
-            };
-            let late = explained.late.map_or(String::new(), |late| {
-                format!(", {} after its due time", said(late))
-            });
-            let text = format!("attempt {attempt} started{late}");
-            let kind = MomentKind::Started { attempt, holder };
-            moments.push(moment(task.started_at, kind, text));
-        }
-        state => {
-            let error = task.history.last_error.clone();
-            let text = state.to_string();
-            let kind = MomentKind::Ended { state, error };
-            moments.push(moment(Some(task.at), kind, text));
-        }
+    if matches!(task.state, TaskState::Running | TaskState::Done) {
+        moments.push(start(subject, task, explained));
+    }
+    if !matches!(task.state, TaskState::Scheduled | TaskState::Running) {
+        let error = task.history.last_error.clone();
+        let text = task.state.to_string();
+        let state = task.state;
+        let kind = MomentKind::Ended { state, error };
+        moments.push(moment(Some(task.at), kind, text));
     }
     let now = Some(explained.now);
     moments.push(moment(now, MomentKind::Now, &explained.sentence));
     moments
+}
+
+/// The start of the last attempt.
+fn start(subject: &Subject, task: &TaskInfo, explained: &Explanation) -> Moment {
+    let attempt = task.attempt;
+    let holder = task.holder.as_deref().map(|one| subject.holder(one));
+    let place = holder.as_ref().map(|one| format!(" {one}"));
+    let late = explained.late;
+    let after = late.map(|late| format!(", {} after its due time", said(late)));
+    let text = format!(
+        "attempt {attempt} started{}{}",
+        place.unwrap_or_default(),
+        after.unwrap_or_default()
+    );
+    let kind = MomentKind::Started {
+        attempt,
+        holder,
+        late,
+    };
+    moment(task.last_started_at(), kind, text)
 }
 
 /// What is ahead of `now`.

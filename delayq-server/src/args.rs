@@ -65,7 +65,7 @@ pub(crate) enum TokenCommand {
     /// Make a token, and show it this once.
     Create {
         /// What it is for, in words.
-        #[arg(long)]
+        #[arg(long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
         name: String,
         /// What it may do: submit, work, read, operate, admin; several times for several.
         #[arg(long, required = true)]
@@ -77,7 +77,7 @@ pub(crate) enum TokenCommand {
         #[arg(long = "type", value_name = "TYPE")]
         types: Vec<String>,
         /// After how many days it expires; without it never.
-        #[arg(long, value_name = "DAYS")]
+        #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
         expires_in_days: Option<u32>,
         /// Most requests a second; without it as the configuration says.
         #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(1..))]

@@ -66,10 +66,8 @@ async fn moved(
     };
     let destination = server.app.config.destination(&to);
     let destination = destination.map_err(ServerError::Refused)?;
-    mover.begin(destination).await?;
-    let detail = format!("to {to}");
     mover
-        .log(operator.actor(), "the command line", &detail)
+        .head_for(destination, operator.actor(), "the command line")
         .await?;
     loop {
         mover.advance().await?;
@@ -78,6 +76,9 @@ async fn moved(
             // Closes the old store for new tasks, whatever the servers have heard.
             mover.advance().await?;
             say(format!("namespace {namespace}: {status}"));
+            if status.is_over() {
+                return Ok(());
+            }
             break;
         }
         tokio::time::sleep(Duration::from_millis(300)).await;

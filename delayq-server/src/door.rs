@@ -1,6 +1,7 @@
 //! Connections: accepted, bounded, encrypted where configured, and ended in order.
 
 mod connection;
+mod handshake_log;
 mod refusal;
 mod tls;
 

@@ -19,6 +19,7 @@ mod call;
 mod chronicle;
 mod deed;
 mod documents;
+mod moves;
 mod operate;
 mod presence;
 mod refusal;
@@ -187,4 +188,7 @@ service! {
     folder_revision: FolderRevisionRequest -> FolderRevisionResponse;
     write_document: WriteDocumentRequest -> WriteDocumentResponse;
     remove_document: RemoveDocumentRequest -> RemoveDocumentResponse;
+    get_move: GetMoveRequest -> MoveResponse;
+    begin_move: BeginMoveRequest -> MoveResponse;
+    cancel_move: CancelMoveRequest -> MoveResponse;
 }

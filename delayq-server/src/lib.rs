@@ -81,12 +81,8 @@ async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError
     }
     let server = Server::open(config).await?;
     let most = server.app.config.connections.max;
-    if let Some(files) = open_files::raise(most) {
-        tracing::warn!(
-            files,
-            "the limit of open files is too low for connections.max = {most}: raise it, such as \
-             with LimitNOFILE"
-        );
+    if let Some(too_few) = open_files::raise(most) {
+        tracing::warn!("connections.max = {most}: {too_few}");
     }
     let end = ended()?;
     let listener = server.listener().await?;

@@ -3,10 +3,21 @@
 /// Files beside connections: stores, logs, the listener.
 const OTHERS: u64 = 100;
 
-/// Raises the limit of this process as far as it may, and says what is allowed where that is too
-/// little for `connections`.
+/// Fewer files may be open than are needed.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error(
+    "only {allowed} files may be open, and {needed} are needed: raise the limit, such as with \
+     LimitNOFILE={needed}, or lower connections.max"
+)]
+pub(crate) struct TooFewFiles {
+    allowed: u64,
+    needed: u64,
+}
+
+/// Raises the limit of this process as far as it may, and says where that is too little for
+/// `connections`.
 #[cfg(unix)]
-pub(crate) fn raise(connections: usize) -> Option<u64> {
+pub(crate) fn raise(connections: usize) -> Option<TooFewFiles> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let needed = u64::try_from(connections).ok()?.saturating_add(OTHERS);
     let limit = getrlimit(Resource::Nofile);
@@ -22,11 +33,12 @@ pub(crate) fn raise(connections: usize) -> Option<u64> {
         Ok(()) => raised.current,
         Err(_) => limit.current,
     };
-    present.filter(|present| *present < needed)
+    let too_few = present.filter(|present| *present < needed);
+    too_few.map(|allowed| TooFewFiles { allowed, needed })
 }
 
 /// Other systems have no such limit.
 #[cfg(not(unix))]
-pub(crate) fn raise(_: usize) -> Option<u64> {
+pub(crate) fn raise(_: usize) -> Option<TooFewFiles> {
     None
 }

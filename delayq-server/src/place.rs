@@ -27,3 +27,4 @@ mod tests;
 pub(crate) use book::PlaceBook;
 pub(crate) use mover::{MoveStatus, Mover};
 pub(crate) use placed_store::PlacedStore;
+pub(crate) use record::Phase;

@@ -92,6 +92,14 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, kind, title, detail)
     }
 
+    /// A move of a namespace that was refused, or failed.
+    pub(crate) fn of_move(error: Error) -> Self {
+        match error {
+            Error::InvalidInput { .. } => Self::conflict("move", error.to_string()),
+            other => other.into(),
+        }
+    }
+
     /// The task that somebody waits for is dead.
     pub(crate) fn dead(detail: impl Into<String>) -> Self {
         let status = StatusCode::FAILED_DEPENDENCY;

@@ -3,7 +3,7 @@
 //! A line each, newest first: `<when, ms> <attempt> <releases until then> <text>`. The lines have
 //! no other control character.
 
-use crate::task::{MAX_PAST_ERROR_BYTES, MAX_PAST_ERRORS, PastError};
+use crate::task::{HELD_BY, LOCK_EXPIRED, MAX_PAST_ERROR_BYTES, MAX_PAST_ERRORS, PastError};
 use crate::time::Timestamp;
 
 use super::Bookkeeping;
@@ -23,10 +23,9 @@ pub fn one_line(error: &str) -> String {
 /// What is noted of a lock that has expired.
 #[must_use]
 pub fn expiry_text(holder: Option<&str>) -> String {
-    let expired = "its lock expired";
     holder.map_or_else(
-        || expired.to_owned(),
-        |holder| format!("{expired}, held by {holder}"),
+        || LOCK_EXPIRED.to_owned(),
+        |holder| format!("{LOCK_EXPIRED}{HELD_BY}{holder}"),
     )
 }
 

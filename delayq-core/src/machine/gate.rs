@@ -49,7 +49,7 @@ impl Gate {
             }
             TaskState::Scheduled => info.waits_for = Some(self.hold()),
             TaskState::Running => {
-                let claimed_at = claimed_at(stored.fence).min(self.reading.now);
+                let claimed_at = TaskInfo::claimed_at(stored.fence).min(self.reading.now);
                 info.started_at = (stored.fence > 0).then_some(claimed_at);
                 info.fence = (stored.fence > 0).then_some(stored.fence);
                 info.holder = stored.holder.map(str::to_owned);
@@ -98,10 +98,4 @@ fn due_time(info: &TaskInfo, asked_due: Timestamp, releases: Option<u32>) -> Wai
     } else {
         WaitsFor::Retry
     }
-}
-
-/// When a fence was given: it is not below that time in microseconds, and above it only where more
-/// than a thousand were given in one millisecond, or the clock was set back.
-fn claimed_at(fence: u64) -> Timestamp {
-    Timestamp::from_millis(i64::try_from(fence / 1_000).unwrap_or(i64::MAX))
 }

@@ -91,15 +91,23 @@ impl TypeSettings {
         }
     }
 
-    /// Refuses limits that cannot be kept, for stores.
+    /// Refuses limits that cannot be kept, and numbers of shards that cannot be, for stores.
     ///
     /// # Errors
     /// `InvalidInput`.
     pub fn check(&self) -> Result<()> {
         let mut fleet = FleetLimits::NONE;
         self.apply_fleet(&mut fleet);
-        let problem = fleet.problem();
-        problem.map_or(Ok(()), |problem| Err(Error::invalid("setting", problem)))
+        if let Some(problem) = fleet.problem() {
+            return Err(Error::invalid("setting", problem));
+        }
+        match self.shards {
+            Some(shards) if !(1..=MAX_SHARDS).contains(&shards) => {
+                let reason = format!("{shards} shards: use 1 to {MAX_SHARDS}");
+                Err(Error::invalid("setting", reason))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether it sets a limit of the fleet.

@@ -10,6 +10,10 @@ pub const MAX_PAST_ERRORS: usize = 5;
 /// Most bytes of a text that [`PastError`] shows.
 pub const MAX_PAST_ERROR_BYTES: usize = 200;
 
+/// What is noted of an expired lock, and what stands before its holder, if that is known.
+pub(crate) const LOCK_EXPIRED: &str = "its lock expired";
+pub(crate) const HELD_BY: &str = ", held by ";
+
 /// How one attempt failed, or that its lock expired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -29,5 +33,12 @@ impl PastError {
     pub fn new(at: Timestamp, attempt: u32, error: impl Into<String>) -> Self {
         let error = error.into();
         Self { at, attempt, error }
+    }
+
+    /// Who held the lock by whose expiry the attempt ended, by the short form of its identity;
+    /// `None` of an attempt that failed, and where the holder is not known.
+    #[must_use]
+    pub fn expired_holder(&self) -> Option<&str> {
+        self.error.strip_prefix(LOCK_EXPIRED)?.strip_prefix(HELD_BY)
     }
 }

@@ -1,5 +1,6 @@
 //! Why a task is where it is.
 
+use std::fmt;
 use std::time::Duration;
 
 use delayq_plugin::{ClockSkew, Rate, TaskId, Timestamp, WaitsFor};
@@ -173,4 +174,14 @@ pub struct Holder {
     pub host: Option<String>,
     /// Its process on that host.
     pub pid: Option<u32>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let instance = &self.instance;
+        match (&self.host, self.pid) {
+            (Some(host), Some(pid)) => write!(f, "on {host} (pid {pid}, instance {instance})"),
+            _ => write!(f, "on the instance {instance}"),
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Sentence of an explanation.
 
-use super::{Cause, Explanation, Holder, OldestRun};
+use super::{Cause, Explanation, OldestRun};
 use crate::span::said;
 use delayq_plugin::{ClockSkew, Timestamp, WaitsFor};
 
@@ -105,15 +105,14 @@ fn line(cause: &Cause) -> String {
             running,
             oldest,
         } => {
-            let serve = if *instances == 1 {
-                "instance serves"
+            let busy = if *instances == 1 {
+                "one instance that serves its type is busy or has".to_owned()
             } else {
-                "instances serve"
+                format!("{instances} instances that serve its type are busy or have")
             };
             let oldest = since(oldest.as_ref());
             format!(
-                "it is the first in line, {running} run{oldest}, and the {instances} {serve} its type are \
-                 busy or have yet to notice it"
+                "it is the first in line, {running} run{oldest}, and the {busy} yet to notice it"
             )
         }
         _ => String::new(),
@@ -144,7 +143,7 @@ fn run(cause: &Cause, late: Option<&str>) -> String {
             let since = since.map_or(String::new(), |since| format!(" since {since}"));
             let holder = holder
                 .as_ref()
-                .map_or(String::new(), |one| format!(" {}", place(one)));
+                .map_or(String::new(), |one| format!(" {one}"));
             let late = late.map_or(String::new(), |late| {
                 format!("; it started {late} after its due time")
             });
@@ -156,13 +155,6 @@ fn run(cause: &Cause, late: Option<&str>) -> String {
             format!("runs{since}{holder}, attempt {attempt}{asked}{late}")
         }
         _ => String::new(),
-    }
-}
-
-fn place(holder: &Holder) -> String {
-    match (&holder.host, holder.pid) {
-        (Some(host), Some(pid)) => format!("on {host} (pid {pid}, instance {})", holder.instance),
-        _ => format!("on the instance {}", holder.instance),
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use delayq_ops::{Cause, Explanation, MomentKind, timeline};
+use delayq_ops::{Cause, Explanation, Holder, MomentKind, timeline};
 use delayq_plugin::store::AttemptEnd;
 use delayq_plugin::{
-    CancelOutcome, Clock, DelayQueueJob, FleetLimits, TaskState, VirtualClock, WaitsFor, minutes,
-    seconds,
+    CancelOutcome, Clock, DelayQueueJob, FleetLimits, VirtualClock, WaitsFor, minutes, seconds,
 };
 
 use crate::bench::{Bench, TYPE, retry, sqlite};
@@ -173,6 +172,7 @@ async fn a_timeline_has_each_attempt_and_what_comes_next() {
     let failed = MomentKind::Failed {
         attempt: 1,
         error: "no van. sorry".to_owned(),
+        holder: None,
     };
     let next = MomentKind::Next { attempt: 2 };
     let (due, now) = (MomentKind::Due, MomentKind::Now);
@@ -187,19 +187,46 @@ async fn a_timeline_has_each_attempt_and_what_comes_next() {
             MomentKind::Expires
         ]
     );
-    bench.clock.advance(seconds(20));
+}
+
+#[tokio::test]
+async fn a_timeline_has_who_held_a_lost_lock_and_when_the_last_attempt_started() {
+    let bench = Bench::new();
+    bench.announce(&[TYPE]).await;
+    bench.send("a", Duration::ZERO).await;
+    bench.clock.advance(seconds(3));
     bench.claim(1, FleetLimits::NONE).await;
+    // The holder is no longer announced.
+    bench.tasks.store().withdraw(&bench.worker).await.unwrap();
+    let own = bench.worker.short();
+    let is_own = |holder: &Option<Holder>| holder.as_ref().is_some_and(|one| one.instance == own);
     let moments = timeline(&bench.tasks, TYPE, "a").await.unwrap();
-    let is_start = |kind: &MomentKind| {
-        matches!(
-            kind,
-            MomentKind::Started {
-                attempt: 2,
-                holder: Some(_)
-            }
-        )
+    let started = |kind: &MomentKind| match kind {
+        MomentKind::Started { holder, late, .. } => is_own(holder).then_some(*late)?,
+        _ => None,
     };
-    assert!(moments.iter().any(|one| is_start(&one.kind)), "{moments:?}");
-    let lock = bench.tasks.find(TYPE, "a").await.unwrap().unwrap();
-    assert_eq!(lock.state, TaskState::Running);
+    let late: Vec<_> = moments
+        .iter()
+        .filter_map(|one| started(&one.kind))
+        .collect();
+    assert_eq!(late, [seconds(3)], "{moments:?}");
+
+    bench.clock.advance(minutes(11));
+    let lock = bench.claim(1, FleetLimits::NONE).await.remove(0);
+    let moments = timeline(&bench.tasks, TYPE, "a").await.unwrap();
+    let is_expiry = |kind: &MomentKind| match kind {
+        MomentKind::Failed { holder, .. } => is_own(holder),
+        _ => false,
+    };
+    let expiries = moments.iter().filter(|one| is_expiry(&one.kind));
+    assert_eq!(expiries.count(), 1, "{moments:?}");
+
+    let started = bench.clock.now();
+    bench.clock.advance(seconds(5));
+    bench.settle(lock, AttemptEnd::Done).await;
+    let ended = bench.clock.now();
+    let moments = timeline(&bench.tasks, TYPE, "a").await.unwrap();
+    let told = moments.iter().map(|one| (one.at.unwrap(), &*one.text));
+    let told: Vec<_> = told.take(2).collect();
+    assert_eq!(told, [(started, "attempt 2 started"), (ended, "done")]);
 }

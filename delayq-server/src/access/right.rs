@@ -190,6 +190,14 @@ impl Caller {
         Err(Problem::forbidden(text))
     }
 
+    /// Refuses a token that is for some types only, where the answer is about all.
+    pub(crate) fn require_all_types(&self) -> Result<(), Problem> {
+        if self.token.types.is_empty() {
+            return Ok(());
+        }
+        Err(Problem::forbidden("this needs a token for all types"))
+    }
+
     /// Refuses a type or pattern with a type that the token is not for.
     pub(crate) fn require_pattern(&self, pattern: &str) -> Result<TypePattern, Problem> {
         let pattern = TypePattern::new(pattern)?;
@@ -212,14 +220,6 @@ pub(crate) struct Allowed<R> {
 }
 
 impl<R> Allowed<R> {
-    /// Refuses a token that is for some types only, where the answer is about all.
-    pub(crate) fn require_all_types(&self) -> Result<(), Problem> {
-        if self.caller.token.types.is_empty() {
-            return Ok(());
-        }
-        Err(Problem::forbidden("this needs a token for all types"))
-    }
-
     /// Refuses a message that is too large for the token or its namespace.
     pub(crate) fn fits(&self, bytes: usize) -> Result<(), Problem> {
         self.caller.fits(&self.space, bytes)

@@ -44,10 +44,7 @@ pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
     }
     let most = config.connections.max;
     match open_files::raise(most) {
-        Some(files) => say(format!(
-            "connections.max {most}: only {files} files may be open: raise the limit, such as with \
-             LimitNOFILE"
-        )),
+        Some(too_few) => say(format!("connections.max {most}: {too_few}")),
         None => say(format!("connections.max {most}: ok")),
     }
     if failed.is_empty() {

@@ -74,13 +74,20 @@ impl Connection {
         let Some(tls) = &self.door.tls else {
             return self.drive(stream).await;
         };
-        let handshake = tls.acceptor().accept(stream);
+        let handshake = async {
+            // A balancer that asks whether the port is open says nothing, which is no failure.
+            match stream.peek(&mut [0]).await? {
+                0 => Ok(None),
+                _ => tls.acceptor().accept(stream).await.map(Some),
+            }
+        };
         let handshake = tokio::time::timeout(self.door.bounds.header_timeout(), handshake);
         tokio::select! {
             done = handshake => match done {
-                Ok(Ok(stream)) => self.drive(stream).await,
-                Ok(Err(error)) => debug!(%error, peer = %self.peer, "a TLS handshake failed"),
-                Err(_) => debug!(peer = %self.peer, "a TLS handshake took too long"),
+                Ok(Ok(Some(stream))) => self.drive(stream).await,
+                Ok(Ok(None)) => {}
+                Ok(Err(error)) => tls.handshakes.failed(self.peer, &error),
+                Err(_) => tls.handshakes.failed(self.peer, &"it took too long"),
             },
             () = self.door.stopping.ended() => {}
         }

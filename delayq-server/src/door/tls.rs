@@ -15,6 +15,7 @@ use rustls::server::WebPkiClientVerifier;
 use tokio_rustls::TlsAcceptor;
 use tracing::{error, info};
 
+use super::handshake_log::HandshakeLog;
 use crate::config::TlsConfig;
 
 /// How often the files are read.
@@ -59,6 +60,7 @@ pub(crate) struct Tls {
     files: Files,
     present: RwLock<Arc<ServerConfig>>,
     contents: RwLock<Contents>,
+    pub(super) handshakes: HandshakeLog,
 }
 
 #[derive(Clone, Debug)]
@@ -85,6 +87,7 @@ impl Tls {
             files,
             present: RwLock::new(Arc::new(present)),
             contents: RwLock::new(contents),
+            handshakes: HandshakeLog::new(),
         })))
     }
 

@@ -12,6 +12,7 @@ use crate::config::{Config, NamespaceConfig};
 use crate::server::Server;
 
 mod contract;
+mod moves;
 mod rights;
 mod tls;
 mod worker;

@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::form::{Accepted, CreateOptions, refuse_own, text_or_number};
+use super::form::{Accepted, CreateOptions, TextOrNumber, refuse_own, text_or_number};
 use super::lines::{Gone, Lines, answer};
 use crate::access::{Allowed, Submit};
 use crate::app::App;
@@ -50,17 +50,21 @@ pub(super) struct Line {
     headers: BTreeMap<String, String>,
     /// The delay from the acceptance: milliseconds, or a span such as `30m`.
     #[serde(deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
     delay: Option<String>,
     /// The due time: milliseconds since the epoch, or RFC 3339.
     #[serde(deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
     at: Option<String>,
     /// What to do if another task has this id: `reject` (default), `keep` or `replace`.
     on_conflict: Option<String>,
     /// Drop the task unless it starts within this span after its due time.
     #[serde(deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
     expires_after: Option<String>,
     /// Drop the task unless it starts before this time.
     #[serde(deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
     expires_at: Option<String>,
     /// The label of a group.
     group: Option<String>,

@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::JsonBody;
-use super::form::read_span;
+use super::form::{TextOrNumber, read_span, text_or_number};
 use crate::access::{Allowed, Read, Work};
 use crate::app::App;
 use crate::problem::Problem;
@@ -42,7 +42,8 @@ struct Announcement {
     /// The types that it serves.
     types: Vec<String>,
     /// How long this holds: milliseconds, or a span such as `30s`; `3s` to `1h`, default `30s`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
     lease: Option<String>,
 }
 
@@ -67,7 +68,7 @@ struct CalleeView {
     security(("token" = ["read"]))
 )]
 async fn callees(allowed: Allowed<Read>) -> Result<Json<Vec<CalleeView>>, Problem> {
-    allowed.require_all_types()?;
+    allowed.caller.require_all_types()?;
     let all = allowed.space.push.callees().await?.into_iter();
     let views = all.map(|(name, announced)| CalleeView {
         name,

@@ -14,7 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::JsonBody;
-use super::form::{read_span, read_time, text_or_number};
+use super::form::{TextOrNumber, read_span, read_time, text_or_number};
 use super::lines::answer;
 use crate::access::{Allowed, Operate, Read};
 use crate::app::App;
@@ -45,12 +45,14 @@ pub(super) struct Dead {
     error_like: Option<String>,
     /// Those that died before: milliseconds since the epoch, or RFC 3339.
     #[serde(default, deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
     died_before: Option<String>,
     /// The first so many, by their time of death.
     limit: Option<u64>,
     /// Of a requeue: how long after each other they become due: milliseconds, or a span such as
     /// `100ms`; default 0, all at once.
     #[serde(default, deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
     interval: Option<String>,
     /// Change nothing, and say how many it is about.
     dry_run: bool,

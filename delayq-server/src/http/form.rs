@@ -48,20 +48,21 @@ pub(crate) struct CreateOptions {
 }
 
 /// A span or time: text, or a number of milliseconds.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum TextOrNumber {
+    Number(i64),
+    Text(String),
+}
+
+/// A span or time as text.
 pub(super) fn text_or_number<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Form {
-        Number(i64),
-        Text(String),
-    }
-
-    let form: Option<Form> = Option::deserialize(deserializer)?;
+    let form: Option<TextOrNumber> = Option::deserialize(deserializer)?;
     Ok(form.map(|form| match form {
-        Form::Number(number) => number.to_string(),
-        Form::Text(text) => text,
+        TextOrNumber::Number(number) => number.to_string(),
+        TextOrNumber::Text(text) => text,
     }))
 }
 

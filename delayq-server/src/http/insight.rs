@@ -41,7 +41,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     security(("token" = ["read"]))
 )]
 async fn overview(allowed: Allowed<Read>) -> Result<Json<Overview>, Problem> {
-    allowed.require_all_types()?;
+    allowed.caller.require_all_types()?;
     let overview = delayq_ops::overview_of_all(&allowed.space.tasks);
     Ok(Json(overview.await?))
 }
@@ -56,7 +56,7 @@ async fn overview(allowed: Allowed<Read>) -> Result<Json<Overview>, Problem> {
     security(("token" = ["read"]))
 )]
 async fn instances(allowed: Allowed<Read>) -> Result<Json<Vec<InstanceInfo>>, Problem> {
-    allowed.require_all_types()?;
+    allowed.caller.require_all_types()?;
     Ok(Json(allowed.space.tasks.instances().await?))
 }
 
@@ -84,7 +84,7 @@ async fn log(
     allowed: Allowed<Read>,
     Query(actions): Query<Actions>,
 ) -> Result<Json<Vec<LoggedAction>>, Problem> {
-    allowed.require_all_types()?;
+    allowed.caller.require_all_types()?;
     let store = allowed.space.tasks.store();
     let limit = read_limit(actions.limit, ACTIONS, MAX_ACTION_PAGE)?;
     Ok(Json(store.actions(actions.before, limit).await?))
@@ -132,6 +132,9 @@ async fn histogram(
     let from = from.unwrap_or_else(|| tasks.clock().now());
     let to = range.to.as_deref().map(read_time).transpose()?;
     let to = to.unwrap_or_else(|| from.plus(hour));
+    if to <= from {
+        return Err(Problem::bad_request("to: give a time after from"));
+    }
     let steps = range.steps.unwrap_or(60);
     if !(1..=MAX_HISTOGRAM_STEPS).contains(&steps) {
         let text = format!("steps={steps}: use 1 to {MAX_HISTOGRAM_STEPS}");

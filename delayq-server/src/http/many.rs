@@ -11,7 +11,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::JsonBody;
-use super::form::{read_state, read_time, read_when, text_or_number};
+use super::form::{TextOrNumber, read_state, read_time, read_when, text_or_number};
 use crate::access::{Allowed, Operate};
 use crate::app::App;
 use crate::problem::Problem;
@@ -36,17 +36,21 @@ pub(super) struct Matching {
     headers: BTreeMap<String, String>,
     /// Scheduled ones due before: milliseconds since the epoch, or RFC 3339.
     #[serde(default, deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
     due_before: Option<String>,
     /// Scheduled ones due after it.
     #[serde(default, deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
     due_after: Option<String>,
     /// `scheduled` or `running`; without it, both for a cancel.
     state: Option<String>,
     /// Of a reschedule: the new delay, from now.
     #[serde(default, deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
     delay: Option<String>,
     /// Of a reschedule: the new time.
     #[serde(default, deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
     at: Option<String>,
     /// Change nothing, and say how many it is about.
     dry_run: bool,

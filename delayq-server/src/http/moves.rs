@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use delayq_plugin::Error;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -14,7 +13,7 @@ use utoipa_axum::routes;
 use super::extract::Query;
 use crate::access::{Allowed, Operate};
 use crate::app::App;
-use crate::place::{MoveStatus, Mover};
+use crate::place::{MoveStatus, Mover, Phase};
 use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -55,10 +54,10 @@ impl From<MoveStatus> for MoveView {
     fn from(status: MoveStatus) -> Self {
         let about = status.to_string();
         let [scheduled, running, dead] = status.left;
-        let (phase, from) = match (status.is_over(), status.has_moved()) {
-            (true, _) => ("done", None),
-            (_, true) => ("moving", status.place.from),
-            _ => ("preparing", status.place.from),
+        let (phase, from) = match status.place.phase {
+            Phase::Done => ("done", None),
+            Phase::Moving => ("moving", status.place.from),
+            Phase::Preparing => ("preparing", status.place.from),
         };
         Self {
             phase: phase.to_owned(),
@@ -73,16 +72,8 @@ impl From<MoveStatus> for MoveView {
 }
 
 fn mover(allowed: &Allowed<Operate>) -> Result<Mover, Problem> {
-    allowed.require_all_types()?;
+    allowed.caller.require_all_types()?;
     Ok(Mover::new(Arc::clone(&allowed.space.place)))
-}
-
-/// The present state does not allow it.
-fn refused(error: Error) -> Problem {
-    match error {
-        Error::InvalidInput { .. } => Problem::conflict("move", error.to_string()),
-        other => other.into(),
-    }
 }
 
 /// In which pool the namespace is, and how far its move.
@@ -115,12 +106,9 @@ async fn begin(
     let mover = mover(&allowed)?;
     let to = app.config.destination(&destination.to);
     let to = to.map_err(Problem::bad_request)?;
-    if mover.status().await?.place.to != to {
-        mover.begin(to).await.map_err(refused)?;
-        let (operator, origin) = (allowed.operator(), &allowed.caller.origin);
-        let detail = format!("to {}", destination.to);
-        mover.log(operator.actor(), origin, &detail).await?;
-    }
+    let operator = allowed.operator();
+    let begun = mover.head_for(to, operator.actor(), &allowed.caller.origin);
+    begun.await.map_err(Problem::of_move)?;
     let status = mover.status().await?;
     Ok((StatusCode::ACCEPTED, Json(status.into())))
 }
@@ -136,7 +124,7 @@ async fn begin(
 )]
 async fn cancel(allowed: Allowed<Operate>) -> Result<Json<MoveView>, Problem> {
     let mover = mover(&allowed)?;
-    mover.cancel().await.map_err(refused)?;
+    mover.cancel().await.map_err(Problem::of_move)?;
     allowed.operator().note("cancel-move", "", "").await;
     Ok(Json(mover.status().await?.into()))
 }

@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{JsonBody, Query};
-use super::form::{read_span, read_state, text_or_number};
+use super::form::{TextOrNumber, read_span, read_state, text_or_number};
 use crate::access::{Admin, Allowed, Operate};
 use crate::app::App;
 use crate::problem::Problem;
@@ -54,6 +54,7 @@ struct RateForm {
     starts: u32,
     /// In which span: milliseconds, or such as `1m`; default `1s`.
     #[serde(default, deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
     per: Option<String>,
     /// How many at once after a pause.
     burst: Option<u32>,

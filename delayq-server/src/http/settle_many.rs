@@ -13,7 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::JsonBody;
-use super::form::text_or_number;
+use super::form::{TextOrNumber, text_or_number};
 use super::pull::read_lock_for;
 use super::settle::{extended, failed, read_lock, read_wait_again};
 use crate::access::{Allowed, Work};
@@ -42,6 +42,7 @@ pub(super) struct EndingForm {
     error: String,
     /// Of `fail` and `release`: when it is due again: milliseconds, or a span such as `30s`.
     #[serde(default, deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
     after: Option<String>,
     /// Of `fail`: attempts after which the task is dead; default 5.
     max_attempts: Option<u32>,
@@ -149,6 +150,7 @@ pub(super) fn read_endings(task_type: &TaskType, forms: Vec<EndingForm>) -> Resu
 pub(super) struct LongerForm {
     /// How long they last from now; default `30s`.
     #[serde(default, deserialize_with = "text_or_number")]
+    #[schema(value_type = Option<TextOrNumber>)]
     lock_for: Option<String>,
     /// The locks.
     locks: Vec<HeldForm>,

@@ -1,6 +1,6 @@
 //! One task: create, find, cancel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::Path;
@@ -162,7 +162,7 @@ async fn cancel_each(
     Path((_, task_type)): Path<(String, String)>,
     Query(Ids { ids }): Query<Ids>,
 ) -> Result<Json<BTreeMap<String, &'static str>>, Problem> {
-    let ids: Vec<&str> = ids.split(',').collect();
+    let ids: BTreeSet<&str> = ids.split(',').collect();
     if ids.len() > MAX_IDS {
         let text = format!("{} ids: give at most {MAX_IDS}", ids.len());
         return Err(Problem::bad_request(text));

@@ -162,11 +162,23 @@ impl Mover {
         Ok(())
     }
 
-    /// Logs an action on the move in each of its stores: later only one of them is asked.
+    /// Begins a move unless the namespace is there, or on its way, and logs it in both stores:
+    /// later only one of them is asked.
     ///
     /// # Errors
-    /// Those of the stores.
-    pub(crate) async fn log(&self, actor: &str, origin: &str, detail: &str) -> Result<()> {
+    /// As [`begin`](Self::begin).
+    pub(crate) async fn head_for(
+        &self,
+        to: Option<String>,
+        actor: &str,
+        origin: &str,
+    ) -> Result<()> {
+        self.place.hear().await?;
+        if self.place.place().to == to {
+            return Ok(());
+        }
+        let detail = format!("to {}", to.as_deref().unwrap_or("store"));
+        self.begin(to).await?;
         let action = Action::new(actor, origin, "move", "").ended(ActionEnd::Done, detail);
         self.place.hear().await?;
         for home in self.place.view()?.homes() {

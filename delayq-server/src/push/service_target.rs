@@ -21,7 +21,6 @@ pub(crate) struct ServiceTarget {
     /// How long an instance may take to settle a task that it took with `202` and
     /// `delayq-settle: later`; 1 s to 24 h, default 10 min.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub(crate) settle_within: Option<Span>,
 }
 

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use delayq_plugin::IntoDelay;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 /// A span: milliseconds as a number, or a text such as `30s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 enum Written {
     Millis(u64),
@@ -39,3 +41,11 @@ impl Serialize for Span {
         serializer.serialize_u64(ms)
     }
 }
+
+impl PartialSchema for Span {
+    fn schema() -> RefOr<Schema> {
+        Written::schema()
+    }
+}
+
+impl ToSchema for Span {}

@@ -50,7 +50,6 @@ pub(crate) struct Target {
     /// Time limit of a push: milliseconds, or a span such as `30s`; 100 ms to 30 min, default 30 s,
     /// of `service` 5 min.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub(crate) timeout: Option<Span>,
     /// Most pushes of a type at the same time on one server; 1 to 4096, default 64.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,7 +66,6 @@ pub(crate) struct Target {
     /// Whether the task itself is kept as its reply, in place of the answer; the task service sets
     /// it and tells of its tasks after their end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(ignore)]
     pub(crate) keep_task: Option<bool>,
 }
 
@@ -79,7 +77,6 @@ pub(crate) struct PushRate {
     pub(crate) pushes: u32,
     /// In which span; default 1 s.
     #[serde(default = "second")]
-    #[schema(value_type = Option<String>)]
     pub(crate) per: Span,
 }
 
@@ -96,11 +93,9 @@ pub(crate) struct Retry {
     pub(crate) attempts: Option<u32>,
     /// The wait before the second attempt; default 1 s.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub(crate) wait: Option<Span>,
     /// The longest wait; default 10 min.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub(crate) max_wait: Option<Span>,
     /// Whether each wait is the same, instead of twice the one before.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustls::ClientConfig;
 use rustls::crypto::ring::default_provider;
@@ -17,6 +17,20 @@ use super::{Site, answer, config, rest};
 use crate::config::TlsConfig;
 use crate::door::Tls;
 use crate::server::Server;
+
+/// Collects what is logged.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::Write::write(&mut *self.0.lock().unwrap(), bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 fn tls(folder: &Path) -> TlsConfig {
     TlsConfig {
@@ -96,8 +110,35 @@ async fn both_protocols_are_offered_and_plain_text_is_not_understood() {
             .unwrap();
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(protocol));
     }
-    let said = site.ask("GET", "/health/live").await;
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    // Connects and says nothing, as the probe of a balancer.
+    let mut probe = site.connect().await;
+    probe.shutdown().await.unwrap();
+    rest(&mut probe).await;
+    let mut plain = site.connect().await;
+    let own = plain.local_addr().unwrap();
+    let head = site.head("GET", "/health/live", "");
+    plain.write_all(head.as_bytes()).await.unwrap();
+    let said = rest(&mut plain).await;
     assert!(!said.contains("200 OK"), "{said}");
+    site.stopping.end();
+    site.served.await.unwrap();
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let warnings: Vec<_> = text
+        .lines()
+        .filter(|line| line.contains(" WARN "))
+        .collect();
+    let [warning] = warnings[..] else {
+        panic!("{text}");
+    };
+    let peer = format!("a TLS handshake failed peer={own} reason=");
+    assert!(warning.contains(&peer), "{warning}");
 }
 
 #[tokio::test]

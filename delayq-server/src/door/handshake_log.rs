@@ -1,0 +1,68 @@
+//! Log of failed TLS handshakes. Anybody can make one fail, so lines are rationed.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use crate::limits::Bucket;
+
+/// Warnings at once, and then one every so many seconds.
+const AT_ONCE: f64 = 5.0;
+const SECONDS: f64 = 10.0;
+
+/// The log of all listeners with TLS.
+#[derive(Debug)]
+pub(super) struct HandshakeLog(Mutex<Ration>);
+
+#[derive(Debug)]
+struct Ration {
+    warnings: Bucket,
+    /// Failures since the last warning that were not warned of.
+    withheld: u64,
+}
+
+impl HandshakeLog {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Ration {
+            warnings: Bucket::new(1.0 / SECONDS, AT_ONCE, Instant::now()),
+            withheld: 0,
+        }))
+    }
+
+    /// A handshake with `peer` failed for this reason.
+    pub(super) fn failed(&self, peer: SocketAddr, reason: &impl Display) {
+        match self.turn(Instant::now()) {
+            Some(withheld) => warn!(%peer, %reason, withheld, "a TLS handshake failed"),
+            None => debug!(%peer, %reason, "a TLS handshake failed"),
+        }
+    }
+
+    /// How many failures were withheld, if there may be a warning now.
+    fn turn(&self, now: Instant) -> Option<u64> {
+        let mut ration = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !ration.warnings.wait(1, now).is_zero() {
+            ration.withheld += 1;
+            return None;
+        }
+        ration.warnings.take(1, now);
+        Some(std::mem::take(&mut ration.withheld))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_flood_is_a_few_lines_and_the_next_one_has_the_number_of_the_others() {
+        let (log, start) = (HandshakeLog::new(), Instant::now());
+        let warned = (0..1_000).filter_map(|_| log.turn(start));
+        assert_eq!(warned.collect::<Vec<_>>(), [0; 5]);
+        assert_eq!(log.turn(start + Duration::from_secs(11)), Some(995));
+    }
+}

@@ -1,0 +1,93 @@
+//! Moves of a namespace to another pool.
+
+use std::sync::Arc;
+
+use delayq_ops::Operator;
+use delayq_plugin::{Error, Result};
+use delayq_proto::pb;
+
+use super::call::{Call, Operation};
+use super::refusal::Refusal;
+use crate::access::Scope;
+use crate::place::{MoveStatus, Mover, Phase};
+use crate::problem::Problem;
+
+impl Operation for pb::GetMoveRequest {
+    type Answer = pb::MoveResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Operate);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        Ok(answer(mover(call)?.status().await?))
+    }
+}
+
+impl Operation for pb::BeginMoveRequest {
+    type Answer = pb::MoveResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Operate);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let mover = mover(call)?;
+        let to = call.app.config.destination(&self.to);
+        let to = to.map_err(|text| Error::invalid("to", text))?;
+        let operator = operator(call);
+        let begun = mover.head_for(to, operator.actor(), &call.caller.origin);
+        begun.await.map_err(Problem::of_move)?;
+        Ok(answer(mover.status().await?))
+    }
+}
+
+impl Operation for pb::CancelMoveRequest {
+    type Answer = pb::MoveResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Operate);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let mover = mover(call)?;
+        mover.cancel().await.map_err(Problem::of_move)?;
+        operator(call).note("cancel-move", "", "").await;
+        Ok(answer(mover.status().await?))
+    }
+}
+
+fn mover(call: &Call) -> Result<Mover, Problem> {
+    call.caller.require_all_types()?;
+    Ok(Mover::new(Arc::clone(&call.space.place)))
+}
+
+fn operator(call: &Call) -> Operator {
+    let token = &call.caller.token;
+    let actor = format!("{} ({})", token.name, token.id);
+    Operator::new(&call.space.tasks, actor, &call.caller.origin)
+}
+
+fn answer(status: MoveStatus) -> pb::MoveResponse {
+    let about = status.to_string();
+    let [scheduled, running, dead] = status.left;
+    let phase = match status.place.phase {
+        Phase::Preparing => pb::MovePhase::Preparing,
+        Phase::Moving => pb::MovePhase::Moving,
+        Phase::Done => pb::MovePhase::Done,
+    };
+    pb::MoveResponse {
+        r#move: Some(pb::NamespaceMove {
+            phase: phase.into(),
+            from: status.place.from.filter(|_| phase != pb::MovePhase::Done),
+            to: status.place.to,
+            scheduled,
+            running,
+            dead,
+            about,
+        }),
+    }
+}
