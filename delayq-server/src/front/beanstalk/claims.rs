@@ -47,6 +47,7 @@ pub(super) async fn reserve(
         } = candidate;
         loop {
             let claimed = claim(hub, &lane).await?;
+            hub.state().tube(&tube).set_head(&lane, changes, None);
             let (next_in, ended) = (claimed.next_in, !claimed.ended.is_empty());
             if let Some(reserved) = take(hub, holder, &tube, &lane, claimed).await {
                 return Ok(Some(reserved));
@@ -83,7 +84,7 @@ fn candidates(hub: &Hub, tubes: &[TubeName]) -> Vec<Candidate> {
             tube: name.clone(),
             lane: lane.clone(),
             changes: outlook.changes,
-            head: None,
+            head: outlook.head,
         })
     });
     all.collect()
@@ -92,9 +93,9 @@ fn candidates(hub: &Hub, tubes: &[TubeName]) -> Vec<Candidate> {
 /// By priority; lanes of the same priority by the numbers of their first jobs, as in beanstalkd.
 async fn sort(hub: &Hub, candidates: &mut [Candidate]) -> Result<()> {
     candidates.sort_by_key(|candidate| candidate.lane.pri);
-    let pris: Vec<u32> = candidates.iter().map(|one| one.lane.pri).collect();
-    let is_shared = |pri: u32| pris.iter().filter(|other| **other == pri).count() > 1;
-    let shared = candidates.iter_mut().filter(|one| is_shared(one.lane.pri));
+    let same = candidates.chunk_by_mut(|one, next| one.lane.pri == next.lane.pri);
+    let shared = same.filter(|lanes| lanes.len() > 1).flatten();
+    let shared = shared.filter(|one| one.head.is_none());
     let heads = shared.map(|candidate| async move {
         let task_type = &candidate.lane.task_type;
         let page = hub.store.list(task_type, TaskState::Scheduled, None, 1);
@@ -102,6 +103,9 @@ async fn sort(hub: &Hub, candidates: &mut [Candidate]) -> Result<()> {
             let head = page.tasks.into_iter().next();
             let ready = head.filter(|task| task.at <= Hub::now());
             candidate.head = ready.and_then(|task| number_of(&task.id));
+            let mut state = hub.state();
+            let tube = state.tube(&candidate.tube);
+            tube.set_head(&candidate.lane, candidate.changes, candidate.head);
         })
     });
     for looked in join_all(heads).await {

@@ -16,6 +16,9 @@ pub(super) struct Outlook {
     /// Grows with each change of the lane that this server hears of, so that a claim that was on
     /// its way meanwhile does not hide it.
     pub(super) changes: u64,
+    /// The number of its first ready job, as it was read last: a client that watches many tubes
+    /// compares them all.
+    pub(super) head: Option<u64>,
     /// When it was found empty first.
     pub(super) empty_since: Option<Instant>,
 }
@@ -72,11 +75,21 @@ impl Tube {
     pub(super) fn changed(&mut self, lane: &Lane, at: Option<Instant>) {
         let outlook = self.lanes.entry(lane.clone()).or_default();
         outlook.changes += 1;
+        outlook.head = None;
         outlook.empty_since = None;
         outlook.not_before = match (outlook.not_before, at) {
             (Some(before), Some(at)) => Some(before.min(at)),
             _ => None,
         };
+    }
+
+    /// The first ready job of a lane, which had seen `changes` before; none: it is to be read.
+    pub(super) fn set_head(&mut self, lane: &Lane, changes: u64, head: Option<u64>) {
+        if let Some(outlook) = self.lanes.get_mut(lane)
+            && (outlook.changes == changes || head.is_none())
+        {
+            outlook.head = head;
+        }
     }
 
     /// A claim found nothing in a lane, which had seen `changes` before, until `next`.
