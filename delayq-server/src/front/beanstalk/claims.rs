@@ -47,9 +47,9 @@ pub(super) async fn reserve(
         } = candidate;
         loop {
             let claimed = claim(hub, &lane).await?;
-            hub.state().tube(&tube).set_head(&lane, changes, None);
             let (next_in, ended) = (claimed.next_in, !claimed.ended.is_empty());
             if let Some(reserved) = take(hub, holder, &tube, &lane, claimed).await {
+                hub.state().tube(&tube).changed(&lane, None);
                 return Ok(Some(reserved));
             }
             if !ended {
@@ -100,12 +100,21 @@ async fn sort(hub: &Hub, candidates: &mut [Candidate]) -> Result<()> {
         let task_type = &candidate.lane.task_type;
         let page = hub.store.list(task_type, TaskState::Scheduled, None, 1);
         page.await.map(|page| {
-            let head = page.tasks.into_iter().next();
-            let ready = head.filter(|task| task.at <= Hub::now());
+            let now = Hub::now();
+            let first = page.tasks.into_iter().next();
+            let wait = first.as_ref().map_or(POLL, |task| task.at.since(now));
+            let ready = first.filter(|task| task.at <= now);
             candidate.head = ready.and_then(|task| number_of(&task.id));
             let mut state = hub.state();
             let tube = state.tube(&candidate.tube);
-            tube.set_head(&candidate.lane, candidate.changes, candidate.head);
+            match candidate.head {
+                Some(head) => tube.found_head(&candidate.lane, candidate.changes, head),
+                // Its turn in this round is the last, for locks that have expired.
+                None => {
+                    let next = Instant::now() + wait.min(POLL);
+                    tube.found_nothing(&candidate.lane, candidate.changes, next);
+                }
+            }
         })
     });
     for looked in join_all(heads).await {

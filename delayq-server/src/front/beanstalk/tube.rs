@@ -83,21 +83,22 @@ impl Tube {
         };
     }
 
-    /// The first ready job of a lane, which had seen `changes` before; none: it is to be read.
-    pub(super) fn set_head(&mut self, lane: &Lane, changes: u64, head: Option<u64>) {
+    /// This is the first ready job of a lane, which had seen `changes` before.
+    pub(super) fn found_head(&mut self, lane: &Lane, changes: u64, head: u64) {
         if let Some(outlook) = self.lanes.get_mut(lane)
-            && (outlook.changes == changes || head.is_none())
+            && outlook.changes == changes
         {
-            outlook.head = head;
+            outlook.head = Some(head);
         }
     }
 
-    /// A claim found nothing in a lane, which had seen `changes` before, until `next`.
+    /// Nothing is ready in a lane, which had seen `changes` before, until `next`.
     pub(super) fn found_nothing(&mut self, lane: &Lane, changes: u64, next: Instant) {
         if let Some(outlook) = self.lanes.get_mut(lane)
             && outlook.changes == changes
         {
             outlook.not_before = Some(next);
+            outlook.head = None;
         }
     }
 }
