@@ -107,13 +107,12 @@ async fn sort(hub: &Hub, candidates: &mut [Candidate]) -> Result<()> {
             candidate.head = ready.and_then(|task| number_of(&task.id));
             let mut state = hub.state();
             let tube = state.tube(&candidate.tube);
-            match candidate.head {
-                Some(head) => tube.found_head(&candidate.lane, candidate.changes, head),
+            if let Some(head) = candidate.head {
+                tube.found_head(&candidate.lane, candidate.changes, head);
+            } else {
                 // Its turn in this round is the last, for locks that have expired.
-                None => {
-                    let next = Instant::now() + wait.min(POLL);
-                    tube.found_nothing(&candidate.lane, candidate.changes, next);
-                }
+                let next = Instant::now() + wait.min(POLL);
+                tube.found_nothing(&candidate.lane, candidate.changes, next);
             }
         })
     });
