@@ -63,7 +63,7 @@ fn advice(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::AddrInUse => {
             ": another program, or another delayq-server, has this port. End it, or give another \
-             port with --listen"
+             port with --listen, or with -p where it is beanstalkd's"
         }
         std::io::ErrorKind::PermissionDenied => ": take a port above 1023",
         std::io::ErrorKind::AddrNotAvailable => ": this machine does not have the address",

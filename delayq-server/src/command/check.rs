@@ -11,9 +11,10 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::missing::missing_file;
-use crate::config::Config;
+use crate::config::{BeanstalkConfig, Config};
 use crate::door::{Tls, listen};
 use crate::front::Front;
+use crate::front::beanstalk::Listeners;
 use crate::open_files;
 use crate::say::say;
 use crate::server::{Server, ServerError};
@@ -42,6 +43,7 @@ pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
             None => say(format!("{option}: off")),
         }
     }
+    failed.extend(socket(&config).await);
     let most = config.connections.max;
     match open_files::raise(most) {
         Some(too_few) => say(format!("connections.max {most}: {too_few}")),
@@ -54,6 +56,27 @@ pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
         "not ready: {}",
         failed.join(", ")
     )))
+}
+
+/// The Unix socket of the protocol of beanstalkd.
+async fn socket(config: &Config) -> Option<String> {
+    let option = "beanstalk.socket";
+    if config.beanstalk.socket.is_none() {
+        say(format!("{option}: off"));
+        return None;
+    }
+    let alone = BeanstalkConfig {
+        listen: None,
+        ..config.beanstalk.clone()
+    };
+    let opened = match Listeners::open(&alone).await {
+        Ok(_) => Ok("ok".to_owned()),
+        Err(ServerError::Socket { error, .. }) if error.kind() == ErrorKind::AddrInUse => {
+            Ok("it is in use, by this server or another program".to_owned())
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    told(option, opened)
 }
 
 /// The store of the server, those of its namespaces, and pools that none of them uses yet.

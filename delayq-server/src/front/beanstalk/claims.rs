@@ -49,6 +49,7 @@ pub(super) async fn reserve(
             let claimed = claim(hub, &lane).await?;
             let (next_in, ended) = (claimed.next_in, !claimed.ended.is_empty());
             if let Some(reserved) = take(hub, holder, &tube, &lane, claimed).await {
+                hub.state().tube(&tube).changed(&lane, None);
                 return Ok(Some(reserved));
             }
             if !ended {
@@ -83,7 +84,7 @@ fn candidates(hub: &Hub, tubes: &[TubeName]) -> Vec<Candidate> {
             tube: name.clone(),
             lane: lane.clone(),
             changes: outlook.changes,
-            head: None,
+            head: outlook.head,
         })
     });
     all.collect()
@@ -92,16 +93,27 @@ fn candidates(hub: &Hub, tubes: &[TubeName]) -> Vec<Candidate> {
 /// By priority; lanes of the same priority by the numbers of their first jobs, as in beanstalkd.
 async fn sort(hub: &Hub, candidates: &mut [Candidate]) -> Result<()> {
     candidates.sort_by_key(|candidate| candidate.lane.pri);
-    let pris: Vec<u32> = candidates.iter().map(|one| one.lane.pri).collect();
-    let is_shared = |pri: u32| pris.iter().filter(|other| **other == pri).count() > 1;
-    let shared = candidates.iter_mut().filter(|one| is_shared(one.lane.pri));
+    let same = candidates.chunk_by_mut(|one, next| one.lane.pri == next.lane.pri);
+    let shared = same.filter(|lanes| lanes.len() > 1).flatten();
+    let shared = shared.filter(|one| one.head.is_none());
     let heads = shared.map(|candidate| async move {
         let task_type = &candidate.lane.task_type;
         let page = hub.store.list(task_type, TaskState::Scheduled, None, 1);
         page.await.map(|page| {
-            let head = page.tasks.into_iter().next();
-            let ready = head.filter(|task| task.at <= Hub::now());
+            let now = Hub::now();
+            let first = page.tasks.into_iter().next();
+            let wait = first.as_ref().map_or(POLL, |task| task.at.since(now));
+            let ready = first.filter(|task| task.at <= now);
             candidate.head = ready.and_then(|task| number_of(&task.id));
+            let mut state = hub.state();
+            let tube = state.tube(&candidate.tube);
+            if let Some(head) = candidate.head {
+                tube.found_head(&candidate.lane, candidate.changes, head);
+            } else {
+                // Its turn in this round is the last, for locks that have expired.
+                let next = Instant::now() + wait.min(POLL);
+                tube.found_nothing(&candidate.lane, candidate.changes, next);
+            }
         })
     });
     for looked in join_all(heads).await {

@@ -207,6 +207,7 @@ impl Hub {
         for tube in state.tubes.values_mut() {
             for outlook in tube.lanes.values_mut() {
                 outlook.changes += 1;
+                outlook.head = None;
                 outlook.not_before = None;
             }
         }

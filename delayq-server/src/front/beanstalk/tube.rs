@@ -16,6 +16,9 @@ pub(super) struct Outlook {
     /// Grows with each change of the lane that this server hears of, so that a claim that was on
     /// its way meanwhile does not hide it.
     pub(super) changes: u64,
+    /// The number of its first ready job, as it was read last: a client that watches many tubes
+    /// compares them all.
+    pub(super) head: Option<u64>,
     /// When it was found empty first.
     pub(super) empty_since: Option<Instant>,
 }
@@ -72,6 +75,7 @@ impl Tube {
     pub(super) fn changed(&mut self, lane: &Lane, at: Option<Instant>) {
         let outlook = self.lanes.entry(lane.clone()).or_default();
         outlook.changes += 1;
+        outlook.head = None;
         outlook.empty_since = None;
         outlook.not_before = match (outlook.not_before, at) {
             (Some(before), Some(at)) => Some(before.min(at)),
@@ -79,12 +83,22 @@ impl Tube {
         };
     }
 
-    /// A claim found nothing in a lane, which had seen `changes` before, until `next`.
+    /// This is the first ready job of a lane, which had seen `changes` before.
+    pub(super) fn found_head(&mut self, lane: &Lane, changes: u64, head: u64) {
+        if let Some(outlook) = self.lanes.get_mut(lane)
+            && outlook.changes == changes
+        {
+            outlook.head = Some(head);
+        }
+    }
+
+    /// Nothing is ready in a lane, which had seen `changes` before, until `next`.
     pub(super) fn found_nothing(&mut self, lane: &Lane, changes: u64, next: Instant) {
         if let Some(outlook) = self.lanes.get_mut(lane)
             && outlook.changes == changes
         {
             outlook.not_before = Some(next);
+            outlook.head = None;
         }
     }
 }
