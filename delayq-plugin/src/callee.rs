@@ -73,7 +73,7 @@ impl Callee {
     /// # Errors
     /// As for `start`, so for a worker with [`Settlements`] and no store; nothing runs then.
     pub async fn of(builder: DelayQueuePluginBuilder) -> Result<Self, StartError> {
-        let Prepared { service, registry } = prepare_callee(builder).await?;
+        let Prepared { service, registry } = prepare_callee(builder, Settlements::on).await?;
         for recurring in registry.recurring() {
             let task_type = &recurring.task_type;
             tracing::warn!(%task_type, "a callee does not start recurring tasks");

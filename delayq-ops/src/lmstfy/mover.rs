@@ -7,7 +7,7 @@ use delayq_plugin::{Error, TaskSubmitService};
 
 use super::job::Job;
 use super::old_redis::{LmstfyError, OldRedis, Reply};
-use super::place::{OVERDUE, Place};
+use super::place::{Place, is_overdue};
 use super::report::LmstfyReport;
 
 /// The set of delayed and taken jobs.
@@ -155,13 +155,13 @@ impl<'a> LmstfyImport<'a> {
                 let place = Place::timed(member.clone());
                 place.is_some_and(|place| {
                     let is_moved = place.tries > 0 || self.with_dead;
-                    place.is_delayed(score, now) || (is_moved && place.is_overdue(score, now))
+                    place.is_delayed(score, now) || (is_moved && is_overdue(score, now))
                 })
             };
             let (delayed, taken): (Vec<_>, Vec<_>) = members
                 .into_iter()
                 .partition(|(member, score)| waits(member, *score));
-            let is_held = |score: &i64| *score + OVERDUE >= now;
+            let is_held = |score: &i64| !is_overdue(*score, now);
             held += taken.iter().filter(|(_, score)| is_held(score)).count();
             left += taken.len();
             for (member, score) in &taken {

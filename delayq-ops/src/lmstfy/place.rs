@@ -8,7 +8,7 @@ use delayq_plugin::Timestamp;
 const PLAIN_ID: usize = 26;
 
 /// Seconds after which a job is ready whose time is over, also without a server of lmstfy.
-pub(super) const OVERDUE: i64 = 10;
+const OVERDUE: i64 = 10;
 
 /// The digits of an id, in the order of their value.
 const DIGITS: &[u8] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -90,12 +90,12 @@ impl Place {
         let is_its_time = score == due || (score == due + 1 && now < due);
         self.tries > 0 && !delay.is_zero() && is_its_time
     }
+}
 
-    /// Whether the time at `score` is over for so long that no server of lmstfy runs that would
-    /// have made it ready, or, without a try left, dead.
-    pub(super) fn is_overdue(&self, score: i64, now: i64) -> bool {
-        score + OVERDUE < now
-    }
+/// Whether the time at `score` is over for so long that no server of lmstfy runs that would have
+/// made the job ready, or, without a try left, dead.
+pub(super) fn is_overdue(score: i64, now: i64) -> bool {
+    score + OVERDUE < now
 }
 
 /// The tries and the id, at the end of a member.
@@ -135,7 +135,7 @@ mod tests {
         assert!(place.is_delayed(due, due) && !place.is_delayed(due + 5, early));
         // With a consumer that took it at once for a second, or made a second after its id.
         assert!(!place.is_delayed(due + 1, due) && place.is_delayed(due + 1, early));
-        assert!(place.is_overdue(100, 111) && !place.is_overdue(100, 110));
+        assert!(is_overdue(100, 111) && !is_overdue(100, 110));
         let mut member = vec![1, 0, 26, 0];
         member.extend_from_slice(id.as_bytes());
         let listed = Place::listed("q/ns/q", member).unwrap();

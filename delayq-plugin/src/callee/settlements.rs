@@ -31,7 +31,7 @@ pub struct Settlements {
 }
 
 impl Settlements {
-    pub(crate) fn on(store: &Arc<dyn Store>) -> Self {
+    pub(super) fn on(store: &Arc<dyn Store>) -> Self {
         Self {
             store: Arc::clone(store),
         }

@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use delayq_core::Namespace;
 #[cfg(feature = "callee")]
+use delayq_core::Store;
+#[cfg(feature = "callee")]
 use delayq_core::memory::MemoryStore;
 #[cfg(feature = "callee")]
 use delayq_core::store::StoreOptions;
@@ -14,8 +16,6 @@ use super::DelayQueuePluginBuilder;
 #[cfg(feature = "callee")]
 use super::sends_nothing::SendsNothing;
 use super::worker_plan::Surroundings;
-#[cfg(feature = "callee")]
-use crate::callee::Settlements;
 use crate::error::StartError;
 use crate::events::run_listener;
 use crate::handler_set::HandlerSet;
@@ -121,11 +121,12 @@ impl Opened {
     }
 }
 
-/// The same for workers that are called by a server, and claim nothing. Without a URL or a store
-/// there is none, and what they send is refused.
+/// The same for workers that are called by a server, and claim nothing. `component` makes one more
+/// component of the store. Without a URL or a store there is none, and a send is refused.
 #[cfg(feature = "callee")]
-pub(crate) async fn prepare_callee(
+pub(crate) async fn prepare_callee<C: Send + Sync + 'static>(
     mut builder: DelayQueuePluginBuilder,
+    component: fn(&Arc<dyn Store>) -> C,
 ) -> Result<Prepared, StartError> {
     let has_store = builder.store.is_some() || builder.opening.contains(&"url");
     if !has_store {
@@ -136,8 +137,8 @@ pub(crate) async fn prepare_callee(
     }
     let opened = open(&mut builder).await?;
     if has_store {
-        let settlements = Settlements::on(opened.service.store());
-        builder.components.insert(settlements);
+        let component = component(opened.service.store());
+        builder.components.insert(component);
     }
     opened.prepare(&builder).await
 }

@@ -140,8 +140,10 @@ async fn application() -> (ServiceConfig, UnboundedReceiver<(HeaderMap, String)>
         .route("/hf/delay_queue/work", work)
         .route("/eureka/apps", get(move || async { registry }));
     tokio::spawn(async move { axum::serve(listener, app).await });
-    let mut service = ServiceConfig::default();
-    service.allow_networks = vec!["127.0.0.0/8".to_owned()];
+    let mut service = ServiceConfig {
+        allow_networks: vec!["127.0.0.0/8".to_owned()],
+        ..ServiceConfig::default()
+    };
     service.eureka.urls = vec![format!("http://{address}/eureka")];
     (service, called)
 }
