@@ -89,7 +89,7 @@ pub enum MomentKind {
 
 /// The life of a task: submitted, due, each attempt that is known, now, and what comes next. Empty
 /// for a task that the store does not know. The store keeps the last five failed attempts of a task
-/// and counts the others; of one that has ended it keeps the end, and when its last attempt started.
+/// and counts the others; of one that has ended it keeps the end and the start of its last attempt.
 ///
 /// Takes the calls of [`explain`](crate::explain()).
 ///

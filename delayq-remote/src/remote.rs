@@ -104,7 +104,8 @@ impl RemoteStore {
             client,
             thread,
         });
-        store.verify().await?;
+        let verified = store.verify().await;
+        verified.map_err(|error| not_reached(error, address.has_tls))?;
         store.subscribe().await;
         Ok(store)
     }
@@ -193,6 +194,20 @@ fn namespace(address: &Address, option: Namespace) -> Result<Namespace> {
             Err(Error::invalid("namespace", reason))
         }
     }
+}
+
+/// Why a server was not reached at first: nothing was asked of it that could be in doubt.
+fn not_reached(error: Error, has_tls: bool) -> Error {
+    let (Error::Unavailable { store, detail } | Error::Indeterminate { store, detail }) = error
+    else {
+        return error;
+    };
+    let hint = if has_tls {
+        "without TLS there, write delayq://"
+    } else {
+        "with TLS there, write delayqs://"
+    };
+    Error::unavailable(store, format!("{detail}; is a delayq-server there? {hint}"))
 }
 
 fn endpoint(address: &Address, call_timeout: Duration) -> Result<Endpoint> {

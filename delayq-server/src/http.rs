@@ -87,7 +87,9 @@ pub(crate) fn router(app: App) -> Router {
         )
         .route("/docs", get(|| async move { docs::answer(page) }))
         .route("/docs/style.css", get(docs::style))
-        .fallback(|| async { Problem::not_found("there is no such route: see /openapi.json") })
+        .fallback(|| async {
+            Problem::not_found("there is no such route: see /docs or /openapi.json")
+        })
         .method_not_allowed_fallback(|| async {
             Problem::method_not_allowed("the path has other methods: see /openapi.json")
         })

@@ -288,7 +288,7 @@ impl Push {
         let guard = &self.board.courier.services.announced;
         let url = guard.url(&announced.url);
         let url = url.map_err(|reason| {
-            let text = format!("url: {reason}, or with service.allow_networks");
+            let text = format!("url: {reason} (networks of instances: service.allow_networks)");
             Problem::bad_request(text)
         });
         url?;

@@ -34,9 +34,10 @@ impl HandshakeLog {
 
     /// A handshake with `peer` failed for this reason.
     pub(super) fn failed(&self, peer: SocketAddr, reason: &impl Display) {
-        match self.turn(Instant::now()) {
-            Some(withheld) => warn!(%peer, %reason, withheld, "a TLS handshake failed"),
-            None => debug!(%peer, %reason, "a TLS handshake failed"),
+        if let Some(withheld) = self.turn(Instant::now()) {
+            warn!(%peer, %reason, withheld, "a TLS handshake failed");
+        } else {
+            debug!(%peer, %reason, "a TLS handshake failed");
         }
     }
 

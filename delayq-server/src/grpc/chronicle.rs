@@ -77,6 +77,7 @@ impl Operation for pb::ActionsRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let limit = self.limit.map(usize::try_from).and_then(Result::ok);
         let limit = limit.unwrap_or(MAX_ACTION_PAGE);
+        call.caller.require_all_types()?;
         let actions = call.store().actions(self.before, limit).await?;
         Ok(pb::ActionsResponse {
             actions: actions.into_iter().map(Into::into).collect(),

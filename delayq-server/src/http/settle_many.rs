@@ -50,6 +50,24 @@ pub(super) struct EndingForm {
     reply: Option<serde_json::Value>,
 }
 
+impl EndingForm {
+    /// Refuses what the end has no use for: it is meant for another end.
+    fn check(&self) -> Result<(), Problem> {
+        let parts: [(_, _, &[&str]); 4] = [
+            ("reply", self.reply.is_some(), &["done"]),
+            ("error", !self.error.is_empty(), &["fail", "dead"]),
+            ("after", self.after.is_some(), &["fail", "release"]),
+            ("max_attempts", self.max_attempts.is_some(), &["fail"]),
+        ];
+        let mut parts = parts.into_iter();
+        let stray = parts.find(|(_, is_given, ends)| *is_given && !ends.contains(&&*self.end));
+        stray.map_or(Ok(()), |(name, _, ends)| {
+            let text = format!("{name}: only with the end {}", ends.join(" or "));
+            Err(Problem::bad_request(text))
+        })
+    }
+}
+
 /// What became of one of several.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct One {
@@ -113,10 +131,8 @@ pub(super) fn read_endings(task_type: &TaskType, forms: Vec<EndingForm>) -> Resu
     let mut endings = Vec::with_capacity(forms.len());
     let mut replies = Vec::new();
     for form in forms {
+        form.check()?;
         if let Some(reply) = &form.reply {
-            if form.end != "done" {
-                return Err(Problem::bad_request("reply: only with the end done"));
-            }
             let reply = Reply::json(reply)?;
             reply.check()?;
             replies.push((read_lock(&form.lock)?.of(TaskId::new(&form.id)?), reply));

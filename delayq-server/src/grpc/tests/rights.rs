@@ -189,6 +189,8 @@ async fn a_token_for_some_types_reaches_no_other() {
         let code = door.call(&method, Some(&all), &request).await;
         assert!(!is_refused(code), "{method}: {code:?}");
     }
+    let code = door.call("Actions", Some(&token), &[]).await;
+    assert_eq!(code, Code::PermissionDenied, "the log is about all types");
 }
 
 #[tokio::test]

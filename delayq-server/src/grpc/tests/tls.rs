@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use delayq_core::store::{Durability, StoreOptions};
 use delayq_plugin::store::MemoryStore;
-use delayq_plugin::{DelayQueueJob, Namespace, Store, SystemClock, TaskSubmitService, open_store};
+use delayq_plugin::{
+    DelayQueueJob, Error, Namespace, Store, SystemClock, TaskSubmitService, open_store,
+};
 use delayq_remote::RemoteStore;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::net::{TcpListener, TcpStream};
@@ -102,8 +104,13 @@ async fn an_application_reaches_the_servers_own_tls() {
     let found = tasks.find("mail", "a").await.unwrap().unwrap();
     assert_eq!(found.message.as_deref(), Some(&b"hello"[..]));
     // Neither without TLS, nor with an authority that has not signed it.
-    for url in [format!("delayq://{place}"), format!("delayqs://{place}")] {
+    for (scheme, other) in [
+        ("delayq", "write delayqs://"),
+        ("delayqs", "write delayq://"),
+    ] {
+        let url = format!("{scheme}://{place}");
         let refused = open_store(&url, options.clone()).await.unwrap_err();
-        assert!(refused.is_transient(), "{refused}");
+        assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+        assert!(refused.to_string().contains(other), "{refused}");
     }
 }

@@ -185,6 +185,14 @@ async fn many_ends_are_settled_together_each_by_itself() {
         ends.push(json!({"id": task["id"], "lock": task["lock"], "end": end, "error": if end == "dead" { "bad" } else { "" }}));
     }
     ends[3]["lock"] = json!("17-1");
+    // Of another end: nothing is done, also of the others.
+    let mut stray = ends.clone();
+    stray[0]["after"] = json!("1s");
+    let path = format!("{TYPE}/settle");
+    let stray = json!(stray).to_string();
+    let refused = site.ask(&token, "POST", &path, &stray).await;
+    let detail = &refused.body["detail"];
+    assert_eq!(detail, "after: only with the end fail or release");
     let settled = site
         .ask(
             &token,
