@@ -91,10 +91,20 @@ fn spellings(address: [u8; 4]) -> Vec<String> {
     ]
 }
 
+/// Names that only a private network has.
+const LOCAL_NAMES: [&str; 5] = [
+    "ip6-localhost",
+    "localhost.localdomain",
+    "metadata",
+    "metadata.google.internal.",
+    "printer.local",
+];
+
 fn forbidden() -> Vec<String> {
     let spelled = FORBIDDEN.into_iter().flat_map(spellings);
     let mut all: Vec<_> = spelled.map(|host| format!("https://{host}/hook")).collect();
     all.extend(FORBIDDEN_V6.map(|address| format!("https://[{address}]/hook")));
+    all.extend(LOCAL_NAMES.map(|name| format!("https://{name}/hook")));
     let others = [
         // Names of this host.
         "https://localhost/",
@@ -103,12 +113,6 @@ fn forbidden() -> Vec<String> {
         "https://api.localhost/",
         "https://loc%61lhost/",
         "https://\u{ff4c}ocalhost/",
-        // Names that only a private network has.
-        "https://ip6-localhost/",
-        "https://metadata/",
-        "https://metadata.google.internal./computeMetadata/",
-        "https://localhost.localdomain/",
-        "https://printer.local/",
         // A user, who is taken for the host.
         "https://user@example.org/",
         "https://user:word@example.org/",
