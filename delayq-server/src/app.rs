@@ -7,7 +7,7 @@ use delayq_plugin::Store;
 
 use crate::access::TokenBook;
 use crate::config::Config;
-use crate::front::beanstalk::Draining;
+use crate::draining::Draining;
 use crate::health::Health;
 use crate::limits::Limits;
 use crate::meter::Meter;

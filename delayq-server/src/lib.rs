@@ -17,6 +17,7 @@ mod command;
 mod config;
 mod discovery;
 mod door;
+mod draining;
 mod front;
 #[doc(hidden)]
 pub mod fuzz;
@@ -132,7 +133,8 @@ async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError
 
 /// Serves the protocol of beanstalkd alone.
 async fn beanstalkd(config: Config, args: &BeanstalkdArgs) -> Result<(), ServerError> {
-    let _lock = args.folder().map(beanstalk::lock).transpose()?;
+    let locked = args.folder().map(beanstalk::lock).transpose();
+    let _locked = locked.map_err(ServerError::Refused)?;
     let server = Server::open(config).await?;
     let _ = open_files::raise(server.app.config.connections.max);
     let end = ended()?;

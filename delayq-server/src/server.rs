@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use delayq_plugin::store::StoreOptions;
@@ -15,7 +14,7 @@ use crate::access::{NewToken, Scope, TokenBook};
 use crate::app::App;
 use crate::config::Config;
 use crate::door::{Door, Tls, TlsError, listen};
-use crate::front::beanstalk::Draining;
+use crate::draining::Draining;
 use crate::front::lmstfy::Lmstfy;
 use crate::front::{Front, beanstalk, grape, lmstfy, spring, task_service};
 use crate::health::Health;
@@ -42,11 +41,8 @@ pub(crate) enum ServerError {
         error: std::io::Error,
     },
     /// It cannot listen on a Unix socket.
-    #[error("cannot listen on unix:{}: {error}", path.display())]
-    Socket {
-        path: PathBuf,
-        error: std::io::Error,
-    },
+    #[error("{0}")]
+    Socket(beanstalk::ListenError),
     /// The files of TLS cannot be used.
     #[error("{0}")]
     Tls(#[from] TlsError),
@@ -56,6 +52,15 @@ pub(crate) enum ServerError {
     /// The listener failed.
     #[error("{0}")]
     Io(#[from] std::io::Error),
+}
+
+impl From<beanstalk::ListenError> for ServerError {
+    fn from(error: beanstalk::ListenError) -> Self {
+        match error {
+            beanstalk::ListenError::Address { address, error } => Self::Listen { address, error },
+            socket @ beanstalk::ListenError::Socket { .. } => Self::Socket(socket),
+        }
+    }
 }
 
 /// What to do about it.

@@ -233,6 +233,7 @@ const CRATES: [Crate; 13] = [
             "push",
             "config",
             "stop",
+            "draining",
             "limits",
             "pull",
             "place",

@@ -14,7 +14,7 @@ use super::missing::missing_file;
 use crate::config::{BeanstalkConfig, Config};
 use crate::door::{Tls, listen};
 use crate::front::Front;
-use crate::front::beanstalk::Listeners;
+use crate::front::beanstalk::{ListenError, Listeners};
 use crate::open_files;
 use crate::say::say;
 use crate::server::{Server, ServerError};
@@ -71,7 +71,7 @@ async fn socket(config: &Config) -> Option<String> {
     };
     let opened = match Listeners::open(&alone).await {
         Ok(_) => Ok("ok".to_owned()),
-        Err(ServerError::Socket { error, .. }) if error.kind() == ErrorKind::AddrInUse => {
+        Err(ListenError::Socket { error, .. }) if error.kind() == ErrorKind::AddrInUse => {
             Ok("it is in use, by this server or another program".to_owned())
         }
         Err(error) => Err(error.to_string()),

@@ -11,7 +11,6 @@
 mod answers;
 mod claims;
 mod counters;
-mod draining;
 mod ends;
 mod folder;
 pub(crate) mod fuzz;
@@ -45,10 +44,9 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-pub(crate) use self::draining::Draining;
 pub(crate) use self::folder::lock;
 use self::hub::Hub;
-pub(crate) use self::listeners::Listeners;
+pub(crate) use self::listeners::{ListenError, Listeners};
 use self::session::Session;
 use crate::app::App;
 use crate::problem::Problem;

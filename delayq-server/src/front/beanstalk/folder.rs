@@ -3,17 +3,14 @@
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
-use crate::server::ServerError;
-
 /// Makes a folder, if it is not there, and keeps other servers out of it while the file is open:
 /// one that is started twice by mistake would go unnoticed, as its jobs would be shared.
 ///
 /// # Errors
 /// Another server has the folder, or it cannot be used.
-pub(crate) fn lock(folder: &Path) -> Result<File, ServerError> {
-    let refused = |reason: &dyn std::fmt::Display| {
-        ServerError::Refused(format!("the folder {}: {reason}", folder.display()))
-    };
+pub(crate) fn lock(folder: &Path) -> Result<File, String> {
+    let refused =
+        |reason: &dyn std::fmt::Display| format!("the folder {}: {reason}", folder.display());
     std::fs::create_dir_all(folder).map_err(|error| refused(&error))?;
     let file = File::create(folder.join("beanstalk.lock")).map_err(|error| refused(&error))?;
     match file.try_lock() {

@@ -10,12 +10,12 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::counters::{Counter, Counters};
-use super::draining::Draining;
 use super::lane::{Lane, PREFIX, tube_of, tube_part};
 use super::numbers::Numbers;
 use super::state::State;
 use super::tube_name::TubeName;
 use crate::config::BeanstalkConfig;
+use crate::draining::Draining;
 use crate::space::Space;
 
 /// The folder with the names of tubes that do not fit into a type.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -11,12 +13,25 @@ use tracing::debug;
 use super::socket::Socket;
 use crate::config::BeanstalkConfig;
 use crate::door::listen;
-use crate::server::ServerError;
 
 /// The bytes that a client sends.
 pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
 /// Where its answers go.
 pub(super) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Where it cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ListenError {
+    /// At an address.
+    #[error("cannot listen on {address}: {error}")]
+    Address {
+        address: SocketAddr,
+        error: io::Error,
+    },
+    /// On a Unix socket.
+    #[error("cannot listen on unix:{}: {error}", path.display())]
+    Socket { path: PathBuf, error: io::Error },
+}
 
 /// An address, a Unix socket, or both.
 #[derive(Debug, Default)]
@@ -31,14 +46,14 @@ impl Listeners {
     ///
     /// # Errors
     /// Which address or path is taken, and by what.
-    pub(crate) async fn open(config: &BeanstalkConfig) -> Result<Option<Self>, ServerError> {
+    pub(crate) async fn open(config: &BeanstalkConfig) -> Result<Option<Self>, ListenError> {
         if !config.is_offered() {
             return Ok(None);
         }
         let mut listeners = Self::default();
         if let Some(address) = config.listen {
             let listening = listen(address).await;
-            let tcp = listening.map_err(|error| ServerError::Listen { address, error })?;
+            let tcp = listening.map_err(|error| ListenError::Address { address, error })?;
             listeners.tcp = Some(tcp);
         }
         #[cfg(unix)]
@@ -46,14 +61,14 @@ impl Listeners {
             let listening = Socket::listen(path).await;
             let socket = listening.map_err(|error| {
                 let path = path.clone();
-                ServerError::Socket { path, error }
+                ListenError::Socket { path, error }
             })?;
             listeners.socket = Some(socket);
         }
         #[cfg(not(unix))]
-        if config.socket.is_some() {
-            let reason = "beanstalk.socket: this system has no Unix sockets".to_owned();
-            return Err(ServerError::Refused(reason));
+        if let Some(path) = config.socket.clone() {
+            let error = io::Error::other("this system has no Unix sockets");
+            return Err(ListenError::Socket { path, error });
         }
         Ok(Some(listeners))
     }

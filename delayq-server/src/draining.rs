@@ -1,4 +1,4 @@
-//! Whether further jobs are taken.
+//! Whether further jobs of beanstalkd's clients are taken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ impl Draining {
         Ok(Self::default())
     }
 
-    pub(super) fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
