@@ -8,6 +8,7 @@
 )]
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 
+mod beanstalk;
 mod connection;
 mod create;
 mod echo;
@@ -106,6 +107,12 @@ async fn run(args: Args) -> Result<(), Failure> {
     if wanted("lateness of push") {
         let late = push::late(&server, 500, tasks.min(10_000)).await?;
         line("lateness of push at 500/s", &late);
+    }
+    if wanted("puts of beanstalkd") {
+        let program = std::path::absolute(&args.server)?;
+        for (name, figure) in beanstalk::puts(&program, folder.path(), tasks).await? {
+            line(&name, &figure);
+        }
     }
     if wanted("idle") {
         let idle = idle::run(&server, 10_000).await?;
