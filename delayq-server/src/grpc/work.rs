@@ -72,6 +72,7 @@ pub(super) fn open(
             let ended = session.serve(&mut inbound).await;
             // First, or they would get what is given back.
             session.claims.clear();
+            session.answer_the_rest().await;
             // Before the stream ends, so that whoever sees its end finds the tasks again.
             session.held.release(&session.call.space.pull).await;
             ended
@@ -172,6 +173,14 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Awaits what is being settled: what the worker has settled stays so, whether or not it hears
+    /// of it.
+    async fn answer_the_rest(&mut self) {
+        while let Some((_, unsettled)) = self.answers.next().await {
+            self.held.take_back(unsettled);
+        }
     }
 
     /// Takes a message of the worker.

@@ -205,8 +205,12 @@ fn wants_bytes(headers: &HeaderMap) -> bool {
 }
 
 /// An answer of these bytes. The tasks count as delivered once its body is asked for: until then, a
-/// client that is gone gives them back.
+/// client that is gone gives them back. Nobody asks for an empty one.
 fn body(handover: Handover, bytes: Vec<u8>) -> Response {
+    if bytes.is_empty() {
+        drop(handover.delivered());
+        return Response::new(Body::empty());
+    }
     let length = HeaderValue::from(bytes.len());
     let first = stream::once(async move {
         drop(handover.delivered());

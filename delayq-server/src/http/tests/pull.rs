@@ -244,6 +244,13 @@ async fn an_answer_of_bytes_is_the_message_itself() {
         site.end(&token, &task, "done", "").await.status.as_u16(),
         200
     );
+    let empty = Request::put(format!("{TYPE}/tasks/empty"));
+    let empty = empty.header("authorization", format!("Bearer {token}"));
+    let sent = site.app.clone().oneshot(empty.body(Body::empty()).unwrap());
+    assert_eq!(sent.await.unwrap().status().as_u16(), 201);
+    // No connection asks for the body of an answer without one.
+    drop(ask().await);
+    assert_eq!(site.state(&token, "empty").await.0, "running");
 }
 
 #[tokio::test]
