@@ -12,6 +12,9 @@ const MARK: char = 'm';
 #[derive(Clone, Debug)]
 pub(super) struct Home {
     pub(super) generation: u64,
+    /// The pool that the store is, or the store of the server. A move that was taken back leaves
+    /// its generation to the next one, which may lead elsewhere.
+    pub(super) pool: Option<String>,
     pub(super) store: Arc<dyn Store>,
 }
 
@@ -61,6 +64,7 @@ mod tests {
         for generation in [0, 1, 12] {
             let home = Home {
                 generation,
+                pool: None,
                 store: Arc::new(MemoryStore::default()),
             };
             for name in ["", "2.5", "2.5.3", "m1.", "m", "m1.2.5"] {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use delayq_core::chronicle::{Action, ActionEnd};
-use delayq_plugin::store::{Expected, TypeSettings, WriteOutcome};
+use delayq_plugin::store::{Expected, TypeSettings, TypeStats, WriteOutcome};
 use delayq_plugin::{Clock, Error, Result, Store, SystemClock, TaskId, TaskType, Timestamp};
 use tracing::info;
 
@@ -34,8 +34,8 @@ pub(super) struct Patience {
 pub(crate) struct Mover {
     place: Arc<PlacedStore>,
     patience: Patience,
-    /// Which generation is being prepared, and since when this server knows.
-    seen: Mutex<Option<(u64, Instant)>>,
+    /// Which move is being prepared, and since when this server knows.
+    seen: Mutex<Option<(PlaceRecord, Instant)>>,
 }
 
 /// How far a move is.
@@ -131,7 +131,7 @@ impl Mover {
         };
         let new = self.place.home_of(&next).await?;
         check_other(&view.new, &new, next.to.as_ref()).await?;
-        if !self.place.write(&next).await? {
+        if !self.place.write(now, &next).await? {
             return refused("somebody else moves it at this moment: look again".to_owned());
         }
         Ok(())
@@ -156,7 +156,7 @@ impl Mover {
             phase: Phase::Done,
             ..place
         };
-        if !self.place.write(&back).await? {
+        if !self.place.write(&place, &back).await? {
             return refused("the move has begun: it goes on to its end".to_owned());
         }
         Ok(())
@@ -220,20 +220,44 @@ impl Mover {
     }
 
     async fn prepare(&self, view: &View, old: &Home) -> Result<()> {
-        let generation = view.place.generation;
-        let since = {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            let own = seen.filter(|(of, _)| *of == generation);
-            let (_, since) = *seen.insert(own.unwrap_or((generation, Instant::now())));
-            since
-        };
         // By now every server refuses changes of what is copied.
-        let has_heard = since.elapsed() >= self.patience.prepare;
-        copy(old, &view.new).await?;
+        let has_heard = self.known_since(&view.place).elapsed() >= self.patience.prepare;
+        self.copy(view, old).await?;
         if has_heard {
             self.enter(view, Phase::Moving, None).await?;
         }
         Ok(())
+    }
+
+    /// Since when this server knows of a move: each one has its own time, also of the same
+    /// generation.
+    pub(super) fn known_since(&self, place: &PlaceRecord) -> Instant {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = seen.take().filter(|(of, _)| of == place);
+        let (_, since) = *seen.insert(known.unwrap_or_else(|| (place.clone(), Instant::now())));
+        since
+    }
+
+    /// Copies types, settings, pauses and documents. What is there already is overwritten.
+    async fn copy(&self, view: &View, old: &Home) -> Result<()> {
+        for task_type in old.store.types().await? {
+            let stats = old.store.stats(&task_type).await?;
+            if stats.max_pending == Some(0) && self.is_behind(view).await? {
+                // It is closed by another server, which moves already, and has copied it.
+                continue;
+            }
+            copy_type(&stats, &view.new, &task_type).await?;
+        }
+        for folder in FOLDERS {
+            copy_folder(old, &view.new, folder).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the move went on, or was taken back, since this view.
+    async fn is_behind(&self, view: &View) -> Result<bool> {
+        self.place.hear().await?;
+        Ok(self.place.place() != view.place)
     }
 
     async fn drain(&self, view: &View, old: &Home) -> Result<()> {
@@ -261,7 +285,7 @@ impl Mover {
             ..view.place.clone()
         };
         // Another server may have been first.
-        let is_written = self.place.write(&next).await?;
+        let is_written = self.place.write(&view.place, &next).await?;
         info!(namespace = %self.place.namespace, ?phase, is_written, "the move goes on");
         Ok(())
     }
@@ -309,38 +333,29 @@ async fn check_other(old: &Home, new: &Home, to: Option<&String>) -> Result<()> 
     Ok(())
 }
 
-/// Copies types, settings, pauses and documents. What is there already is overwritten.
-async fn copy(old: &Home, new: &Home) -> Result<()> {
-    for task_type in old.store.types().await? {
-        copy_type(old, new, &task_type).await?;
+/// Copies the documents of a folder, and removes others.
+async fn copy_folder(old: &Home, new: &Home, folder: &str) -> Result<()> {
+    let (from, to) = (
+        old.store.folder(folder).await?,
+        new.store.folder(folder).await?,
+    );
+    for one in &from.documents {
+        let write = new
+            .store
+            .write_document(folder, &one.name, &one.body, Expected::Any);
+        if write.await? == WriteOutcome::FolderFull {
+            return refused(format!("the folder {folder} of the new store is full"));
+        }
     }
-    for folder in FOLDERS {
-        let (from, to) = (
-            old.store.folder(folder).await?,
-            new.store.folder(folder).await?,
-        );
-        for one in &from.documents {
-            let write = new
-                .store
-                .write_document(folder, &one.name, &one.body, Expected::Any);
-            if write.await? == WriteOutcome::FolderFull {
-                return refused(format!("the folder {folder} of the new store is full"));
-            }
-        }
-        let is_left = |name: &str| from.documents.iter().any(|one| one.name == name);
-        for one in to.documents.iter().filter(|one| !is_left(&one.name)) {
-            new.store.remove_document(folder, &one.name).await?;
-        }
+    let is_left = |name: &str| from.documents.iter().any(|one| one.name == name);
+    for one in to.documents.iter().filter(|one| !is_left(&one.name)) {
+        new.store.remove_document(folder, &one.name).await?;
     }
     Ok(())
 }
 
-async fn copy_type(old: &Home, new: &Home, task_type: &TaskType) -> Result<()> {
-    let stats = old.store.stats(task_type).await?;
-    if stats.max_pending == Some(0) {
-        // It is closed: another server moves already, and has copied it.
-        return Ok(());
-    }
+/// Gives a type the settings and the pause that it has in the old store.
+async fn copy_type(stats: &TypeStats, new: &Home, task_type: &TaskType) -> Result<()> {
     new.store.register_type(task_type).await?;
     let settings = TypeSettings::default()
         .max_pending(stats.max_pending)

@@ -64,6 +64,17 @@ impl View {
         Some((home, own))
     }
 
+    /// The stores that may have a lock of a bucket, and their own names of the bucket. A lock
+    /// without a bucket, as that of a task which is settled later, may be of any of them.
+    pub(super) fn homes_of(&self, bucket: &Bucket) -> Vec<(&Home, Bucket)> {
+        let mut homes: Vec<_> = self.home(bucket).into_iter().collect();
+        if bucket.shard_name().is_empty() {
+            let others = self.homes().filter(|home| home.generation != 0);
+            homes.extend(others.map(|home| (home, bucket.clone())));
+        }
+        homes
+    }
+
     /// Where new tasks, settings and documents go.
     pub(super) fn main(&self) -> &Home {
         match (&self.old, self.place.phase) {
@@ -130,8 +141,13 @@ impl PlacedStore {
             ..config.store_options()
         };
         let placed = Self::unopened(options, config, book);
-        let (place, generation) = (placed.place(), 0);
-        placed.between(place, None, Home { generation, store })
+        let place = placed.place();
+        let home = Home {
+            generation: 0,
+            pool: place.to.clone(),
+            store,
+        };
+        placed.between(place, None, home)
     }
 
     /// A namespace that is in these stores, whatever the book says.
@@ -158,11 +174,10 @@ impl PlacedStore {
         self.home(place.generation, place.to.as_deref(), None).await
     }
 
-    /// Writes another place, unless somebody did since the present view; and goes there.
-    pub(super) async fn write(&self, place: &PlaceRecord) -> Result<bool> {
+    /// Writes another place than `present`, unless somebody did meanwhile; and goes there.
+    pub(super) async fn write(&self, present: &PlaceRecord, place: &PlaceRecord) -> Result<bool> {
         let known = self.book.place(&self.namespace);
-        let present = self.view()?.place.clone();
-        if known.as_ref().is_some_and(|known| known.place != present) {
+        if known.as_ref().is_some_and(|known| known.place != *present) {
             return Ok(false);
         }
         let before = known.map(|known| known.revision);
@@ -251,7 +266,8 @@ impl PlacedStore {
         before: Option<&Arc<View>>,
     ) -> Result<Home> {
         let mut known = before.into_iter().flat_map(|view| view.homes());
-        if let Some(home) = known.find(|home| home.generation == generation) {
+        let is_it = |home: &&Home| home.generation == generation && home.pool.as_deref() == pool;
+        if let Some(home) = known.find(is_it) {
             return Ok(home.clone());
         }
         let url = self.config.url_of(pool).ok_or_else(|| {
@@ -260,7 +276,12 @@ impl PlacedStore {
             Error::misconfigured(self.namespace.to_string(), reason, "and start again")
         })?;
         let store = open_store(url, self.options.clone()).await?;
-        Ok(Home { generation, store })
+        let pool = pool.map(str::to_owned);
+        Ok(Home {
+            generation,
+            pool,
+            store,
+        })
     }
 
     /// Passes the wake-ups of a store on, while the view has it.

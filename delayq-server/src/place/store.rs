@@ -70,6 +70,20 @@ fn pick<T>(new: T, old: T, is_alive: fn(&T) -> bool, is_unknown: fn(&T) -> bool)
     }
 }
 
+/// What no store that was asked so far has the lock of.
+fn open_of<T: Clone, O: Copy + PartialEq>(items: &[T], outcomes: &[O], lost: O) -> Vec<T> {
+    let open = items.iter().zip(outcomes);
+    let open = open.filter(|(_, outcome)| **outcome == lost);
+    open.map(|(item, _)| item.clone()).collect()
+}
+
+/// Puts the answers of the next store about these in their places.
+fn fill<O: Copy + PartialEq>(outcomes: &mut [O], answers: Vec<O>, lost: O) {
+    let open = outcomes.iter_mut().filter(|outcome| **outcome == lost);
+    open.zip(answers)
+        .for_each(|(outcome, answer)| *outcome = answer);
+}
+
 #[async_trait]
 impl Store for PlacedStore {
     fn name(&self) -> String {
@@ -158,10 +172,22 @@ impl Store for PlacedStore {
         settlements: Vec<Settlement>,
     ) -> Result<Vec<SettleOutcome>> {
         let view = self.view()?;
-        match view.home(bucket) {
-            Some((home, own)) => home.store.settle(&own, settlements).await,
-            None => Ok(vec![SettleOutcome::LockLost; settlements.len()]),
+        let homes = view.homes_of(bucket);
+        // Nearly always one: nothing is copied.
+        if let [(home, own)] = homes.as_slice() {
+            return home.store.settle(own, settlements).await;
         }
+        let lost = SettleOutcome::LockLost;
+        let mut outcomes = vec![lost; settlements.len()];
+        for (home, own) in &homes {
+            let rest = open_of(&settlements, &outcomes, lost);
+            if rest.is_empty() {
+                break;
+            }
+            let answers = home.store.settle(own, rest).await?;
+            fill(&mut outcomes, answers, lost);
+        }
+        Ok(outcomes)
     }
 
     async fn extend(
@@ -171,18 +197,31 @@ impl Store for PlacedStore {
         lock_for: Duration,
     ) -> Result<Vec<ExtendOutcome>> {
         let view = self.view()?;
-        match view.home(bucket) {
-            Some((home, own)) => home.store.extend(&own, locks, lock_for).await,
-            None => Ok(vec![ExtendOutcome::LockLost; locks.len()]),
+        let homes = view.homes_of(bucket);
+        if let [(home, own)] = homes.as_slice() {
+            return home.store.extend(own, locks, lock_for).await;
         }
+        let lost = ExtendOutcome::LockLost;
+        let mut outcomes = vec![lost; locks.len()];
+        for (home, own) in &homes {
+            let rest = open_of(&locks, &outcomes, lost);
+            if rest.is_empty() {
+                break;
+            }
+            let answers = home.store.extend(own, rest, lock_for).await?;
+            fill(&mut outcomes, answers, lost);
+        }
+        Ok(outcomes)
     }
 
     async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
         let view = self.view()?;
-        match view.home(bucket) {
-            Some((home, own)) => home.store.note_failure(&own, lock, error).await,
-            None => Ok(false),
+        for (home, own) in view.homes_of(bucket) {
+            if home.store.note_failure(&own, lock, error).await? {
+                return Ok(true);
+            }
         }
+        Ok(false)
     }
 
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {

@@ -20,6 +20,7 @@ use crate::config::{Config, NamespaceConfig};
 use crate::server::Server;
 
 mod contract;
+mod edges;
 mod ledger;
 mod pushed;
 
@@ -37,6 +38,7 @@ fn config(folder: &TempDir) -> Config {
         pools: [
             ("a".to_owned(), url("a.sqlite")),
             ("b".to_owned(), url("b.sqlite")),
+            ("d".to_owned(), url("d.sqlite")),
         ]
         .into(),
         namespaces: [(

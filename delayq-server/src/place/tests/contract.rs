@@ -31,6 +31,7 @@ impl StoreUnderTest for In {
     async fn open(&self, options: StoreOptions) -> Arc<dyn Store> {
         let home = |generation| Home {
             generation,
+            pool: None,
             store: Arc::new(MemoryStore::new(
                 Arc::new(self.clock.clone()),
                 options.clone(),
