@@ -110,18 +110,19 @@ impl Hub {
             let tube = state.tube(tube);
             let lane = Lane::new(&tube.part, pri)?;
             let is_known = tube.lanes.contains_key(&lane);
-            if !is_known && tube.lanes.len() >= MAX_LANES {
-                let mut shared = tube.lanes.keys().filter(|known| known.job.is_none());
-                let next = shared.find(|known| known.pri >= pri);
-                let next = next.or_else(|| shared.next_back()).cloned();
-                (next.unwrap_or(lane), true)
-            } else {
-                (lane, is_known)
+            let is_full = !is_known && tube.lanes.len() >= MAX_LANES;
+            let shared = is_full.then(|| tube.shared_lane(&lane)).flatten();
+            match shared {
+                Some(shared) => (shared, true),
+                None => (lane, is_known),
             }
         };
         if !is_known {
             self.name_tube(tube).await?;
             self.pause_as_tube(tube, &lane).await?;
+            // It counts from now on, for those that are put with it.
+            let mut state = self.state();
+            state.tube(tube).lanes.entry(lane.clone()).or_default();
         }
         Ok(lane)
     }

@@ -2,11 +2,13 @@
 //! that wait, and moves that a lost server left behind.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_plugin::store::{Bucket, Wakeup};
-use delayq_plugin::{Error, Result};
-use tokio::time::Instant;
+use delayq_plugin::{Error, Lock, Result};
+use futures_util::stream::{self, StreamExt};
+use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{debug, warn};
 
 use super::claims::{LEASE, POLL, reserve};
@@ -15,10 +17,11 @@ use super::hub::Hub;
 use super::lane::Lane;
 use super::moves;
 use super::tube_name::TubeName;
-use super::waiter::Waiter;
 
 /// How often locks are extended.
 const EXTEND: Duration = Duration::from_secs(2);
+/// How many lanes have their locks extended at a time.
+const AT_A_TIME: usize = 64;
 /// How often moves that were left behind are looked for, and empty lanes.
 const TIDY: Duration = Duration::from_secs(15);
 /// How long a lane is empty before it is dropped.
@@ -55,18 +58,23 @@ async fn end_late(hub: &Hub) {
 }
 
 async fn extend_locks(hub: &Hub) {
+    let mut ticks = tokio::time::interval(EXTEND);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::time::sleep(EXTEND).await;
-        let mut locks: HashMap<Bucket, Vec<_>> = HashMap::new();
+        ticks.tick().await;
+        let mut locks: HashMap<Bucket, Vec<Lock>> = HashMap::new();
         for held in hub.state().held.values() {
             let locks = locks.entry(held.bucket()).or_default();
             locks.push(held.lock.clone());
         }
-        for (bucket, locks) in locks {
+        // Many at a time: a round takes less than a lease, however many lanes there are.
+        let extend = |(bucket, locks): (Bucket, Vec<Lock>)| async move {
             if let Err(error) = hub.store.extend(&bucket, locks, LEASE).await {
                 debug!(%bucket, %error, "locks are not extended");
             }
-        }
+        };
+        let extended = stream::iter(locks).for_each_concurrent(AT_A_TIME, extend);
+        extended.await;
     }
 }
 
@@ -86,57 +94,44 @@ async fn serve_waiters(hub: &Hub) {
 
 /// One round; when the next one may find something.
 async fn serve_once(hub: &Hub) -> Result<Instant> {
-    let mut passed = Vec::new();
-    let mut failed: Option<Error> = None;
-    loop {
+    let turns: Vec<u64> = {
+        let mut state = hub.state();
+        state.waiters.retain(|_, waiter| !waiter.job.is_closed());
+        state.waiters.keys().copied().collect()
+    };
+    for turn in turns {
         // One that is passed stays in the queue: it may leave at any time.
         let next = {
-            let mut state = hub.state();
-            state.waiters.retain(|waiter| !waiter.job.is_closed());
-            let mut waiters = state.waiters.iter();
-            let next = waiters.find(|waiter| !passed.contains(&waiter.holder));
-            next.map(|waiter| (waiter.holder, waiter.tubes.clone()))
+            let state = hub.state();
+            let waiter = state.waiters.get(&turn);
+            let waiter = waiter.filter(|waiter| !waiter.job.is_closed());
+            waiter.map(|waiter| (waiter.holder, Arc::clone(&waiter.tubes)))
         };
         let Some((holder, tubes)) = next else {
-            break;
+            continue;
         };
-        match reserve(hub, holder, &tubes).await {
-            Ok(Some(reserved)) => {
-                let number = reserved.number;
-                let waiter = take_waiter(hub, holder);
-                let given = waiter.map(|waiter| waiter.job.send(reserved));
-                if !matches!(given, Some(Ok(()))) {
-                    // The client has left meanwhile.
-                    let held = hub.state().take(holder, number);
-                    ends::leave(hub, held.into_iter().collect()).await;
-                }
-            }
-            Ok(None) => passed.push(holder),
-            Err(error) => {
-                failed = Some(error);
-                break;
-            }
+        let Some(reserved) = reserve(hub, holder, &tubes).await? else {
+            continue;
+        };
+        let number = reserved.number;
+        let waiter = hub.state().waiters.remove(&turn);
+        let given = waiter.map(|waiter| waiter.job.send(reserved));
+        if !matches!(given, Some(Ok(()))) {
+            // The client has left meanwhile.
+            let held = hub.state().take(holder, number);
+            ends::leave(hub, held.into_iter().collect()).await;
         }
     }
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(next_round(hub)),
-    }
-}
-
-fn take_waiter(hub: &Hub, holder: u64) -> Option<Waiter> {
-    let mut state = hub.state();
-    let place = state
-        .waiters
-        .iter()
-        .position(|waiter| waiter.holder == holder)?;
-    state.waiters.remove(place)
+    Ok(next_round(hub))
 }
 
 /// When a lane may have something that somebody waits for.
 fn next_round(hub: &Hub) -> Instant {
     let state = hub.state();
-    let tubes = state.waiters.iter().flat_map(|waiter| &waiter.tubes);
+    let tubes = state
+        .waiters
+        .values()
+        .flat_map(|waiter| waiter.tubes.iter());
     let lanes = tubes
         .filter_map(|name| state.tubes.get(name))
         .flat_map(|tube| tube.lanes.values());

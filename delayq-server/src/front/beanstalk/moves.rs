@@ -2,16 +2,17 @@
 //!
 //! ```text
 //! another priority:   lane A: settled as dead, "moves"  ->  lane B: submitted  ->  A: discarded
-//! reserve-job:        own lane: submitted for later  ->  lane A: cancelled  ->  own lane: due now
+//! reserve-job:        own lane: submitted for later  ->  lane A: put off, then cancelled
+//!                     ->  own lane: due now
 //! ```
 //!
 //! Whatever happens in between, the job is in one of the two, and [`mend`] goes on with the move.
 
 use std::time::Duration;
 
-use delayq_plugin::store::{CancelOutcome, NewTask};
+use delayq_plugin::store::{CancelOutcome, ChangeOutcome, NewTask};
 use delayq_plugin::{
-    DeadFilter, OnConflict, Result, SubmitOutcome, TaskId, TaskInfo, TaskState, TaskType,
+    Cursor, DeadFilter, OnConflict, Result, SubmitOutcome, TaskId, TaskInfo, TaskState, TaskType,
     Timestamp, When, days,
 };
 
@@ -27,6 +28,10 @@ use super::tube_name::TubeName;
 const LATER: Duration = days(3_650);
 /// A move that is older than this is not under way any more.
 const STALE: Duration = Duration::from_secs(10);
+/// Dead jobs that are read at a time.
+const PAGE: usize = 128;
+/// How many pages of a lane are looked through in one round.
+const PAGES: usize = 16;
 
 /// Brings a dead job of a lane to the lane of its priority. Safe to repeat.
 pub(super) async fn finish(hub: &Hub, tube: &TubeName, lane: &Lane, id: &TaskId) -> Result<bool> {
@@ -42,15 +47,23 @@ pub(super) async fn finish(hub: &Hub, tube: &TubeName, lane: &Lane, id: &TaskId)
     let target = hub.lane(tube, past.pri).await?;
     let delay = if is_moving { past.delay } else { 0 };
     let after = Duration::from_secs(delay.into());
-    let mut new = copy(&target, &task, past);
-    new.when = When::After(after);
-    // In the place of an ended job with its number: that is this one, which came by before.
-    new.on_conflict = OnConflict::Replace;
-    for outcome in hub.store.submit(vec![new]).await {
-        outcome?;
+    let there = hub.store.find(&target.task_type, id).await?;
+    // It ended after this move, whose discard was lost. An end before it is of an earlier stay.
+    let has_ended = there.is_some_and(|there| there.state.is_ended() && there.at > task.at);
+    if !has_ended {
+        let mut new = copy(&target, &task, past);
+        new.when = When::After(after);
+        // In the place of an ended job with its number: that is this one, which came by before.
+        new.on_conflict = OnConflict::Replace;
+        for outcome in hub.store.submit(vec![new]).await {
+            outcome?;
+        }
     }
     let ids = DeadFilter::Ids(vec![id.clone()]);
     hub.store.discard_dead(&lane.task_type, &ids).await?;
+    if has_ended {
+        return Ok(false);
+    }
     if let Some(number) = number_of(id) {
         hub.state().set_home(number, tube, &target);
     }
@@ -103,7 +116,7 @@ pub(super) async fn reserve_job(hub: &Hub, holder: u64, job: Job) -> Result<Opti
     new.when = When::After(LATER);
     let from = lane.task_type.to_string();
     new.headers.insert(FROM.to_owned(), from);
-    let outcomes = hub.store.submit(vec![new]).await;
+    let outcomes = hub.store.submit(vec![new.clone()]).await;
     for outcome in outcomes {
         if !matches!(outcome?, SubmitOutcome::Accepted { .. }) {
             return Ok(None);
@@ -115,12 +128,28 @@ pub(super) async fn reserve_job(hub: &Hub, holder: u64, job: Job) -> Result<Opti
         let _ = hub.store.cancel(&own.task_type, &id).await?;
         return Ok(None);
     }
-    let now = When::After(Duration::ZERO);
-    let _ = hub.store.reschedule(&own.task_type, &id, now).await?;
+    bring_now(hub, new).await?;
     hub.state().set_home(number, &tube, &own);
     let reserved = claims::reserve_from(hub, holder, &tube, &own).await?;
     hub.lane_changed(&tube, &own, Duration::ZERO);
     Ok(reserved)
+}
+
+/// Makes the copy in a job's own lane due, now that the job is in no other lane.
+async fn bring_now(hub: &Hub, mut copy: NewTask) -> Result<()> {
+    copy.when = When::After(Duration::ZERO);
+    let moved = hub.store.reschedule(&copy.task_type, &copy.id, copy.when);
+    // After a stall here another server took this move for one that was given up.
+    if matches!(
+        moved.await?,
+        ChangeOutcome::Finished(TaskState::Cancelled) | ChangeOutcome::NotFound
+    ) {
+        copy.on_conflict = OnConflict::Replace;
+        for outcome in hub.store.submit(vec![copy]).await {
+            outcome?;
+        }
+    }
+    Ok(())
 }
 
 /// Reserves a job that is in a lane of its own already.
@@ -148,36 +177,46 @@ async fn take_out(hub: &Hub, task_type: &TaskType, task: &TaskInfo) -> Result<bo
         let ids = DeadFilter::Ids(vec![task.id.clone()]);
         return Ok(!hub.store.discard_dead(task_type, &ids).await?.is_empty());
     }
+    // Put off first, which a running job refuses: a cancel would end it with its attempt.
+    let later = When::After(LATER);
+    let put_off = hub.store.reschedule(task_type, &task.id, later).await?;
+    if !matches!(put_off, ChangeOutcome::Changed { .. }) {
+        return Ok(false);
+    }
+    // One that is cancelled by now was so by a server that goes on with this move.
     let cancelled = hub.store.cancel(task_type, &task.id).await?;
-    Ok(cancelled == CancelOutcome::Cancelled)
+    Ok(matches!(
+        cancelled,
+        CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Cancelled)
+    ))
+}
+
+fn is_stale(at: Timestamp) -> bool {
+    at.plus(STALE) < Hub::now()
+}
+
+/// Whether it is put off while it is taken out of its lane, or is a copy that nobody sees yet.
+fn is_put_off(task: &TaskInfo) -> bool {
+    task.state == TaskState::Scheduled && task.at.since(Hub::now()) > LATER / 2
 }
 
 /// Goes on with the moves that a server left behind which is gone.
 pub(super) async fn mend(hub: &Hub, tube: &TubeName, lane: &Lane) -> Result<()> {
-    let task_type = &lane.task_type;
-    let stale = |at: Timestamp| at.plus(STALE) < Hub::now();
-    let dead = hub
-        .store
-        .list(task_type, TaskState::Dead, None, 128)
-        .await?;
-    for task in dead.tasks {
-        if is_moving(&task) && stale(task.at) {
-            finish(hub, tube, lane, &task.id).await?;
-        }
-    }
+    mend_dead(hub, tube, lane).await?;
     if lane.job.is_none() {
         return Ok(());
     }
-    let waiting = hub.store.list(task_type, TaskState::Scheduled, None, 1);
+    let waiting = hub
+        .store
+        .list(&lane.task_type, TaskState::Scheduled, None, 1);
     for task in waiting.await?.tasks {
         let from = task
             .headers
             .get(FROM)
             .and_then(|from| TaskType::new(from).ok());
-        let put = task.submitted_at.unwrap_or_default();
         if let Some(from) = from
-            && task.at.since(Hub::now()) > LATER / 2
-            && stale(put)
+            && is_put_off(&task)
+            && is_stale(task.submitted_at.unwrap_or_default())
         {
             mend_reservation(hub, lane, &from, &task.id).await?;
         }
@@ -185,14 +224,48 @@ pub(super) async fn mend(hub: &Hub, tube: &TubeName, lane: &Lane) -> Result<()> 
     Ok(())
 }
 
-async fn mend_reservation(hub: &Hub, own: &Lane, from: &TaskType, id: &TaskId) -> Result<()> {
-    let before = hub.store.find(from, id).await?;
-    let is_there = before.is_some_and(|task| task.state != TaskState::Cancelled);
-    if is_there {
-        let _ = hub.store.cancel(&own.task_type, id).await?;
-    } else {
-        let now = When::After(Duration::ZERO);
-        let _ = hub.store.reschedule(&own.task_type, id, now).await?;
+/// Each dead job is looked at once, as one that is buried never moves: it would die again first.
+async fn mend_dead(hub: &Hub, tube: &TubeName, lane: &Lane) -> Result<()> {
+    for _ in 0..PAGES {
+        let place = hub.state().mended(tube, lane);
+        let listed = hub
+            .store
+            .list(&lane.task_type, TaskState::Dead, place.as_ref(), PAGE);
+        let page = listed.await?;
+        for task in page.tasks {
+            // Another one may still come before it in the listing, or it is under way.
+            if !is_stale(task.at) {
+                return Ok(());
+            }
+            if is_moving(&task) {
+                finish(hub, tube, lane, &task.id).await?;
+            }
+            let place = Cursor::new(task.at, task.id);
+            hub.state().set_mended(tube, lane, place);
+        }
+        if page.next.is_none() {
+            return Ok(());
+        }
     }
+    Ok(())
+}
+
+async fn mend_reservation(hub: &Hub, own: &Lane, from: &TaskType, id: &TaskId) -> Result<()> {
+    match hub.store.find(from, id).await? {
+        Some(task) if is_put_off(&task) => {
+            let cancelled = hub.store.cancel(from, id).await?;
+            if cancelled != CancelOutcome::Cancelled {
+                // The next round sees what has become of it.
+                return Ok(());
+            }
+        }
+        Some(task) if task.state != TaskState::Cancelled => {
+            let _ = hub.store.cancel(&own.task_type, id).await?;
+            return Ok(());
+        }
+        _ => {}
+    }
+    let now = When::After(Duration::ZERO);
+    let _ = hub.store.reschedule(&own.task_type, id, now).await?;
     Ok(())
 }

@@ -243,11 +243,8 @@ impl Session {
     /// Waits for a job behind those that wait already.
     async fn wait(&mut self, timeout: Option<Duration>) -> Waited {
         let (job, mut answer) = oneshot::channel();
-        let (holder, tubes) = (self.holder, self.watched.clone());
-        self.hub
-            .state()
-            .waiters
-            .push_back(Waiter { holder, tubes, job });
+        let (holder, tubes) = (self.holder, self.watched.as_slice().into());
+        self.hub.state().wait(Waiter { holder, tubes, job });
         self.hub.changed.notify_one();
         let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let soonest = self.soonest();

@@ -2,8 +2,9 @@
 //!
 //! All of it follows from the store and from the open connections: nothing is lost with it.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use delayq_plugin::Cursor;
 use tokio::time::Instant;
 
 use super::held::Held;
@@ -30,8 +31,10 @@ pub(super) struct State {
     order: Vec<TubeName>,
     /// The tubes by what stands for them in types.
     pub(super) parts: HashMap<String, TubeName>,
-    /// Those that wait for a job, the oldest first.
-    pub(super) waiters: VecDeque<Waiter>,
+    /// Those that wait for a job by their turn, the oldest first.
+    pub(super) waiters: BTreeMap<u64, Waiter>,
+    /// The turn of the next one that waits; none is given twice.
+    next_turn: u64,
     pub(super) held: HashMap<u64, Held>,
     deadlines: BTreeSet<(Instant, u64)>,
     homes: HashMap<u64, Home>,
@@ -82,6 +85,26 @@ impl State {
         let listed = self.order.clone();
         self.order.extend(behind);
         listed
+    }
+
+    /// Waits for a job behind those that wait already.
+    pub(super) fn wait(&mut self, waiter: Waiter) {
+        self.waiters.insert(self.next_turn, waiter);
+        self.next_turn += 1;
+    }
+
+    /// The last dead job of a lane that was looked at for a move that was left behind.
+    pub(super) fn mended(&self, tube: &TubeName, lane: &Lane) -> Option<Cursor> {
+        let outlook = self.tubes.get(tube)?.lanes.get(lane)?;
+        outlook.mended.clone()
+    }
+
+    /// Keeps in mind up to where the dead jobs of a lane were looked at.
+    pub(super) fn set_mended(&mut self, tube: &TubeName, lane: &Lane, place: Cursor) {
+        let tube = self.tubes.get_mut(tube);
+        if let Some(outlook) = tube.and_then(|tube| tube.lanes.get_mut(lane)) {
+            outlook.mended = Some(place);
+        }
     }
 
     /// Where a job was seen last.

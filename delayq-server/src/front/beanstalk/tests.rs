@@ -1,6 +1,7 @@
 //! The protocol over sockets, against a server in memory.
 
 mod client;
+mod moves;
 mod names;
 mod noise;
 mod replay;

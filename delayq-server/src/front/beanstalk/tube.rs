@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use delayq_plugin::Cursor;
 use tokio::time::Instant;
 
 use super::lane::{Lane, tube_part};
 use super::tube_name::TubeName;
 
 /// When a lane is worth a claim.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Outlook {
     /// Not before this; none: now.
     pub(super) not_before: Option<Instant>,
@@ -21,6 +22,8 @@ pub(super) struct Outlook {
     pub(super) head: Option<u64>,
     /// When it was found empty first.
     pub(super) empty_since: Option<Instant>,
+    /// The last dead job that was looked at for a move that was left behind.
+    pub(super) mended: Option<Cursor>,
 }
 
 /// A pause, as the statistics show it.
@@ -69,6 +72,15 @@ impl Tube {
     /// The pause that is not over.
     pub(super) fn pause(&self) -> Option<Pause> {
         self.pause.filter(|pause| Instant::now() < pause.until)
+    }
+
+    /// The next lane that is less urgent than one that is not known, or else the last one.
+    pub(super) fn shared_lane(&self, unknown: &Lane) -> Option<Lane> {
+        let is_shared = |lane: &&Lane| lane.job.is_none();
+        let mut behind = self.lanes.range::<Lane, _>(unknown..).map(|(lane, _)| lane);
+        let next = behind.find(is_shared);
+        let shared = next.or_else(|| self.lanes.keys().rfind(is_shared));
+        shared.cloned()
     }
 
     /// A lane has something new, from `at` on.

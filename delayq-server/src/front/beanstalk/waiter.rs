@@ -1,5 +1,7 @@
 //! A client that waits for a job.
 
+use std::sync::Arc;
+
 use tokio::sync::oneshot;
 
 use super::reserved::Reserved;
@@ -11,7 +13,7 @@ pub(super) struct Waiter {
     /// Its connection.
     pub(super) holder: u64,
     /// The tubes that it watches.
-    pub(super) tubes: Vec<TubeName>,
+    pub(super) tubes: Arc<[TubeName]>,
     /// Where the job goes.
     pub(super) job: oneshot::Sender<Reserved>,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_plugin::store::MemoryStore;
+use delayq_plugin::store::{MemoryStore, Operate};
 
 use super::{Client, start, start_on};
 
@@ -186,4 +186,24 @@ async fn statistics_are_quoted_where_those_of_beanstalkd_are() {
     assert!(stats.contains(version), "{stats}");
     assert_eq!(quoted(&client.body("stats-tube 1.5").await), "name");
     assert_eq!(quoted(&client.body("stats-job 1").await), "tube");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_ever_higher_priorities_share_the_last_lane() {
+    let store = Arc::new(MemoryStore::default());
+    let mut client = Client::connect(start_on(store.clone()).await).await;
+    let puts: Vec<String> = (0..1_100)
+        .map(|pri| format!("put {pri} 0 9 1\r\nx\r\n"))
+        .collect();
+    client.send(&puts.concat()).await;
+    for number in 1..=1_100 {
+        client.hear(&format!("INSERTED {number}")).await;
+    }
+    let types = store.types().await.unwrap();
+    let lanes = types
+        .iter()
+        .filter(|name| name.as_str().starts_with("tube:default::"));
+    assert_eq!(lanes.count(), 1_024);
+    let stats = client.body("stats-job 1100").await;
+    assert!(stats.contains("pri: 1099\n"), "{stats}");
 }
