@@ -132,13 +132,21 @@ async fn by_srv(url: &Url, scheme: &str, resolver: &TokioResolver) -> Result<Vec
     // Those of the other priorities are for when these have gone from the answer.
     services.retain(|service| Some(service.priority) == best);
     services.sort_by_key(|service| (service.target.to_string(), service.port));
-    let mut urls = Vec::new();
+    let (mut urls, mut failure) = (Vec::new(), None);
     for service in services {
         let target = service.target.to_string();
         let hosts = if scheme == "https" {
             vec![target.trim_end_matches('.').to_owned()]
         } else {
-            let addresses = addresses(&target, resolver).await?;
+            // One that is gone hides none of the others.
+            let addresses = match addresses(&target, resolver).await {
+                Ok(addresses) => addresses,
+                Err(error) => {
+                    tracing::debug!(%target, %error, "an instance has no address");
+                    failure = Some(error);
+                    continue;
+                }
+            };
             let host = |address: IpAddr| SocketAddr::new(address, 0).to_string();
             let without_port = |text: String| text.trim_end_matches(":0").to_owned();
             addresses.into_iter().map(host).map(without_port).collect()
@@ -148,7 +156,10 @@ async fn by_srv(url: &Url, scheme: &str, resolver: &TokioResolver) -> Result<Vec
             urls.extend(Url::parse(&text).ok());
         }
     }
-    Ok(urls)
+    match failure {
+        Some(error) if urls.is_empty() => Err(error),
+        _ => Ok(urls),
+    }
 }
 
 async fn addresses(host: &str, resolver: &TokioResolver) -> Result<Vec<IpAddr>, String> {

@@ -24,20 +24,21 @@ use crate::access::Scope;
 use crate::problem::Problem;
 use crate::pull::{Demand, Handover, MAX_WAIT, Pulled};
 
-/// The lock of a claim, until a job says how long a consumer has it.
+/// The lock of a claim, until a job says how long a consumer has it; the longest one, too, as
+/// nobody ends that of a server that is killed meanwhile.
 const LOCK: Duration = Duration::from_secs(10);
 /// Most tubes whose usual times are known.
 const MAX_HINTS: usize = 10_000;
 
 /// How long the jobs of a tube are usually given out for. A claim with that lock needs no second
-/// call; a wrong guess costs one, and nothing else.
+/// call.
 #[derive(Debug, Default)]
 pub(super) struct UsualTimes(Mutex<HashMap<(Namespace, TaskType), Duration>>);
 
 impl UsualTimes {
     fn of(&self, key: &(Namespace, TaskType)) -> Duration {
         let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        times.get(key).copied().unwrap_or(LOCK)
+        times.get(key).copied().unwrap_or(LOCK).min(LOCK)
     }
 
     fn set(&self, key: (Namespace, TaskType), time: Duration) {

@@ -59,12 +59,7 @@ impl Call<'_> {
         let (pool, queue) = (&self.pool, &self.queue);
         match operation {
             Operation::Publish => self.publish(request).await,
-            Operation::Republish => {
-                pool.delete(queue, &id)
-                    .await
-                    .map_err(|error| failed(&error))?;
-                self.publish(request).await
-            }
+            Operation::Republish => self.republish(request, &id).await,
             Operation::PublishAll => self.publish_all(request).await,
             Operation::Consume => self.consume().await,
             Operation::Peek => {
@@ -159,6 +154,18 @@ impl Call<'_> {
         self.send(&new, vec![(id.clone(), body)]).await?;
         let body = json!({"job_id": id, "msg": "published"});
         Ok(answer(StatusCode::CREATED, &body))
+    }
+
+    /// The new job first: where it is refused, or cut off, the old one is still there. As with the
+    /// original, a delay that cannot be read deletes it all the same.
+    async fn republish(&self, request: Request, id: &str) -> Result<Response, Refused> {
+        let is_understood = self.params.new_job().is_ok();
+        let published = self.publish(request).await;
+        if published.is_ok() || !is_understood {
+            let deleted = self.pool.delete(&self.queue, id).await;
+            deleted.map_err(|error| failed(&error))?;
+        }
+        published
     }
 
     async fn publish_all(&self, request: Request) -> Result<Response, Refused> {

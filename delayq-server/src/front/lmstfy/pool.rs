@@ -62,7 +62,7 @@ impl Pool {
                 break;
             }
         }
-        if gathered.is_empty() && error.is_none() && !wait.is_zero() {
+        if !has_jobs(&gathered) && error.is_none() && !wait.is_zero() {
             let one = Appetite {
                 count: 1,
                 ..appetite
@@ -70,7 +70,7 @@ impl Pool {
             self.wait(queues, one, wait, &mut gathered).await?;
         }
         match error {
-            Some(error) if gathered.is_empty() => Err(error),
+            Some(error) if !has_jobs(&gathered) => Err(error),
             Some(error) => {
                 warn!(%error, "fewer jobs are handed out than there may be");
                 self.hand_out(gathered, appetite).await
@@ -123,14 +123,14 @@ impl Pool {
                 self.gather(drained, queues, appetite, gathered).await?;
             }
             let most = self.drained.as_ref().map_or(MAX_WAIT, |_| DRAIN_WAIT);
-            if !gathered.iter().any(|(_, taken)| taken.count() > 0) {
+            if !has_jobs(gathered) {
                 let taken = self.engine.take(queues, appetite, left.min(most)).await?;
                 if taken.is_nothing() && self.stopping.is_leaving() {
                     return Ok(());
                 }
                 gathered.push((&self.engine, taken));
             }
-            if gathered.iter().any(|(_, taken)| taken.count() > 0) {
+            if has_jobs(gathered) {
                 return Ok(());
             }
         }
@@ -150,16 +150,16 @@ impl Pool {
                 continue;
             }
             // Given back at once, to be due when its time to run is over: that costs no attempt.
-            for one in pulled {
+            let ends = pulled.into_iter().map(|one| {
                 let end = AttemptEnd::Release {
                     after: appetite.ttr,
                     succeeded: one.task.history.succeeded,
                 };
-                engine
-                    .space
-                    .pull
-                    .end(one.bucket, one.task.lock, end)
-                    .await?;
+                engine.space.pull.end(one.bucket, one.task.lock, end)
+            });
+            // All are sent before one is awaited: the client may leave meanwhile.
+            for end in ends.collect::<Vec<_>>() {
+                end.await?;
             }
         }
         Ok(jobs)
@@ -256,4 +256,9 @@ impl Pool {
         }
         Ok(count)
     }
+}
+
+/// Whether there is something to hand out: what was taken may have had its last try.
+fn has_jobs(gathered: &[(&Engine, Taken)]) -> bool {
+    gathered.iter().any(|(_, taken)| taken.count() > 0)
 }

@@ -29,7 +29,7 @@ pub(super) async fn add(asking: Asking<Submit>, body: Bytes) -> Result<StatusCod
         let space = &asking.space;
         if let Err(full) = asking.make_room().await {
             let known = space.tasks.find(task_type.as_str(), id.as_str()).await?;
-            known.ok_or(full)?;
+            known.filter(|task| !task.state.is_ended()).ok_or(full)?;
         }
         let due_at = Timestamp::from_millis(job.delay_time);
         let new = DelayQueueJob::raw(task_type.as_str(), message).id(id.as_str());
