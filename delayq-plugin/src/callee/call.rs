@@ -77,11 +77,19 @@ impl Call {
 
     /// Whether the identity that was signed is that of this task.
     pub(super) fn is_what_was_signed(&self, headers: &HeaderMap) -> bool {
+        self.is_what_was_signed_for(None, headers)
+    }
+
+    /// The same of a task whose type may be one within this application: the server then has the
+    /// name of the application before it.
+    pub(super) fn is_what_was_signed_for(&self, app: Option<&str>, headers: &HeaderMap) -> bool {
         let push_id = header(headers, "webhook-id").unwrap_or_default();
+        let Some((task, _)) = push_id.rsplit_once('/') else {
+            return false;
+        };
+        let within = app.and_then(|app| task.strip_prefix(app)?.strip_prefix('-'));
         let own = format!("{}/{}", self.task_type, self.id);
-        push_id
-            .rsplit_once('/')
-            .is_some_and(|(task, _)| task == own)
+        task == own || within.is_some_and(|task| task == own)
     }
 
     /// 1-based count of starts.

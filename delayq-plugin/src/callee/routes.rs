@@ -48,14 +48,24 @@ async fn spring_work(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    if let Err(response) = service.admit(&headers, &body) {
-        return *response;
-    }
-    let job = serde_json::from_slice::<SpringJob>(&body).map_err(|error| error.to_string());
-    let call = match job.and_then(SpringJob::into_call) {
+    let is_signed = match service.admit(&headers, &body) {
+        Ok(is_signed) => is_signed,
+        Err(response) => return *response,
+    };
+    let mut job = match serde_json::from_slice::<SpringJob>(&body) {
+        Ok(job) => job,
+        Err(error) => return answer::refused(StatusCode::BAD_REQUEST, error.to_string()),
+    };
+    let app = job.app_name.take();
+    let call = match job.into_call() {
         Ok(call) => call.with(&headers),
         Err(reason) => return answer::refused(StatusCode::BAD_REQUEST, reason),
     };
+    // The body alone does not prove it: it may be the message of another task that was signed.
+    if is_signed && !call.is_what_was_signed_for(app.as_deref(), &headers) {
+        let reason = "the task of the body is not the one that was signed".to_owned();
+        return answer::refused(StatusCode::UNAUTHORIZED, reason);
+    }
     let mut response = service.run(call).await;
     // What callers of the original are answered.
     if response.status() == StatusCode::NO_CONTENT {

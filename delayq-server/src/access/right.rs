@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{ConnectInfo, FromRef, FromRequestParts, RawPathParams};
 use axum::http::header::AUTHORIZATION;
@@ -15,6 +16,9 @@ use super::{Scope, Token, TokenBook};
 use crate::limits::{Bounded, Ledger, Limits, Payer};
 use crate::problem::Problem;
 use crate::space::{Space, Spaces};
+
+/// How often it is checked whether the token of work that goes on is still valid.
+const RECHECK: Duration = Duration::from_millis(500);
 
 /// A right, as a type, so that a handler says which one it needs.
 pub(crate) trait Right: Send + Sync + 'static {
@@ -100,6 +104,16 @@ impl Caller {
         }
         let text = "this token has expired or was revoked while the request waited";
         Err(Problem::unauthorized(text))
+    }
+
+    /// Completes once the token is valid no more, with the refusal.
+    pub(crate) async fn ended(&self, tokens: &TokenBook) -> Problem {
+        loop {
+            if let Err(problem) = self.is_still(tokens) {
+                return problem;
+            }
+            tokio::time::sleep(RECHECK).await;
+        }
     }
 
     /// Refuses what the token has no right to.

@@ -1,4 +1,4 @@
-//! Documents.
+//! Documents. They are about all types: targets with their secrets are among them.
 
 use delayq_plugin::Result;
 use delayq_proto::{pb, required};
@@ -16,6 +16,7 @@ impl Operation for pb::GetFolderRequest {
     }
 
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        call.caller.require_all_types()?;
         Ok(call.store().folder(&self.folder).await?.into())
     }
 }
@@ -29,6 +30,7 @@ impl Operation for pb::FolderRevisionRequest {
     }
 
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        call.caller.require_all_types()?;
         let revision = call.store().folder_revision(&self.folder).await?;
         Ok(pb::FolderRevisionResponse { revision })
     }
@@ -43,6 +45,7 @@ impl Operation for pb::WriteDocumentRequest {
     }
 
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        call.caller.require_all_types()?;
         let expected = required("expected", self.expected)?.try_into()?;
         let (folder, name, body) = (&self.folder, &self.name, &self.body);
         let outcome = call
@@ -64,6 +67,7 @@ impl Operation for pb::RemoveDocumentRequest {
     }
 
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        call.caller.require_all_types()?;
         let removed = call
             .store()
             .remove_document(&self.folder, &self.name)

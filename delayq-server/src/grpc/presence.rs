@@ -1,7 +1,7 @@
 //! Running instances.
 
 use delayq_core::presence::{InstanceId, InstanceInfo};
-use delayq_plugin::Result;
+use delayq_plugin::{Result, TaskType};
 use delayq_proto::{pb, read_span, required};
 
 use super::call::{Call, Operation};
@@ -19,6 +19,7 @@ impl Operation for pb::AnnounceRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let instance: InstanceInfo = required("instance", self.instance)?.try_into()?;
         let holds = read_span("holds", required("holds", self.holds)?)?;
+        let instance = narrowed(call, instance);
         call.store().announce(&instance, holds).await?;
         Ok(pb::AnnounceResponse {})
     }
@@ -34,6 +35,13 @@ impl Operation for pb::WithdrawRequest {
 
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let id = InstanceId::stored(self.id);
+        let instances = call.store().instances().await?;
+        if let Some(present) = instances.into_iter().find(|one| one.id == id) {
+            let serves = present.types.clone();
+            if narrowed(call, present).types != serves {
+                call.caller.require_all_types()?;
+            }
+        }
         call.store().withdraw(&id).await?;
         Ok(pb::WithdrawResponse {})
     }
@@ -49,8 +57,20 @@ impl Operation for pb::InstancesRequest {
 
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let instances = call.store().instances().await?;
+        let instances = instances.into_iter().map(|one| narrowed(call, one).into());
         Ok(pb::InstancesResponse {
-            instances: instances.into_iter().map(Into::into).collect(),
+            instances: instances.collect(),
         })
     }
+}
+
+/// An instance, as a token for some types tells of it and is told of it. Its number of types stays,
+/// so that it counts as one that may serve others.
+fn narrowed(call: &Call, mut instance: InstanceInfo) -> InstanceInfo {
+    let is_covered = |task_type: &TaskType| call.caller.require_type(task_type.as_str()).is_ok();
+    instance.types.retain(is_covered);
+    if let Some(recent) = &mut instance.recent {
+        recent.types.retain(|work| is_covered(&work.task_type));
+    }
+    instance
 }

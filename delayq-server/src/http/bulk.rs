@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 
 use super::form::{Accepted, CreateOptions, TextOrNumber, refuse_own, text_or_number};
 use super::lines::{Gone, Lines, answer};
-use crate::access::{Allowed, Submit};
+use crate::access::{Allowed, Submit, TokenBook};
 use crate::app::App;
 use crate::limits::Limits;
 use crate::problem::Problem;
@@ -155,6 +155,7 @@ async fn create_many(
     answer(move |lines| async move {
         let mut reader = Reader {
             allowed,
+            tokens: app.tokens,
             limits: app.limits,
             task_type,
             longest,
@@ -171,6 +172,7 @@ async fn create_many(
 /// The reader of one request.
 struct Reader {
     allowed: Allowed<Submit>,
+    tokens: Arc<TokenBook>,
     limits: Arc<Limits>,
     task_type: String,
     longest: usize,
@@ -268,12 +270,15 @@ impl Reader {
         self.lines.send(&outcomes).await
     }
 
-    /// Waits until the rate of the token and its namespace allows so many, and makes room for them.
+    /// Waits until the rate of the token and its namespace allows so many, and makes room for them,
+    /// if the token is valid still.
     async fn admit(&self, jobs: usize) -> Result<(), Problem> {
         let space = &self.allowed.space;
         let cost = u32::try_from(jobs).unwrap_or(u32::MAX);
         let caller = &self.allowed.caller;
         caller.pace(&self.limits, &space.namespace, cost).await;
+        // A request may stay open for as long as it likes.
+        caller.is_still(&self.tokens)?;
         caller.make_room(space, u64::from(cost)).await
     }
 

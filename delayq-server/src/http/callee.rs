@@ -105,6 +105,7 @@ async fn announce(
     }
     let types = types.iter().map(|one| allowed.caller.require_type(one));
     let types = types.collect::<Result<Vec<TaskType>, Problem>>()?;
+    require_present(&allowed, &name).await?;
     let announced = Announced::new(announcement.url, types, lease);
     allowed.space.push.announce(&name, &announced).await?;
     let until = announced.until_ms;
@@ -123,14 +124,20 @@ async fn withdraw(
     Path((_, name)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     check_name(&name)?;
-    let all = allowed.space.push.callees().await?;
-    let types = all.iter().filter(|(other, _)| *other == name);
-    for task_type in types.flat_map(|(_, announced)| &announced.types) {
-        allowed.caller.require_type(task_type.as_str())?;
-    }
+    require_present(&allowed, &name).await?;
     let removed = allowed.space.push.withdraw(&name).await?;
     let outcome = if removed { "withdrawn" } else { "not_found" };
     Ok(Json(json!({"outcome": outcome})))
+}
+
+/// Refuses a token that is not for what the application of this name serves now.
+async fn require_present(allowed: &Allowed<Work>, name: &str) -> Result<(), Problem> {
+    let all = allowed.space.push.callees().await?;
+    let types = all.iter().filter(|(other, _)| other == name);
+    for task_type in types.flat_map(|(_, announced)| &announced.types) {
+        allowed.caller.require_type(task_type.as_str())?;
+    }
+    Ok(())
 }
 
 fn check_name(name: &str) -> Result<(), Problem> {

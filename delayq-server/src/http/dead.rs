@@ -1,9 +1,10 @@
 //! Dead letters: groups, requeue with a rate, discard.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::Path;
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use delayq_ops::{DeadGroups, DeadSelection};
 use delayq_plugin::{Error, TaskFilter, TaskId};
@@ -16,7 +17,7 @@ use utoipa_axum::routes;
 use super::extract::JsonBody;
 use super::form::{TextOrNumber, read_span, read_time, text_or_number};
 use super::lines::answer;
-use crate::access::{Allowed, Operate, Read};
+use crate::access::{Allowed, Operate, Read, TokenBook};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -143,12 +144,13 @@ async fn groups(
 )]
 async fn requeue(
     allowed: Allowed<Operate>,
+    State(app): State<App>,
     Path((_, task_type)): Path<(String, String)>,
     JsonBody(dead): JsonBody<Dead>,
 ) -> Result<Response, Problem> {
     let interval = dead.interval.as_deref();
     let interval = interval.map_or(Ok(Duration::ZERO), read_span)?;
-    change(&allowed, task_type, &dead, Some(interval)).await
+    change(&allowed, app.tokens, task_type, &dead, Some(interval)).await
 }
 
 /// Remove dead tasks for good.
@@ -163,18 +165,20 @@ async fn requeue(
 )]
 async fn discard(
     allowed: Allowed<Operate>,
+    State(app): State<App>,
     Path((_, task_type)): Path<(String, String)>,
     JsonBody(dead): JsonBody<Dead>,
 ) -> Result<Response, Problem> {
     if dead.interval.is_some() {
         return Err(Problem::bad_request("interval: only of a requeue"));
     }
-    change(&allowed, task_type, &dead, None).await
+    change(&allowed, app.tokens, task_type, &dead, None).await
 }
 
 /// Requeues with an interval, discards without one.
 async fn change(
     allowed: &Allowed<Operate>,
+    tokens: Arc<TokenBook>,
     task_type: String,
     dead: &Dead,
     interval: Option<Duration>,
@@ -185,18 +189,23 @@ async fn change(
         let answer = json!({"would_change": count, "dry_run": true});
         return Ok(Json(answer).into_response());
     }
-    let operator = allowed.operator();
+    let (operator, caller) = (allowed.operator(), allowed.caller.clone());
     Ok(answer(move |lines| async move {
         let progress = |done, of| lines.try_send(&Progress::Going { done, of });
-        let changed = match interval {
-            Some(interval) => operator.requeue(&selection, interval, progress).await,
-            None => operator.discard(&selection, progress).await,
+        let change = async {
+            match interval {
+                Some(interval) => operator.requeue(&selection, interval, progress).await,
+                None => operator.discard(&selection, progress).await,
+            }
+        };
+        // It may take hours: what a revoked token has begun is left as when its client goes away.
+        let changed = tokio::select! {
+            changed = change => changed.map_err(Problem::from),
+            problem = caller.ended(&tokens) => Err(problem),
         };
         let last = match changed {
             Ok(changed) => Progress::Ended { changed },
-            Err(error) => Progress::Failed {
-                problem: error.into(),
-            },
+            Err(problem) => Progress::Failed { problem },
         };
         lines.send(&[last]).await.ok();
     }))

@@ -102,8 +102,9 @@ async fn send(
     allowed.fits(bytes)?;
     if let Err(full) = allowed.caller.make_room(&allowed.space, 1).await {
         // What is there already is answered so, or replaced: a repeat is harmless also when full.
+        // One that has ended would be a new task.
         let known = tasks.find(task_type.as_str(), job.task_id()).await?;
-        known.ok_or(full)?;
+        known.filter(|task| !task.state.is_ended()).ok_or(full)?;
     }
     let receipt = tasks.send(job).await?;
     if let Some(wait) = wait {

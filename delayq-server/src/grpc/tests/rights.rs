@@ -7,6 +7,8 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::Request;
 use delayq_core::chronicle::Action;
+use delayq_core::presence::{InstanceId, InstanceInfo};
+use delayq_core::{TaskType, Timestamp};
 use delayq_proto::pb;
 use http_body_util::BodyExt;
 use prost::Message;
@@ -189,8 +191,46 @@ async fn a_token_for_some_types_reaches_no_other() {
         let code = door.call(&method, Some(&all), &request).await;
         assert!(!is_refused(code), "{method}: {code:?}");
     }
-    let code = door.call("Actions", Some(&token), &[]).await;
-    assert_eq!(code, Code::PermissionDenied, "the log is about all types");
+    for about_all in [
+        "Actions",
+        "GetFolder",
+        "FolderRevision",
+        "WriteDocument",
+        "RemoveDocument",
+    ] {
+        let code = door.call(about_all, Some(&token), &[]).await;
+        assert_eq!(code, Code::PermissionDenied, "{about_all}");
+        let code = door.call(about_all, Some(&all), &[]).await;
+        assert!(!is_refused(code), "{about_all}: {code:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_instance_is_announced_and_withdrawn_by_a_token_for_what_it_serves() {
+    let door = Door::open().await;
+    let mail = door.token(&[Scope::Work], "default", &["mail.*"]).await;
+    let order = door.token(&[Scope::Work], "default", &["order.*"]).await;
+    let types = [TaskType::new("mail.send").unwrap()];
+    let id = InstanceId::generate();
+    let started_at = Timestamp::from_millis(1_767_225_300_000);
+    let instance = InstanceInfo::new(id.clone(), "shop-3", 17, started_at).serving(&types);
+    let announce = pb::AnnounceRequest {
+        namespace: "default".to_owned(),
+        instance: Some(instance.into()),
+        holds: Some(delayq_proto::span(Duration::from_mins(1))),
+    };
+    let withdraw = pb::WithdrawRequest {
+        namespace: "default".to_owned(),
+        id: id.to_string(),
+    };
+    let announced = announce.encode_to_vec();
+    let code = door.call("Announce", Some(&mail), &announced).await;
+    assert_eq!(code, Code::Ok);
+    let withdrawn = withdraw.encode_to_vec();
+    let code = door.call("Withdraw", Some(&order), &withdrawn).await;
+    assert_eq!(code, Code::PermissionDenied);
+    let code = door.call("Withdraw", Some(&mail), &withdrawn).await;
+    assert_eq!(code, Code::Ok);
 }
 
 #[tokio::test]

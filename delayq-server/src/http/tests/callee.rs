@@ -59,6 +59,16 @@ async fn an_application_announces_what_its_token_is_for_and_withdraws_it() {
         StatusCode::FORBIDDEN
     );
     let mail = site.token(&[Scope::Work], "default", &["mail.*"]).await;
+    let own = body(&["mail.send"], url, "30s");
+    let taken = site.ask(&mail, "PUT", &one, &own).await;
+    assert_eq!(taken.status, StatusCode::FORBIDDEN, "{}", taken.body);
+    let mine = format!("{CALLEES}/mail-1");
+    assert_eq!(
+        site.ask(&mail, "PUT", &mine, &own).await.status,
+        StatusCode::OK
+    );
+    let withdrawn = site.ask(&mail, "DELETE", &mine, "").await;
+    assert_eq!(withdrawn.body["outcome"], "withdrawn");
     assert_eq!(
         site.ask(&mail, "DELETE", &one, "").await.status,
         StatusCode::FORBIDDEN

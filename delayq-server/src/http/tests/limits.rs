@@ -122,6 +122,10 @@ async fn a_full_namespace_takes_no_further_task_and_repeats_of_those_that_it_has
     };
     let waited = tokio::time::timeout(Duration::from_secs(10), wait).await;
     waited.expect("the room that was made is not seen");
+    // It has ended: it would be a new task.
+    let full = put("a").await;
+    assert_eq!(full.body["type"], "urn:delayq:problem:namespace-full");
+    assert_eq!(put("b").await.body["outcome"], "already_exists");
 }
 
 #[tokio::test]

@@ -1,5 +1,8 @@
 //! Many tasks at once, dead letters, settings, and what is told about them.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::Request;
 use futures_util::stream;
@@ -106,6 +109,53 @@ async fn lines_are_accepted_each_by_itself_however_the_stream_is_cut() {
         (&last["message_base64"], &last["headers"]["a"]),
         (&json!("AP8="), &json!("b"))
     );
+}
+
+#[tokio::test]
+async fn a_revoked_token_creates_nothing_over_an_open_request() {
+    let site = Site::open().await;
+    let token = site.token(&[Scope::Submit], "default", &[]).await;
+    let tokens = Arc::clone(&site.server.app.tokens);
+    let id = token.split('_').nth(1).unwrap().to_owned();
+    let before = stream::once(async { Ok::<_, std::io::Error>("{\"id\":\"before\"}\n") });
+    let after = stream::once(async move {
+        assert!(tokens.revoke(&id).await.unwrap());
+        Ok("{\"id\":\"after\"}\n")
+    });
+    let body = Body::from_stream(stream::StreamExt::chain(before, after));
+    let outcomes = site.lines(&token, "/bulk", body).await;
+    assert_eq!(outcomes[0]["outcome"], "accepted");
+    let refused = &outcomes[1]["problem"]["type"];
+    assert_eq!(refused, "urn:delayq:problem:unauthorized");
+    let read = site.token(&[Scope::Read], "default", &[]).await;
+    let path = format!("{TASKS}/after");
+    let found = site.ask(&read, "GET", &path, "").await;
+    assert_eq!(found.status.as_u16(), 404);
+}
+
+#[tokio::test]
+async fn a_slow_requeue_ends_when_its_token_is_revoked() {
+    let site = Site::open().await;
+    let token = site.token(&Scope::ALL, "default", &[]).await;
+    site.die(&token, &["a", "b"]).await;
+    let operator = site.token(&[Scope::Operate], "default", &[]).await;
+    let slowly = json!({"all": true, "interval": "1h"}).to_string();
+    let request = Request::post(format!("{TYPE}/dead/requeue"))
+        .header("authorization", format!("Bearer {operator}"))
+        .header("content-type", "application/json")
+        .body(Body::from(slowly))
+        .unwrap();
+    let response = site.app.clone().oneshot(request).await.unwrap();
+    let id = operator.split('_').nth(1).unwrap();
+    assert!(site.server.app.tokens.revoke(id).await.unwrap());
+    let answer = tokio::time::timeout(Duration::from_mins(1), response.into_body().collect());
+    let bytes = answer.await.unwrap().unwrap().to_bytes();
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let refused = &last["problem"]["type"];
+    assert_eq!(refused, "urn:delayq:problem:unauthorized");
+    let stats = site.ask(&token, "GET", TYPE, "").await.body;
+    assert!(stats["dead"].as_u64() > Some(0), "{stats}");
 }
 
 #[tokio::test]

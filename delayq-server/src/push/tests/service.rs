@@ -273,7 +273,7 @@ async fn the_workers_of_a_plugin_run_when_they_are_called() {
 
 /// A call of a server, signed at `timestamp`.
 fn signed(path: &str, task: &str, timestamp: i64, body: &str) -> Request<Body> {
-    let id = format!("job/{task}/1795537806611");
+    let id = format!("{task}/1795537806611");
     let hook = Webhook::new(SECRET).unwrap();
     let signature = hook.sign(&id, timestamp, body.as_bytes()).unwrap();
     Request::post(path)
@@ -300,24 +300,34 @@ async fn a_callee_runs_what_is_signed_and_serves_and_nothing_else() {
     };
     let now = SystemClock.now().as_millis() / 1_000;
     let work = |task: &str, timestamp| signed("/delayq/work", task, timestamp, "hello");
-    assert_eq!(ask(work("1", now)).await, (200, "done".to_owned()));
+    assert_eq!(ask(work("job/1", now)).await, (200, "done".to_owned()));
     let refused = (401, "refused".to_owned());
-    assert_eq!(ask(work("1", now - 3_600)).await, refused, "it is old");
-    assert_eq!(ask(work("2", now)).await, refused, "it is another task");
-    let mut unsigned = work("1", now);
+    assert_eq!(ask(work("job/1", now - 3_600)).await, refused, "it is old");
+    assert_eq!(ask(work("job/2", now)).await, refused, "it is another task");
+    let mut unsigned = work("job/1", now);
     unsigned.headers_mut().remove("webhook-signature");
     assert_eq!(ask(unsigned).await, refused);
-    let spring = |task_type: &str| {
-        let body = json!({"taskId": "1", "taskType": task_type, "params": "hello"});
-        signed("/hf/delay_queue/work", "1", now, &body.to_string())
+    let spring = |task: &str, task_type: &str| {
+        let body = json!({
+            "taskId": "1", "taskType": task_type, "appName": "shop", "params": "hello",
+        });
+        signed("/hf/delay_queue/work", task, now, &body.to_string())
     };
-    assert_eq!(ask(spring("job")).await, (200, "done".to_owned()));
-    assert_eq!(ask(spring("other")).await, (404, "refused".to_owned()));
+    let done = (200, "done".to_owned());
+    assert_eq!(ask(spring("job/1", "job")).await, done);
+    assert_eq!(ask(spring("shop-job/1", "job")).await, done);
+    let unserved = ask(spring("other/1", "other")).await;
+    assert_eq!(unserved, (404, "refused".to_owned()));
+    for another in ["job/2", "mail/1", "mail-job/1", "shopjob/1", "job"] {
+        assert_eq!(ask(spring(another, "job")).await, refused, "{another}");
+    }
     assert_eq!(
-        ask(signed("/hf/delay_queue/work", "1", now, "{}")).await.0,
+        ask(signed("/hf/delay_queue/work", "job/1", now, "{}"))
+            .await
+            .0,
         400
     );
-    assert_eq!(runs.load(Ordering::Relaxed), 2);
+    assert_eq!(runs.load(Ordering::Relaxed), 3);
     callee.shutdown(Duration::from_secs(1)).await;
-    assert_eq!(ask(work("1", now)).await, (503, "refused".to_owned()));
+    assert_eq!(ask(work("job/1", now)).await, (503, "refused".to_owned()));
 }
