@@ -1,5 +1,5 @@
-//! Puts in beanstalkd's protocol, all sent before the first answer is read; beside beanstalkd itself
-//! where it is installed.
+//! Puts in the protocol of beanstalkd, all sent before the first answer is read; beside beanstalkd
+//! itself where it is installed.
 
 use std::net::TcpListener;
 use std::path::Path;
