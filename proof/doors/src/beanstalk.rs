@@ -115,8 +115,9 @@ async fn rate(contender: &Contender, jobs: usize) -> Result<f64, Failure> {
         while inserted < jobs / PART * PART {
             let read = reader.read(&mut buffer).await?;
             let answers = buffer.get(..read).unwrap_or_default();
-            // Only `INSERTED 7` has this letter once.
-            inserted += answers.iter().filter(|byte| **byte == b'R').count();
+            let ends = answers.split(|byte| *byte == b'\n').count();
+            inserted += ends.saturating_sub(1);
+            // No `INSERTED 7` has one, and every refusal has.
             if read == 0 || answers.contains(&b'_') {
                 return Err("a put was refused".into());
             }
