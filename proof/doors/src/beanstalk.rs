@@ -117,7 +117,7 @@ async fn rate(contender: &Contender, jobs: usize) -> Result<f64, Failure> {
             let answers = buffer.get(..read).unwrap_or_default();
             let ends = answers.split(|byte| *byte == b'\n').count();
             inserted += ends.saturating_sub(1);
-            // No `INSERTED 7` has one, and every refusal has.
+            // As in `OUT_OF_MEMORY` and `JOB_TOO_BIG`.
             if read == 0 || answers.contains(&b'_') {
                 return Err("a put was refused".into());
             }

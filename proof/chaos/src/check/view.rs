@@ -216,7 +216,10 @@ impl<'a> TaskView<'a> {
     /// whose answer was lost.
     pub(super) fn is_given_back(&self, lock: &LockView<'_>) -> bool {
         let first = self.rows.first().map_or(lock.row.from, |row| row.from);
-        let claims = self.run.hidden.locks(self.task_type, (first, lock.row.to), 0);
+        let claims = self
+            .run
+            .hidden
+            .locks(self.task_type, (first, lock.row.to), 0);
         self.run.gives_back() && claims > 0
     }
 

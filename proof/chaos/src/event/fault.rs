@@ -11,6 +11,10 @@ pub const DRIVER: &str = "driver";
 /// What a run is about to do, and what it is judged by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a rule that holds or does not"
+)]
 pub struct Plan {
     /// The kinds of faults that must fire at least once; a run in which one did not is invalid.
     pub kinds: Vec<String>,

@@ -170,7 +170,12 @@ fn what_a_server_gave_back_is_due_when_it_did() {
     planted(Promise::NeverEarly, rule, |scene, bug| {
         scene.plan.gives_back = !bug;
         scene.submit(10, "a", 100);
-        scene.fault((105, 130), "cut", &Target::Process("w1".to_owned()), Explains::LostLock);
+        scene.fault(
+            (105, 130),
+            "cut",
+            &Target::Process("w1".to_owned()),
+            Explains::LostLock,
+        );
         scene.claim_lost(110, "w1");
         scene.claim_due(150, "w1", "a", (2, 1, 117));
         scene.start(151, "w1", "a", (2, 1));

@@ -75,7 +75,10 @@ impl<'a> Run<'a> {
 
     /// Whether a server gives back what a claim has locked whose answer was lost.
     pub(in crate::check) fn gives_back(&self) -> bool {
-        self.history.plan.as_ref().is_some_and(|plan| plan.gives_back)
+        self.history
+            .plan
+            .as_ref()
+            .is_some_and(|plan| plan.gives_back)
     }
 
     /// How many tasks are of this type.
