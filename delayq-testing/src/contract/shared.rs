@@ -44,10 +44,11 @@ pub async fn a_store_opened_later_goes_on_where_the_other_stopped(rig: &Rig) {
     rig.settled(&first.lock, retry(SHORT)).await;
     rig.store().pause(&usual_type(), None).await.unwrap();
     let later = rig.open_again().await;
+    // Before it is due, it waits for something else.
+    later.pass(SHORT).await;
     for id in ["1", "dead", "done"] {
         assert_eq!(later.find(id).await, rig.find(id).await);
     }
-    later.pass(SHORT).await;
     later.claims_nothing().await;
     later.store().resume(&usual_type()).await.unwrap();
     let second = later.claim_one().await;
