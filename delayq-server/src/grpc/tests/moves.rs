@@ -1,8 +1,7 @@
 //! Moves of a namespace, over gRPC.
 
-use std::time::Duration;
-
 use delayq_proto::pb;
+use delayq_tests::rig::until;
 use pb::delayq_client::DelayqClient;
 use tonic::metadata::MetadataValue;
 use tonic::transport::Endpoint;
@@ -69,17 +68,14 @@ async fn a_namespace_is_moved_shown_and_a_move_that_has_begun_goes_on() {
         let begun = moved(begun.unwrap());
         assert_eq!((begun.from, begun.to.as_deref()), (None, Some("fast")));
     }
-    let seen = async {
-        loop {
-            let now = moved(client.get_move(asking(&token, get.clone())).await.unwrap());
-            if now.phase() != pb::MovePhase::Preparing {
-                return now;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+    let seen = until("the server drives it", || {
+        let (mut client, get) = (client.clone(), asking(&token, get.clone()));
+        async move {
+            let now = moved(client.get_move(get).await.unwrap());
+            (now.phase() != pb::MovePhase::Preparing).then_some(now)
         }
-    };
-    let seen = tokio::time::timeout(Duration::from_secs(30), seen).await;
-    let seen = seen.expect("the server drives it");
+    })
+    .await;
     assert_eq!(seen.phase(), pb::MovePhase::Moving);
     assert!(seen.about.contains("new tasks go to pool fast"), "{seen:?}");
     let late = client.cancel_move(asking(&token, cancel)).await;

@@ -1,6 +1,7 @@
 //! Limits, as a client meets them.
 
 use axum::http::HeaderMap;
+use delayq_tests::rig::until;
 
 use super::*;
 use crate::access::NewToken;
@@ -115,13 +116,10 @@ async fn a_full_namespace_takes_no_further_task_and_repeats_of_those_that_it_has
         .await;
     assert_eq!(cancelled.status, StatusCode::OK);
     // The count is a second old at most.
-    let wait = async {
-        while put("d").await.status != StatusCode::CREATED {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let waited = tokio::time::timeout(Duration::from_secs(10), wait).await;
-    waited.expect("the room that was made is not seen");
+    until("the room that was made is seen", async || {
+        (put("d").await.status == StatusCode::CREATED).then_some(())
+    })
+    .await;
     // It has ended: it would be a new task.
     let full = put("a").await;
     assert_eq!(full.body["type"], "urn:delayq:problem:namespace-full");

@@ -1,5 +1,7 @@
 //! Moves of a namespace, over HTTP.
 
+use delayq_tests::rig::until;
+
 use super::*;
 use crate::config::NamespaceConfig;
 
@@ -47,13 +49,10 @@ async fn a_namespace_is_moved_shown_and_logged_and_a_move_that_has_begun_goes_on
     assert_eq!(ask("POST", "?to=fast").await.status, StatusCode::ACCEPTED);
     assert_eq!(ask("POST", "?to=fast").await.status, StatusCode::ACCEPTED);
     let follow = tokio::spawn(Arc::clone(&site.server.app.spaces).follow());
-    let moved = async {
-        while ask("GET", "").await.body["phase"] == "preparing" {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let moved = tokio::time::timeout(Duration::from_secs(30), moved).await;
-    moved.expect("the server drives it");
+    until("the server drives it", async || {
+        (ask("GET", "").await.body["phase"] != "preparing").then_some(())
+    })
+    .await;
     let late = ask("DELETE", "").await;
     assert_eq!(late.status, StatusCode::CONFLICT, "{late:?}");
     let reader = site.token(&[Scope::Read], "shop", &[]).await;

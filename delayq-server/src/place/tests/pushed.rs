@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use delayq_plugin::TypePattern;
+use delayq_tests::rig::until;
 use tokio::sync::mpsc;
 
 use super::*;
@@ -58,13 +59,10 @@ async fn every_task_is_pushed_once_before_during_and_after_the_move() {
         let id = next.await.expect("a push comes").unwrap();
         assert!(pushed.insert(id.clone()), "{id} was pushed twice");
     }
-    let arrived = async {
-        while !mover.status().await.unwrap().has_moved() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let arrived = tokio::time::timeout(Duration::from_secs(30), arrived).await;
-    arrived.expect("the servers drive the move on");
+    until("the servers drive the move on", async || {
+        mover.status().await.unwrap().has_moved().then_some(())
+    })
+    .await;
     let late = DelayQueueJob::raw("job", "x").id("late");
     space.tasks.send(late).await.unwrap();
     let next = tokio::time::timeout(Duration::from_secs(30), got.recv());
