@@ -3,7 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
 use futures_util::future::join_all;
+use futures_util::stream;
+use http_body_util::BodyExt;
+use serde_json::Value;
+use tower::ServiceExt;
 
 use super::{Lmstfy, admin, router};
 use crate::config::{Config, LmstfyConfig, NamespaceConfig};
@@ -71,4 +78,31 @@ async fn the_administration_knows_its_users() {
     let (_server, front) = front(&[("test_user", "change.me")]).await;
     let replay = Replay::new(router(&front), admin(&front), "lmstfy");
     assert_eq!(replay.file("auth_basic.jsonl").await, (21, Vec::new()));
+}
+
+/// A client that goes away in the middle of its request has published nothing.
+#[tokio::test]
+async fn a_republish_that_is_cut_off_leaves_the_old_job() {
+    let (_server, front) = front(&[]).await;
+    let (api, admin) = (router(&front), admin(&front));
+    let call = async |to: &Router, method: &str, path: String, token: &str, body: Body| {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("x-token", token).body(body).unwrap();
+        let answer = to.clone().oneshot(request).await.unwrap();
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+    };
+    let path = "/token/shop?description=x".to_owned();
+    let (_, made) = call(&admin, "POST", path, "", Body::empty()).await;
+    let token = made["token"].as_str().unwrap();
+    let path = "/api/shop/mail".to_owned();
+    let (status, job) = call(&api, "PUT", path, token, Body::from("old")).await;
+    assert_eq!(status, 201, "{job}");
+    let path = format!("/api/shop/mail/job/{}", job["job_id"].as_str().unwrap());
+    let cut = stream::iter([Ok("ne"), Err(std::io::Error::other("the client is gone"))]);
+    let (status, _) = call(&api, "PUT", path.clone(), token, Body::from_stream(cut)).await;
+    assert_eq!(status, 400);
+    let (status, old) = call(&api, "GET", path, token, Body::empty()).await;
+    assert_eq!(status, 200, "{old}");
 }
