@@ -27,7 +27,7 @@ pub(crate) enum Outcome {
     Nothing,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Model {
     pub(crate) retention: Duration,
     pub(crate) paused_until: Timestamp,

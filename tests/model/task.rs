@@ -6,7 +6,7 @@ use delayq_core::{ClaimedTask, Lock, TaskInfo, TaskState, Timestamp};
 
 use crate::op::Claim;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Task {
     /// What `find` answers.
     pub(crate) info: TaskInfo,
