@@ -209,10 +209,10 @@ impl History {
         let fault = self.faults.iter().any(|fault| match fault {
             Fault::Killed { name, from, .. } => *name == one.name && next.at >= from.as_millis(),
             Fault::Stopped { name } | Fault::Crashed { name } => *name == one.name,
-            // The lock counts from the claim, whose answer may have waited for the end of the
-            // outage.
+            // The lock counts from the moment at which the claim was sent, which the server may
+            // have done only after the outage.
             Fault::Outage { from, to } => {
-                one.claimed <= to.as_millis() && next.at >= from.as_millis()
+                one.claimed <= to.as_millis() + LEAST_LOCK && next.at >= from.as_millis()
             }
             Fault::Stalled(Stall { from, to }) => {
                 let (from, to) = (from.as_millis(), to.as_millis());
