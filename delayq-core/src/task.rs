@@ -180,6 +180,10 @@ pub struct TaskInfo {
     /// where more than a thousand tasks of the type were claimed in one millisecond, or since the
     /// store's clock was set back.
     pub started_at: Option<Timestamp>,
+    /// When the present attempt was due; only while it runs, and `None` where that is not kept: as
+    /// [`PastError::due_at`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt_due_at: Option<Timestamp>,
     /// The instance whose claim holds the lock, by the short form of its identity, see
     /// [`short`](crate::presence::InstanceId::short); only while it runs. `None` if an earlier
     /// release claimed it. The list of [instances](crate::presence::Presence::instances) has its
@@ -232,6 +236,7 @@ impl fmt::Debug for TaskInfo {
             .field("cancel_requested", &self.cancel_requested)
             .field("again_at", &self.again_at)
             .field("started_at", &self.started_at)
+            .field("attempt_due_at", &self.attempt_due_at)
             .field("holder", &self.holder)
             .field("errors", &self.errors)
             .field("waits_for", &self.waits_for)
@@ -273,6 +278,7 @@ impl TaskInfo {
             cancel_requested: false,
             again_at: None,
             started_at: None,
+            attempt_due_at: None,
             holder: None,
             errors: Vec::new(),
             waits_for: None,

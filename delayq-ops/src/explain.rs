@@ -125,9 +125,7 @@ impl Subject {
                 let late = self.look.stats.now.since(task.at);
                 (late > Duration::ZERO).then_some(late)
             }
-            TaskState::Running if task.attempt == 1 && task.history.releases == 0 => {
-                Some(task.started_at?.since(task.due_at?))
-            }
+            TaskState::Running => Some(task.started_at?.since(task.attempt_due_at?)),
             _ => None,
         }
     }

@@ -51,17 +51,20 @@ pub enum MomentKind {
         attempt: u32,
         /// Its error, cut to 200 bytes; or that its lock expired, with its holder.
         error: String,
-        /// Who held the lock, of one that expired.
+        /// Who made it, if that is known.
         holder: Option<Holder>,
     },
-    /// The present attempt started, or the last one of a task that is done.
+    /// An attempt was claimed, and started: one that failed, the present one, or the last one of a
+    /// task that is done.
     Started {
         /// The attempt.
         attempt: u32,
-        /// Who runs it, if that is known; of one that has ended it is not kept.
+        /// Who runs it, if that is known; of a task that is done it is not kept.
         holder: Option<Holder>,
-        /// How long after its due time; `None` of a retry and of one that has ended: what they
-        /// were due at is not kept.
+        /// When it was due; `None` where that is not kept: see
+        /// [`due_at`](delayq_plugin::PastError::due_at), and of a task that is done.
+        due_at: Option<Timestamp>,
+        /// How long after that it started.
         #[serde(rename = "late_ms", serialize_with = "span::optional_millis")]
         late: Option<Duration>,
     },
@@ -88,8 +91,8 @@ pub enum MomentKind {
 }
 
 /// The life of a task: submitted, due, each attempt that is known, now, and what comes next. Empty
-/// for a task that the store does not know. The store keeps the last five failed attempts of a task
-/// and counts the others; of one that has ended it keeps the end and the start of its last attempt.
+/// for a task that the store does not know. The store keeps the last five failed attempts of a task,
+/// each with its due time, start, end and holder, and counts the others; of one that has ended it keeps the end and the start of its last attempt.
 ///
 /// Takes the calls of [`explain`](crate::explain()).
 ///
@@ -143,18 +146,24 @@ fn past(subject: &Subject, task: &TaskInfo) -> Vec<Moment> {
         let text = format!("{attempts} earlier failed attempts, whose errors are not kept");
         moments.push(moment(None, MomentKind::Forgotten { attempts }, text));
     }
-    for failed in task.errors.iter().rev() {
-        let text = format!("attempt {}: {}", failed.attempt, failed.error);
-        let kind = MomentKind::Failed {
-            attempt: failed.attempt,
-            error: failed.error.clone(),
-            holder: failed.expired_holder().map(|one| subject.holder(one)),
-        };
-        moments.push(moment(Some(failed.at), kind, text));
-    }
     if let Some(at) = task.due_at {
         let text = "due, as its last submit, reschedule or requeue said";
         moments.push(moment(Some(at), MomentKind::Due, text));
+    }
+    for failed in task.errors.iter().rev() {
+        let attempt = failed.attempt;
+        let holder = failed.holder.as_deref().or(failed.expired_holder());
+        let holder = holder.map(|one| subject.holder(one));
+        if let Some(at) = failed.started_at {
+            moments.push(start(attempt, holder.clone(), failed.due_at, Some(at)));
+        }
+        let text = format!("attempt {attempt}: {}", failed.error);
+        let kind = MomentKind::Failed {
+            attempt,
+            error: failed.error.clone(),
+            holder,
+        };
+        moments.push(moment(Some(failed.at), kind, text));
     }
     moments
 }
@@ -170,7 +179,9 @@ fn times(what: &str, times: u32) -> String {
 fn present(subject: &Subject, task: &TaskInfo, explained: &Explanation) -> Vec<Moment> {
     let mut moments = Vec::new();
     if matches!(task.state, TaskState::Running | TaskState::Done) {
-        moments.push(start(subject, task, explained));
+        let holder = task.holder.as_deref().map(|one| subject.holder(one));
+        let (due_at, at) = (task.attempt_due_at, task.last_started_at());
+        moments.push(start(task.attempt, holder, due_at, at));
     }
     if !matches!(task.state, TaskState::Scheduled | TaskState::Running) {
         let error = task.history.last_error.clone();
@@ -184,12 +195,15 @@ fn present(subject: &Subject, task: &TaskInfo, explained: &Explanation) -> Vec<M
     moments
 }
 
-/// The start of the last attempt.
-fn start(subject: &Subject, task: &TaskInfo, explained: &Explanation) -> Moment {
-    let attempt = task.attempt;
-    let holder = task.holder.as_deref().map(|one| subject.holder(one));
+/// The start of an attempt.
+fn start(
+    attempt: u32,
+    holder: Option<Holder>,
+    due_at: Option<Timestamp>,
+    at: Option<Timestamp>,
+) -> Moment {
     let place = holder.as_ref().map(|one| format!(" {one}"));
-    let late = explained.late;
+    let late = at.zip(due_at).map(|(at, due_at)| at.since(due_at));
     let after = late.map(|late| format!(", {} after its due time", said(late)));
     let text = format!(
         "attempt {attempt} started{}{}",
@@ -199,9 +213,10 @@ fn start(subject: &Subject, task: &TaskInfo, explained: &Explanation) -> Moment 
     let kind = MomentKind::Started {
         attempt,
         holder,
+        due_at,
         late,
     };
-    moment(task.last_started_at(), kind, text)
+    moment(at, kind, text)
 }
 
 /// What is ahead of `now`.

@@ -26,6 +26,7 @@ impl From<TaskInfo> for pb::TaskInfo {
             cancel_requested: info.cancel_requested,
             again_at: info.again_at.map(time),
             started_at: info.started_at.map(time),
+            attempt_due_at: info.attempt_due_at.map(time),
             holder: info.holder,
             errors: info.errors.into_iter().map(Into::into).collect(),
             waits_for: info.waits_for.map(Into::into),
@@ -51,6 +52,7 @@ impl TryFrom<pb::TaskInfo> for TaskInfo {
         info.cancel_requested = sent.cancel_requested;
         info.again_at = read_time_if("again_at", sent.again_at)?;
         info.started_at = read_time_if("started_at", sent.started_at)?;
+        info.attempt_due_at = read_time_if("attempt_due_at", sent.attempt_due_at)?;
         info.holder = sent.holder;
         let errors = sent.errors.into_iter().map(TryInto::try_into);
         info.errors = errors.collect::<Result<_>>()?;
@@ -67,6 +69,9 @@ impl From<PastError> for pb::PastError {
             at: Some(time(error.at)),
             attempt: error.attempt,
             error: error.error,
+            started_at: error.started_at.map(time),
+            due_at: error.due_at.map(time),
+            holder: error.holder,
         }
     }
 }
@@ -76,7 +81,11 @@ impl TryFrom<pb::PastError> for PastError {
 
     fn try_from(sent: pb::PastError) -> Result<Self> {
         let at = read_time("errors.at", required("errors.at", sent.at)?)?;
-        Ok(Self::new(at, sent.attempt, sent.error))
+        let mut error = Self::new(at, sent.attempt, sent.error);
+        error.started_at = read_time_if("errors.started_at", sent.started_at)?;
+        error.due_at = read_time_if("errors.due_at", sent.due_at)?;
+        error.holder = sent.holder;
+        Ok(error)
     }
 }
 

@@ -409,7 +409,8 @@ prop_state_machine! {
 
 /// Without what explains a task, of which the model has nothing.
 fn unexplained(mut info: TaskInfo) -> TaskInfo {
-    (info.started_at, info.holder, info.waits_for) = (None, None, None);
+    (info.started_at, info.attempt_due_at) = (None, None);
+    (info.holder, info.waits_for) = (None, None);
     info.errors.clear();
     // Replies are told apart by it: the contract tests hold it.
     (info.fence, info.settled_fence) = (None, None);

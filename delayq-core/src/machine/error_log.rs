@@ -1,15 +1,23 @@
 //! Stored form of a task's last errors.
 //!
-//! A line each, newest first: `<when, ms> <attempt> <releases until then> <text>`. The lines have
-//! no other control character.
+//! A line each, newest first: `<when, ms> <attempt> <releases until then> <text>`, then behind a
+//! unit separator `<fence> <when the next attempt is due, ms> <holder>`, of which each is a dash
+//! where there is none. The lines have no other control character. What an earlier release has
+//! written ends with the text.
 
-use crate::task::{HELD_BY, LOCK_EXPIRED, MAX_PAST_ERROR_BYTES, MAX_PAST_ERRORS, PastError};
+use crate::state::TaskState;
+use crate::task::{
+    HELD_BY, LOCK_EXPIRED, MAX_PAST_ERROR_BYTES, MAX_PAST_ERRORS, PastError, TaskInfo,
+};
 use crate::time::Timestamp;
 
 use super::Bookkeeping;
 
 /// Characters that hold [`MAX_PAST_ERRORS`] lines of any length.
-pub const ERROR_LOG_CHARS: usize = 1_300;
+pub const ERROR_LOG_CHARS: usize = 1_500;
+
+/// What stands between the text of a line and the attempt that it is about.
+const SEPARATOR: char = '\u{1f}';
 
 /// The beginning of an error as a log has it: in one line.
 #[must_use]
@@ -36,15 +44,33 @@ pub struct ErrorLog {
     pub errors: Vec<PastError>,
     /// How often the task had been given back when the newest was noted.
     pub(super) releases: Option<u32>,
+    /// When the attempt after the newest error is due.
+    next: Option<Timestamp>,
+}
+
+/// One line.
+#[derive(Debug)]
+struct Line {
+    error: PastError,
+    releases: u32,
+    next: Option<Timestamp>,
 }
 
 impl ErrorLog {
-    /// The line of `error`, by which the last attempt of `task` has ended.
+    /// The line of `error`, by which an attempt of the task ended that was `before` and is `after`.
+    /// Behind it come the holder of the attempt, or a dash, and a line feed.
     #[must_use]
-    pub fn line(task: &Bookkeeping, now: Timestamp, error: &str) -> String {
-        let attempt = task.failures.saturating_add(task.lock_expiries);
-        let (now, releases, text) = (now.as_millis(), task.releases, one_line(error));
-        format!("{now} {attempt} {releases} {text}\n")
+    pub fn line(before: &Bookkeeping, after: &Bookkeeping, now: Timestamp, error: &str) -> String {
+        let attempt = after.failures.saturating_add(after.lock_expiries);
+        let next = match after.state {
+            TaskState::Scheduled => after.at.as_millis().to_string(),
+            // Taken over: it could have been from the end of the lock on.
+            TaskState::Running => before.at.as_millis().to_string(),
+            _ => "-".to_owned(),
+        };
+        let (now, releases, text) = (now.as_millis(), after.releases, one_line(error));
+        let fence = before.fence;
+        format!("{now} {attempt} {releases} {text}{SEPARATOR}{fence} {next} ")
     }
 
     /// `log` with `line` in front, and no more lines than are shown.
@@ -54,29 +80,72 @@ impl ErrorLog {
         std::iter::once(line).chain(older).collect()
     }
 
-    /// Reads a log; lines that are none are left out.
+    /// Reads the log of a task that is asked for at `asked_due`; lines that are none are left out.
     #[must_use]
-    pub fn read(log: &str) -> Self {
-        let lines = log.lines().filter_map(Self::read_line);
-        let (errors, releases): (Vec<_>, Vec<_>) = lines.take(MAX_PAST_ERRORS).unzip();
-        Self {
-            errors,
-            releases: releases.first().copied(),
+    pub fn read(log: &str, asked_due: Timestamp) -> Self {
+        let mut read = Self::default();
+        let lines = log.lines().filter_map(Line::read).take(MAX_PAST_ERRORS);
+        let mut lines: Vec<_> = lines.collect();
+        while let Some(mut line) = lines.pop() {
+            line.error.due_at = line.error.started_at.and_then(|started_at| {
+                read.due_of(line.error.attempt, line.releases, started_at, asked_due)
+            });
+            (read.releases, read.next) = (Some(line.releases), line.next);
+            read.errors.insert(0, line.error);
         }
+        read
+    }
+
+    /// When the attempt after the newest error was due, which started at `started_at`, when the
+    /// task had been given back `releases` times. `None` where that is not kept.
+    pub(super) fn due_of(
+        &self,
+        attempt: u32,
+        releases: u32,
+        started_at: Timestamp,
+        asked_due: Timestamp,
+    ) -> Option<Timestamp> {
+        let last = self.errors.first();
+        let expected = match (last, self.next) {
+            (Some(last), Some(_)) => (last.attempt.saturating_add(1), self.releases),
+            // A requeue counts from one again.
+            _ => (1, Some(0)),
+        };
+        if (attempt, Some(releases)) != expected {
+            return None;
+        }
+        // Since the last error it was rescheduled or requeued.
+        let is_asked = last.is_none_or(|last| asked_due > last.at) && asked_due <= started_at;
+        let due_at = is_asked.then_some(asked_due).or(self.next);
+        due_at.filter(|due_at| *due_at <= started_at)
     }
 
     /// Whether `text` begins with a line of a log.
     #[must_use]
     pub fn begins(text: &str) -> bool {
         let line = text.split_once('\n').map(|(line, _)| line);
-        line.is_some_and(|line| Self::read_line(line).is_some())
+        line.is_some_and(|line| Line::read(line).is_some())
     }
+}
 
-    fn read_line(line: &str) -> Option<(PastError, u32)> {
+impl Line {
+    fn read(line: &str) -> Option<Self> {
+        let (line, attempted) = line.split_once(SEPARATOR).unwrap_or((line, ""));
         let mut words = line.splitn(4, ' ');
         let at = Timestamp::from_millis(number(words.next()?)?);
         let (attempt, releases) = (number(words.next()?)?, number(words.next()?)?);
-        Some((PastError::new(at, attempt, words.next()?), releases))
+        let mut error = PastError::new(at, attempt, words.next()?);
+        let mut words = attempted.split(' ');
+        let fence = words.next().and_then(number).filter(|fence| *fence > 0);
+        error.started_at = fence.map(|fence| TaskInfo::claimed_at(fence).min(at));
+        let next = words.next().and_then(number).map(Timestamp::from_millis);
+        let holder = words.next().filter(|holder| !matches!(*holder, "" | "-"));
+        error.holder = holder.map(str::to_owned);
+        Some(Self {
+            error,
+            releases,
+            next,
+        })
     }
 }
 
@@ -90,6 +159,8 @@ fn number<T: std::str::FromStr>(word: &str) -> Option<T> {
 mod tests {
     use super::*;
     use crate::job::When;
+    use crate::machine::MAX_FENCE;
+    use crate::presence::InstanceId;
 
     #[test]
     fn the_last_five_errors_are_read_as_they_were_noted() {
@@ -102,11 +173,10 @@ mod tests {
             .enumerate()
         {
             task.failures += 1;
-            let line = ErrorLog::line(&task, at(i64::try_from(nth).unwrap()), error);
-            assert!(line.chars().count() * MAX_PAST_ERRORS <= ERROR_LOG_CHARS);
-            log = ErrorLog::noted(&log, &line);
+            let line = ErrorLog::line(&task, &task, at(i64::try_from(nth).unwrap()), error);
+            log = ErrorLog::noted(&log, &format!("{line}-\n"));
         }
-        let read = ErrorLog::read(&log);
+        let read = ErrorLog::read(&log, at(1));
         let cut = format!("a  b{}", "\u{e4}".repeat(MAX_PAST_ERROR_BYTES / 2 - 2));
         let expected = [
             (5, 6, &*cut),
@@ -129,9 +199,66 @@ mod tests {
         ] {
             assert!(!ErrorLog::begins(none), "{none:?}");
             assert_eq!(
-                ErrorLog::read(&none[..none.len().saturating_sub(2)]).errors,
+                ErrorLog::read(&none[..none.len().saturating_sub(2)], at(1)).errors,
                 []
             );
         }
+    }
+
+    #[test]
+    fn the_longest_lines_are_kept_whole() {
+        let mut task = Bookkeeping::accepted(When::At(Timestamp::MAX), Timestamp::ZERO.into());
+        (task.failures, task.releases, task.fence) = (u32::MAX, u32::MAX, MAX_FENCE);
+        let text = "x".repeat(MAX_PAST_ERROR_BYTES + 1);
+        let line = ErrorLog::line(&task, &task, Timestamp::MAX, &text);
+        let holder = InstanceId::generate();
+        let line = format!("{line}{}\n", holder.short());
+        assert!(line.chars().count() * MAX_PAST_ERRORS <= ERROR_LOG_CHARS);
+        let read = ErrorLog::read(&line, Timestamp::ZERO);
+        assert_eq!(read.errors[0].holder.as_deref(), Some(holder.short()));
+        assert_eq!(read.next, Some(Timestamp::MAX));
+    }
+
+    /// A line: when, attempt, releases, then start and due time of the next attempt, ms.
+    fn line(at: i64, attempt: u32, releases: u32, rest: Option<(u64, Option<i64>)>) -> String {
+        let next = |next: Option<i64>| next.map_or("-".to_owned(), |next| next.to_string());
+        let rest = rest.map(|(start, due)| format!("\u{1f}{} {} abc", start * 1_000, next(due)));
+        format!("{at} {attempt} {releases} no{}\n", rest.unwrap_or_default())
+    }
+
+    #[test]
+    fn each_attempt_has_the_due_time_that_is_kept_of_it() {
+        let due = |asked: i64, lines: &[String]| {
+            let newest_first: String = lines.iter().rev().map(String::as_str).collect();
+            let read = ErrorLog::read(&newest_first, Timestamp::from_millis(asked));
+            let due = read.errors.iter().rev();
+            due.map(|error| error.due_at.map(Timestamp::as_millis))
+                .collect::<Vec<_>>()
+        };
+        let first = || line(20, 1, 0, Some((11, Some(30))));
+        let second = line(40, 2, 0, Some((33, Some(90))));
+        assert_eq!(due(10, &[first(), second.clone()]), [Some(10), Some(30)]);
+        let cases = [
+            // Rescheduled to 25 and started at 33; rescheduled to 50, of which 33 knows nothing.
+            (25, second.clone(), Some(25)),
+            (50, second, Some(30)),
+            // Given back in between; an attempt of an earlier release; one that none preceded.
+            (10, line(40, 2, 1, Some((33, None))), None),
+            (10, line(40, 2, 0, None), None),
+            (10, line(40, 3, 0, Some((33, None))), None),
+            // The clock was set back.
+            (10, line(40, 2, 0, Some((29, None))), None),
+        ];
+        for (asked, second, expected) in cases {
+            assert_eq!(
+                due(asked, &[first(), second.clone()])[1],
+                expected,
+                "{second}"
+            );
+        }
+        let died = || line(20, 1, 0, Some((11, None)));
+        let requeued = line(60, 1, 0, Some((55, None)));
+        assert_eq!(due(50, &[died(), requeued.clone()]), [None, Some(50)]);
+        assert_eq!(due(50, &[line(20, 1, 0, None), requeued])[1], Some(50));
     }
 }

@@ -41,7 +41,7 @@ impl Gate {
     /// Fills in what explains a task that has not ended: due time, start, holder, errors, what it
     /// waits for.
     pub fn explain(&self, info: &mut TaskInfo, stored: Stored<'_>) {
-        let log = ErrorLog::read(stored.errors);
+        let log = ErrorLog::read(stored.errors, stored.asked_due);
         info.due_at = (!info.state.is_ended()).then_some(stored.asked_due);
         match info.state {
             TaskState::Scheduled if info.at > self.reading.now => {
@@ -51,6 +51,10 @@ impl Gate {
             TaskState::Running => {
                 let claimed_at = TaskInfo::claimed_at(stored.fence).min(self.reading.now);
                 info.started_at = (stored.fence > 0).then_some(claimed_at);
+                info.attempt_due_at = info.started_at.and_then(|started_at| {
+                    let releases = info.history.releases;
+                    log.due_of(info.attempt, releases, started_at, stored.asked_due)
+                });
                 info.fence = (stored.fence > 0).then_some(stored.fence);
                 info.holder = stored.holder.map(str::to_owned);
             }

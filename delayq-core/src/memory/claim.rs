@@ -68,10 +68,11 @@ fn take(
             tasks.high_water = book.fence;
             tasks.change(&id, |task| {
                 let is_taken_over = task.book.state == TaskState::Running;
-                task.book = book;
                 if is_taken_over {
                     let expired = expiry_text(task.holder.as_deref());
-                    task.note_error(claimed.store_now, &expired);
+                    task.end_attempt(book, claimed.store_now, &expired);
+                } else {
+                    task.book = book;
                 }
                 let holder = request.holder.as_ref();
                 task.holder = holder.map(|holder| holder.short().to_owned());
@@ -89,8 +90,7 @@ fn take(
             tasks.totals.count(book.state);
             if !tasks.follow(&id, book.settled) {
                 tasks.change(&id, |task| {
-                    task.book = book;
-                    task.note_error(claimed.store_now, &error);
+                    task.end_attempt(book, claimed.store_now, &error);
                     task.last_error = Some(error);
                 });
             }

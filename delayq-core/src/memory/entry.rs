@@ -157,10 +157,12 @@ impl Task {
             && expiry_ms(self.expiry) == expiry_ms(new.expiry)
     }
 
-    /// Notes an error that has ended its last attempt.
-    pub(super) fn note_error(&mut self, now: Timestamp, error: &str) {
-        let line = ErrorLog::line(&self.book, now, error);
-        self.errors = ErrorLog::noted(&self.errors, &line);
+    /// Changes the bookkeeping by an error that has ended an attempt, and notes it.
+    pub(super) fn end_attempt(&mut self, book: Bookkeeping, now: Timestamp, error: &str) {
+        let line = ErrorLog::line(&self.book, &book, now, error);
+        let holder = self.holder.as_deref().unwrap_or("-");
+        self.errors = ErrorLog::noted(&self.errors, &format!("{line}{holder}\n"));
+        self.book = book;
     }
 
     fn info(&self, id: &TaskId, gate: Gate) -> TaskInfo {

@@ -92,11 +92,12 @@ pub(super) fn settle(tasks: &mut TypeTasks, settlement: &Settlement) -> SettleOu
             error,
             succeeded,
         } => tasks.change(id, |task| {
-            task.book = book;
             task.succeeded = succeeded.to_vec();
             if let Some(error) = error {
-                task.note_error(now, error);
+                task.end_attempt(book, now, error);
                 task.last_error = Some(error.to_owned());
+            } else {
+                task.book = book;
             }
         }),
     }

@@ -25,6 +25,18 @@ pub struct PastError {
     /// The beginning of the error, at most [`MAX_PAST_ERROR_BYTES`], its control characters as
     /// blanks; or `its lock expired`, with its holder.
     pub error: String,
+    /// When the attempt was claimed, see [`TaskInfo::started_at`](super::TaskInfo::started_at);
+    /// `None` where none was made, and of what an earlier release has stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// When the attempt was due; `None` where that is not kept: after a release, and where a later
+    /// reschedule or requeue gave another time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Timestamp>,
+    /// The instance that made the attempt, by the short form of its identity, see
+    /// [`short`](crate::presence::InstanceId::short); `None` where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
 }
 
 impl PastError {
@@ -32,7 +44,14 @@ impl PastError {
     #[must_use]
     pub fn new(at: Timestamp, attempt: u32, error: impl Into<String>) -> Self {
         let error = error.into();
-        Self { at, attempt, error }
+        Self {
+            at,
+            attempt,
+            error,
+            started_at: None,
+            due_at: None,
+            holder: None,
+        }
     }
 
     /// Who held the lock by whose expiry the attempt ended, by the short form of its identity;

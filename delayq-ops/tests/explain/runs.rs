@@ -167,12 +167,23 @@ async fn a_timeline_has_each_attempt_and_what_comes_next() {
         .iter()
         .map(|one| one.at.unwrap().since(sent).as_secs())
         .collect();
-    assert_eq!(offsets, [0, 60, 62, 62, 82, 3660]);
+    assert_eq!(offsets, [0, 60, 60, 62, 62, 82, 3660]);
     let kinds: Vec<_> = moments.into_iter().map(|moment| moment.kind).collect();
+    let MomentKind::Started { holder, .. } = &kinds[2] else {
+        panic!("{kinds:?}");
+    };
+    let holder = holder.clone();
+    assert_eq!(holder.as_ref().unwrap().instance, bench.worker.short());
+    let started = |attempt, holder, due: Duration, late| MomentKind::Started {
+        attempt,
+        holder,
+        due_at: Some(sent.plus(due)),
+        late: Some(late),
+    };
     let failed = MomentKind::Failed {
         attempt: 1,
         error: "no van. sorry".to_owned(),
-        holder: None,
+        holder: holder.clone(),
     };
     let next = MomentKind::Next { attempt: 2 };
     let (due, now) = (MomentKind::Due, MomentKind::Now);
@@ -181,12 +192,18 @@ async fn a_timeline_has_each_attempt_and_what_comes_next() {
         [
             MomentKind::Submitted,
             due,
+            started(1, holder.clone(), minutes(1), Duration::ZERO),
             failed,
             now,
             next,
             MomentKind::Expires
         ]
     );
+    bench.clock.advance(seconds(25));
+    bench.claim(1, FleetLimits::NONE).await;
+    let moments = timeline(&bench.tasks, TYPE, "a").await.unwrap();
+    let second = started(2, holder, seconds(82), seconds(5));
+    assert!(moments.iter().any(|one| one.kind == second), "{moments:?}");
 }
 
 #[tokio::test]

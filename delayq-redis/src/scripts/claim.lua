@@ -269,14 +269,15 @@ local function look(i, id, record)
     finish(id, 'c', trail, record, 'c')
   elseif is_lost and trail.expiries >= max_expiries then
     local problem = format('poison: its lock expired %.0f times; its process may have crashed', trail.expiries)
-    note_error(trail, now, problem, problem)
+    note_error(trail, now, problem, problem, locks[i])
     finish(id, 'p', trail)
   elseif expiry and expiry <= guarded then
     finish(id, 'e', trail, record, 'e')
   else
     if is_lost then
       local former = match(locks[i] or '', ' @(%w+) ')
-      note_error(trail, now, 'its lock expired' .. (former and ', held by ' .. former or ''))
+      local line = 'its lock expired' .. (former and ', held by ' .. former or '')
+      note_error(trail, now, line, nil, locks[i], tonumber(call('ZSCORE', RUNNING, id)))
     end
     local history = is_lost and keep_history(id, trail_text(trail)) or trails[i] or nil
     take(id, record, ' ' .. text(trail.failures + trail.expiries + 1) .. ' ' .. holder, crc_of(record))

@@ -143,11 +143,15 @@ local function split_error(error)
 end
 
 -- Notes how the last attempt has ended, in the log: five lines "<now, ms> <attempt> <releases>
--- <line>", as in the ErrorLog of delayq-core; and `problem` as the last error, if there is one.
-local function note_error(trail, now, line, problem)
+-- <line>\31<fence> <due> <holder>", as in the ErrorLog of delayq-core; and `problem` as the last
+-- error, if there is one. `lock`: that of the attempt, if one was made. `due`: when the one after it
+-- is due, if there is one.
+local function note_error(trail, now, line, problem, lock, due)
   local last, log = split_error(trail.error)
   local attempt, stop = trail.failures + trail.expiries, 0
-  log = format('%.0f %.0f %.0f ', now, attempt, trail.releases) .. line .. '\n' .. log
+  local fence, holder = match(lock or '', '^%d+') or '0', match(lock or '', ' @(%w+) ') or '-'
+  local tried = '\31' .. fence .. ' ' .. (due and text(due) or '-') .. ' ' .. holder
+  log = format('%.0f %.0f %.0f ', now, attempt, trail.releases) .. line .. tried .. '\n' .. log
   for _ = 1, 5 do
     stop = find(log, '\n', stop + 1, true) or #log
   end

@@ -69,23 +69,24 @@ local function finish(id, letter, lock)
 end
 
 -- Keeps the task: scheduled again, or dead. The trail counts how the attempt ended.
-local function keep(id, fence, kind, ending)
+local function keep(id, fence, kind, ending, lock)
   local trail = parse_trail(has_trails and call('HGET', TRAIL, id) or nil)
   local after, succeeded, line, problem = match(ending, '^%a(%d*) ?([^\n]*)\n([^\n]*)\n(.*)$')
   trail.settled = fence
   if kind == 'R' or kind == 'K' then
     trail.failures = trail.failures + 1
   end
+  local due = (kind == 'R' or kind == 'L')
+    and math.min((tonumber(after) > 0 and rounded_up or now) + after, LAST_MS)
   if kind == 'L' then
     trail.releases = trail.releases + 1
   else
-    note_error(trail, now, line, problem)
+    note_error(trail, now, line, problem, lock, due)
   end
   if kind ~= 'C' then
     trail.succeeded = succeeded
   end
-  if kind == 'R' or kind == 'L' then
-    local due = math.min((tonumber(after) > 0 and rounded_up or now) + after, LAST_MS)
+  if due then
     earliest = math.min(earliest or due, due)
     dues[#dues + 1] = text(due)
     dues[#dues + 1] = id
@@ -119,7 +120,7 @@ for i = 1, count do
     elseif letter then
       finish(id, letter, lock)
     else
-      keep(id, fence, kind, ending)
+      keep(id, fence, kind, ending, lock)
     end
   elseif not was_settled(id, fence) then
     reply[#reply + 1] = i - 1

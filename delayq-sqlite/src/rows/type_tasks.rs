@@ -30,6 +30,23 @@ const INLINE_BYTES: usize = 2_048;
 /// large tasks. The next call finds the rest.
 pub(crate) const ROWS_BYTES: usize = 8 << 20;
 
+/// The log of errors, with a line in front that is not NULL, of at most so many characters. The
+/// line ends with the holder, if its fence is that of the lock: a process of an earlier release
+/// leaves the holder of an earlier one.
+macro_rules! noted {
+    ($line:literal, $most:literal) => {
+        concat!(
+            "coalesce(substr(",
+            $line,
+            " || CASE substr(holder, 1, instr(holder, ' ') - 1) WHEN CAST(fence AS TEXT) THEN ",
+            "substr(holder, instr(holder, ' ') + 1) ELSE '-' END || char(10) || ",
+            "coalesce(errors, ''), 1, ",
+            $most,
+            "), errors)"
+        )
+    };
+}
+
 const SELECT_ROW: &str = select_rows!("WHERE type = ?1 AND id = ?2");
 const SELECT_RECORD: &str = select_records!("WHERE type = ?1 AND id = ?2");
 const SELECT_FIRST: &str = "SELECT at FROM tasks INDEXED BY tasks_place WHERE type = ?1 AND state \
@@ -41,13 +58,19 @@ const UPDATE_MESSAGE: &str = "UPDATE tasks SET checksum = ?2, message = ?3 WHERE
 const EXTEND: &str = "UPDATE tasks SET at = ?2 WHERE seq = ?1";
 const LOCK: &str = "UPDATE tasks SET state = 1, at = ?2, fence = ?3, lock_expiries = ?4, holder = \
      ?5 WHERE seq = ?1";
-const TAKE_OVER: &str = "UPDATE tasks SET at = ?2, fence = ?3, lock_expiries = ?4, holder = ?5, \
-     errors = substr(?6 || coalesce(errors, ''), 1, ?7) WHERE seq = ?1";
-const UPDATE: &str = "UPDATE tasks SET state = ?2, at = ?3, due = ?4, delay = ?5, fence = ?6, \
-     settled = ?7, cancel = ?8, failures = ?9, lock_expiries = ?10, releases = ?11, requeues = \
-     ?12, last_error = coalesce(?13, last_error), succeeded = CASE WHEN ?14 THEN ?15 ELSE \
-     succeeded END, errors = coalesce(substr(?16 || coalesce(errors, ''), 1, ?17), errors) WHERE \
-     seq = ?1";
+const TAKE_OVER: &str = concat!(
+    "UPDATE tasks SET at = ?2, fence = ?3, lock_expiries = ?4, holder = ?5, errors = ",
+    noted!("?6", "?7"),
+    " WHERE seq = ?1"
+);
+const UPDATE: &str = concat!(
+    "UPDATE tasks SET state = ?2, at = ?3, due = ?4, delay = ?5, fence = ?6, settled = ?7, ",
+    "cancel = ?8, failures = ?9, lock_expiries = ?10, releases = ?11, requeues = ?12, ",
+    "last_error = coalesce(?13, last_error), succeeded = CASE WHEN ?14 THEN ?15 ELSE succeeded ",
+    "END, errors = ",
+    noted!("?16", "?17"),
+    " WHERE seq = ?1"
+);
 const BURY: &str = "UPDATE tasks SET id = ?2, state = 2, at = ?3, fence = 0, cancel = 0, \
      last_error = ?4 WHERE seq = ?1";
 const DELETE: &str = "DELETE FROM tasks WHERE seq = ?1";
@@ -246,7 +269,8 @@ impl<'a> TypeTasks<'a> {
         let holder = holder.map(|holder| format!("{fence} {}", holder.short()));
         let is_taken_over = row.state() == Some(TaskState::Running);
         if is_taken_over {
-            let line = ErrorLog::line(task, self.now, &expiry_text(record.holder()));
+            let text = expiry_text(record.holder());
+            let line = ErrorLog::line(row.live().unwrap_or(task), task, self.now, &text);
             let (expiries, most) = (task.lock_expiries, signed(ERROR_LOG_CHARS));
             let lock = params![row.seq, until, fence, expiries, holder, line, most];
             self.execute(TAKE_OVER, lock)?;
@@ -277,7 +301,8 @@ impl<'a> TypeTasks<'a> {
     ) -> Outcome<()> {
         let (due, delay) = (task.asked_due.as_millis(), task.delay_ms);
         let (fence, settled) = (signed(task.fence), signed(task.settled));
-        let line = error.map(|error| ErrorLog::line(task, self.now, error));
+        let before = row.live().unwrap_or(task);
+        let line = error.map(|error| ErrorLog::line(before, task, self.now, error));
         self.execute(
             UPDATE,
             params![

@@ -1,12 +1,14 @@
 //! Queries explain a task: who runs it and since when, its last errors, what it waits for.
 
+use std::time::Duration;
+
 use delayq_core::operate::{DeadFilter, TypeSettings};
 use delayq_core::presence::InstanceId;
 use delayq_core::store::AttemptEnd;
 use delayq_core::task::{MAX_PAST_ERROR_BYTES, MAX_PAST_ERRORS, WaitsFor};
-use delayq_core::{ClaimedTask, FleetLimits, Rate, TaskInfo, TaskState, When};
+use delayq_core::{ClaimedTask, FleetLimits, Rate, TaskInfo, TaskState, Timestamp, When};
 
-use super::rig::{LONG, Rig, dead, id, job, release, retry, usual_type};
+use super::rig::{LONG, Rig, SHORT, dead, id, job, release, retry, usual_type};
 use super::settings::configure;
 
 async fn waits_for(rig: &Rig, expected: WaitsFor) {
@@ -156,6 +158,61 @@ pub async fn a_running_task_says_who_runs_it_since_when_and_what_went_wrong_befo
         rig.store().submit(vec![task]).await[0],
         Ok(delayq_core::store::SubmitOutcome::Accepted { .. })
     ));
+}
+
+/// What is kept of the last attempt that failed: due, started, by whom.
+async fn attempted(rig: &Rig) -> (Option<Timestamp>, Option<Timestamp>, Option<String>) {
+    let last = rig.info("1").await.errors.remove(0);
+    (last.due_at, last.started_at, last.holder)
+}
+
+pub async fn a_failed_attempt_keeps_when_it_was_due_and_started_and_who_made_it(rig: &Rig) {
+    let holders = [InstanceId::generate(), InstanceId::generate()];
+    let short = |nth: usize| Some(holders[nth].short().to_owned());
+    rig.accept(job("1").after(LONG)).await;
+    let task = claim_by(rig, Some(&holders[0])).await;
+    let first = rig.info("1").await;
+    assert_eq!(first.attempt_due_at, first.due_at);
+    rig.settled(&task.lock, retry(SHORT)).await;
+    let waiting = rig.info("1").await;
+    assert_eq!(waiting.attempt_due_at, None);
+    let expected = (first.due_at, first.started_at, short(0));
+    assert_eq!(attempted(rig).await, expected);
+
+    rig.pass(SHORT).await;
+    let mut request = rig.request().await;
+    request.holder = Some(holders[1].clone());
+    let task = rig.claim_as(&request).await.tasks.remove(0);
+    let second = rig.info("1").await;
+    assert_eq!(second.attempt_due_at, Some(waiting.at));
+    rig.expire(&task.lock).await;
+    let expired = rig.info("1").await;
+    // Taken over: it is due from the end of the lock on.
+    let task = claim_by(rig, None).await;
+    let third = rig.info("1").await;
+    assert_eq!(third.attempt_due_at, Some(expired.at));
+    let expected = (Some(waiting.at), second.started_at, short(1));
+    assert_eq!(attempted(rig).await, expected);
+
+    // What a release waits for is not kept.
+    rig.settled(&task.lock, release(Duration::ZERO)).await;
+    let task = rig.claim_one().await;
+    let fourth = rig.info("1").await;
+    assert_eq!(fourth.attempt_due_at, None);
+    rig.settled(&task.lock, dead("no such order")).await;
+    assert_eq!(attempted(rig).await, (None, fourth.started_at, None));
+    let filter = DeadFilter::Ids(vec![id("1")]);
+    let requeued = rig
+        .store()
+        .requeue_dead(&usual_type(), &filter, Duration::ZERO)
+        .await;
+    assert_eq!(requeued, Ok(vec![id("1")]));
+    let asked = rig.info("1").await.due_at;
+    rig.claim_one().await;
+    // A requeue in the millisecond of the death is not told from what was asked before.
+    let died = rig.info("1").await.errors[0].at;
+    let fifth = rig.info("1").await.attempt_due_at;
+    assert_eq!(fifth, asked.filter(|asked| *asked > died));
 }
 
 pub async fn a_due_task_names_the_limit_that_holds_it(rig: &Rig) {

@@ -230,6 +230,7 @@ sentences! {
     explain: [
         a_scheduled_task_says_what_it_waits_for,
         a_running_task_says_who_runs_it_since_when_and_what_went_wrong_before,
+        a_failed_attempt_keeps_when_it_was_due_and_started_and_who_made_it,
     ]
     ended: [
         ended_tasks_are_listed_page_by_page_the_latest_first,
