@@ -4,9 +4,10 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::{FromRequestParts, Path, State};
 use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use delayq_plugin::store::MAX_BATCH;
 use delayq_plugin::{TaskType, Timestamp};
@@ -141,7 +142,7 @@ async fn claim(
     Path((_, types)): Path<(String, String)>,
     State(app): State<App>,
     Query(claim): Query<Claim>,
-    headers: HeaderMap,
+    IsRaw(is_raw): IsRaw,
 ) -> Result<Response, Problem> {
     let mut types: Vec<_> = types
         .split(',')
@@ -164,7 +165,6 @@ async fn claim(
         }
     }
     let limit = read_limit(claim.limit, 1, MAX_BATCH)?;
-    let is_raw = wants_bytes(&headers);
     if is_raw && limit > 1 {
         let text = "an answer of bytes has one task: leave limit out, or accept JSON";
         return Err(Problem::bad_request(text));
@@ -199,9 +199,23 @@ async fn claim(
     Ok(response)
 }
 
-fn wants_bytes(headers: &HeaderMap) -> bool {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    accept.is_some_and(|accept| accept.trim() == "application/octet-stream")
+/// Whether the message itself is asked for.
+///
+/// All that stays of the headers: they are slices of the buffer that the request was read into,
+/// which a long wait would keep.
+#[derive(Debug)]
+struct IsRaw(bool);
+
+impl<S: Send + Sync> FromRequestParts<S> for IsRaw {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let accept = parts.headers.get(ACCEPT);
+        let accept = accept.and_then(|value| value.to_str().ok());
+        Ok(Self(accept.is_some_and(|accept| {
+            accept.trim() == "application/octet-stream"
+        })))
+    }
 }
 
 /// An answer of these bytes. The tasks count as delivered once its body is asked for: until then, a
