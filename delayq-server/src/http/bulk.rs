@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::extract::read_object;
 use super::form::{Accepted, CreateOptions, TextOrNumber, refuse_own, text_or_number};
 use super::lines::{Gone, Lines, answer};
 use crate::access::{Allowed, Submit, TokenBook};
@@ -77,7 +78,7 @@ pub(super) struct Line {
 impl Line {
     /// Reads a line.
     pub(super) fn read(text: &[u8]) -> Result<Self, Problem> {
-        serde_json::from_slice(text).map_err(|error| Problem::bad_request(error.to_string()))
+        read_object(text).map_err(|error| Problem::bad_request(error.to_string()))
     }
 
     /// The task that it asks for, if its message `fits`.

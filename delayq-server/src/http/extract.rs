@@ -52,7 +52,7 @@ impl FromRequest<App> for Body {
     }
 }
 
-/// The body as JSON, of which everything is known.
+/// The body as a JSON object, of which everything is known.
 #[derive(Debug)]
 pub(super) struct JsonBody<T>(pub(super) T);
 
@@ -61,8 +61,31 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let Body(body) = Body::from_request(request, app).await?;
+        let value = read_object(&body);
+        let value = value.map_err(|error| Problem::bad_request(format!("the body: {error}")))?;
+        Ok(Self(value))
+    }
+}
+
+/// The body as a JSON list.
+#[derive(Debug)]
+pub(super) struct JsonList<T>(pub(super) Vec<T>);
+
+impl<T: DeserializeOwned> FromRequest<App> for JsonList<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let Body(body) = Body::from_request(request, app).await?;
         let value = serde_json::from_slice(&body);
         let value = value.map_err(|error| Problem::bad_request(format!("the body: {error}")))?;
         Ok(Self(value))
     }
+}
+
+/// Reads a JSON object. A list would be taken as well, its items for the fields in their order.
+pub(super) fn read_object<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
+    if text.trim_ascii_start().first() == Some(&b'[') {
+        return Err(serde::de::Error::custom("send a JSON object, not a list"));
+    }
+    serde_json::from_slice(text)
 }

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::JsonBody;
+use super::extract::{JsonBody, JsonList};
 use super::form::{TextOrNumber, text_or_number};
 use super::pull::read_lock_for;
 use super::settle::{extended, failed, read_lock, read_wait_again};
@@ -94,7 +94,7 @@ struct One {
 async fn settle_many(
     allowed: Allowed<Work>,
     Path((_, task_type)): Path<(String, String)>,
-    JsonBody(forms): JsonBody<Vec<EndingForm>>,
+    JsonList(forms): JsonList<EndingForm>,
 ) -> Result<Json<Vec<One>>, Problem> {
     let task_type = TaskType::new(task_type)?;
     let (endings, replies) = read_endings(&task_type, forms)?;

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::Body;
+use super::extract::{Body, read_object};
 use crate::access::{Admin, Allowed, Read, Scope, Submit};
 use crate::app::App;
 use crate::problem::Problem;
@@ -79,7 +79,7 @@ async fn target(
 /// Every server hears of it within a second. A pushed type may be claimed by workers and clients as
 /// well: each task goes to one of them. Repeating it is harmless.
 #[utoipa::path(
-    put, path = "/v1/{namespace}/types/{task_type}/target", tag = "push",
+    put, operation_id = "set_target", path = "/v1/{namespace}/types/{task_type}/target", tag = "push",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type, or pattern such as `mail.*`")),
     request_body = Target,
     responses((status = 200, body = TargetView), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
@@ -91,7 +91,7 @@ async fn set(
     Body(body): Body,
 ) -> Result<Json<TargetView>, Problem> {
     let pattern = TypePattern::new(&task_type)?;
-    let target = serde_json::from_slice(&body);
+    let target = read_object(&body);
     let target = target.map_err(|error| Problem::bad_request(format!("target: {error}")))?;
     let (target, secret) = allowed.space.push.set(&pattern, target).await?;
     let operator = allowed.operator();
@@ -103,7 +103,7 @@ async fn set(
 /// Push the tasks of a type or pattern no more. Pushes that run finish; tasks stay, for whoever
 /// claims them. Repeating it is harmless.
 #[utoipa::path(
-    delete, path = "/v1/{namespace}/types/{task_type}/target", tag = "push",
+    delete, operation_id = "remove_target", path = "/v1/{namespace}/types/{task_type}/target", tag = "push",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type, or pattern such as `mail.*`")),
     responses((status = 204), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["admin"]))
