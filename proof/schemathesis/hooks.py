@@ -4,6 +4,8 @@ import json
 
 import schemathesis
 
+SPANS = {"delay", "at", "expires_after", "expires_at", "lock_for", "after", "retry_after", "wait"}
+
 
 @schemathesis.serializer("application/x-ndjson")
 def lines(ctx, value):
@@ -16,6 +18,15 @@ def last_line(ctx, response):
     """The document states the form of one line; an answer without lines has one of that form."""
     written = [line for line in response.content.splitlines() if line.strip()]
     return json.loads(written[-1]) if written else {"line": 0}
+
+
+@schemathesis.hook("map_query")
+def plain(ctx, query):
+    """Random spans and times are refused, as are two that exclude each other: every other request
+    has none of them, so that some get as far as the store."""
+    if query and len(str(query)) % 2:
+        return {name: value for name, value in query.items() if name not in SPANS}
+    return query
 
 
 @schemathesis.hook("map_body").apply_to(method="PUT", path_regex="/target$")

@@ -116,7 +116,7 @@ impl Dead {
 
 /// Dead tasks by what killed them.
 #[utoipa::path(
-    get, path = "/v1/{namespace}/types/{task_type}/dead/groups", tag = "dead letters",
+    get, operation_id = "dead_groups", path = "/v1/{namespace}/types/{task_type}/dead/groups", tag = "dead letters",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
     responses((status = 200, body = serde_json::Value), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["read"]))
@@ -136,7 +136,7 @@ async fn groups(
 /// With an interval it takes as long as the intervals do: a client that goes away leaves the rest
 /// dead. Repeating it is harmless.
 #[utoipa::path(
-    post, path = "/v1/{namespace}/types/{task_type}/dead/requeue", tag = "dead letters",
+    post, operation_id = "requeue_dead", path = "/v1/{namespace}/types/{task_type}/dead/requeue", tag = "dead letters",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
     request_body(content = Dead),
     responses((status = 200, content((Progress = "application/x-ndjson"), (serde_json::Value = "application/json")), description = "Lines of JSON; with `dry_run` one object"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
@@ -157,7 +157,7 @@ async fn requeue(
 ///
 /// The answer is lines, as that of a requeue. Repeating it is harmless.
 #[utoipa::path(
-    post, path = "/v1/{namespace}/types/{task_type}/dead/discard", tag = "dead letters",
+    post, operation_id = "discard_dead", path = "/v1/{namespace}/types/{task_type}/dead/discard", tag = "dead letters",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
     request_body(content = Dead),
     responses((status = 200, content((Progress = "application/x-ndjson"), (serde_json::Value = "application/json")), description = "Lines of JSON; with `dry_run` one object"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),

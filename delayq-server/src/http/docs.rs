@@ -238,6 +238,8 @@ pub(super) async fn style() -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     /// Rewrites the document in the tree when this variable is set.
@@ -265,11 +267,13 @@ mod tests {
         let page = page(&document).unwrap();
         let paths: Vec<_> = entries(&document["paths"]).collect();
         assert!(paths.len() > 10);
+        let mut ids = BTreeSet::new();
         for (path, methods) in paths {
             assert!(page.contains(&format!("<code>{path}</code>")), "{path}");
             for (_, route) in entries(methods) {
                 let id = text(route, "operationId");
                 assert!(page.contains(&format!("id=\"{id}\"")), "{id}");
+                assert!(ids.insert(id.clone()), "two routes have the id {id}");
             }
         }
         for (name, _) in entries(&document["components"]["schemas"]) {

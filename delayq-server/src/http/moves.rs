@@ -80,7 +80,7 @@ fn mover(allowed: &Allowed<Operate>) -> Result<Mover, Problem> {
 ///
 /// Needs a token for all types.
 #[utoipa::path(
-    get, path = "/v1/{namespace}/move", tag = "server",
+    get, operation_id = "get_move", path = "/v1/{namespace}/move", tag = "server",
     params(("namespace", description = "Namespace")),
     responses((status = 200, body = MoveView), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["operate"]))
@@ -93,7 +93,7 @@ async fn shown(allowed: Allowed<Operate>) -> Result<Json<MoveView>, Problem> {
 ///
 /// The servers do the rest. Needs a token for all types.
 #[utoipa::path(
-    post, path = "/v1/{namespace}/move", tag = "server",
+    post, operation_id = "begin_move", path = "/v1/{namespace}/move", tag = "server",
     params(("namespace", description = "Namespace"), Destination),
     responses((status = 202, body = MoveView), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["operate"]))
@@ -117,7 +117,7 @@ async fn begin(
 ///
 /// Needs a token for all types.
 #[utoipa::path(
-    delete, path = "/v1/{namespace}/move", tag = "server",
+    delete, operation_id = "cancel_move", path = "/v1/{namespace}/move", tag = "server",
     params(("namespace", description = "Namespace")),
     responses((status = 200, body = MoveView), (status = 409, body = Problem, description = "There is none, or tasks have moved"), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["operate"]))
