@@ -91,8 +91,11 @@ pub enum MomentKind {
 }
 
 /// The life of a task: submitted, due, each attempt that is known, now, and what comes next. Empty
-/// for a task that the store does not know. The store keeps the last five failed attempts of a task,
-/// each with its due time, start, end and holder, and counts the others; of one that has ended it keeps the end and the start of its last attempt.
+/// for a task that the store does not know.
+///
+/// The store keeps the last five failed attempts of a task, each with its due time, start, end and
+/// holder, and counts the others. Of one that has ended it keeps the end and the start of its last
+/// attempt.
 ///
 /// Takes the calls of [`explain`](crate::explain()).
 ///

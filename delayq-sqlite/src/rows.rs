@@ -9,6 +9,7 @@ mod follow_up;
 mod number;
 mod record;
 mod retain;
+mod statement;
 mod task_record;
 mod task_row;
 mod tx;

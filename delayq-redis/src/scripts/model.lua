@@ -144,8 +144,8 @@ end
 
 -- Notes how the last attempt has ended, in the log: five lines "<now, ms> <attempt> <releases>
 -- <line>\31<fence> <due> <holder>", as in the ErrorLog of delayq-core; and `problem` as the last
--- error, if there is one. `lock`: that of the attempt, if one was made. `due`: when the one after it
--- is due, if there is one.
+-- error, if there is one. `lock`: that of the attempt, if one was made. `due`: when the one after
+-- it is due, if there is one.
 local function note_error(trail, now, line, problem, lock, due)
   local last, log = split_error(trail.error)
   local attempt, stop = trail.failures + trail.expiries, 0

@@ -135,6 +135,11 @@ async fn what_is_not_understood_is_refused_with_what_to_write() {
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{query}");
         assert!(said.contains(word), "{query}: {said}");
     }
+    // Items of a list would be taken for fields.
+    let admin = site.token(&[Scope::Admin], "default", &[]).await;
+    let path = "/v1/default/types/mail.send/settings";
+    let refused = site.ask(&admin, "PATCH", path, "[null, null]").await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
     let large = "x".repeat(300 * 1_024);
     let refused = site.ask(&token, "POST", TASKS, &large).await;
     assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE);

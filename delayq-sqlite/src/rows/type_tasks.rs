@@ -16,8 +16,12 @@ use super::context::Context;
 use super::follow_up::FollowUp;
 use super::number::{code, signed};
 use super::record::{StoredExpiry, checksum, headers_text};
-use super::task_record::{TaskRecord, names_text, select_records};
-use super::task_row::{Status, TaskRow, select_rows};
+use super::statement::{
+    BURY, DELETE, DELETE_BODY, END, EXTEND, INSERT, INSERT_BODY, LOCK, SELECT_BODY, SELECT_FIRST,
+    SELECT_RECORD, SELECT_ROW, TAKE_OVER, UPDATE, UPDATE_MESSAGE,
+};
+use super::task_record::{TaskRecord, names_text};
+use super::task_row::{Status, TaskRow};
 use super::type_row::TypeRow;
 use crate::error::Outcome;
 
@@ -29,57 +33,6 @@ const INLINE_BYTES: usize = 2_048;
 /// Most bytes of messages that one step reads: it bounds the memory and the time of a claim of
 /// large tasks. The next call finds the rest.
 pub(crate) const ROWS_BYTES: usize = 8 << 20;
-
-/// The log of errors, with a line in front that is not NULL, of at most so many characters. The
-/// line ends with the holder, if its fence is that of the lock: a process of an earlier release
-/// leaves the holder of an earlier one.
-macro_rules! noted {
-    ($line:literal, $most:literal) => {
-        concat!(
-            "coalesce(substr(",
-            $line,
-            " || CASE substr(holder, 1, instr(holder, ' ') - 1) WHEN CAST(fence AS TEXT) THEN ",
-            "substr(holder, instr(holder, ' ') + 1) ELSE '-' END || char(10) || ",
-            "coalesce(errors, ''), 1, ",
-            $most,
-            "), errors)"
-        )
-    };
-}
-
-const SELECT_ROW: &str = select_rows!("WHERE type = ?1 AND id = ?2");
-const SELECT_RECORD: &str = select_records!("WHERE type = ?1 AND id = ?2");
-const SELECT_FIRST: &str = "SELECT at FROM tasks INDEXED BY tasks_place WHERE type = ?1 AND state \
-     = ?2 ORDER BY at, id LIMIT 1";
-const INSERT: &str = "INSERT INTO tasks (type, id, state, at, due, delay, submitted, expires_at, \
-     expires_after, checksum, headers, message) VALUES (?1, ?2, 0, ?3, ?3, ?4, ?5, ?6, ?7, ?8, \
-     ?9, ?10) ON CONFLICT DO NOTHING";
-const UPDATE_MESSAGE: &str = "UPDATE tasks SET checksum = ?2, message = ?3 WHERE seq = ?1";
-const EXTEND: &str = "UPDATE tasks SET at = ?2 WHERE seq = ?1";
-const LOCK: &str = "UPDATE tasks SET state = 1, at = ?2, fence = ?3, lock_expiries = ?4, holder = \
-     ?5 WHERE seq = ?1";
-const TAKE_OVER: &str = concat!(
-    "UPDATE tasks SET at = ?2, fence = ?3, lock_expiries = ?4, holder = ?5, errors = ",
-    noted!("?6", "?7"),
-    " WHERE seq = ?1"
-);
-const UPDATE: &str = concat!(
-    "UPDATE tasks SET state = ?2, at = ?3, due = ?4, delay = ?5, fence = ?6, settled = ?7, ",
-    "cancel = ?8, failures = ?9, lock_expiries = ?10, releases = ?11, requeues = ?12, ",
-    "last_error = coalesce(?13, last_error), succeeded = CASE WHEN ?14 THEN ?15 ELSE succeeded ",
-    "END, errors = ",
-    noted!("?16", "?17"),
-    " WHERE seq = ?1"
-);
-const BURY: &str = "UPDATE tasks SET id = ?2, state = 2, at = ?3, fence = 0, cancel = 0, \
-     last_error = ?4 WHERE seq = ?1";
-const DELETE: &str = "DELETE FROM tasks WHERE seq = ?1";
-const END: &str = "UPDATE tasks SET state = ?2, at = ?3, attempt = ?4, settled = ?5, fence = 0, \
-     cancel = 0, last_error = NULL, succeeded = NULL, headers = NULL, message = NULL, holder = \
-     NULL, errors = NULL WHERE seq = ?1";
-const INSERT_BODY: &str = "INSERT OR REPLACE INTO bodies (seq, message) VALUES (?1, ?2)";
-const SELECT_BODY: &str = "SELECT message FROM bodies WHERE seq = ?1";
-const DELETE_BODY: &str = "DELETE FROM bodies WHERE seq = ?1";
 
 /// One type within a transaction: what every operation is written on.
 #[derive(Debug)]
