@@ -1,10 +1,38 @@
 //! Documents of a namespace: in one store, the new one as soon as they are copied.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use delayq_plugin::Result;
 use delayq_plugin::store::{Documents, Expected, Folder, WriteOutcome};
+use tokio::sync::broadcast::error::RecvError;
 
 use super::placed_store::PlacedStore;
+
+/// How long a change waits until documents are copied: some more than that takes.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The revision of no document.
+const NEVER: u64 = (1 << 53) - 1;
+
+impl PlacedStore {
+    /// Waits until the documents are copied, if they are; whether that was so.
+    async fn copied(&self) -> Result<bool> {
+        let mut changes = self.wakeups.subscribe();
+        if self.refuse_while_copied().is_ok() {
+            return Ok(false);
+        }
+        let copied = async {
+            while self.refuse_while_copied().is_err() {
+                if changes.recv().await == Err(RecvError::Closed) {
+                    return;
+                }
+            }
+        };
+        // Whether it was too long is asked next.
+        let _ = tokio::time::timeout(PATIENCE, copied).await;
+        self.refuse_while_copied().map(|()| true)
+    }
+}
 
 #[async_trait]
 impl Documents for PlacedStore {
@@ -23,21 +51,19 @@ impl Documents for PlacedStore {
         body: &str,
         expected: Expected,
     ) -> Result<WriteOutcome> {
-        self.refuse_while_copied()?;
+        let expected = match (self.copied().await?, expected) {
+            // Of the store that was left: the other one counts by itself.
+            (true, Expected::Revision(_)) => Expected::Revision(NEVER),
+            (_, expected) => expected,
+        };
         let view = self.view()?;
-        let written = view
-            .main()
-            .store
-            .write_document(folder, name, body, expected);
-        written.await
+        let store = &view.main().store;
+        store.write_document(folder, name, body, expected).await
     }
 
     async fn remove_document(&self, folder: &str, name: &str) -> Result<bool> {
-        self.refuse_while_copied()?;
-        self.view()?
-            .main()
-            .store
-            .remove_document(folder, name)
-            .await
+        self.copied().await?;
+        let view = self.view()?;
+        view.main().store.remove_document(folder, name).await
     }
 }

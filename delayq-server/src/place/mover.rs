@@ -15,8 +15,14 @@ use super::record::{Phase, PlaceRecord};
 
 /// How long a move is prepared: servers look for news every 0.4 s.
 const PREPARE: Duration = Duration::from_millis(1_500);
-/// The folders of documents that are copied.
-const FOLDERS: [&str; 2] = ["targets", "target-seal"];
+/// The folders of documents that are copied: all that the server keeps in a namespace.
+const FOLDERS: [&str; 5] = [
+    "targets",
+    "target-seal",
+    "callees",
+    "beanstalk",
+    "beanstalk-tubes",
+];
 /// The folder of a document that shows whether two stores are one.
 const PROBE: &str = "place-probe";
 

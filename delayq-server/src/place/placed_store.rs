@@ -186,6 +186,11 @@ impl PlacedStore {
         Ok(is_written)
     }
 
+    /// Of the store that documents are in: each one has revisions of its own.
+    pub(crate) fn generation(&self) -> Result<u64> {
+        Ok(self.view()?.main().generation)
+    }
+
     /// Refuses a change of settings or documents while they are copied: some seconds.
     pub(super) fn refuse_while_copied(&self) -> Result<()> {
         if self.view()?.place.phase != Phase::Preparing {

@@ -19,6 +19,8 @@ use super::record::Phase;
 use crate::config::{Config, NamespaceConfig};
 use crate::server::Server;
 
+#[cfg(unix)]
+mod beanstalk;
 mod contract;
 mod edges;
 mod ledger;

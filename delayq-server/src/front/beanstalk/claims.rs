@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delayq_plugin::store::{AttemptEnd, Bucket, ClaimRequest, Claimed, Settlement};
+use delayq_plugin::store::{AttemptEnd, Bucket, BucketState, ClaimRequest, Claimed, Settlement};
 use delayq_plugin::{Result, TaskState};
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -46,9 +46,9 @@ pub(super) async fn reserve(
             ..
         } = candidate;
         loop {
-            let claimed = claim(hub, &lane).await?;
+            let (bucket, claimed) = claim(hub, &lane).await?;
             let (next_in, ended) = (claimed.next_in, !claimed.ended.is_empty());
-            if let Some(reserved) = take(hub, holder, &tube, &lane, claimed).await {
+            if let Some(reserved) = take(hub, holder, &tube, &lane, bucket, claimed).await {
                 hub.state().tube(&tube).changed(&lane, None);
                 return Ok(Some(reserved));
             }
@@ -63,10 +63,29 @@ pub(super) async fn reserve(
     Ok(None)
 }
 
-async fn claim(hub: &Hub, lane: &Lane) -> Result<Claimed> {
-    let bucket = Bucket::whole(lane.task_type.clone());
+/// A claim of one job, and the bucket that it was made of: the whole lane, until its namespace is
+/// moved.
+async fn claim(hub: &Hub, lane: &Lane) -> Result<(Bucket, Claimed)> {
     let request = ClaimRequest::new(1, LEASE, Hub::now()).max_lock_expiries(u32::MAX);
-    hub.store.claim(&bucket, &request).await
+    let mut bucket = Bucket::whole(lane.task_type.clone());
+    let mut claimed = hub.store.claim(&bucket, &request).await?;
+    if claimed.bucket == BucketState::Open {
+        return Ok((bucket, claimed));
+    }
+    for other in hub.store.buckets(&lane.task_type).await? {
+        if !claimed.tasks.is_empty() || !claimed.ended.is_empty() {
+            break;
+        }
+        if other.shard_name().is_empty() {
+            continue;
+        }
+        let next_in = claimed.next_in;
+        claimed = hub.store.claim(&other, &request).await?;
+        let waits = claimed.next_in.into_iter().chain(next_in);
+        claimed.next_in = waits.min();
+        bucket = other;
+    }
+    Ok((bucket, claimed))
 }
 
 fn candidates(hub: &Hub, tubes: &[TubeName]) -> Vec<Candidate> {
@@ -129,6 +148,7 @@ async fn take(
     holder: u64,
     tube: &TubeName,
     lane: &Lane,
+    bucket: Bucket,
     claimed: Claimed,
 ) -> Option<Reserved> {
     let task = claimed.tasks.into_iter().next()?;
@@ -136,7 +156,6 @@ async fn take(
         let error = "its id is no number of a job".to_owned();
         let succeeded = Vec::new();
         let end = AttemptEnd::Dead { error, succeeded };
-        let bucket = Bucket::whole(lane.task_type.clone());
         let settled = hub
             .store
             .settle(&bucket, vec![Settlement::new(task.lock, end)]);
@@ -152,6 +171,7 @@ async fn take(
         number,
         tube: tube.clone(),
         lane: lane.clone(),
+        bucket,
         lock: task.lock,
         past,
         deadline: Instant::now() + ttr,
@@ -170,6 +190,6 @@ pub(super) async fn reserve_from(
     tube: &TubeName,
     lane: &Lane,
 ) -> Result<Option<Reserved>> {
-    let claimed = claim(hub, lane).await?;
-    Ok(take(hub, holder, tube, lane, claimed).await)
+    let (bucket, claimed) = claim(hub, lane).await?;
+    Ok(take(hub, holder, tube, lane, bucket, claimed).await)
 }

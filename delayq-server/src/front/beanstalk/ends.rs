@@ -94,9 +94,8 @@ async fn put_back(hub: &Hub, held: &Held, past: &Past, why: &str, delay: u32) ->
 
 async fn settle(hub: &Hub, held: &Held, end: AttemptEnd) -> Result<bool> {
     let settlement = Settlement::new(held.lock.clone(), end);
-    let bucket = held.bucket();
     for attempt in 1.. {
-        let settled = hub.store.settle(&bucket, vec![settlement.clone()]);
+        let settled = hub.store.settle(&held.bucket, vec![settlement.clone()]);
         match settled.await {
             Err(Error::Indeterminate { .. }) if attempt < TRIES => {}
             Err(error) => return Err(error),

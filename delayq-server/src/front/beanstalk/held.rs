@@ -14,17 +14,12 @@ pub(super) struct Held {
     pub(super) number: u64,
     pub(super) tube: TubeName,
     pub(super) lane: Lane,
+    /// The bucket that it was claimed from.
+    pub(super) bucket: Bucket,
     pub(super) lock: Lock,
     pub(super) past: Past,
     /// When its time to run is over.
     pub(super) deadline: Instant,
     /// The connection that has reserved it.
     pub(super) holder: u64,
-}
-
-impl Held {
-    /// The bucket that it was claimed from.
-    pub(super) fn bucket(&self) -> Bucket {
-        Bucket::whole(self.lane.task_type.clone())
-    }
 }

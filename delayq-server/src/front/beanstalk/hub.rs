@@ -51,7 +51,7 @@ impl Hub {
         let mut state = State::default();
         state.tube(&TubeName::first());
         Self {
-            numbers: Numbers::start(Arc::clone(&store)),
+            numbers: Numbers::start(Arc::clone(&space.place)),
             space,
             store,
             counters: Counters::default(),

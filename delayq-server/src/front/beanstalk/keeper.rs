@@ -64,7 +64,7 @@ async fn extend_locks(hub: &Hub) {
         ticks.tick().await;
         let mut locks: HashMap<Bucket, Vec<Lock>> = HashMap::new();
         for held in hub.state().held.values() {
-            let locks = locks.entry(held.bucket()).or_default();
+            let locks = locks.entry(held.bucket.clone()).or_default();
             locks.push(held.lock.clone());
         }
         // Many at a time: a round takes less than a lease, however many lanes there are.

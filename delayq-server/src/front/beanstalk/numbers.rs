@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use delayq_plugin::store::Expected;
+use delayq_plugin::store::{Documents, Expected};
 use delayq_plugin::{Error, Result, Store};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::place::PlacedStore;
 
 /// The folder and the name of the document with the next number.
 const FOLDER: &str = "beanstalk";
@@ -30,8 +32,8 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// The numbers of a store.
-    pub(super) fn start(store: Arc<dyn Store>) -> Self {
+    /// The numbers of a namespace.
+    pub(super) fn start(store: Arc<PlacedStore>) -> Self {
         let (wanted, arrivals) = mpsc::unbounded_channel();
         let counter = Counter {
             store,
@@ -58,7 +60,7 @@ impl Numbers {
 /// The counter as this server saw it last.
 #[derive(Debug)]
 struct Counter {
-    store: Arc<dyn Store>,
+    store: Arc<PlacedStore>,
     /// Makes what two servers write differ: a repeated change is answered as the first one.
     writer: String,
     place: Option<Place>,
@@ -69,6 +71,8 @@ struct Place {
     next: u64,
     /// Of the document; none: it is not there.
     revision: Option<u64>,
+    /// Of the store that it was read in.
+    generation: u64,
 }
 
 impl Counter {
@@ -96,13 +100,21 @@ impl Counter {
                 Some(place) => place,
                 None => self.read().await?,
             };
+            let generation = place.generation;
+            if generation != self.store.generation()? {
+                continue;
+            }
             let next = place.next + count;
             let body = format!("{next} {}", self.writer);
             let expected = place.revision.map_or(Expected::Absent, Expected::Revision);
             let written = self.store.write_document(FOLDER, NEXT, &body, expected);
             if let delayq_plugin::store::WriteOutcome::Written(revision) = written.await? {
                 let revision = Some(revision);
-                self.place = Some(Place { next, revision });
+                self.place = Some(Place {
+                    next,
+                    revision,
+                    generation,
+                });
                 return Ok(place.next);
             }
         }
@@ -114,11 +126,15 @@ impl Counter {
     }
 
     async fn read(&self) -> Result<Place> {
+        let generation = self.store.generation()?;
         let folder = self.store.folder(FOLDER).await?;
         let document = folder.documents.iter().find(|known| known.name == NEXT);
         let Some(document) = document else {
-            let (next, revision) = (1, None);
-            return Ok(Place { next, revision });
+            return Ok(Place {
+                next: 1,
+                revision: None,
+                generation,
+            });
         };
         let next = document.body.split(' ').next();
         let next = next.and_then(|text| text.parse().ok());
@@ -127,6 +143,10 @@ impl Counter {
             Error::corrupt(format!("{FOLDER}/{NEXT}"), detail)
         })?;
         let revision = Some(document.revision);
-        Ok(Place { next, revision })
+        Ok(Place {
+            next,
+            revision,
+            generation,
+        })
     }
 }
