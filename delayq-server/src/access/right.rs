@@ -10,7 +10,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderValue};
 use delayq_ops::Operator;
-use delayq_plugin::{Namespace, TaskType, TypePattern};
+use delayq_plugin::{DelayQueueJob, Namespace, TaskType, TypePattern};
 
 use super::{Scope, Token, TokenBook};
 use crate::limits::{Bounded, Ledger, Limits, Payer};
@@ -237,6 +237,17 @@ impl<R> Allowed<R> {
     /// Refuses a message that is too large for the token or its namespace.
     pub(crate) fn fits(&self, bytes: usize) -> Result<(), Problem> {
         self.caller.fits(&self.space, bytes)
+    }
+
+    /// Makes room for a new task, or refuses it. What is there already is answered so, or replaced:
+    /// a repeat is harmless also when full. One that has ended would be a new task.
+    pub(crate) async fn make_room_for(&self, job: &DelayQueueJob) -> Result<(), Problem> {
+        if let Err(full) = self.caller.make_room(&self.space, 1).await {
+            let tasks = &self.space.tasks;
+            let known = tasks.find(job.task_type(), job.task_id()).await?;
+            known.filter(|task| !task.state.is_ended()).ok_or(full)?;
+        }
+        Ok(())
     }
 
     /// An operator whose actions are logged under the name of the token.

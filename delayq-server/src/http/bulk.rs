@@ -250,15 +250,15 @@ impl Reader {
         if outcomes.is_empty() {
             return Ok(());
         }
-        let mut receipts = match self.admit(jobs.len()).await {
-            Ok(()) => self.allowed.space.tasks.send_all(jobs).await.into_iter(),
-            Err(problem) => {
-                for outcome in &mut outcomes {
-                    outcome.problem.get_or_insert_with(|| problem.clone());
-                }
-                return self.lines.send(&outcomes).await;
-            }
-        };
+        let good = outcomes.iter_mut().filter(|one| one.problem.is_none());
+        let refused = self.refused(&jobs).await;
+        for (outcome, refused) in good.zip(&refused) {
+            outcome.problem.clone_from(refused);
+        }
+        let admitted = jobs.into_iter().zip(refused);
+        let admitted = admitted.filter_map(|(job, refused)| refused.is_none().then_some(job));
+        let receipts = self.allowed.space.tasks.send_all(admitted.collect());
+        let mut receipts = receipts.await.into_iter();
         for outcome in &mut outcomes {
             if outcome.problem.is_none() {
                 match receipts.next() {
@@ -271,16 +271,25 @@ impl Reader {
         self.lines.send(&outcomes).await
     }
 
-    /// Waits until the rate of the token and its namespace allows so many, and makes room for them,
-    /// if the token is valid still.
-    async fn admit(&self, jobs: usize) -> Result<(), Problem> {
+    /// Waits until the rate of the token and its namespace allows so many, and says which of them
+    /// are refused: all, if the token is valid no more, else those that there is no room for.
+    async fn refused(&self, jobs: &[DelayQueueJob]) -> Vec<Option<Problem>> {
         let space = &self.allowed.space;
-        let cost = u32::try_from(jobs).unwrap_or(u32::MAX);
+        let cost = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
         let caller = &self.allowed.caller;
         caller.pace(&self.limits, &space.namespace, cost).await;
         // A request may stay open for as long as it likes.
-        caller.is_still(&self.tokens)?;
-        caller.make_room(space, u64::from(cost)).await
+        if let Err(problem) = caller.is_still(&self.tokens) {
+            return vec![Some(problem); jobs.len()];
+        }
+        if caller.make_room(space, u64::from(cost)).await.is_ok() {
+            return vec![None; jobs.len()];
+        }
+        let mut refused = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            refused.push(self.allowed.make_room_for(job).await.err());
+        }
+        refused
     }
 
     fn job(&self, line: &[u8]) -> Result<DelayQueueJob, Problem> {

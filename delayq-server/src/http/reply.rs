@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::Path;
+use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -72,10 +72,12 @@ pub(super) struct Pending {
 async fn reply(
     allowed: Allowed<Submit>,
     Path((namespace, task_type, id)): Path<(Namespace, String, String)>,
+    State(app): State<App>,
     Query(asked): Query<Wait>,
 ) -> Result<Response, Problem> {
     let wait = read_wait(asked.wait.as_deref())?;
     let end = allowed.space.reply(&task_type, &id, wait).await?;
+    allowed.caller.is_still(&app.tokens)?;
     answer(&namespace, end)
 }
 

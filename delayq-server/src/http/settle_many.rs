@@ -15,7 +15,7 @@ use utoipa_axum::routes;
 use super::extract::{JsonBody, JsonList};
 use super::form::{TextOrNumber, text_or_number};
 use super::pull::read_lock_for;
-use super::settle::{extended, failed, read_lock, read_wait_again};
+use super::settle::{extended, failed, keep_held, read_lock, read_wait_again};
 use crate::access::{Allowed, Work};
 use crate::app::App;
 use crate::problem::Problem;
@@ -101,7 +101,7 @@ async fn settle_many(
     let store = allowed.space.tasks.store();
     let kept = replies
         .iter()
-        .map(|(lock, reply)| store.keep_reply(&task_type, lock, reply));
+        .map(|(lock, reply)| keep_held(&**store, &task_type, lock, reply));
     // Before the ends: whoever sees a task done finds its reply. Nothing has ended if one fails.
     try_join_all(kept).await?;
     let ids: Vec<_> = endings.iter().map(|ending| ending.id.to_string()).collect();

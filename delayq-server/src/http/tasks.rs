@@ -100,12 +100,7 @@ async fn send(
     let tasks = &allowed.space.tasks;
     let task_type = TaskType::new(job.task_type())?;
     allowed.fits(bytes)?;
-    if let Err(full) = allowed.caller.make_room(&allowed.space, 1).await {
-        // What is there already is answered so, or replaced: a repeat is harmless also when full.
-        // One that has ended would be a new task.
-        let known = tasks.find(task_type.as_str(), job.task_id()).await?;
-        known.filter(|task| !task.state.is_ended()).ok_or(full)?;
-    }
+    allowed.make_room_for(&job).await?;
     let receipt = tasks.send(job).await?;
     if let Some(wait) = wait {
         let id = receipt.id;

@@ -40,11 +40,20 @@ pub(super) async fn push(
         .ready()
         .await
         .map_err(|error| TaskError::retry(format!("{place}: {error}")))?;
-    let answered = client.unary(request, path, Plain).await;
-    let answered = answered.map_err(|status| failure(&place, &status))?;
+    let answered = match client.unary(request, path, Plain).await {
+        // It was done: its answer is too long to be kept.
+        Err(status) if is_too_long(&status) => return Ok(None),
+        answered => answered.map_err(|status| failure(&place, &status))?,
+    };
     let answer = answered.into_inner();
     let reply = || Reply::bytes(answer.to_vec()).content_type("application/protobuf");
     Ok((!answer.is_empty()).then(reply))
+}
+
+/// Whether the client itself refused an answer, which has no status of its own for that.
+fn is_too_long(status: &Status) -> bool {
+    let refusal = "Error, decoded message length too large";
+    status.code() == Code::OutOfRange && status.message().starts_with(refusal)
 }
 
 /// What a status means: those that no repeat can mend are dead, the others are tried again.

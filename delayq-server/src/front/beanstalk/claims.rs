@@ -46,9 +46,9 @@ pub(super) async fn reserve(
             ..
         } = candidate;
         loop {
-            let (bucket, claimed) = claim(hub, &lane).await?;
-            let (next_in, ended) = (claimed.next_in, !claimed.ended.is_empty());
-            if let Some(reserved) = take(hub, holder, &tube, &lane, bucket, claimed).await {
+            let claimed = claim(hub, &lane).await?;
+            let (next_in, ended) = (claimed.1.next_in, !claimed.1.ended.is_empty());
+            if let Some(reserved) = take(hub, holder, &tube, &lane, claimed).await {
                 hub.state().tube(&tube).changed(&lane, None);
                 return Ok(Some(reserved));
             }
@@ -148,8 +148,7 @@ async fn take(
     holder: u64,
     tube: &TubeName,
     lane: &Lane,
-    bucket: Bucket,
-    claimed: Claimed,
+    (bucket, claimed): (Bucket, Claimed),
 ) -> Option<Reserved> {
     let task = claimed.tasks.into_iter().next()?;
     let Some(number) = number_of(&task.lock.id) else {
@@ -190,6 +189,6 @@ pub(super) async fn reserve_from(
     tube: &TubeName,
     lane: &Lane,
 ) -> Result<Option<Reserved>> {
-    let (bucket, claimed) = claim(hub, lane).await?;
-    Ok(take(hub, holder, tube, lane, bucket, claimed).await)
+    let claimed = claim(hub, lane).await?;
+    Ok(take(hub, holder, tube, lane, claimed).await)
 }

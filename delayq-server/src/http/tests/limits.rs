@@ -127,6 +127,36 @@ async fn a_full_namespace_takes_no_further_task_and_repeats_of_those_that_it_has
 }
 
 #[tokio::test]
+async fn of_many_lines_those_are_taken_that_there_is_room_for() {
+    let site = open().await;
+    let token = token(&site, None, None).await;
+    let known = format!("{TYPE}/tasks/a?delay=1h");
+    assert_eq!(site.ask(&token, "PUT", &known, "x").await.status, 201);
+    let line = |id: &str| format!("{{\"id\":\"{id}\",\"delay\":\"1h\",\"message\":\"x\"}}\n");
+    let lines: String = ["b", "c", "d", "a"].map(line).concat();
+    let request = Request::post(format!("{TYPE}/bulk"));
+    let request = request.header("authorization", format!("Bearer {token}"));
+    let request = request.body(Body::from(lines)).unwrap();
+    let response = site.app.clone().oneshot(request).await.unwrap();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    let outcomes = bytes.split(|byte| *byte == b'\n');
+    let outcomes = outcomes.filter(|line| !line.is_empty()).map(|line| {
+        let outcome: Value = serde_json::from_slice(line).unwrap();
+        outcome["outcome"].as_str().map(str::to_owned)
+    });
+    let expected = [
+        Some("accepted"),
+        Some("accepted"),
+        None,
+        Some("already_exists"),
+    ];
+    assert_eq!(
+        outcomes.collect::<Vec<_>>(),
+        expected.map(|outcome| outcome.map(str::to_owned))
+    );
+}
+
+#[tokio::test]
 async fn a_message_fits_the_token_and_the_namespace() {
     let site = open().await;
     let narrow = token(&site, None, Some(10)).await;

@@ -151,6 +151,21 @@ async fn a_wait_or_a_reply_that_cannot_be_is_refused_and_ends_nothing() {
 }
 
 #[tokio::test]
+async fn a_lock_that_is_lost_leaves_no_reply() {
+    let (site, token) = site().await;
+    site.ask(&token, "PUT", &format!("{TASKS}/a"), "x").await;
+    let wrong = "lock=9007199254740990-1";
+    let forged = format!("{TASKS}/a/done?{wrong}");
+    let lost = site.raw(&token, ("POST", &forged), ("text/plain", "no"));
+    assert_eq!(lost.await.status, 409);
+    let done = site.work(&token, "done", ("text/plain", "yes")).await;
+    assert_eq!(done.status, 200);
+    let find = format!("{TASKS}/a/reply");
+    let reply = site.raw(&token, ("GET", &find), ("text/plain", "")).await;
+    assert_eq!((reply.status, &*reply.body), (200, "yes"));
+}
+
+#[tokio::test]
 async fn several_ends_have_a_reply_each_and_only_what_is_done_has_one() {
     let (site, token) = site().await;
     for id in ["a", "b"] {

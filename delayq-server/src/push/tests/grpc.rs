@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 
 use axum::body::Body;
+use delayq_plugin::store::MAX_REPLY_BYTES;
 use http_body_util::{BodyExt, Full};
 
 use super::*;
@@ -14,13 +15,31 @@ fn frame(message: &[u8]) -> Vec<u8> {
 }
 
 fn answer(code: &'static str, text: &'static str) -> Response {
+    answer_of(b"answer", code, text)
+}
+
+fn answer_of(message: &[u8], code: &'static str, text: &'static str) -> Response {
     let trailers = HeaderMap::from_iter([
         ("grpc-status".parse().unwrap(), code.parse().unwrap()),
         ("grpc-message".parse().unwrap(), text.parse().unwrap()),
     ]);
-    let body = Full::new(Bytes::from(frame(b"answer")));
+    let body = Full::new(Bytes::from(frame(message)));
     let body = body.with_trailers(async move { Some(Ok::<_, Infallible>(trailers)) });
     ([("content-type", "application/grpc")], Body::new(body)).into_response()
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_to_be_kept_is_done() {
+    let site = Site::open(&near());
+    let long = vec![7; MAX_REPLY_BYTES + 1];
+    let target = Receiver::open(vec![answer_of(&long, "0", "")]).await;
+    let url = target.url.replace("/hook?shop=1", "");
+    let call = json!({"url": url, "service": "shop.v1.Orders", "method": "Cancel"});
+    site.set("job", json!({"grpc": call, "timeout": "20s"}))
+        .await;
+    site.send(DelayQueueJob::raw("job", "x").id("1")).await;
+    let done = site.until("job", "1", TaskState::Done).await;
+    assert_eq!(done.attempt, 1);
 }
 
 #[tokio::test]
