@@ -130,18 +130,21 @@ impl Push {
     /// that instances serve.
     fn wanted(&self) -> BTreeMap<TypePattern, WorkerOptions> {
         let targets = self.board.all();
-        let is_service = |target: &Option<Arc<Target>>| {
-            let target = target.as_ref();
-            target.is_some_and(|target| target.service.is_some())
-        };
         // Those of instances only while there are any: the tasks of others wait unclaimed.
-        let others = targets.iter().filter(|(_, target)| !is_service(target));
-        let others = others.map(|(pattern, target)| {
-            let options = target.as_ref();
-            let options = options.map_or_else(Target::options_of_own, |target| target.options());
-            (pattern.clone(), options)
-        });
-        let mut wanted: BTreeMap<_, _> = others.collect();
+        let others = targets.iter().filter(|(_, one)| one.service.is_none());
+        let mut wanted: BTreeMap<_, _> = others
+            .map(|(pattern, target)| (pattern.clone(), target.options()))
+            .collect();
+        for task_type in &*self.board.own() {
+            if self.board.of_type(task_type).is_none() {
+                let pattern = TypePattern::Exact(task_type.clone());
+                wanted.insert(pattern, Target::options_of_own());
+            }
+        }
+        let is_service = |set: &Option<Arc<Target>>| {
+            let set = set.as_ref();
+            set.is_some_and(|target| target.service.is_some())
+        };
         for task_type in self.board.announced_types() {
             let set = self.board.of_type(&task_type);
             if set.is_none() || is_service(&set) {
@@ -222,7 +225,7 @@ impl Push {
         let targets = self.board.all();
         let targets = targets
             .iter()
-            .filter_map(|(pattern, target)| Some((pattern.clone(), target.as_ref()?.shown())));
+            .map(|(pattern, target)| (pattern.clone(), target.shown()));
         Ok(targets.collect())
     }
 

@@ -16,6 +16,8 @@ use crate::discovery::Instance;
 
 /// The folder of documents that holds the targets.
 const FOLDER: &str = "targets";
+/// What the names of documents begin with that say of a type that its tasks have own targets.
+const OWN: &str = "o:";
 /// The version of the stored form, and the newest that is read.
 const VERSION: u32 = 1;
 
@@ -23,18 +25,19 @@ const VERSION: u32 = 1;
 #[derive(Debug, Serialize, Deserialize)]
 struct Stored {
     v: u32,
-    /// `None`: only tasks with a target of their own are pushed.
+    /// `None` of a type whose tasks have targets of their own.
     target: Option<Target>,
 }
 
-/// What is pushed: types and patterns, each with its target, or with none where its tasks have
-/// their own.
-pub(super) type Targets = BTreeMap<TypePattern, Option<Arc<Target>>>;
+/// Types and patterns, each with its target.
+pub(super) type Targets = BTreeMap<TypePattern, Arc<Target>>;
 
 #[derive(Debug, Default)]
 struct Copy {
     revision: u64,
     targets: Arc<Targets>,
+    /// Types whose tasks have targets of their own, be there another one for the type or not.
+    own: Arc<BTreeSet<TaskType>>,
 }
 
 /// The targets of a namespace.
@@ -95,16 +98,25 @@ impl Board {
 
     async fn read(&self) -> Result<()> {
         let folder = self.store.folder(FOLDER).await?;
-        let mut targets = Targets::new();
+        let (mut targets, mut own) = (Targets::new(), BTreeSet::new());
         for document in folder.documents {
             let name = &document.name;
+            if let Some(task_type) = name
+                .strip_prefix(OWN)
+                .and_then(|name| TaskType::new(name).ok())
+            {
+                own.insert(task_type);
+                continue;
+            }
             let Some(pattern) = pattern_of(name) else {
                 error!(name, "this is no name of a target: not pushed");
                 continue;
             };
             match serde_json::from_str::<Stored>(&document.body) {
                 Ok(stored) if stored.v <= VERSION => {
-                    targets.insert(pattern, stored.target.map(Arc::new));
+                    if let Some(target) = stored.target {
+                        targets.insert(pattern, Arc::new(target));
+                    }
                 }
                 Ok(_) => warn!(%pattern, "a target of a newer release: not pushed here"),
                 Err(error) => error!(%pattern, %error, "a target is unreadable: not pushed"),
@@ -115,6 +127,7 @@ impl Board {
         *copy = Copy {
             revision: folder.revision,
             targets: Arc::new(targets),
+            own: Arc::new(own),
         };
         Ok(())
     }
@@ -124,58 +137,63 @@ impl Board {
         Arc::clone(&self.copy().targets)
     }
 
+    /// The types whose tasks have targets of their own.
+    pub(super) fn own(&self) -> Arc<BTreeSet<TaskType>> {
+        Arc::clone(&self.copy().own)
+    }
+
     /// The target of a type: its own, else that of the longest pattern.
     pub(super) fn of_type(&self, task_type: &TaskType) -> Option<Arc<Target>> {
         let targets = self.all();
-        let matching = targets
-            .iter()
-            .filter(|(pattern, target)| target.is_some() && pattern.matches(task_type));
+        let matching = targets.iter().filter(|(one, _)| one.matches(task_type));
         let (_, target) = matching.max_by_key(|(pattern, _)| pattern.rank())?;
-        target.clone()
+        Some(Arc::clone(target))
     }
 
     /// The target that is stored for a pattern, as of now.
     pub(super) async fn stored(&self, pattern: &TypePattern) -> Result<Option<Arc<Target>>> {
         self.refresh().await?;
-        Ok(self.all().get(pattern).cloned().flatten())
+        Ok(self.all().get(pattern).cloned())
     }
 
     /// Stores a target.
     pub(super) async fn write(&self, pattern: &TypePattern, target: Target) -> Result<()> {
-        self.put(pattern, Some(target), Expected::Any).await
+        self.put(&name_of(pattern), Some(target), Expected::Any)
+            .await
     }
 
-    /// Has the tasks of a type pushed that have targets of their own, unless it is pushed already.
+    /// Has the tasks of a type pushed that have targets of their own, from now on and whatever
+    /// becomes of the target of the type.
     pub(super) async fn push_own_of(&self, task_type: &TaskType) -> Result<()> {
-        let is_pushed = |targets: &Targets| targets.keys().any(|one| one.matches(task_type));
-        if is_pushed(&self.all()) {
+        if self.own().contains(task_type) {
             return Ok(());
         }
         self.refresh().await?;
-        if is_pushed(&self.all()) {
+        if self.own().contains(task_type) {
             return Ok(());
         }
-        let pattern = TypePattern::Exact(task_type.clone());
-        self.put(&pattern, None, Expected::Absent).await
+        let name = format!("{OWN}{task_type}");
+        match self.put(&name, None, Expected::Absent).await {
+            // As long as the type has a target its tasks are pushed.
+            Err(Error::InvalidInput { .. }) if self.of_type(task_type).is_some() => Ok(()),
+            put => put,
+        }
     }
 
-    async fn put(
-        &self,
-        pattern: &TypePattern,
-        target: Option<Target>,
-        expected: Expected,
-    ) -> Result<()> {
+    async fn put(&self, name: &str, target: Option<Target>, expected: Expected) -> Result<()> {
         let stored = Stored { v: VERSION, target };
         let body = serde_json::to_string(&stored).map_err(|error| Error::Serialize {
             reason: error.to_string(),
         })?;
-        let name = name_of(pattern);
-        let written = self.store.write_document(FOLDER, &name, &body, expected);
+        let written = self.store.write_document(FOLDER, name, &body, expected);
         match written.await? {
             WriteOutcome::Written(_) | WriteOutcome::Conflict(_) => self.read().await,
             WriteOutcome::FolderFull => Err(Error::InvalidInput {
                 what: "target",
-                reason: "there are 10,000 in this namespace: use a pattern".to_owned(),
+                reason:
+                    "there are 10,000 in this namespace, types with own targets among them: use \
+                         a pattern"
+                        .to_owned(),
             }),
         }
     }

@@ -57,6 +57,27 @@ async fn a_task_goes_to_its_own_target_and_one_without_waits_for_somebody_else()
 }
 
 #[tokio::test]
+async fn a_task_goes_to_its_own_target_also_once_that_of_its_type_is_removed() {
+    for pattern in ["job", "*"] {
+        let site = Site::open(&near());
+        let mut target = Receiver::open(Vec::new()).await;
+        site.set(pattern, json!({"http": {"url": target.url}}))
+            .await;
+        let own = json!({"http": {"url": target.url, "method": "PATCH"}});
+        let job = with_target(&site, "1", &own).await.unwrap();
+        site.send(job.after(Duration::from_hours(1))).await;
+        let of_type = TypePattern::new(pattern).unwrap();
+        assert!(site.push.remove(&of_type).await.unwrap());
+        assert!(site.push.target(&of_type).await.unwrap().is_none());
+        assert!(!site.push.remove(&of_type).await.unwrap(), "it is repeated");
+        let _ = site.tasks.run_now("job", "1").await.unwrap();
+        assert_eq!(target.next().await.method.as_str(), "PATCH", "{pattern}");
+        site.until("job", "1", TaskState::Done).await;
+        site.push.close(Duration::from_secs(5)).await;
+    }
+}
+
+#[tokio::test]
 async fn a_target_that_no_server_has_sealed_is_not_called_and_a_repeated_create_is_the_same() {
     let store = memory();
     let site = Site::on(&store, &near());
