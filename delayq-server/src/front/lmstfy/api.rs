@@ -133,7 +133,7 @@ async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Re
     let pool = pool.map_err(|problem| failed(&problem))?;
     let key = TokenKey::new(pool_name, namespace, token);
     if !operation.is_public() {
-        check_token(front, &key).await?;
+        front.check_token(&key).await?;
         pool_name.clone_into(&mut seen.pool);
         (*namespace).clone_into(&mut seen.namespace);
     }
@@ -141,6 +141,7 @@ async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Re
         front,
         pool,
         pool_name,
+        key: &key,
         queue: QueueName::new(namespace, queue),
         params,
     };
@@ -179,17 +180,6 @@ fn check_names(operation: Operation, namespace: &str, queue: &str) -> Result<(),
         return Err(bad("queue name contains forbidden characters"));
     }
     Ok(())
-}
-
-async fn check_token(front: &Lmstfy, key: &TokenKey) -> Result<(), Refused> {
-    if key.token.is_empty() {
-        return Err(refused(StatusCode::UNAUTHORIZED, "token not found"));
-    }
-    match front.tokens.find(key).await {
-        Ok(Some(_)) => Ok(()),
-        Ok(None) => Err(refused(StatusCode::UNAUTHORIZED, "invalid token")),
-        Err(error) => Err(failed(&error)),
-    }
 }
 
 fn too_many(front: &Lmstfy, key: &TokenKey, action: Action) -> Refused {

@@ -21,6 +21,7 @@ use super::params::Params;
 use super::pool::Pool;
 use super::queue_name::QueueName;
 use super::state::Lmstfy;
+use super::token_key::TokenKey;
 
 /// Largest job.
 const MAX_JOB_BYTES: usize = 1 << 20;
@@ -43,6 +44,7 @@ pub(super) struct Call<'a> {
     pub(super) front: &'a Lmstfy,
     pub(super) pool: Pool,
     pub(super) pool_name: &'a str,
+    pub(super) key: &'a TokenKey,
     pub(super) queue: QueueName,
     pub(super) params: Params,
 }
@@ -248,8 +250,12 @@ impl Call<'_> {
             return Err(bad("invalid queue name(s)"));
         }
         let appetite = Appetite { count, ..appetite };
-        let consumed = self.pool.consume(&queues, appetite, timeout).await;
-        let jobs = consumed.map_err(|error| failed(&error))?;
+        let taken = self.pool.take(&queues, appetite, timeout).await;
+        let taken = taken.map_err(|error| failed(&error))?;
+        // The token may have been deleted meanwhile: dropping the jobs gives them back.
+        self.front.check_token(self.key).await?;
+        let jobs = self.pool.hand_out(taken, appetite).await;
+        let jobs = jobs.map_err(|error| failed(&error))?;
         for job in &jobs {
             self.consumed(job);
         }

@@ -20,6 +20,9 @@ use crate::stop::Stopping;
 /// How long a wait lasts at once where a pool is drained, before it is looked at again.
 const DRAIN_WAIT: Duration = Duration::from_secs(1);
 
+/// Jobs that were taken, each with whom they were taken from.
+pub(super) type Catch<'a> = Vec<(&'a Engine, Taken)>;
+
 /// A pool: one engine, and another one before it that is drained.
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
@@ -44,13 +47,14 @@ impl Pool {
         self.engine.publish(queue, new, jobs).await
     }
 
-    /// Jobs that are ready, or the first that becomes so within `wait`.
-    pub(super) async fn consume(
+    /// Jobs that are ready, or the first that becomes so within `wait`. Dropped, they are given
+    /// back.
+    pub(super) async fn take(
         &self,
         queues: &[QueueName],
         appetite: Appetite,
         wait: Duration,
-    ) -> Result<Vec<Job>> {
+    ) -> Result<Catch<'_>> {
         let mut gathered = Vec::new();
         let mut error = None;
         for engine in self.engines() {
@@ -70,13 +74,11 @@ impl Pool {
             self.wait(queues, one, wait, &mut gathered).await?;
         }
         match error {
-            Some(error) if !has_jobs(&gathered) => Err(error),
-            Some(error) => {
-                warn!(%error, "fewer jobs are handed out than there may be");
-                self.hand_out(gathered, appetite).await
-            }
-            None => self.hand_out(gathered, appetite).await,
+            Some(error) if !has_jobs(&gathered) => return Err(error),
+            Some(error) => warn!(%error, "fewer jobs are handed out than there may be"),
+            None => {}
         }
+        Ok(gathered)
     }
 
     /// Takes what is ready.
@@ -85,7 +87,7 @@ impl Pool {
         engine: &'a Engine,
         queues: &[QueueName],
         appetite: Appetite,
-        gathered: &mut Vec<(&'a Engine, Taken)>,
+        gathered: &mut Catch<'a>,
     ) -> Result<()> {
         loop {
             let jobs = |(_, one): &(&Engine, Taken)| one.count();
@@ -111,7 +113,7 @@ impl Pool {
         queues: &[QueueName],
         appetite: Appetite,
         wait: Duration,
-        gathered: &mut Vec<(&'a Engine, Taken)>,
+        gathered: &mut Catch<'a>,
     ) -> Result<()> {
         let end = Instant::now() + wait;
         loop {
@@ -137,13 +139,9 @@ impl Pool {
     }
 
     /// Gives the jobs to the client.
-    async fn hand_out(
-        &self,
-        gathered: Vec<(&Engine, Taken)>,
-        appetite: Appetite,
-    ) -> Result<Vec<Job>> {
+    pub(super) async fn hand_out(&self, caught: Catch<'_>, appetite: Appetite) -> Result<Vec<Job>> {
         let mut jobs = Vec::new();
-        for (engine, taken) in gathered {
+        for (engine, taken) in caught {
             jobs.extend(taken.jobs(appetite.is_frozen, engine.now()));
             let pulled = taken.delivered();
             if !appetite.is_frozen {

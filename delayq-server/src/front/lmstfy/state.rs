@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use axum::http::StatusCode;
 use delayq_plugin::Namespace;
 
+use super::answer::{Refused, failed, refused};
 use super::book::Book;
 use super::engine::Engine;
 use super::figures::Figures;
@@ -98,6 +100,18 @@ impl Lmstfy {
             drained: Some(engine),
             stopping,
         }))
+    }
+
+    /// Refuses a token that there is not, or no longer.
+    pub(super) async fn check_token(&self, key: &TokenKey) -> Result<(), Refused> {
+        if key.token.is_empty() {
+            return Err(refused(StatusCode::UNAUTHORIZED, "token not found"));
+        }
+        match self.tokens.find(key).await {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(refused(StatusCode::UNAUTHORIZED, "invalid token")),
+            Err(error) => Err(failed(&error)),
+        }
     }
 
     /// Remembers the name of a queue whose type does not say it.

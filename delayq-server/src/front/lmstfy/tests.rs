@@ -80,29 +80,61 @@ async fn the_administration_knows_its_users() {
     assert_eq!(replay.file("auth_basic.jsonl").await, (21, Vec::new()));
 }
 
+/// What a request is answered.
+async fn call(
+    to: &Router,
+    (method, path): (&str, &str),
+    token: &str,
+    body: impl Into<Body>,
+) -> (u16, Value) {
+    let request = Request::builder().method(method).uri(path);
+    let request = request.header("x-token", token).body(body.into()).unwrap();
+    let answer = to.clone().oneshot(request).await.unwrap();
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+}
+
+/// A new token of the namespace `shop`.
+async fn token(admin: &Router) -> String {
+    let (_, made) = call(admin, ("POST", "/token/shop?description=x"), "", "").await;
+    made["token"].as_str().unwrap().to_owned()
+}
+
 /// A client that goes away in the middle of its request has published nothing.
 #[tokio::test]
 async fn a_republish_that_is_cut_off_leaves_the_old_job() {
     let (_server, front) = front(&[]).await;
     let (api, admin) = (router(&front), admin(&front));
-    let call = async |to: &Router, method: &str, path: String, token: &str, body: Body| {
-        let request = Request::builder().method(method).uri(path);
-        let request = request.header("x-token", token).body(body).unwrap();
-        let answer = to.clone().oneshot(request).await.unwrap();
-        let status = answer.status().as_u16();
-        let body = answer.into_body().collect().await.unwrap().to_bytes();
-        (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
-    };
-    let path = "/token/shop?description=x".to_owned();
-    let (_, made) = call(&admin, "POST", path, "", Body::empty()).await;
-    let token = made["token"].as_str().unwrap();
-    let path = "/api/shop/mail".to_owned();
-    let (status, job) = call(&api, "PUT", path, token, Body::from("old")).await;
+    let token = token(&admin).await;
+    let (status, job) = call(&api, ("PUT", "/api/shop/mail"), &token, "old").await;
     assert_eq!(status, 201, "{job}");
     let path = format!("/api/shop/mail/job/{}", job["job_id"].as_str().unwrap());
     let cut = stream::iter([Ok("ne"), Err(std::io::Error::other("the client is gone"))]);
-    let (status, _) = call(&api, "PUT", path.clone(), token, Body::from_stream(cut)).await;
+    let (status, _) = call(&api, ("PUT", &path), &token, Body::from_stream(cut)).await;
     assert_eq!(status, 400);
-    let (status, old) = call(&api, "GET", path, token, Body::empty()).await;
+    let (status, old) = call(&api, ("GET", &path), &token, "").await;
     assert_eq!(status, 200, "{old}");
+}
+
+#[tokio::test]
+async fn a_token_that_is_deleted_while_it_waits_gets_no_job() {
+    let (_server, front) = front(&[]).await;
+    let (api, admin) = (router(&front), admin(&front));
+    let (leaving, other) = (token(&admin).await, token(&admin).await);
+    let wait = "/api/shop/mail?timeout=30&ttr=60&tries=1";
+    let consume = call(&api, ("GET", wait), &leaving, "");
+    let changed = async {
+        let path = format!("/token/shop/{leaving}");
+        let (status, _) = call(&admin, ("DELETE", &path), "", "").await;
+        assert_eq!(status, 204);
+        let (status, _) = call(&api, ("PUT", "/api/shop/mail?tries=1"), &other, "secret").await;
+        assert_eq!(status, 201);
+    };
+    let ((status, refused), ()) = tokio::join!(consume, changed);
+    assert_eq!(status, 401, "{refused}");
+    // Its one try is left.
+    let (status, job) = call(&api, ("GET", wait), &other, "").await;
+    assert_eq!(status, 200, "{job}");
+    assert_eq!(job["remain_tries"], 0);
 }
