@@ -18,6 +18,8 @@ const READ_BYTES: usize = 16_384;
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
+    /// What each path begins with.
+    base: &'static str,
     frame: String,
     request: Vec<u8>,
     received: Vec<u8>,
@@ -33,19 +35,30 @@ pub(crate) struct Answer {
 }
 
 impl Connection {
+    /// To the types of the namespace `default`.
     pub(crate) async fn open(server: &Server) -> Result<Self, Failure> {
-        let stream = TcpStream::connect(&server.address).await?;
+        let header = format!("authorization: Bearer {}\r\n", server.token);
+        Self::to(&server.address, "/v1/default/types/", &header).await
+    }
+
+    /// To another door, with a header in every request.
+    pub(crate) async fn to(
+        address: &str,
+        base: &'static str,
+        header: &str,
+    ) -> Result<Self, Failure> {
+        let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let (address, token) = (&server.address, &server.token);
         Ok(Self {
             stream,
-            frame: format!("host: {address}\r\nauthorization: Bearer {token}\r\n"),
+            base,
+            frame: format!("host: {address}\r\n{header}"),
             request: Vec::new(),
             received: Vec::new(),
         })
     }
 
-    /// Asks, below `/v1/default/types/`, and reads the answer.
+    /// Asks, below the base, and reads the answer.
     pub(crate) async fn post(
         &mut self,
         path: &str,
@@ -55,7 +68,7 @@ impl Connection {
         self.send("POST", path, headers, body).await
     }
 
-    /// Asks by another method, below `/v1/default/types/`, and reads the answer.
+    /// Asks by another method, below the base, and reads the answer.
     pub(crate) async fn send(
         &mut self,
         method: &str,
@@ -64,10 +77,10 @@ impl Connection {
         body: &[u8],
     ) -> Result<Answer, Failure> {
         self.request.clear();
-        let (frame, length) = (&self.frame, body.len());
+        let (base, frame, length) = (self.base, &self.frame, body.len());
         write!(
             self.request,
-            "{method} /v1/default/types/{path} HTTP/1.1\r\n{frame}{headers}content-length: {length}\r\n\r\n"
+            "{method} {base}{path} HTTP/1.1\r\n{frame}{headers}content-length: {length}\r\n\r\n"
         )?;
         self.request.extend_from_slice(body);
         self.stream.write_all(&self.request).await?;
@@ -82,10 +95,10 @@ impl Connection {
         most: usize,
     ) -> Result<usize, Failure> {
         let (mut reader, mut writer) = self.stream.into_split();
-        let frame = self.frame;
+        let (base, frame) = (self.base, self.frame);
         let write = async {
             let head = format!(
-                "POST /v1/default/types/{path} HTTP/1.1\r\n{frame}transfer-encoding: chunked\r\n\r\n"
+                "POST {base}{path} HTTP/1.1\r\n{frame}transfer-encoding: chunked\r\n\r\n"
             );
             writer.write_all(head.as_bytes()).await?;
             for part in parts {

@@ -12,6 +12,7 @@ mod beanstalk;
 mod connection;
 mod create;
 mod echo;
+mod fronts;
 mod idle;
 mod late;
 mod pull;
@@ -107,6 +108,11 @@ async fn run(args: Args) -> Result<(), Failure> {
     if wanted("lateness of push") {
         let late = push::late(&server, 500, tasks.min(10_000)).await?;
         line("lateness of push at 500/s", &late);
+    }
+    if wanted("apis of lmstfy and Grape") {
+        for (name, rate) in fronts::run(&server, tasks).await? {
+            line(&name, &format!("{rate:.0}/s"));
+        }
     }
     if wanted("puts of beanstalkd") {
         let program = std::path::absolute(&args.server)?;

@@ -12,14 +12,21 @@ pub(crate) struct Server {
     child: Child,
     pub(crate) address: String,
     pub(crate) token: String,
+    /// Where the API of lmstfy is, its administration, and that of Grape.
+    pub(crate) fronts: [String; 3],
 }
 
 impl Server {
     pub(crate) fn start(program: &Path, store: &str, folder: &Path) -> Result<Self, Failure> {
+        let fronts = [free_address()?, free_address()?, free_address()?];
+        let [lmstfy, lmstfy_admin, grape] = &fronts;
         let mut child = Command::new(program)
             .args(["--listen", "127.0.0.1:0", "--store", store, "--log", "warn"])
             .env("DELAYQ_PUSH__ALLOW_NETWORKS", "[\"127.0.0.0/8\"]")
             .env("DELAYQ_PUSH__ALLOW_HTTP", "true")
+            .env("DELAYQ_LMSTFY__LISTEN", lmstfy)
+            .env("DELAYQ_LMSTFY__ADMIN_LISTEN", lmstfy_admin)
+            .env("DELAYQ_GRAPE__LISTEN", grape)
             .current_dir(folder)
             .stdout(Stdio::piped())
             .spawn()?;
@@ -41,6 +48,7 @@ impl Server {
             child,
             address: address.trim_start_matches("http://").to_owned(),
             token,
+            fronts,
         })
     }
 
@@ -60,6 +68,12 @@ impl Server {
         // Hundredths of a second, user and system.
         Ok((memory, (ticks(11)? + ticks(12)?) / 100.0))
     }
+}
+
+/// An address that nobody listens on.
+fn free_address() -> Result<String, Failure> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    Ok(listener.local_addr()?.to_string())
 }
 
 impl Drop for Server {
