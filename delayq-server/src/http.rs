@@ -24,6 +24,7 @@ mod insight;
 mod ledger;
 mod lines;
 mod many;
+mod message_kind;
 mod moves;
 mod pull;
 mod reply;

@@ -103,11 +103,11 @@ impl Limits {
         charge
     }
 
-    /// Gives back what a request was charged that failed for the server's reasons.
-    pub(crate) fn refund(&self, charge: &mut Charge) {
+    /// Gives back what was charged for so many requests that failed for the server's reasons.
+    pub(crate) fn refund(&self, charge: &mut Charge, requests: u32) {
         let now = Instant::now();
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        charge.give_back(|holder, cost| {
+        charge.give_back(requests, |holder, cost| {
             let bucket = buckets.get_mut(holder)?;
             bucket.give_back(cost, now);
             Some(bucket.reading(now))
@@ -175,7 +175,7 @@ mod tests {
         };
         let mut first = charge(Some(2));
         assert!(first.is_granted() && charge(Some(2)).is_granted());
-        limits.refund(&mut first);
+        limits.refund(&mut first, u32::MAX);
         assert!(charge(Some(2)).is_granted());
     }
 }

@@ -91,6 +91,19 @@ impl Space {
         }
     }
 
+    /// Refuses a task that there is no room for, unless it is there already: a repeat is harmless
+    /// also when full. One that has ended would be a new task.
+    pub(crate) async fn unless_known(
+        &self,
+        full: Problem,
+        task_type: &str,
+        id: &str,
+    ) -> Result<(), Problem> {
+        let known = self.tasks.find(task_type, id).await?;
+        known.filter(|task| !task.state.is_ended()).ok_or(full)?;
+        Ok(())
+    }
+
     /// Makes room for `tasks` new tasks where no more than `max` are allowed, or refuses them.
     pub(crate) async fn admit_within(
         &self,

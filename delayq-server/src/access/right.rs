@@ -13,7 +13,7 @@ use delayq_ops::Operator;
 use delayq_plugin::{DelayQueueJob, Namespace, TaskType, TypePattern};
 
 use super::{Scope, Token, TokenBook};
-use crate::limits::{Bounded, Ledger, Limits, Payer};
+use crate::limits::{Bounded, Charge, Ledger, Limits, Payer};
 use crate::problem::Problem;
 use crate::space::{Space, Spaces};
 
@@ -169,8 +169,38 @@ impl Caller {
         space.admit(tasks).await
     }
 
+    /// Makes room for a new task, or refuses it, unless it is there already.
+    pub(crate) async fn make_room_for(
+        &self,
+        space: &Space,
+        task_type: &str,
+        id: &str,
+    ) -> Result<(), Problem> {
+        if let Err(full) = self.make_room(space, 1).await {
+            return space.unless_known(full, task_type, id).await;
+        }
+        Ok(())
+    }
+
+    /// Makes room for new tasks, each given as its type and id, and says of each why it is refused:
+    /// one too many stops no other.
+    pub(crate) async fn make_room_for_each(
+        &self,
+        space: &Space,
+        tasks: &[(&str, &str)],
+    ) -> Vec<Option<Problem>> {
+        if self.make_room(space, tasks.len() as u64).await.is_ok() {
+            return vec![None; tasks.len()];
+        }
+        let mut refused = Vec::with_capacity(tasks.len());
+        for (task_type, id) in tasks {
+            refused.push(self.make_room_for(space, task_type, id).await.err());
+        }
+        refused
+    }
+
     /// Charges many requests that one brought, once there is room for them.
-    pub(crate) async fn pace(&self, limits: &Limits, namespace: &Namespace, cost: u32) {
+    pub(crate) async fn pace(&self, limits: &Limits, namespace: &Namespace, cost: u32) -> Charge {
         let payer = Payer {
             token: &self.token.id,
             rate: self.token.rate,
@@ -179,7 +209,7 @@ impl Caller {
         loop {
             let charge = limits.charge(payer, cost);
             if charge.is_granted() {
-                return;
+                return charge;
             }
             tokio::time::sleep(charge.wait()).await;
         }
@@ -239,15 +269,11 @@ impl<R> Allowed<R> {
         self.caller.fits(&self.space, bytes)
     }
 
-    /// Makes room for a new task, or refuses it. What is there already is answered so, or replaced:
-    /// a repeat is harmless also when full. One that has ended would be a new task.
+    /// Makes room for a new task, or refuses it.
     pub(crate) async fn make_room_for(&self, job: &DelayQueueJob) -> Result<(), Problem> {
-        if let Err(full) = self.caller.make_room(&self.space, 1).await {
-            let tasks = &self.space.tasks;
-            let known = tasks.find(job.task_type(), job.task_id()).await?;
-            known.filter(|task| !task.state.is_ended()).ok_or(full)?;
-        }
-        Ok(())
+        let (caller, space) = (&self.caller, &self.space);
+        let made = caller.make_room_for(space, job.task_type(), job.task_id());
+        made.await
     }
 
     /// An operator whose actions are logged under the name of the token.

@@ -109,9 +109,9 @@ impl Client {
         self.caller.fits(&self.space, bytes)
     }
 
-    /// Makes room for a new task, or refuses it.
-    pub(super) async fn make_room(&self) -> Result<(), Problem> {
-        self.caller.make_room(&self.space, 1).await
+    /// Makes room for a new task, or refuses it, unless it is there already.
+    pub(super) async fn make_room_for(&self, task_type: &str, id: &str) -> Result<(), Problem> {
+        self.caller.make_room_for(&self.space, task_type, id).await
     }
 
     /// An operator whose actions are logged under the name of the token.

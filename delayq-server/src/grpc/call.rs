@@ -13,6 +13,7 @@ use super::deed::LOGS_ITSELF;
 use super::refusal::Refusal;
 use crate::access::{Caller, Scope};
 use crate::app::App;
+use crate::limits::Charge;
 use crate::space::Space;
 
 /// Most tasks, settlements or locks of one call.
@@ -78,14 +79,17 @@ impl Call {
         self.space.tasks.store()
     }
 
-    /// Makes room for so many new tasks, once the rates allow them: the call itself paid for one.
-    pub(super) async fn make_room(&self, tasks: usize) -> Result<(), Refusal> {
-        let tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
+    /// Charges so many further requests that the call brought, once the rates allow them.
+    pub(super) async fn pace(&self, requests: usize) -> Charge {
+        let requests = u32::try_from(requests).unwrap_or(u32::MAX);
         let (limits, namespace) = (&self.app.limits, &self.space.namespace);
-        let paid = tasks.saturating_sub(1);
-        self.caller.pace(limits, namespace, paid).await;
-        let made = self.caller.make_room(&self.space, u64::from(tasks));
-        Ok(made.await?)
+        self.caller.pace(limits, namespace, requests).await
+    }
+
+    /// Gives back what was charged for requests that failed for the server's reasons.
+    pub(super) fn refund(&self, charge: &mut Charge, requests: usize) {
+        let requests = u32::try_from(requests).unwrap_or(u32::MAX);
+        self.app.limits.refund(charge, requests);
     }
 
     /// Most bytes of a message of this caller.

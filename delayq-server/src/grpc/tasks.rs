@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use delayq_core::job::{check_headers, check_message};
-use delayq_core::store::{AttemptEnd, Claimed, Settlement};
+use delayq_core::store::{AttemptEnd, Claimed, Settlement, SubmitOutcome};
 use delayq_core::{Bucket, Limits, Lock, NewTask};
 use delayq_plugin::{Clock, Error, Result, Store, SystemClock, When};
 use delayq_proto::{pb, read_span, required};
@@ -12,6 +13,7 @@ use tokio::sync::oneshot;
 use super::call::{Call, Operation, check_batch};
 use super::refusal::Refusal;
 use crate::access::Scope;
+use crate::problem::Problem;
 
 impl Operation for pb::SubmitRequest {
     type Answer = pb::SubmitResponse;
@@ -42,14 +44,9 @@ impl Operation for pb::SubmitRequest {
                 }
             }
         }
-        call.make_room(tasks.len()).await?;
-        let mut submitted = if tasks.is_empty() {
-            Vec::new().into_iter()
-        } else {
-            call.store().submit(tasks).await.into_iter()
-        };
+        let submitted = submit(call, tasks).await;
+        let mut submitted = submitted.into_iter();
         let results = ids.into_iter().zip(results).map(|(id, result)| {
-            let unanswered = || Err(Error::corrupt("the store", "it has not answered for all"));
             let result = result.or_else(|| submitted.next());
             pb::SubmitResult::new(id, result.unwrap_or_else(unanswered))
         });
@@ -57,6 +54,53 @@ impl Operation for pb::SubmitRequest {
             results: results.collect(),
         })
     }
+}
+
+/// Submits tasks, each for which there is room. The call itself paid for one of them; those that
+/// failed for the server's reasons cost nothing.
+async fn submit(call: &Call, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+    let named = tasks
+        .iter()
+        .map(|task| (task.task_type.as_str(), task.id.as_str()));
+    let named: Vec<_> = named.collect();
+    let mut charge = call.pace(tasks.len().saturating_sub(1)).await;
+    let refused = call.caller.make_room_for_each(&call.space, &named).await;
+    let admitted = tasks.into_iter().zip(&refused);
+    let admitted = admitted.filter_map(|(task, refused)| refused.is_none().then_some(task));
+    let admitted: Vec<_> = admitted.collect();
+    let mut submitted = if admitted.is_empty() {
+        Vec::new().into_iter()
+    } else {
+        call.store().submit(admitted).await.into_iter()
+    };
+    let outcomes: Vec<_> = refused
+        .into_iter()
+        .map(|refused| match refused {
+            Some(problem) => Err(full(&problem)),
+            None => submitted.next().unwrap_or_else(unanswered),
+        })
+        .collect();
+    let own = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+    let own = own.filter(|error| is_own_fault(error)).count();
+    call.refund(&mut charge, own);
+    outcomes
+}
+
+/// A refusal for want of room, as the error of one task.
+fn full(problem: &Problem) -> Error {
+    if problem.status() == StatusCode::TOO_MANY_REQUESTS {
+        return Error::full("the namespace", problem.to_string());
+    }
+    Error::unavailable("the store of the server", problem.to_string())
+}
+
+/// Whether it is not the caller's fault.
+fn is_own_fault(error: &Error) -> bool {
+    Problem::from(error.clone()).status().is_server_error()
+}
+
+fn unanswered<T>() -> Result<T> {
+    Err(Error::corrupt("the store", "it has not answered for all"))
 }
 
 /// A task within the limits of the server. Times need no check: their form has a unit, and stores

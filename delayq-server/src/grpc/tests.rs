@@ -12,6 +12,7 @@ use crate::config::{Config, NamespaceConfig};
 use crate::server::Server;
 
 mod contract;
+mod limits;
 mod moves;
 mod rights;
 mod tls;

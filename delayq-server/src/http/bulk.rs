@@ -22,7 +22,7 @@ use super::form::{Accepted, CreateOptions, TextOrNumber, refuse_own, text_or_num
 use super::lines::{Gone, Lines, answer};
 use crate::access::{Allowed, Submit, TokenBook};
 use crate::app::App;
-use crate::limits::Limits;
+use crate::limits::{Charge, Limits};
 use crate::problem::Problem;
 
 /// Most lines of one call to the store.
@@ -251,6 +251,7 @@ impl Reader {
             return Ok(());
         }
         let good = outcomes.iter_mut().filter(|one| one.problem.is_none());
+        let mut charge = self.pace(jobs.len()).await;
         let refused = self.refused(&jobs).await;
         for (outcome, refused) in good.zip(&refused) {
             outcome.problem.clone_from(refused);
@@ -268,28 +269,32 @@ impl Reader {
                 }
             }
         }
+        let problems = outcomes.iter().filter_map(|one| one.problem.as_ref());
+        let own = problems.filter(|problem| problem.status().is_server_error());
+        let own = u32::try_from(own.count()).unwrap_or(u32::MAX);
+        self.limits.refund(&mut charge, own);
         self.lines.send(&outcomes).await
     }
 
-    /// Waits until the rate of the token and its namespace allows so many, and says which of them
-    /// are refused: all, if the token is valid no more, else those that there is no room for.
+    /// Waits until the rate of the token and its namespace allows so many.
+    async fn pace(&self, jobs: usize) -> Charge {
+        let namespace = &self.allowed.space.namespace;
+        let cost = u32::try_from(jobs).unwrap_or(u32::MAX);
+        let paced = self.allowed.caller.pace(&self.limits, namespace, cost);
+        paced.await
+    }
+
+    /// Which are refused, and why: all, if the token is valid no more, else those that there is no
+    /// room for.
     async fn refused(&self, jobs: &[DelayQueueJob]) -> Vec<Option<Problem>> {
-        let space = &self.allowed.space;
-        let cost = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
-        let caller = &self.allowed.caller;
-        caller.pace(&self.limits, &space.namespace, cost).await;
+        let Allowed { space, caller, .. } = &self.allowed;
         // A request may stay open for as long as it likes.
         if let Err(problem) = caller.is_still(&self.tokens) {
             return vec![Some(problem); jobs.len()];
         }
-        if caller.make_room(space, u64::from(cost)).await.is_ok() {
-            return vec![None; jobs.len()];
-        }
-        let mut refused = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            refused.push(self.allowed.make_room_for(job).await.err());
-        }
-        refused
+        let named = jobs.iter().map(|job| (job.task_type(), job.task_id()));
+        let named: Vec<_> = named.collect();
+        caller.make_room_for_each(space, &named).await
     }
 
     fn job(&self, line: &[u8]) -> Result<DelayQueueJob, Problem> {

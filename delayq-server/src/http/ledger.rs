@@ -22,7 +22,7 @@ pub(super) async fn keep(State(app): State<App>, mut request: Request, next: Nex
     let status = response.status();
     if let Some(mut charge) = ledger.take() {
         if status.is_server_error() || is_own_fault(response.headers()) {
-            app.limits.refund(&mut charge);
+            app.limits.refund(&mut charge, 1);
         }
         charge.write(response.headers_mut());
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, Path, State};
-use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{
+    ACCEPT, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -128,7 +130,8 @@ pub(super) fn read_lock_for(text: Option<&str>) -> Result<Duration, Problem> {
 /// costs no attempt and delays no task. Repeated after a lost answer it claims others: what the
 /// lost answer had runs again once its locks have expired.
 ///
-/// With `Accept: application/octet-stream` and `limit=1` the answer is the message itself, with
+/// With `Accept: application/octet-stream` and `limit=1` the answer is the message itself, with the
+/// content type that its sender said, with
 /// `Delayq-Type`, `Delayq-Id`, `Delayq-Lock`, `Delayq-Attempt` and the headers of the task as
 /// `Delayq-Header-NAME`; 204 if none fell due.
 #[utoipa::path(
@@ -241,6 +244,8 @@ fn bytes(handover: Handover) -> Response {
         return StatusCode::NO_CONTENT.into_response();
     };
     let task = &pulled.task;
+    let kind = task.headers.get(CONTENT_TYPE.as_str());
+    let kind = kind.map_or("application/octet-stream", String::as_str);
     let mut named = vec![
         ("delayq-type".to_owned(), pulled.task_type().to_string()),
         ("delayq-id".to_owned(), task.lock.id.to_string()),
@@ -254,9 +259,15 @@ fn bytes(handover: Handover) -> Response {
             "delayq-lock-until".to_owned(),
             task.lock_until.as_millis().to_string(),
         ),
+        (CONTENT_TYPE.as_str().to_owned(), kind.to_owned()),
+        // The sender says what it is: a browser that gets it must not run it as ours.
         (
-            CONTENT_TYPE.as_str().to_owned(),
-            "application/octet-stream".to_owned(),
+            X_CONTENT_TYPE_OPTIONS.as_str().to_owned(),
+            "nosniff".to_owned(),
+        ),
+        (
+            CONTENT_SECURITY_POLICY.as_str().to_owned(),
+            "sandbox".to_owned(),
         ),
     ];
     let own = task.headers.iter();

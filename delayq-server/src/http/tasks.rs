@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
-use axum::extract::Path;
+use axum::extract::{Path, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use delayq_plugin::store::CancelOutcome;
-use delayq_plugin::{DelayQueueJob, Namespace, TaskReply, TaskType};
+use delayq_plugin::{DelayQueueJob, Namespace, TaskReply, TaskState, TaskType};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::IntoParams;
@@ -16,6 +17,7 @@ use utoipa_axum::routes;
 
 use super::extract::{Body, Query};
 use super::form::{Accepted, CreateOptions, TaskView, task_headers};
+use super::message_kind::read_kind;
 use super::reply::{Pending, answer, read_wait};
 use super::target::own_target;
 use crate::access::{Allowed, Read, Submit};
@@ -33,9 +35,10 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// Create a task under a new id.
 ///
-/// The body is the message, byte for byte. Repeated after a lost answer it makes a second task:
-/// give an id of your own where that matters. With `wait` the answer is the worker's reply, as of
-/// `GET .../reply`.
+/// The body is the message, byte for byte. A `Content-Type` that says what it is becomes the header
+/// `content-type` of the task, which claims and pushes hand on; a message that is said to be JSON
+/// has to be JSON. Repeated after a lost answer it makes a second task: give an id of your own where
+/// that matters. With `wait` the answer is the worker's reply, as of `GET .../reply`.
 ///
 /// The header `Delayq-Target` gives the task a target of its own, as JSON; it takes the scope
 /// `operate`, unless the configuration allows it to everybody.
@@ -49,18 +52,20 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 async fn create(
     allowed: Allowed<Submit>,
     Path((namespace, task_type)): Path<(Namespace, String)>,
+    State(app): State<App>,
     Query(options): Query<CreateOptions>,
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Response, Problem> {
-    let bytes = body.len();
-    let job = DelayQueueJob::raw(task_type, body);
-    let job = task_headers(job, &headers)?;
-    let job = own_target(&allowed, job, &headers).await?;
-    send(&allowed, &namespace, job, options, bytes).await
+    let job = read_job(&allowed, (task_type, None), &headers, body).await?;
+    send(&allowed, &app, &namespace, job, options).await
 }
 
 /// Create a task under an id of your own. Repeating it is harmless.
+///
+/// The body is the message, byte for byte. A `Content-Type` that says what it is becomes the header
+/// `content-type` of the task, which claims and pushes hand on; a message that is said to be JSON
+/// has to be JSON.
 ///
 /// With `wait` the answer is the worker's reply, as of `GET .../reply`.
 ///
@@ -76,37 +81,57 @@ async fn create(
 async fn create_with_id(
     allowed: Allowed<Submit>,
     Path((namespace, task_type, id)): Path<(Namespace, String, String)>,
+    State(app): State<App>,
     Query(options): Query<CreateOptions>,
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Response, Problem> {
-    let bytes = body.len();
-    let job = DelayQueueJob::raw(task_type, body).id(id);
-    let job = task_headers(job, &headers)?;
-    let job = own_target(&allowed, job, &headers).await?;
-    send(&allowed, &namespace, job, options, bytes).await
+    let job = read_job(&allowed, (task_type, Some(id)), &headers, body).await?;
+    send(&allowed, &app, &namespace, job, options).await
+}
+
+/// The task that a body and its headers ask for.
+async fn read_job(
+    allowed: &Allowed<Submit>,
+    (task_type, id): (String, Option<String>),
+    headers: &HeaderMap,
+    body: Vec<u8>,
+) -> Result<DelayQueueJob, Problem> {
+    allowed.fits(body.len())?;
+    let kind = read_kind(headers, &body)?;
+    let mut job = DelayQueueJob::raw(task_type, body);
+    if let Some(id) = id {
+        job = job.id(id);
+    }
+    if let Some(kind) = kind {
+        job = job.header(CONTENT_TYPE.as_str(), kind);
+    }
+    let job = task_headers(job, headers)?;
+    own_target(allowed, job, headers).await
 }
 
 async fn send(
     allowed: &Allowed<Submit>,
+    app: &App,
     namespace: &Namespace,
     job: DelayQueueJob,
     options: CreateOptions,
-    bytes: usize,
 ) -> Result<Response, Problem> {
     let wait = options.wait.as_deref().map(|text| read_wait(Some(text)));
     let wait = wait.transpose()?;
     let job = options.apply(job)?;
     let tasks = &allowed.space.tasks;
     let task_type = TaskType::new(job.task_type())?;
-    allowed.fits(bytes)?;
     allowed.make_room_for(&job).await?;
     let receipt = tasks.send(job).await?;
     if let Some(wait) = wait {
         let id = receipt.id;
         let end = allowed.space.reply(task_type.as_str(), id.as_str(), wait);
         // The task is accepted, whatever the wait met.
-        let end = end.await.unwrap_or_else(|error| {
+        let end = end.await.map_err(Problem::from);
+        // The token may have been revoked meanwhile.
+        let end = end.and_then(|end| allowed.caller.is_still(&app.tokens).map(|()| end));
+        let end = end.unwrap_or_else(|error| {
             tracing::debug!(%task_type, %id, %error, "the wait for a reply ends");
             TaskReply::pending(task_type, id)
         });
@@ -167,7 +192,7 @@ async fn cancel_each(
     let cancelled = allowed.space.tasks.cancel_each(&task_type, &ids).await;
     for (id, outcome) in ids.into_iter().zip(cancelled) {
         let outcome = match outcome? {
-            CancelOutcome::Cancelled => "cancelled",
+            CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Cancelled) => "cancelled",
             CancelOutcome::Running => "running",
             CancelOutcome::Finished(_) => "finished",
             _ => "not_found",
@@ -177,7 +202,8 @@ async fn cancel_each(
     Ok(Json(outcomes))
 }
 
-/// Cancel a task. After `cancelled` it never starts; a running one is asked to stop.
+/// Cancel a task. After `cancelled` it never starts; a running one is asked to stop. Repeating it
+/// is harmless.
 #[utoipa::path(
     delete, path = "/v1/{namespace}/types/{task_type}/tasks/{id}", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id")),
@@ -190,7 +216,9 @@ async fn cancel(
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let outcome = allowed.space.tasks.cancel(&task_type, &id).await?;
     match outcome {
-        CancelOutcome::Cancelled => Ok((StatusCode::OK, Json(json!({"outcome": "cancelled"})))),
+        CancelOutcome::Cancelled | CancelOutcome::Finished(TaskState::Cancelled) => {
+            Ok((StatusCode::OK, Json(json!({"outcome": "cancelled"}))))
+        }
         CancelOutcome::Running => Ok((StatusCode::ACCEPTED, Json(json!({"outcome": "running"})))),
         CancelOutcome::Finished(state) => {
             let text = format!("{id} of {task_type} has ended: it is {state}");

@@ -108,8 +108,14 @@ async fn a_task_is_created_found_moved_changed_and_cancelled() {
     assert_eq!(cancelled.body, json!({"outcome": "cancelled"}));
     let twice = site.ask(&token, "DELETE", &task, "").await;
     assert_eq!(
-        (twice.status.as_u16(), &twice.body["type"]),
-        (409, &json!("urn:delayq:problem:finished"))
+        (twice.status.as_u16(), &twice.body["outcome"]),
+        (200, &json!("cancelled"))
+    );
+    let both = format!("{TASKS}?ids=order-42,nobody");
+    let both = site.ask(&token, "DELETE", &both, "").await;
+    assert_eq!(
+        both.body,
+        json!({"order-42": "cancelled", "nobody": "not_found"})
     );
     let unknown = site
         .ask(&token, "GET", &format!("{TASKS}/nobody"), "")

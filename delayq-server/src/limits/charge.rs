@@ -71,16 +71,22 @@ impl Charge {
         Problem::too_many_requests(text, seconds(self.wait).max(1))
     }
 
-    pub(super) fn give_back(&mut self, mut to: impl FnMut(&Holder, u32) -> Option<Reading>) {
+    /// Gives `requests` of it back, or all where it is less.
+    pub(super) fn give_back(
+        &mut self,
+        requests: u32,
+        mut to: impl FnMut(&Holder, u32) -> Option<Reading>,
+    ) {
         if !self.is_granted() {
             return;
         }
+        let back = requests.min(self.cost);
         for line in &mut self.lines {
-            if let Some(reading) = to(&line.holder, self.cost) {
+            if let Some(reading) = to(&line.holder, back) {
                 line.reading = reading;
             }
         }
-        self.cost = 0;
+        self.cost -= back;
     }
 
     /// `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers).

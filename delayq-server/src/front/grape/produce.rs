@@ -34,7 +34,8 @@ pub(super) async fn produce(
         return Err(Refusal::Failed(NO_BODY.to_owned()));
     }
     asked.client.fits(message.len())?;
-    asked.client.make_room().await?;
+    let made = asked.client.make_room_for(asked.tube.as_str(), id.as_str());
+    made.await?;
     let job = DelayQueueJob::raw(asked.tube.as_str(), message)
         .id(id.as_str())
         .after(delay(dtr))

@@ -28,8 +28,8 @@ pub(super) async fn add(asking: Asking<Submit>, body: Bytes) -> Result<StatusCod
         asking.fits(message.len())?;
         let space = &asking.space;
         if let Err(full) = asking.make_room().await {
-            let known = space.tasks.find(task_type.as_str(), id.as_str()).await?;
-            known.filter(|task| !task.state.is_ended()).ok_or(full)?;
+            let known = space.unless_known(full, task_type.as_str(), id.as_str());
+            known.await?;
         }
         let due_at = Timestamp::from_millis(job.delay_time);
         let new = DelayQueueJob::raw(task_type.as_str(), message).id(id.as_str());

@@ -72,7 +72,8 @@ impl Service {
             return Ok(created(&which, false, state::of_task(&task)));
         }
         client.fits(options.body.len())?;
-        client.make_room().await?;
+        let made = client.make_room_for(task_type.as_str(), which.id.as_str());
+        made.await?;
         let job = DelayQueueJob::raw(task_type.as_str(), options.body)
             .id(which.id.as_str())
             .keep()

@@ -1,6 +1,9 @@
 //! Limits, as a client meets them.
 
 use axum::http::HeaderMap;
+use delayq_core::memory::MemoryStore;
+use delayq_plugin::Namespace;
+use delayq_testing::{Fault, FaultyStore};
 use delayq_tests::rig::until;
 
 use super::*;
@@ -217,4 +220,29 @@ async fn a_token_has_no_more_tasks_of_its_types_than_it_allows() {
     assert_eq!(other.status, StatusCode::CREATED, "{:?}", other.body);
     let full = put(&order, "order.ship/tasks/a").await;
     assert_eq!(full.body["type"], "urn:delayq:problem:token-full");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_that_fail_for_the_servers_reasons_cost_nothing() {
+    let site = open().await;
+    let token = token(&site, Some(20), None).await;
+    let store = FaultyStore::new(Arc::new(MemoryStore::default()), |call| match call {
+        "submit" => Fault::NotApplied,
+        _ => Fault::None,
+    });
+    let shop = Namespace::new("shop").unwrap();
+    site.server.app.spaces.offer(shop, Arc::new(store)).await;
+    let (known, _) = head(&site, &token, TYPE).await;
+    assert_eq!(known, 200);
+    let lines = "{\"delay\": \"1h\"}\n".repeat(3);
+    let request = Request::post(format!("{TYPE}/bulk"));
+    let request = request.header("authorization", format!("Bearer {token}"));
+    let request = request.body(Body::from(lines)).unwrap();
+    let response = site.app.clone().oneshot(request).await.unwrap();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    let failed = String::from_utf8(bytes.to_vec()).unwrap();
+    assert_eq!(failed.matches("urn:delayq:problem:unavailable").count(), 3);
+    // The first request, the one that brought the lines, and this one.
+    let (_, headers) = head(&site, &token, TYPE).await;
+    assert_eq!(remaining(&headers), 17);
 }

@@ -192,3 +192,42 @@ async fn several_ends_have_a_reply_each_and_only_what_is_done_has_one() {
         assert_eq!(reply.body, json!({"nth": nth}));
     }
 }
+
+#[tokio::test]
+async fn a_token_that_is_revoked_while_its_create_waits_is_told_no_reply() {
+    let (site, worker) = site().await;
+    let token = site.token(&[Scope::Submit], "default", &[]).await;
+    let create = format!("{TASKS}/sum?wait=30s");
+    let asked = site.raw(&token, ("PUT", &create), ("", "20+22"));
+    let answered = async {
+        let id = token.split('_').nth(1).unwrap();
+        assert!(site.server.app.tokens.revoke(id).await.unwrap());
+        site.work(&worker, "done", ("text/plain", "42")).await
+    };
+    let (answer, done) = tokio::join!(asked, answered);
+    assert_eq!((done.status, answer.status), (200, 202), "{}", answer.body);
+    let known = site.raw(&token, ("PUT", &create), ("", "20+22")).await;
+    assert_eq!(known.status, 401);
+}
+
+#[tokio::test]
+async fn a_message_is_handed_on_as_what_its_sender_said() {
+    let (site, token) = site().await;
+    let create = format!("{TASKS}/a");
+    let broken = ("application/json", "{\"sum\": ");
+    let refused = site.raw(&token, ("PUT", &create), broken).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.body.contains("no JSON"), "{}", refused.body);
+    let table = ("text/csv; charset=utf-8", "a;b");
+    assert_eq!(site.raw(&token, ("PUT", &create), table).await.status, 201);
+    let request = Request::post("/v1/default/types/mail.send/claim?wait=10s")
+        .header("authorization", format!("Bearer {token}"))
+        .header("accept", "application/octet-stream");
+    let request = request.body(Body::empty()).unwrap();
+    let response = site.app.clone().oneshot(request).await.unwrap();
+    let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+    assert_eq!(header("content-type"), "text/csv; charset=utf-8");
+    assert_eq!(header("x-content-type-options"), "nosniff");
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(bytes.as_ref(), b"a;b");
+}

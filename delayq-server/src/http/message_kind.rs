@@ -1,0 +1,86 @@
+//! What a message is, as its sender says.
+
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use serde::de::IgnoredAny;
+
+use crate::problem::Problem;
+
+/// What HTTP clients say where nobody chose a type: it says nothing of the message.
+const UNCHOSEN: [&str; 2] = [
+    "application/x-www-form-urlencoded",
+    "application/octet-stream",
+];
+
+/// The type of a message, where its sender chose one. A message that is said to be JSON has to be.
+pub(super) fn read_kind<'a>(
+    headers: &'a HeaderMap,
+    message: &[u8],
+) -> Result<Option<&'a str>, Problem> {
+    let Some(named) = headers.get(CONTENT_TYPE).filter(|_| !message.is_empty()) else {
+        return Ok(None);
+    };
+    let named = named.to_str().map_err(|_| {
+        Problem::bad_request("the content type has other characters than visible ASCII")
+    })?;
+    let essence = named.split(';').next().unwrap_or_default();
+    let essence = essence.trim().to_ascii_lowercase();
+    if essence.is_empty() || UNCHOSEN.contains(&essence.as_str()) {
+        return Ok(None);
+    }
+    if essence == "application/json" || essence.ends_with("+json") {
+        let refused = |error: &dyn std::fmt::Display| {
+            let text = format!("the content type is {named}, and the message is no JSON: {error}");
+            Problem::bad_request(text)
+        };
+        let text = std::str::from_utf8(message).map_err(|error| refused(&error))?;
+        let read = serde_json::from_str::<IgnoredAny>(text);
+        read.map_err(|error| refused(&error))?;
+    }
+    Ok(Some(named))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    /// The type, or why the message is refused.
+    fn kept(kind: &str, message: &[u8]) -> Result<Option<String>, String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_bytes(kind.as_bytes()).unwrap(),
+        );
+        let kind = read_kind(&headers, message).map_err(|problem| problem.to_string())?;
+        Ok(kind.map(str::to_owned))
+    }
+
+    #[test]
+    fn a_chosen_type_is_kept_and_json_is_read() {
+        for kind in ["text/csv", "image/png", "application/json; charset=utf-8"] {
+            assert_eq!(kept(kind, b"{\"a\": [1]}").unwrap().as_deref(), Some(kind));
+        }
+        for kind in ["", UNCHOSEN[0], UNCHOSEN[1]] {
+            assert_eq!(kept(kind, b"a=1").unwrap(), None);
+        }
+        assert_eq!(kept("application/json", b"").unwrap(), None);
+        for broken in [&b"{\"a\": "[..], b"{} {}", b"\"\xff\""] {
+            for kind in ["application/json", "Application/CloudEvents+JSON;v=1"] {
+                let refusal = kept(kind, broken).unwrap_err();
+                assert!(refusal.contains("no JSON"), "{refusal}");
+            }
+        }
+        assert_eq!(
+            kept("text/plain", b"\xff{").unwrap().as_deref(),
+            Some("text/plain")
+        );
+        let deep = "[".repeat(1 << 20);
+        assert!(kept("application/json", deep.as_bytes()).is_err());
+        let closed = format!("{deep}{}", "]".repeat(1 << 20));
+        assert!(
+            kept("application/json", closed.as_bytes()).is_ok(),
+            "no stack is used"
+        );
+    }
+}
