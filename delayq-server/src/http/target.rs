@@ -100,8 +100,8 @@ async fn set(
     Ok(Json(TargetView::new(&pattern, target, secret)))
 }
 
-/// Push the tasks of a type or pattern no more. Pushes that run finish; tasks stay, for whoever
-/// claims them. Repeating it is harmless.
+/// Push the tasks of a type or pattern no more. Pushes that run have 30 s to finish; tasks stay,
+/// for whoever claims them. Where there is no target, as after the first time, it answers 404.
 #[utoipa::path(
     delete, operation_id = "remove_target", path = "/v1/{namespace}/types/{task_type}/target", tag = "push",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type, or pattern such as `mail.*`")),
