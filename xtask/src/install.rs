@@ -1,10 +1,12 @@
 //! What the tests need on this machine: redis-server, rustfmt and clippy. What only some checks
 //! need is installed where that is one command, and without it those are left out: promtool for the
-//! alert rules, Chromium and its driver for the web page, axe-core for its accessibility.
+//! alert rules, Chromium and its driver for the web page, axe-core for its accessibility, clients of
+//! other languages for the server.
 
 use std::env::consts::OS;
 
 use crate::call::{Call, Failure, root};
+use crate::clients;
 use crate::test::Outcome;
 
 /// The oldest Redis that delayq runs on: its scripts use flags and functions of 7.0.
@@ -26,6 +28,7 @@ pub(crate) fn run() -> Result<Outcome, Failure> {
     redis_server()?;
     OPTIONAL.iter().for_each(optional);
     axe_core();
+    clients::install();
     Ok(Outcome::Passed)
 }
 

@@ -10,6 +10,7 @@ mod bench;
 mod beside;
 mod call;
 mod chaos;
+mod clients;
 mod doors;
 mod failures;
 mod install;

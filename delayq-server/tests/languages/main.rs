@@ -11,8 +11,12 @@
     reason = "a test fails by a panic, also in its helpers"
 )]
 
+#[path = "../programs/mod.rs"]
+mod programs;
 mod receivers;
 mod server;
+mod snippets;
+mod stream;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -25,18 +29,22 @@ const GUIDE: &str = include_str!("../../../docs/guide/server-workers.md");
 /// How long a worker may take to start, compile and do its tasks, on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// The only block of the guide in a language that is a whole program.
-fn program(fence: &str, part: &str) -> String {
-    let blocks = GUIDE.split("```").skip(1).step_by(2);
-    let blocks = blocks.filter_map(|block| block.split_once('\n'));
-    let mut blocks = blocks.filter(|(language, text)| *language == fence && text.contains(part));
-    let (_, text) = blocks.next().expect("the guide has the program");
-    text.to_owned()
+/// The blocks of a page, each with its language.
+fn blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
+    let blocks = page.split("```").skip(1).step_by(2);
+    blocks.filter_map(|block| block.split_once('\n'))
 }
 
-fn is_there(program: &str, argument: &str) -> bool {
+/// The only block of a page in a language that is a whole program.
+fn program<'a>(page: &'a str, fence: &str, part: &str) -> &'a str {
+    let mut blocks =
+        blocks(page).filter(|(language, text)| *language == fence && text.contains(part));
+    blocks.next().expect("the guide has the program").1
+}
+
+fn is_there(program: &str, arguments: &[&str]) -> bool {
     let run = Command::new(program)
-        .arg(argument)
+        .args(arguments)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
@@ -61,7 +69,7 @@ impl Drop for Worker {
 /// Runs the program, and checks that it does what is due and reports what fails.
 fn check(interpreter: &[&str], probe: &str, file: &str, text: &str) {
     let (command, arguments) = interpreter.split_first().unwrap();
-    if !is_there(command, probe) {
+    if !is_there(command, &[probe]) {
         eprintln!("LEFT OUT: {command} is not here");
         return;
     }
@@ -98,30 +106,30 @@ fn check(interpreter: &[&str], probe: &str, file: &str, text: &str) {
 
 #[test]
 fn the_python_worker_works() {
-    let text = program("python", "def work");
-    check(&["python3"], "--version", "worker.py", &text);
+    let text = program(GUIDE, "python", "def work");
+    check(&["python3"], "--version", "worker.py", text);
 }
 
 #[test]
 fn the_node_worker_works() {
-    let text = program("js", "async function work");
-    check(&["node"], "--version", "worker.mjs", &text);
+    let text = program(GUIDE, "js", "async function work");
+    check(&["node"], "--version", "worker.mjs", text);
 }
 
 #[test]
 fn the_go_worker_works() {
-    let text = program("go", "func work");
-    check(&["go", "run"], "version", "worker.go", &text);
+    let text = program(GUIDE, "go", "func work");
+    check(&["go", "run"], "version", "worker.go", text);
 }
 
 #[test]
 fn the_java_worker_works() {
-    let text = program("java", "static void work");
-    check(&["java"], "-version", "Worker.java", &text);
+    let text = program(GUIDE, "java", "static void work");
+    check(&["java"], "-version", "Worker.java", text);
 }
 
 #[test]
 fn the_shell_worker_works() {
-    let text = program("bash", "work()");
-    check(&["bash"], "--version", "worker.sh", &text);
+    let text = program(GUIDE, "bash", "work()");
+    check(&["bash"], "--version", "worker.sh", text);
 }

@@ -10,36 +10,28 @@ use std::os::unix::process::CommandExt;
 use serde_json::json;
 
 use super::server::RunningServer;
-use super::{PATIENCE, Worker, is_there};
+use super::{PATIENCE, Worker, is_there, program};
 
 const GUIDE: &str = include_str!("../../../docs/guide/server-push.md");
 /// Of 32 bytes each.
 const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const OTHER: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
-/// The program of the guide in a language.
-fn receiver(fence: &str) -> &'static str {
-    let blocks = GUIDE.split("```").skip(1).step_by(2);
-    let mut blocks = blocks.filter_map(|block| block.split_once('\n'));
-    let found = blocks.find(|(language, _)| *language == fence);
-    found.expect("the guide has the program").1
-}
-
 /// A port that nobody listens on.
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
 
 fn check(interpreter: &[&str], probe: &str, file: &str, fence: &str) {
     let (command, arguments) = interpreter.split_first().unwrap();
-    if !is_there(command, probe) {
+    if !is_there(command, &[probe]) {
         eprintln!("LEFT OUT: {command} is not here");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(file);
-    std::fs::write(&path, receiver(fence)).unwrap();
+    std::fs::write(&path, program(GUIDE, fence, "")).unwrap();
     let port = free_port();
     let child = Command::new(command)
         .args(arguments)

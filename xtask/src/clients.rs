@@ -1,0 +1,65 @@
+//! Clients of other languages, which tests of the server run: fetched from the registries of
+//! Python, Node and Go into `target/clients`. Without one its tests are left out, and nothing fails.
+
+use crate::call::{Call, root};
+
+/// Where the tests look for them.
+const FOLDER: &str = "target/clients";
+/// What the programs in Python need.
+const REQUIREMENTS: &str = "delayq-server/tests/clients/requirements.txt";
+/// The programs in Go.
+const GO: &str = "delayq-server/tests/clients/go";
+const NODE: &str = "jackd@2.2.2";
+
+/// Fetches all that can be fetched here.
+pub(crate) fn install() {
+    let told = |name: &str, is_here: bool, how: &str| {
+        if is_here {
+            println!("  clients in {name}: there");
+        } else {
+            println!("  clients in {name}: missing ({how}); their tests are left out");
+        }
+    };
+    let how = "python3 with venv, and its package index";
+    told("Python", python(), how);
+    told("Node", node(), "npm, and its registry");
+    told("Go", go(), "go 1.21 or later, and its module proxy");
+}
+
+fn python() -> bool {
+    let folder = format!("{FOLDER}/python");
+    let pip = format!("{folder}/bin/pip");
+    let has_pip = Call::new(&format!("{pip} --version")).succeeds();
+    (has_pip || Call::new(&format!("python3 -m venv {folder}")).succeeds())
+        && Call::new(&format!("{pip} install --quiet --requirement {REQUIREMENTS}")).succeeds()
+}
+
+fn node() -> bool {
+    let folder = root().join(FOLDER).join("node");
+    let is_here = || folder.join("node_modules/jackd/package.json").is_file();
+    let install = format!(
+        "npm install --no-save --no-audit --no-fund --ignore-scripts --prefix {FOLDER}/node {NODE}"
+    );
+    is_here()
+        || (std::fs::create_dir_all(&folder).is_ok()
+            && Call::new(&install).succeeds()
+            && is_here())
+}
+
+/// Builds them anew, which takes a moment where nothing has changed. The first time it is a minute,
+/// and more with optimization, which they do not need.
+fn go() -> bool {
+    let folder = root().join(FOLDER).join("go");
+    let at = |part: &str| folder.join(part).display().to_string();
+    Call::new("go build -gcflags")
+        .word("all=-N -l")
+        .word("-o")
+        .word(at("bin/"))
+        .word("./...")
+        .folder(root().join(GO))
+        .variable("GOFLAGS", "-buildvcs=false -modcacherw")
+        .variable("GOTOOLCHAIN", "local")
+        .variable("GOMODCACHE", at("modules"))
+        .variable("GOCACHE", at("cache"))
+        .succeeds()
+}
