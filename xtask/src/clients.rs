@@ -1,5 +1,6 @@
 //! Clients of other languages, which tests of the server run: fetched from the registries of
-//! Python, Node and Go into `target/clients`. Without one its tests are left out, and nothing fails.
+//! Python, Node and Go into `target/clients`. Without one its tests are left out, and nothing
+//! fails.
 
 use crate::call::{Call, root};
 
@@ -31,7 +32,10 @@ fn python() -> bool {
     let pip = format!("{folder}/bin/pip");
     let has_pip = Call::new(&format!("{pip} --version")).succeeds();
     (has_pip || Call::new(&format!("python3 -m venv {folder}")).succeeds())
-        && Call::new(&format!("{pip} install --quiet --requirement {REQUIREMENTS}")).succeeds()
+        && Call::new(&format!(
+            "{pip} install --quiet --requirement {REQUIREMENTS}"
+        ))
+        .succeeds()
 }
 
 fn node() -> bool {
@@ -41,9 +45,7 @@ fn node() -> bool {
         "npm install --no-save --no-audit --no-fund --ignore-scripts --prefix {FOLDER}/node {NODE}"
     );
     is_here()
-        || (std::fs::create_dir_all(&folder).is_ok()
-            && Call::new(&install).succeeds()
-            && is_here())
+        || (std::fs::create_dir_all(&folder).is_ok() && Call::new(&install).succeeds() && is_here())
 }
 
 /// Builds them anew, which takes a moment where nothing has changed. The first time it is a minute,

@@ -1,7 +1,7 @@
 //! What the tests need on this machine: redis-server, rustfmt and clippy. What only some checks
 //! need is installed where that is one command, and without it those are left out: promtool for the
-//! alert rules, Chromium and its driver for the web page, axe-core for its accessibility, clients of
-//! other languages for the server.
+//! alert rules, Chromium and its driver for the web page, axe-core for its accessibility, clients
+//! in other languages for the server.
 
 use std::env::consts::OS;
 

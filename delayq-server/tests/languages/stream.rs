@@ -49,7 +49,7 @@ fn the_python_worker_of_the_stream_works() {
         server.put(
             &format!("order-{n}?delay=100"),
             &format!("{{\"order\":{n}}}"),
-        )
+        );
     };
     (0..5).for_each(put);
     let worker = Command::new("python3")
