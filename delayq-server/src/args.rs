@@ -50,7 +50,7 @@ pub(crate) enum Command {
         /// is.
         #[arg(long, value_name = "POOL")]
         to: Option<String>,
-        /// Take it back before a task has moved.
+        /// Take it back while it is being prepared, before a task has moved.
         #[arg(long, conflicts_with = "to")]
         cancel: bool,
     },

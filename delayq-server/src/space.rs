@@ -193,8 +193,14 @@ impl Spaces {
             Arc::new(SystemClock),
             self.stopping.clone(),
         );
+        let sizes = delayq_core::Limits {
+            max_message_bytes: self.config.max_message_bytes,
+            ..delayq_core::Limits::default()
+        };
         Ok(Space {
-            tasks: TaskSubmitService::new(store).with_metrics(),
+            tasks: TaskSubmitService::new(store)
+                .with_limits(sizes)
+                .with_metrics(),
             namespace: namespace.clone(),
             pull,
             limits: Limits::new(&self.config).of(namespace),

@@ -9,6 +9,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 
 use crate::app::App;
+use crate::http::counted;
 
 mod add;
 mod answer;
@@ -30,10 +31,11 @@ pub(crate) fn router(app: App) -> Router {
             .route("/task/type/list", get(look::types))
             .route("/discovery/service_info", get(look::services))
     };
-    routes()
+    let routes = routes()
         .nest("/token/{token}", routes())
         .fallback(answer::not_found)
         .method_not_allowed_fallback(answer::method_not_allowed)
         .layer(DefaultBodyLimit::max(limit))
-        .with_state(app)
+        .with_state(app.clone());
+    counted(&app, routes)
 }

@@ -246,3 +246,34 @@ async fn lines_that_fail_for_the_servers_reasons_cost_nothing() {
     let (_, headers) = head(&site, &token, TYPE).await;
     assert_eq!(remaining(&headers), 17);
 }
+
+#[tokio::test]
+async fn the_largest_message_is_what_the_configuration_says() {
+    for most in [1_000, 1 << 20] {
+        let config = Config {
+            store: "memory:".to_owned(),
+            durability: "memory".to_owned(),
+            max_message_bytes: most,
+            ..Config::default()
+        };
+        let server = Server::open(config).await.unwrap();
+        let app = router(server.app.clone());
+        let site = Site { server, app };
+        let token = site.token(&Scope::ALL, "default", &[]).await;
+        for (bytes, status, outcome) in [(most, 201, "\"accepted\""), (most + 1, 413, "too-large")]
+        {
+            let message = "x".repeat(bytes);
+            let task = format!("/v1/default/types/mail/tasks/{bytes}?delay=1h");
+            let one = site.ask(&token, "PUT", &task, &message).await;
+            assert_eq!(one.status.as_u16(), status, "{most}: {one:?}");
+            let request = Request::post("/v1/default/types/mail/bulk");
+            let request = request.header("authorization", format!("Bearer {token}"));
+            let line = json!({"message": message, "delay": "1h"}).to_string();
+            let request = request.body(Body::from(line)).unwrap();
+            let response = site.app.clone().oneshot(request).await.unwrap();
+            let lines = response.into_body().collect().await.unwrap().to_bytes();
+            let lines = String::from_utf8(lines.to_vec()).unwrap();
+            assert!(lines.contains(outcome), "{most}: {lines}");
+        }
+    }
+}
