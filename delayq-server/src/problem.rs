@@ -31,6 +31,9 @@ pub(crate) struct Problem {
     /// After how many seconds to repeat it.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<u64>,
+    /// The error of the store behind it.
+    #[serde(skip)]
+    cause: Option<Box<Error>>,
 }
 
 impl Problem {
@@ -42,6 +45,7 @@ impl Problem {
             detail: detail.into(),
             is_repeatable: false,
             retry_after: None,
+            cause: None,
         }
     }
 
@@ -164,20 +168,29 @@ impl Problem {
         Self::new(status, "method-not-allowed", title, detail)
     }
 
+    /// The error of the store behind it, if there is one.
+    pub(crate) fn cause(&self) -> Option<&Error> {
+        self.cause.as_deref()
+    }
+
+    /// The same of an error before anything was done.
+    pub(crate) fn without_cause(mut self) -> Self {
+        self.cause = None;
+        self
+    }
+
+    /// There is no such task.
+    pub(crate) fn no_task(task_type: &str, id: &str) -> Self {
+        Self::not_found(format!("there is no task {id} of type {task_type}"))
+    }
+
     /// The status code.
     pub(crate) fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
-}
 
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.detail)
-    }
-}
-
-impl From<Error> for Problem {
-    fn from(error: Error) -> Self {
+    /// What an error of the store means for a request.
+    fn of_error(error: Error) -> Self {
         let detail = error.to_string();
         let problem = |status, kind, title| Self::new(status, kind, title, detail.clone());
         match error {
@@ -223,6 +236,21 @@ impl From<Error> for Problem {
                 problem(status, "store-error", "the store cannot be used as it is")
             }
         }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let cause = Box::new(error.clone());
+        let mut problem = Self::of_error(error);
+        problem.cause = Some(cause);
+        problem
     }
 }
 

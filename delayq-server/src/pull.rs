@@ -17,18 +17,22 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::stop::Stopping;
 
+mod asked;
 mod claimer;
 pub(crate) mod fuzz;
 mod handover;
 mod lock_text;
 mod queue;
 mod record;
+mod reply;
 mod settler;
 mod type_line;
 mod waiter;
 
+pub(crate) use asked::{Asked, lock_span};
 pub(crate) use handover::{Handover, Pulled};
 pub(crate) use lock_text::LockText;
+pub(crate) use reply::{keep_held, keep_own};
 pub(crate) use waiter::Demand;
 
 use claimer::Claimer;

@@ -8,8 +8,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use delayq_core::task::Headers;
 use delayq_plugin::{
-    DelayQueueJob, DelayQueuePlugin, Namespace, Result, Store, TaskType, TypePattern, WorkerOptions,
+    DelayQueueJob, DelayQueuePlugin, Error, Namespace, Result, Store, TaskType, TypePattern,
+    WorkerOptions,
 };
 use futures_util::future::poll_immediate;
 use tokio::sync::{Mutex, Notify};
@@ -272,13 +274,24 @@ impl Push {
         job: DelayQueueJob,
         task_type: &TaskType,
         text: &str,
-    ) -> Result<DelayQueueJob, Problem> {
+    ) -> Result<DelayQueueJob> {
+        let headers = self.headers_of_own(task_type, text).await?;
+        Ok(headers
+            .into_iter()
+            .fold(job, |job, (name, value)| job.header(name, value)))
+    }
+
+    /// The headers of a task that has a target of its own, whose type is pushed from now on.
+    ///
+    /// # Errors
+    /// `InvalidInput` for what is no target of a task, and those of the store.
+    pub(crate) async fn headers_of_own(&self, task_type: &TaskType, text: &str) -> Result<Headers> {
         let target = own_target::read(text, &self.board.courier);
-        let target = target.map_err(|reason| Problem::bad_request(format!("target: {reason}")))?;
-        let job = self.board.sealer().await?.put(job, task_type, &target)?;
+        let target = target.map_err(|reason| Error::invalid("target", reason))?;
+        let headers = self.board.sealer().await?.headers(task_type, &target)?;
         self.board.push_own_of(task_type).await?;
         self.news.notify_one();
-        Ok(job)
+        Ok(headers)
     }
 
     /// The applications that announced themselves, by name.

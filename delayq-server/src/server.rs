@@ -295,6 +295,22 @@ impl Server {
         Self::open(config).await.unwrap()
     }
 
+    /// A token for everything, whose time is over.
+    #[cfg(test)]
+    pub(crate) async fn expired_token(&self) -> String {
+        let new = NewToken {
+            name: "expired".to_owned(),
+            scopes: [Scope::Admin].into(),
+            namespace: "*".to_owned(),
+            types: Vec::new(),
+            expires_at: Some(delayq_plugin::Timestamp::from_millis(1)),
+            rate: None,
+            max_message_bytes: None,
+            max_pending: None,
+        };
+        self.app.tokens.create(new).await.unwrap().1
+    }
+
     /// A new token of `name`.
     #[cfg(test)]
     pub(crate) async fn new_token(

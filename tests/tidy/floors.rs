@@ -229,6 +229,7 @@ const CRATES: [Crate; 13] = [
         name: "delayq-server",
         floors: &[
             "problem",
+            "json",
             "discovery",
             "push",
             "config",
@@ -239,6 +240,7 @@ const CRATES: [Crate; 13] = [
             "place",
             "space",
             "access",
+            "operation",
             "health",
             "meter",
             "app",

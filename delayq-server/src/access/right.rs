@@ -242,6 +242,31 @@ impl Caller {
         Err(Problem::forbidden("this needs a token for all types"))
     }
 
+    /// Refuses a target of its own for a task, where it takes a right more.
+    pub(crate) fn require_own_target(&self, space: &Space) -> Result<(), Problem> {
+        if space.push.is_open() || self.token.has(Scope::Operate) {
+            return Ok(());
+        }
+        let text = "a target of its own takes a token of scope operate as well: or set \
+                    push.allow_task_targets = true";
+        Err(Problem::forbidden(text))
+    }
+
+    /// An operator whose actions are logged under the name of the token.
+    pub(crate) fn operator(&self, space: &Space) -> Operator {
+        let Token { id, name, .. } = &*self.token;
+        let actor = format!("{name} ({id})");
+        Operator::new(&space.tasks, actor, &self.origin)
+    }
+
+    /// Refuses a type, or a pattern that ends with `*`, with a type that the token is not for.
+    pub(crate) fn require_types(&self, named: &str) -> Result<(), Problem> {
+        match named.strip_suffix('*') {
+            Some(_) => self.require_pattern(named).map(drop),
+            None => self.require_type(named).map(drop),
+        }
+    }
+
     /// Refuses a type or pattern with a type that the token is not for.
     pub(crate) fn require_pattern(&self, pattern: &str) -> Result<TypePattern, Problem> {
         let pattern = TypePattern::new(pattern)?;
@@ -278,9 +303,7 @@ impl<R> Allowed<R> {
 
     /// An operator whose actions are logged under the name of the token.
     pub(crate) fn operator(&self) -> Operator {
-        let Token { id, name, .. } = &*self.caller.token;
-        let actor = format!("{name} ({id})");
-        Operator::new(&self.space.tasks, actor, &self.caller.origin)
+        self.caller.operator(&self.space)
     }
 }
 
@@ -304,10 +327,7 @@ where
         let namespace = Namespace::new(namespace)?;
         caller.require(R::SCOPE, &namespace)?;
         if let Some((_, task_type)) = named("task_type") {
-            match task_type.strip_suffix('*') {
-                Some(_) => drop(caller.require_pattern(task_type)?),
-                None => drop(caller.require_type(task_type)?),
-            }
+            caller.require_types(task_type)?;
         }
         if let Some((_, types)) = named("types") {
             for task_type in types.split(',') {

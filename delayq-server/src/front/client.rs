@@ -116,9 +116,7 @@ impl Client {
 
     /// An operator whose actions are logged under the name of the token.
     pub(super) fn operator(&self) -> Operator {
-        let Token { id, name, .. } = &*self.caller.token;
-        let actor = format!("{name} ({id})");
-        Operator::new(&self.space.tasks, actor, &self.caller.origin)
+        self.caller.operator(&self.space)
     }
 }
 

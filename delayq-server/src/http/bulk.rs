@@ -17,11 +17,11 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::read_object;
 use super::form::{Accepted, CreateOptions, TextOrNumber, refuse_own, text_or_number};
 use super::lines::{Gone, Lines, answer};
 use crate::access::{Allowed, Submit, TokenBook};
 use crate::app::App;
+use crate::json::read_object;
 use crate::limits::{Charge, Limits};
 use crate::problem::Problem;
 

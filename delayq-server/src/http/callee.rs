@@ -1,10 +1,7 @@
 //! Applications that announce the types that they serve.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::Path;
-use delayq_plugin::TaskType;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -15,17 +12,8 @@ use super::extract::JsonBody;
 use super::form::{TextOrNumber, read_span, text_or_number};
 use crate::access::{Allowed, Read, Work};
 use crate::app::App;
+use crate::operation::callee;
 use crate::problem::Problem;
-use crate::push::Announced;
-
-/// How long an announcement holds, unless it says.
-const LEASE: Duration = Duration::from_secs(30);
-/// What it may say.
-const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(3)..=Duration::from_hours(1);
-/// Most types of an application.
-const MAX_TYPES: usize = 1_000;
-/// Most bytes of the name of an application.
-const MAX_NAME_BYTES: usize = 200;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -93,22 +81,13 @@ async fn announce(
     Path((_, name)): Path<(String, String)>,
     JsonBody(announcement): JsonBody<Announcement>,
 ) -> Result<Json<Value>, Problem> {
-    check_name(&name)?;
-    let lease = announcement.lease.as_deref().map_or(Ok(LEASE), read_span)?;
-    if !LEASES.contains(&lease) {
-        return Err(Problem::bad_request("lease: use 3s to 1h"));
-    }
-    let types = &announcement.types;
-    if types.is_empty() || types.len() > MAX_TYPES {
-        let text = format!("types: name 1 to {MAX_TYPES}");
-        return Err(Problem::bad_request(text));
-    }
-    let types = types.iter().map(|one| allowed.caller.require_type(one));
-    let types = types.collect::<Result<Vec<TaskType>, Problem>>()?;
-    require_present(&allowed, &name).await?;
-    let announced = Announced::new(announcement.url, types, lease);
-    allowed.space.push.announce(&name, &announced).await?;
-    let until = announced.until_ms;
+    let lease = announcement.lease.as_deref().map(read_span);
+    let taken = callee::Announcement {
+        url: announcement.url,
+        types: announcement.types,
+        lease: lease.transpose()?,
+    };
+    let until = taken.take(&allowed.space, &allowed.caller, &name).await?;
     Ok(Json(json!({"outcome": "announced", "until": until})))
 }
 
@@ -123,28 +102,7 @@ async fn withdraw(
     allowed: Allowed<Work>,
     Path((_, name)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    check_name(&name)?;
-    require_present(&allowed, &name).await?;
-    let removed = allowed.space.push.withdraw(&name).await?;
+    let removed = callee::withdraw(&allowed.space, &allowed.caller, &name).await?;
     let outcome = if removed { "withdrawn" } else { "not_found" };
     Ok(Json(json!({"outcome": outcome})))
-}
-
-/// Refuses a token that is not for what the application of this name serves now.
-async fn require_present(allowed: &Allowed<Work>, name: &str) -> Result<(), Problem> {
-    let all = allowed.space.push.callees().await?;
-    let types = all.iter().filter(|(other, _)| other == name);
-    for task_type in types.flat_map(|(_, announced)| &announced.types) {
-        allowed.caller.require_type(task_type.as_str())?;
-    }
-    Ok(())
-}
-
-fn check_name(name: &str) -> Result<(), Problem> {
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte);
-    if (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_word) {
-        return Ok(());
-    }
-    let text = "the name of an application: use 1 to 200 of A-Z a-z 0-9 . _ - :";
-    Err(Problem::bad_request(text))
 }

@@ -110,9 +110,6 @@ fn changed(outcome: ChangeOutcome, task_type: &str, id: &str) -> Result<Json<Cha
             let text = format!("{id} of {task_type} is {state}: nothing was changed");
             Err(Problem::conflict("finished", text))
         }
-        _ => {
-            let text = format!("there is no task {id} of type {task_type}");
-            Err(Problem::not_found(text))
-        }
+        _ => Err(Problem::no_task(task_type, id)),
     }
 }

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use delayq_ops::{DeadGroups, DeadSelection};
-use delayq_plugin::{Error, TaskFilter, TaskId};
+use delayq_plugin::TaskFilter;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -19,6 +19,7 @@ use super::form::{TextOrNumber, read_span, read_time, text_or_number};
 use super::lines::answer;
 use crate::access::{Allowed, Operate, Read, TokenBook};
 use crate::app::App;
+use crate::operation::{DeadChange, WantedDead};
 use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -84,33 +85,18 @@ enum Progress {
 
 impl Dead {
     pub(super) fn selection(&self, task_type: String) -> Result<DeadSelection, Problem> {
-        let mut filter = TaskFilter::new();
-        if let Some(prefix) = &self.id_prefix {
-            filter = filter.id_prefix(prefix);
-        }
-        if let Some(group) = &self.group {
-            filter = filter.group(group);
-        }
-        let ids = self.ids.iter().map(TaskId::new);
-        let ids: Vec<_> = ids.collect::<Result<_, Error>>()?;
-        let mut selection = DeadSelection::of(task_type).ids(ids).filter(filter);
-        if let Some(text) = &self.error_contains {
-            selection = selection.error(text);
-        }
-        if let Some(error) = &self.error_like {
-            selection = selection.group(error);
-        }
-        if let Some(time) = &self.died_before {
-            selection = selection.died_before(read_time(time)?);
-        }
-        if let Some(limit) = self.limit {
-            selection = selection.limit(limit);
-        }
-        if selection.is_all() && !self.all {
-            let text = "it has no condition: write \"all\": true for every dead task of the type";
-            return Err(Problem::bad_request(text));
-        }
-        Ok(selection)
+        let died_before = self.died_before.as_deref().map(read_time);
+        let wanted = WantedDead {
+            ids: self.ids.clone(),
+            all: self.all,
+            id_prefix: self.id_prefix.clone(),
+            group: self.group.clone(),
+            error_contains: self.error_contains.clone(),
+            error_like: self.error_like.clone(),
+            died_before: died_before.transpose()?,
+            limit: self.limit,
+        };
+        wanted.selection(task_type)
     }
 }
 
@@ -150,7 +136,8 @@ async fn requeue(
 ) -> Result<Response, Problem> {
     let interval = dead.interval.as_deref();
     let interval = interval.map_or(Ok(Duration::ZERO), read_span)?;
-    change(&allowed, app.tokens, task_type, &dead, Some(interval)).await
+    let requeue = DeadChange::Requeue { interval };
+    change(&allowed, app.tokens, task_type, &dead, requeue).await
 }
 
 /// Remove dead tasks for good.
@@ -172,16 +159,16 @@ async fn discard(
     if dead.interval.is_some() {
         return Err(Problem::bad_request("interval: only of a requeue"));
     }
-    change(&allowed, app.tokens, task_type, &dead, None).await
+    change(&allowed, app.tokens, task_type, &dead, DeadChange::Discard).await
 }
 
-/// Requeues with an interval, discards without one.
+/// Makes the change, or says how many it is about.
 async fn change(
     allowed: &Allowed<Operate>,
     tokens: Arc<TokenBook>,
     task_type: String,
     dead: &Dead,
-    interval: Option<Duration>,
+    change: DeadChange,
 ) -> Result<Response, Problem> {
     let selection = dead.selection(task_type)?;
     if dead.dry_run {
@@ -192,18 +179,9 @@ async fn change(
     let (operator, caller) = (allowed.operator(), allowed.caller.clone());
     Ok(answer(move |lines| async move {
         let progress = |done, of| lines.try_send(&Progress::Going { done, of });
-        let change = async {
-            match interval {
-                Some(interval) => operator.requeue(&selection, interval, progress).await,
-                None => operator.discard(&selection, progress).await,
-            }
-        };
-        // It may take hours: what a revoked token has begun is left as when its client goes away.
-        let changed = tokio::select! {
-            changed = change => changed.map_err(Problem::from),
-            problem = caller.ended(&tokens) => Err(problem),
-        };
-        let last = match changed {
+        let has_ended = caller.ended(&tokens);
+        let changed = change.make(&operator, &selection, has_ended, progress);
+        let last = match changed.await {
             Ok(changed) => Progress::Ended { changed },
             Err(problem) => Progress::Failed { problem },
         };

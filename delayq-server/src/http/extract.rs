@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
+use crate::json::read_object;
 use crate::problem::Problem;
 
 /// The query, where it says nothing that is not known.
@@ -80,12 +81,4 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonList<T> {
         let value = value.map_err(|error| Problem::bad_request(format!("the body: {error}")))?;
         Ok(Self(value))
     }
-}
-
-/// Reads a JSON object. A list would be taken as well, its items for the fields in their order.
-pub(super) fn read_object<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
-    if text.trim_ascii_start().first() == Some(&b'[') {
-        return Err(serde::de::Error::custom("send a JSON object, not a list"));
-    }
-    serde_json::from_slice(text)
 }

@@ -199,8 +199,7 @@ async fn timeline(
 ) -> Result<Json<Vec<Moment>>, Problem> {
     let moments = delayq_ops::timeline(&allowed.space.tasks, &task_type, &id).await?;
     if moments.is_empty() {
-        let text = format!("there is no task {id} of type {task_type}");
-        return Err(Problem::not_found(text));
+        return Err(Problem::no_task(&task_type, &id));
     }
     Ok(Json(moments))
 }

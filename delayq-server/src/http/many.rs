@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::Path;
-use delayq_plugin::{BulkError, BulkReport, TaskFilter, TaskState};
+use delayq_plugin::{BulkReport, TaskFilter};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -14,6 +14,7 @@ use super::extract::JsonBody;
 use super::form::{TextOrNumber, read_state, read_time, read_when, text_or_number};
 use crate::access::{Allowed, Operate};
 use crate::app::App;
+use crate::operation::{AllChange, WantedTasks};
 use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -58,40 +59,18 @@ pub(super) struct Matching {
 
 impl Matching {
     pub(super) fn filter(&self) -> Result<TaskFilter, Problem> {
-        let is_narrowed = self.id_prefix.is_some()
-            || self.group.is_some()
-            || !self.headers.is_empty()
-            || self.due_before.is_some()
-            || self.due_after.is_some();
-        if !is_narrowed && !self.all {
-            let text = "it has no condition: write \"all\": true to change every task of the type";
-            return Err(Problem::bad_request(text));
-        }
-        let mut filter = if self.all {
-            TaskFilter::all()
-        } else {
-            TaskFilter::new()
+        let time = |text: &Option<String>| text.as_deref().map(read_time).transpose();
+        let state = self.state.as_deref().map(|text| read_state(Some(text)));
+        let wanted = WantedTasks {
+            all: self.all,
+            id_prefix: self.id_prefix.clone(),
+            group: self.group.clone(),
+            headers: self.headers.clone(),
+            due_before: time(&self.due_before)?,
+            due_after: time(&self.due_after)?,
+            state: state.transpose()?,
         };
-        if let Some(prefix) = &self.id_prefix {
-            filter = filter.id_prefix(prefix);
-        }
-        if let Some(group) = &self.group {
-            filter = filter.group(group);
-        }
-        for (name, value) in &self.headers {
-            filter = filter.header(name, value);
-        }
-        if let Some(time) = &self.due_before {
-            filter = filter.due_before(read_time(time)?);
-        }
-        if let Some(time) = &self.due_after {
-            filter = filter.due_after(read_time(time)?);
-        }
-        if let Some(state) = &self.state {
-            let state: TaskState = read_state(Some(state))?;
-            filter = filter.state(state);
-        }
-        Ok(filter)
+        wanted.filter()
     }
 }
 
@@ -111,14 +90,9 @@ async fn cancel_all(
     if matching.delay.is_some() || matching.at.is_some() {
         return Err(Problem::bad_request("delay and at: only of a reschedule"));
     }
-    let filter = matching.filter()?;
-    let done = if matching.dry_run {
-        let tasks = &allowed.space.tasks;
-        tasks.cancel_all(&task_type, &filter).dry_run().await
-    } else {
-        allowed.operator().cancel_all(&task_type, &filter).await
-    };
-    report(done)
+    let (filter, operator) = (matching.filter()?, allowed.operator());
+    let made = AllChange::Cancel.make(&operator, &task_type, &filter, matching.dry_run);
+    Ok(Json(made.await?))
 }
 
 /// Move every scheduled task that matches to one time. Repeating it is harmless, but a delay counts
@@ -137,24 +111,8 @@ async fn reschedule_all(
 ) -> Result<Json<BulkReport>, Problem> {
     let when = read_when(matching.delay.clone(), matching.at.clone())?;
     let when = when.ok_or_else(|| Problem::bad_request("give delay or at"))?;
-    let filter = matching.filter()?;
-    let done = if matching.dry_run {
-        let tasks = &allowed.space.tasks;
-        let change = tasks.reschedule_all(&task_type, &filter, when);
-        change.dry_run().await
-    } else {
-        let operator = allowed.operator();
-        operator.reschedule_all(&task_type, &filter, when).await
-    };
-    report(done)
-}
-
-fn report(done: Result<BulkReport, BulkError>) -> Result<Json<BulkReport>, Problem> {
-    match done {
-        Ok(report) => Ok(Json(report)),
-        Err(failed) => {
-            let text = failed.to_string();
-            Err(Problem::from(failed.error).saying(text))
-        }
-    }
+    let (filter, operator) = (matching.filter()?, allowed.operator());
+    let change = AllChange::Reschedule(when);
+    let made = change.make(&operator, &task_type, &filter, matching.dry_run);
+    Ok(Json(made.await?))
 }

@@ -11,7 +11,6 @@ use axum::http::header::{
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use delayq_plugin::store::MAX_BATCH;
 use delayq_plugin::{TaskType, Timestamp};
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
@@ -20,18 +19,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::Query;
-use super::form::{MessageView, read_limit, read_span};
+use super::form::{MessageView, read_span};
 use crate::access::{Allowed, Work};
 use crate::app::App;
 use crate::problem::Problem;
-use crate::pull::{Demand, Handover, MAX_WAIT, Pulled};
-
-/// How long a lock lasts, unless the request says.
-const LOCK: Duration = Duration::from_secs(30);
-/// Shortest and longest lock.
-const LOCKS: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
-/// Most types of a claim.
-const MAX_TYPES: usize = 100;
+use crate::pull::{Asked, Handover, Pulled, lock_span};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(claim))
@@ -117,11 +109,7 @@ impl From<&Pulled> for ClaimedView {
 
 /// A lock of the asked length.
 pub(super) fn read_lock_for(text: Option<&str>) -> Result<Duration, Problem> {
-    let lock_for = text.map_or(Ok(LOCK), read_span)?;
-    if LOCKS.contains(&lock_for) {
-        return Ok(lock_for);
-    }
-    Err(Problem::bad_request("lock_for: use 1s to 24h"))
+    lock_span(text.map(read_span).transpose()?)
 }
 
 /// Claim due tasks, of one type or of several.
@@ -147,45 +135,29 @@ async fn claim(
     Query(claim): Query<Claim>,
     IsRaw(is_raw): IsRaw,
 ) -> Result<Response, Problem> {
-    let mut types: Vec<_> = types
-        .split(',')
-        .map(TaskType::new)
-        .collect::<Result<_, _>>()?;
-    let unique: std::collections::BTreeSet<_> = types.iter().collect();
-    if types.len() > MAX_TYPES || unique.len() < types.len() {
-        let text = format!("claim up to {MAX_TYPES} types, each once");
-        return Err(Problem::bad_request(text));
-    }
-    match claim.order.as_deref() {
-        None | Some("listed") => {}
-        Some("fair") => {
-            let first = allowed.space.pull.turn() % types.len();
-            types.rotate_left(first);
-        }
+    let types = types.split(',').map(TaskType::new);
+    let is_fair = match claim.order.as_deref() {
+        None | Some("listed") => false,
+        Some("fair") => true,
         Some(other) => {
             let text = format!("order={other}: use listed or fair");
             return Err(Problem::bad_request(text));
         }
-    }
-    let limit = read_limit(claim.limit, 1, MAX_BATCH)?;
-    if is_raw && limit > 1 {
+    };
+    if is_raw && claim.limit.is_some_and(|limit| limit > 1) {
         let text = "an answer of bytes has one task: leave limit out, or accept JSON";
         return Err(Problem::bad_request(text));
     }
-    let wait = claim
-        .wait
-        .as_deref()
-        .map_or(Ok(Duration::ZERO), read_span)?;
-    if wait > MAX_WAIT {
-        return Err(Problem::bad_request("wait: at most 60s"));
-    }
-    let demand = Demand {
-        types,
-        limit,
-        lock_for: read_lock_for(claim.lock_for.as_deref())?,
-        max_lock_expiries: None,
+    let lock_for = claim.lock_for.as_deref().map(read_span);
+    let wait = claim.wait.as_deref();
+    let asked = Asked {
+        types: types.collect::<Result<_, _>>()?,
+        limit: claim.limit,
+        wait: wait.map_or(Ok(Duration::ZERO), read_span)?,
+        lock_for: lock_for.transpose()?,
+        is_fair,
     };
-    let handover = allowed.space.pull.claim(demand, wait).await?;
+    let handover = asked.claim(&allowed.space.pull).await?;
     // The token may have been revoked meanwhile: dropping the handover gives the tasks back.
     allowed.caller.is_still(&app.tokens)?;
     if is_raw {

@@ -7,7 +7,7 @@ use axum::extract::Path;
 use axum::http::HeaderMap;
 use delayq_core::time::MAX_DELAY;
 use delayq_plugin::store::{ExtendOutcome, SettleOutcome};
-use delayq_plugin::{Lock, Reply, Store, TaskId, TaskType};
+use delayq_plugin::{TaskId, TaskType};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -20,7 +20,7 @@ use super::reply::read_reply;
 use crate::access::{Allowed, Work};
 use crate::app::App;
 use crate::problem::Problem;
-use crate::pull::{ClientEnd, Ending, LockText};
+use crate::pull::{ClientEnd, Ending, LockText, keep_held};
 
 /// Most attempts that a settlement may allow a task.
 const MAX_ATTEMPTS: u32 = 1_000_000;
@@ -267,22 +267,6 @@ pub(super) fn extended(outcome: &ExtendOutcome) -> Option<Extended> {
 pub(super) fn read_lock(text: &str) -> Result<LockText, Problem> {
     text.parse()
         .map_err(|error: String| Problem::bad_request(error))
-}
-
-/// Keeps the reply of an attempt whose lock holds its task. Of another lock none is kept: it would
-/// stand in the way of the reply of the attempt that goes on. A repeated settlement has kept its
-/// own the first time.
-pub(super) async fn keep_held(
-    store: &dyn Store,
-    task_type: &TaskType,
-    lock: &Lock,
-    reply: &Reply,
-) -> delayq_plugin::Result<()> {
-    let found = store.find(task_type, &lock.id).await?;
-    if found.is_some_and(|task| task.fence == Some(lock.fence)) {
-        store.keep_reply(task_type, lock, reply).await?;
-    }
-    Ok(())
 }
 
 fn lost(task_type: &TaskType, id: &str) -> Problem {

@@ -15,11 +15,11 @@ use utoipa_axum::routes;
 use super::extract::{JsonBody, JsonList};
 use super::form::{TextOrNumber, text_or_number};
 use super::pull::read_lock_for;
-use super::settle::{extended, failed, keep_held, read_lock, read_wait_again};
+use super::settle::{extended, failed, read_lock, read_wait_again};
 use crate::access::{Allowed, Work};
 use crate::app::App;
 use crate::problem::Problem;
-use crate::pull::{ClientEnd, Ending, LockText};
+use crate::pull::{ClientEnd, Ending, LockText, keep_held};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()

@@ -9,16 +9,17 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::{Body, read_object};
-use crate::access::{Admin, Allowed, Read, Scope, Submit};
+use super::extract::Body;
+use crate::access::{Admin, Allowed, Read, Submit};
 use crate::app::App;
+use crate::operation::target;
 use crate::problem::Problem;
 use crate::push::{OWN_TARGET, Target};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(targets))
-        .routes(routes!(target, set, remove))
+        .routes(routes!(shown, set, remove))
 }
 
 /// A target, without what is never shown again.
@@ -59,18 +60,17 @@ async fn targets(allowed: Allowed<Read>) -> Result<Json<Vec<TargetView>>, Proble
 
 /// The target of a type or pattern, without its secrets and the values of its headers.
 #[utoipa::path(
-    get, path = "/v1/{namespace}/types/{task_type}/target", tag = "push",
+    get, operation_id = "target", path = "/v1/{namespace}/types/{task_type}/target", tag = "push",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type, or pattern such as `mail.*`")),
     responses((status = 200, body = TargetView), (status = "4XX", body = Problem), (status = "5XX", body = Problem)),
     security(("token" = ["read"]))
 )]
-async fn target(
+async fn shown(
     allowed: Allowed<Read>,
     Path((_, task_type)): Path<(String, String)>,
 ) -> Result<Json<TargetView>, Problem> {
     let pattern = TypePattern::new(&task_type)?;
-    let target = allowed.space.push.target(&pattern).await?;
-    let target = target.ok_or_else(|| nothing(&pattern))?;
+    let target = target::get(&allowed.space, &pattern).await?;
     Ok(Json(TargetView::new(&pattern, target, None)))
 }
 
@@ -91,12 +91,9 @@ async fn set(
     Body(body): Body,
 ) -> Result<Json<TargetView>, Problem> {
     let pattern = TypePattern::new(&task_type)?;
-    let target = read_object(&body);
-    let target = target.map_err(|error| Problem::bad_request(format!("target: {error}")))?;
-    let (target, secret) = allowed.space.push.set(&pattern, target).await?;
     let operator = allowed.operator();
-    let place = target.place();
-    operator.note("set-target", &task_type, &place).await;
+    let set = target::set(&allowed.space, &operator, &pattern, &body);
+    let (target, secret) = set.await?;
     Ok(Json(TargetView::new(&pattern, target, secret)))
 }
 
@@ -113,16 +110,8 @@ async fn remove(
     Path((_, task_type)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     let pattern = TypePattern::new(&task_type)?;
-    if !allowed.space.push.remove(&pattern).await? {
-        return Err(nothing(&pattern));
-    }
-    let operator = allowed.operator();
-    operator.note("remove-target", &task_type, "").await;
+    target::remove(&allowed.space, &allowed.operator(), &pattern).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-fn nothing(pattern: &TypePattern) -> Problem {
-    Problem::not_found(format!("{pattern} has no target"))
 }
 
 /// Gives a job the target that its request asks for, if the caller may.
@@ -134,13 +123,13 @@ pub(super) async fn own_target(
     let Some(text) = headers.get(OWN_TARGET) else {
         return Ok(job);
     };
-    if !allowed.space.push.is_open() && !allowed.caller.token.has(Scope::Operate) {
-        let text = "a target of its own takes a token of scope operate as well: or set \
-                    push.allow_task_targets = true";
-        return Err(Problem::forbidden(text));
-    }
+    allowed.caller.require_own_target(&allowed.space)?;
     let text = text.to_str();
     let text = text.map_err(|_| Problem::bad_request("Delayq-Target is no visible ASCII"))?;
     let task_type = TaskType::new(job.task_type())?;
-    allowed.space.push.with_target(job, &task_type, text).await
+    Ok(allowed
+        .space
+        .push
+        .with_target(job, &task_type, text)
+        .await?)
 }

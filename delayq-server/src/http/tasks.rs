@@ -157,7 +157,7 @@ async fn find(
     Path((_, task_type, id)): Path<(String, String, String)>,
 ) -> Result<Json<TaskView>, Problem> {
     let task = allowed.space.tasks.find(&task_type, &id).await?;
-    let unknown = || Problem::not_found(format!("there is no task {id} of type {task_type}"));
+    let unknown = || Problem::no_task(&task_type, &id);
     Ok(Json(task.ok_or_else(unknown)?.into()))
 }
 
@@ -224,9 +224,6 @@ async fn cancel(
             let text = format!("{id} of {task_type} has ended: it is {state}");
             Err(Problem::conflict("finished", text))
         }
-        _ => {
-            let text = format!("there is no task {id} of type {task_type}");
-            Err(Problem::not_found(text))
-        }
+        _ => Err(Problem::no_task(&task_type, &id)),
     }
 }

@@ -204,6 +204,7 @@ async fn no_route_is_reached_without_its_own_right() {
     let revoked = site.token(&Scope::ALL, "default", &[]).await;
     let id = revoked.split('_').nth(1).unwrap();
     assert!(site.server.app.tokens.revoke(id).await.unwrap());
+    let expired = site.server.expired_token().await;
     for (method, path, scope) in routes {
         let status = async |token: &str| site.ask(token, &method, &path, "").await.status.as_u16();
         let others = Scope::ALL
@@ -215,6 +216,7 @@ async fn no_route_is_reached_without_its_own_right() {
         assert_eq!(status("").await, 401, "{place}");
         assert_eq!(status("dq_x_y").await, 401, "{place}");
         assert_eq!(status(&revoked).await, 401, "{place}");
+        assert_eq!(status(&expired).await, 401, "{place}");
         assert_eq!(status(&foreign).await, 403, "{place}");
         assert_eq!(status(&others).await, 403, "{place}");
         if path.contains("mail.send") {

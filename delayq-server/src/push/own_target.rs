@@ -2,13 +2,15 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use delayq_core::task::Headers;
 use delayq_plugin::store::{Expected, WriteOutcome};
-use delayq_plugin::{DelayQueueJob, Error, Result, Store, TaskContext, TaskType};
+use delayq_plugin::{Error, Result, Store, TaskContext, TaskType};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use super::hidden::Hidden;
 use super::{Courier, Target};
+use crate::json::read_object;
 
 /// The header of a task that has its target, as JSON.
 pub(crate) const OWN_TARGET: &str = "delayq-target";
@@ -55,19 +57,13 @@ impl Sealer {
         mac
     }
 
-    /// Puts a target into a job. The same target gives the same headers, so that a repeated create
-    /// is recognised.
-    pub(super) fn put(
-        &self,
-        job: DelayQueueJob,
-        task_type: &TaskType,
-        target: &Target,
-    ) -> Result<DelayQueueJob> {
+    /// The headers of a task with a target. The same target gives the same headers, so that a
+    /// repeated create is recognised.
+    pub(super) fn headers(&self, task_type: &TaskType, target: &Target) -> Result<Headers> {
         let text = serde_json::to_string(target).map_err(|error| refused(&error.to_string()))?;
         let seal = self.mac(task_type, &text).finalize().into_bytes();
-        Ok(job
-            .header(OWN_TARGET, &text)
-            .header(SEAL, URL_SAFE_NO_PAD.encode(seal)))
+        let seal = URL_SAFE_NO_PAD.encode(seal);
+        Ok([(OWN_TARGET.to_owned(), text), (SEAL.to_owned(), seal)].into())
     }
 
     /// Whether a server has put the target of a task there.
@@ -88,7 +84,7 @@ impl std::fmt::Debug for Sealer {
 
 /// Reads a target as a client gives it for one task.
 pub(super) fn read(text: &str, courier: &Courier) -> Result<Target, String> {
-    let target: Target = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let target: Target = read_object(text.as_bytes()).map_err(|error| error.to_string())?;
     target.check_of_task(&courier.guard, &courier.config)?;
     Ok(target)
 }

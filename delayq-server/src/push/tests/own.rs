@@ -2,7 +2,11 @@
 
 use super::*;
 
-async fn with_target(site: &Site, id: &str, target: &Value) -> Result<DelayQueueJob, Problem> {
+async fn with_target(
+    site: &Site,
+    id: &str,
+    target: &Value,
+) -> delayq_plugin::Result<DelayQueueJob> {
     let job = DelayQueueJob::raw("job", "x").id(id);
     let task_type = TaskType::new("job").unwrap();
     site.push

@@ -1,0 +1,65 @@
+//! Which tasks a change is meant for.
+
+use std::collections::BTreeMap;
+
+use delayq_plugin::{TaskFilter, TaskState, Timestamp};
+
+use crate::problem::Problem;
+
+/// Which tasks, as a client says it. All conditions have to hold.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WantedTasks {
+    /// Every task of the type.
+    pub(crate) all: bool,
+    /// Those whose id begins so.
+    pub(crate) id_prefix: Option<String>,
+    /// Those of this group label.
+    pub(crate) group: Option<String>,
+    /// Those with these headers.
+    pub(crate) headers: BTreeMap<String, String>,
+    /// Scheduled ones due before.
+    pub(crate) due_before: Option<Timestamp>,
+    /// Scheduled ones due after it.
+    pub(crate) due_after: Option<Timestamp>,
+    /// Scheduled or running ones.
+    pub(crate) state: Option<TaskState>,
+}
+
+impl WantedTasks {
+    /// The filter, unless it would mean every task by mistake.
+    pub(crate) fn filter(self) -> Result<TaskFilter, Problem> {
+        let is_narrowed = self.id_prefix.is_some()
+            || self.group.is_some()
+            || !self.headers.is_empty()
+            || self.due_before.is_some()
+            || self.due_after.is_some();
+        if !is_narrowed && !self.all {
+            let text = "it has no condition: write \"all\": true to change every task of the type";
+            return Err(Problem::bad_request(text));
+        }
+        let mut filter = if self.all {
+            TaskFilter::all()
+        } else {
+            TaskFilter::new()
+        };
+        if let Some(prefix) = self.id_prefix {
+            filter = filter.id_prefix(prefix);
+        }
+        if let Some(group) = self.group {
+            filter = filter.group(group);
+        }
+        for (name, value) in self.headers {
+            filter = filter.header(name, value);
+        }
+        if let Some(time) = self.due_before {
+            filter = filter.due_before(time);
+        }
+        if let Some(time) = self.due_after {
+            filter = filter.due_after(time);
+        }
+        if let Some(state) = self.state {
+            filter = filter.state(state);
+        }
+        Ok(filter)
+    }
+}
