@@ -4,9 +4,10 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "delayq/v1/delayq.proto",
     "delayq/v1/error.proto",
+    "delayq/v1/insight.proto",
     "delayq/v1/operate.proto",
     "delayq/v1/task.proto",
     "delayq/v1/work.proto",

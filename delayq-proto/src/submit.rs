@@ -24,11 +24,13 @@ impl From<NewTask> for pb::NewTask {
             again_if_running: task.again_if_running,
             body: Some(pb::new_task::Body::Message(task.message)),
             headers: task.headers,
+            target: None,
         }
     }
 }
 
-/// A task without an id gets a new one, one without a time is due now.
+/// A task without an id gets a new one, one without a time is due now. Its target is left to the
+/// server.
 impl TryFrom<pb::NewTask> for NewTask {
     type Error = Error;
 

@@ -2,6 +2,7 @@
 
 use axum::Router;
 use axum::http::HeaderMap;
+use axum::middleware::map_response;
 use delayq_proto::pb::delayq_server::DelayqServer;
 use delayq_proto::{DESCRIPTORS, pb};
 use tonic::codegen::http::Extensions;
@@ -16,14 +17,23 @@ use crate::problem::Problem;
 use crate::stop::Stopping;
 
 mod call;
+mod callees;
 mod chronicle;
+mod dead;
 mod deed;
+mod delivery;
 mod documents;
+mod insight;
+mod many;
+mod moment;
 mod moves;
 mod operate;
 mod presence;
+mod pull;
 mod refusal;
 mod replies;
+mod sent;
+mod targets;
 mod task_type;
 mod tasks;
 #[cfg(test)]
@@ -32,6 +42,7 @@ mod wakeups;
 mod work;
 
 use call::{Call, Operation};
+use dead::ProgressStream;
 use refusal::Refusal;
 use wakeups::WakeupStream;
 
@@ -58,6 +69,7 @@ pub(crate) fn router(app: App) -> Router {
     reflected(routes, DESCRIPTORS)
         .into_axum_router()
         .reset_fallback()
+        .layer(map_response(delivery::delivering))
 }
 
 /// The same services, and server reflection for them.
@@ -78,7 +90,7 @@ pub(crate) fn reflected(routes: Routes, descriptors: &'static [u8]) -> Routes {
 
 /// A problem as a status.
 pub(crate) fn status_of_problem(problem: Problem) -> Status {
-    Refusal::from(problem).into()
+    Refusal::untouched(problem).into()
 }
 
 /// The service is there until the server begins to end.
@@ -137,6 +149,31 @@ macro_rules! service {
                 self.answer(request).await
             }
 
+            type RequeueSelectedStream = ProgressStream;
+
+            async fn requeue_selected(
+                &self,
+                request: Request<pb::RequeueSelectedRequest>,
+            ) -> Result<Response<ProgressStream>, Status> {
+                self.answer(request).await
+            }
+
+            type DiscardSelectedStream = ProgressStream;
+
+            async fn discard_selected(
+                &self,
+                request: Request<pb::DiscardSelectedRequest>,
+            ) -> Result<Response<ProgressStream>, Status> {
+                self.answer(request).await
+            }
+
+            async fn pull(
+                &self,
+                request: Request<pb::PullRequest>,
+            ) -> Result<Response<pb::PullResponse>, Status> {
+                self.answer(request).await.map(delivery::carried)
+            }
+
             type WorkStream = work::WorkStream;
 
             async fn work(
@@ -155,6 +192,7 @@ service! {
     submit: SubmitRequest -> SubmitResponse;
     find: FindRequest -> FindResponse;
     cancel: CancelRequest -> CancelResponse;
+    cancel_each: CancelEachRequest -> CancelEachResponse;
     reschedule: RescheduleRequest -> ChangeResponse;
     update: UpdateRequest -> ChangeResponse;
     buckets: BucketsRequest -> BucketsResponse;
@@ -164,6 +202,10 @@ service! {
     note_failure: NoteFailureRequest -> NoteFailureResponse;
     keep_reply: KeepReplyRequest -> KeepReplyResponse;
     get_reply: GetReplyRequest -> GetReplyResponse;
+    wait_for_reply: WaitForReplyRequest -> WaitForReplyResponse;
+    timeline: TimelineRequest -> TimelineResponse;
+    explain: ExplainRequest -> ExplainResponse;
+    overview: OverviewRequest -> OverviewResponse;
     types: TypesRequest -> TypesResponse;
     register_type: RegisterTypeRequest -> RegisterTypeResponse;
     configure_type: ConfigureTypeRequest -> ConfigureTypeResponse;
@@ -172,6 +214,9 @@ service! {
     due_histogram: DueHistogramRequest -> DueHistogramResponse;
     requeue_dead: RequeueDeadRequest -> RequeueDeadResponse;
     discard_dead: DiscardDeadRequest -> DiscardDeadResponse;
+    dead_groups: DeadGroupsRequest -> DeadGroupsResponse;
+    cancel_all: CancelAllRequest -> ChangeAllResponse;
+    reschedule_all: RescheduleAllRequest -> ChangeAllResponse;
     pause: PauseRequest -> PauseResponse;
     resume: ResumeRequest -> ResumeResponse;
     purge: PurgeRequest -> PurgeResponse;
@@ -180,6 +225,13 @@ service! {
     announce: AnnounceRequest -> AnnounceResponse;
     withdraw: WithdrawRequest -> WithdrawResponse;
     instances: InstancesRequest -> InstancesResponse;
+    targets: TargetsRequest -> TargetsResponse;
+    get_target: GetTargetRequest -> TargetResponse;
+    set_target: SetTargetRequest -> TargetResponse;
+    remove_target: RemoveTargetRequest -> RemoveTargetResponse;
+    callees: CalleesRequest -> CalleesResponse;
+    announce_callee: AnnounceCalleeRequest -> AnnounceCalleeResponse;
+    withdraw_callee: WithdrawCalleeRequest -> WithdrawCalleeResponse;
     add_figures: AddFiguresRequest -> AddFiguresResponse;
     get_figures: GetFiguresRequest -> GetFiguresResponse;
     log_action: LogActionRequest -> LogActionResponse;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use axum::http::header::AUTHORIZATION;
 use axum::http::{Extensions, HeaderMap, HeaderValue};
 use delayq_core::Bucket;
-use delayq_plugin::{Store, TaskId, TaskType};
+use delayq_ops::Operator;
+use delayq_plugin::{Store, TaskId, TaskType, TypePattern};
 use delayq_proto::{namespace, pb, required, required_type};
 
 use super::deed::LOGS_ITSELF;
@@ -69,7 +70,11 @@ impl Call {
         Ok(Self {
             app: app.clone(),
             caller,
-            space: app.spaces.of(&namespace).await?,
+            space: app
+                .spaces
+                .of(&namespace)
+                .await
+                .map_err(Refusal::untouched)?,
             logs_itself: headers.contains_key(LOGS_ITSELF),
             credentials,
         })
@@ -106,6 +111,25 @@ impl Call {
     pub(super) fn task_type(&self, named: &str) -> Result<TaskType, Refusal> {
         let task_type = required_type(named)?;
         Ok(self.caller.require_type(task_type.as_str())?)
+    }
+
+    /// A type, or a pattern that ends with `*`, that the token is for.
+    pub(super) fn types<'a>(&self, named: &'a str) -> Result<&'a str, Refusal> {
+        if named.is_empty() {
+            required_type(named)?;
+        }
+        self.caller.require_types(named)?;
+        Ok(named)
+    }
+
+    /// The same, for what may be set for a pattern.
+    pub(super) fn pattern(&self, named: &str) -> Result<TypePattern, Refusal> {
+        Ok(TypePattern::new(self.types(named)?)?)
+    }
+
+    /// An operator whose actions are logged under the name of the token.
+    pub(super) fn operator(&self) -> Operator {
+        self.caller.operator(&self.space)
     }
 
     /// A task of a type that the token is for.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use delayq_ops::Operator;
 use delayq_plugin::{Error, Result};
 use delayq_proto::pb;
 
@@ -37,7 +36,7 @@ impl Operation for pb::BeginMoveRequest {
         let mover = mover(call)?;
         let to = call.app.config.destination(&self.to);
         let to = to.map_err(|text| Error::invalid("to", text))?;
-        let operator = operator(call);
+        let operator = call.operator();
         let begun = mover.head_for(to, operator.actor(), &call.caller.origin);
         begun.await.map_err(Problem::of_move)?;
         Ok(answer(mover.status().await?))
@@ -55,7 +54,7 @@ impl Operation for pb::CancelMoveRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let mover = mover(call)?;
         mover.cancel().await.map_err(Problem::of_move)?;
-        operator(call).note("cancel-move", "", "").await;
+        call.operator().note("cancel-move", "", "").await;
         Ok(answer(mover.status().await?))
     }
 }
@@ -63,12 +62,6 @@ impl Operation for pb::CancelMoveRequest {
 fn mover(call: &Call) -> Result<Mover, Problem> {
     call.caller.require_all_types()?;
     Ok(Mover::new(Arc::clone(&call.space.place)))
-}
-
-fn operator(call: &Call) -> Operator {
-    let token = &call.caller.token;
-    let actor = format!("{} ({})", token.name, token.id);
-    Operator::new(&call.space.tasks, actor, &call.caller.origin)
 }
 
 fn answer(status: MoveStatus) -> pb::MoveResponse {

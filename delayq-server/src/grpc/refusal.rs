@@ -1,5 +1,6 @@
 //! Why a call is refused, as a gRPC status.
 
+use axum::body::Bytes;
 use axum::http::StatusCode;
 use delayq_plugin::Error;
 use delayq_proto::status_of;
@@ -16,6 +17,13 @@ pub(super) enum Refusal {
     Server(Problem),
     /// As this status says.
     Status(Box<Status>),
+}
+
+impl Refusal {
+    /// Of a problem before anything was done.
+    pub(super) fn untouched(problem: Problem) -> Self {
+        Self::Server(problem.without_cause())
+    }
 }
 
 impl From<Status> for Refusal {
@@ -44,6 +52,11 @@ impl From<Refusal> for Status {
             Refusal::Server(problem) => problem,
         };
         let text = problem.to_string();
+        if let Some(error) = problem.cause() {
+            let status = status_of(error.clone());
+            let details = Bytes::copy_from_slice(status.details());
+            return Self::with_details(status.code(), text, details);
+        }
         match problem.status() {
             StatusCode::UNAUTHORIZED => Self::unauthenticated(text),
             StatusCode::FORBIDDEN => Self::permission_denied(text),
@@ -59,5 +72,27 @@ impl From<Refusal> for Status {
             }
             _ => Self::internal(text),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delayq_proto::error_of;
+    use tonic::Code;
+
+    use super::*;
+
+    #[test]
+    fn what_is_in_doubt_is_said_so_unless_nothing_was_done() {
+        let lost = Error::indeterminate("redis://a", "lost");
+        let problem = Problem::from(lost.clone()).saying("3 of 5 were changed".to_owned());
+        let status = Status::from(Refusal::from(problem.clone()));
+        assert_eq!(status.code(), Code::DeadlineExceeded);
+        assert_eq!(status.message(), "3 of 5 were changed");
+        assert_eq!(error_of(&status), Some(lost));
+        let status = Status::from(Refusal::untouched(problem));
+        assert_eq!(status.code(), Code::Unavailable);
+        let status = Status::from(Refusal::from(Problem::no_task("mail", "a")));
+        assert_eq!((status.code(), error_of(&status)), (Code::NotFound, None));
     }
 }

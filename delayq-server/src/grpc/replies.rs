@@ -1,11 +1,13 @@
 //! Replies.
 
-use delayq_core::reply::Reply;
-use delayq_proto::{pb, read_span, required, time};
+use delayq_core::reply::{KeptReply, Reply};
+use delayq_plugin::{Error, ReplyOutcome};
+use delayq_proto::{pb, read_span, read_span_or_zero, required, time};
 
 use super::call::{Call, Operation};
 use super::refusal::Refusal;
 use crate::access::Scope;
+use crate::pull::{MAX_WAIT, keep_own};
 
 impl Operation for pb::KeepReplyRequest {
     type Answer = pb::KeepReplyResponse;
@@ -21,7 +23,7 @@ impl Operation for pb::KeepReplyRequest {
         let retention = read_span("retention", required("retention", self.retention)?)?;
         let reply = Reply::bytes(self.body).content_type(self.content_type);
         let reply = reply.keep_for(retention);
-        let kept = call.store().keep_reply(&task_type, &lock, &reply).await?;
+        let kept = keep_own(&**call.store(), &task_type, &lock, &reply).await?;
         Ok(pb::KeepReplyResponse { kept })
     }
 }
@@ -37,12 +39,49 @@ impl Operation for pb::GetReplyRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let reply = call.store().reply(&task_type, &id).await?;
-        let reply = reply.map(|reply| pb::KeptReply {
-            fence: reply.fence,
-            content_type: reply.content_type,
-            body: reply.body,
-            at: Some(time(reply.at)),
-        });
+        let reply = reply.map(kept);
         Ok(pb::GetReplyResponse { reply })
+    }
+}
+
+impl Operation for pb::WaitForReplyRequest {
+    type Answer = pb::WaitForReplyResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Submit);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        use pb::wait_for_reply_response::Outcome;
+        let (task_type, id) = call.task(&self.task_type, &self.id)?;
+        let wait = read_span_or_zero("wait", self.wait)?;
+        if wait > MAX_WAIT {
+            return Err(Error::invalid("wait", "at most 60s: call again for longer").into());
+        }
+        let end = call.space.reply(task_type.as_str(), id.as_str(), wait);
+        let outcome = match end.await?.outcome {
+            ReplyOutcome::Replied(reply) => Outcome::Replied(kept(reply)),
+            ReplyOutcome::Done => Outcome::Done(true),
+            ReplyOutcome::Dead { error } => Outcome::Dead(error),
+            ReplyOutcome::Cancelled => Outcome::Cancelled(true),
+            ReplyOutcome::Expired => Outcome::Expired(true),
+            ReplyOutcome::TimedOut => Outcome::Pending(true),
+            _ => Outcome::NotFound(true),
+        };
+        // The token may have been revoked meanwhile.
+        call.caller.is_still(&call.app.tokens)?;
+        Ok(pb::WaitForReplyResponse {
+            outcome: Some(outcome),
+        })
+    }
+}
+
+fn kept(reply: KeptReply) -> pb::KeptReply {
+    pb::KeptReply {
+        fence: reply.fence,
+        content_type: reply.content_type,
+        body: reply.body,
+        at: Some(time(reply.at)),
     }
 }

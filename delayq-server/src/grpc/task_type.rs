@@ -1,7 +1,7 @@
 //! Types: listed, configured, counted, paused, purged, dropped; and the store itself.
 
 use delayq_core::operate::AuditReport;
-use delayq_plugin::Result;
+use delayq_plugin::{Result, TaskType};
 use delayq_proto::{pb, read_state, read_time, read_time_if, required};
 
 use super::call::{Call, Operation};
@@ -139,13 +139,21 @@ impl Operation for pb::PauseRequest {
     }
 
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
-        let task_type = call.task_type(&self.task_type)?;
+        let types = call.types(&self.task_type)?;
         let until = read_time_if("until", self.until)?;
+        let Ok(task_type) = TaskType::new(types) else {
+            let paused = call.operator().pause(types, until).await?;
+            return Ok(pb::PauseResponse {
+                task_types: paused.iter().map(ToString::to_string).collect(),
+            });
+        };
         let paused = call.store().pause(&task_type, until);
         of_type("pause", &task_type)
             .log(call, paused, |()| None)
             .await?;
-        Ok(pb::PauseResponse {})
+        Ok(pb::PauseResponse {
+            task_types: vec![task_type.to_string()],
+        })
     }
 }
 
@@ -158,12 +166,20 @@ impl Operation for pb::ResumeRequest {
     }
 
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
-        let task_type = call.task_type(&self.task_type)?;
+        let types = call.types(&self.task_type)?;
+        let Ok(task_type) = TaskType::new(types) else {
+            let resumed = call.operator().resume(types).await?;
+            return Ok(pb::ResumeResponse {
+                task_types: resumed.iter().map(ToString::to_string).collect(),
+            });
+        };
         let resumed = call.store().resume(&task_type);
         of_type("resume", &task_type)
             .log(call, resumed, |()| None)
             .await?;
-        Ok(pb::ResumeResponse {})
+        Ok(pb::ResumeResponse {
+            task_types: vec![task_type.to_string()],
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use delayq_core::job::{check_headers, check_message};
+use delayq_core::job::check_message;
 use delayq_core::store::{AttemptEnd, Claimed, Settlement, SubmitOutcome};
 use delayq_core::{Bucket, Limits, Lock, NewTask};
 use delayq_plugin::{Clock, Error, Result, Store, SystemClock, When};
@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::call::{Call, Operation, check_batch};
 use super::refusal::Refusal;
+use super::sent::Sent;
 use crate::access::Scope;
 use crate::problem::Problem;
 
@@ -25,23 +26,19 @@ impl Operation for pb::SubmitRequest {
 
     async fn run(self, call: &Call) -> Result<pb::SubmitResponse, Refusal> {
         check_batch("number of tasks", self.tasks.len())?;
-        let mut ids = Vec::with_capacity(self.tasks.len());
-        let (mut results, mut tasks) = (Vec::with_capacity(self.tasks.len()), Vec::new());
-        for sent in self.tasks {
-            let id = sent.id.clone();
-            let checked = NewTask::try_from(sent).and_then(|task| checked(task, call));
-            match checked {
+        // One task that the token may not send refuses all, before anything is done.
+        let sent = self.tasks.into_iter().map(|task| Sent::read(task, call));
+        let sent = sent.collect::<Result<Vec<_>, Refusal>>()?;
+        let mut ids = Vec::with_capacity(sent.len());
+        let (mut results, mut tasks) = (Vec::with_capacity(sent.len()), Vec::new());
+        for one in sent {
+            ids.push(one.id.clone());
+            match one.checked(call).await {
                 Ok(task) => {
-                    // One type that the token is not for refuses all, before anything is done.
-                    call.task_type(task.task_type.as_str())?;
-                    ids.push(task.id.to_string());
                     results.push(None);
                     tasks.push(task);
                 }
-                Err(error) => {
-                    ids.push(id);
-                    results.push(Some(Err(error)));
-                }
+                Err(error) => results.push(Some(Err(error))),
             }
         }
         let submitted = submit(call, tasks).await;
@@ -102,17 +99,8 @@ fn is_own_fault(error: &Error) -> bool {
 fn unanswered<T>() -> Result<T> {
     Err(Error::corrupt("the store", "it has not answered for all"))
 }
-
-/// A task within the limits of the server. Times need no check: their form has a unit, and stores
-/// stop at the last one that there is.
-fn checked(task: NewTask, call: &Call) -> Result<NewTask> {
-    let limits = limits(call);
-    check_message(&task.message, &limits)?;
-    check_headers(&task.headers)?;
-    Ok(task)
-}
-
-fn limits(call: &Call) -> Limits {
+/// Limits of a task of this caller.
+pub(super) fn limits(call: &Call) -> Limits {
     Limits {
         max_message_bytes: call.max_message_bytes(),
         ..Limits::default()

@@ -1,20 +1,35 @@
 //! The door on a real listener, as clients reach it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use delayq_core::store::StoreOptions;
 use delayq_plugin::{Namespace, Store};
+use delayq_proto::pb;
+use pb::attempt_end::End;
+use pb::delayq_client::DelayqClient;
+use pb::submit_result::Outcome;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tonic::Request;
+use tonic::metadata::MetadataValue;
+use tonic::transport::{Channel, Endpoint};
 
 use crate::access::{NewToken, Scope};
+use crate::app::App;
 use crate::config::{Config, NamespaceConfig};
 use crate::server::Server;
+use crate::space::Space;
 
 mod contract;
+mod dead;
+mod insight;
 mod limits;
 mod moves;
+mod pull;
+mod reply;
 mod rights;
+mod targets;
 mod tls;
 mod worker;
 
@@ -23,6 +38,7 @@ pub(super) struct Site {
     pub(super) address: String,
     /// A token for everything.
     pub(super) token: String,
+    pub(super) app: App,
     _end: oneshot::Sender<()>,
 }
 
@@ -43,18 +59,20 @@ impl Site {
         Self::of(server).await
     }
 
-    async fn of(server: Server) -> Self {
-        let everything = NewToken {
-            name: "test".to_owned(),
-            scopes: [Scope::Admin].into(),
-            namespace: "*".to_owned(),
-            types: Vec::new(),
-            expires_at: None,
-            rate: None,
-            max_message_bytes: None,
-            max_pending: None,
+    /// A server in memory.
+    pub(super) async fn open() -> Self {
+        let config = Config {
+            listen: ([127, 0, 0, 1], 0).into(),
+            store: "memory:".to_owned(),
+            durability: "memory".to_owned(),
+            ..Config::default()
         };
-        let (_, token) = server.app.tokens.create(everything).await.unwrap();
+        Self::of(Server::open(config).await.unwrap()).await
+    }
+
+    async fn of(server: Server) -> Self {
+        let app = server.app.clone();
+        let token = token(&app, &[Scope::Admin], &[]).await;
         let listener: TcpListener = server.listener().await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (end, ended) = oneshot::channel::<()>();
@@ -68,14 +86,110 @@ impl Site {
         Self {
             address,
             token,
+            app,
             _end: end,
         }
+    }
+
+    /// A client with a connection of its own.
+    pub(super) fn client(&self) -> DelayqClient<Channel> {
+        let uri = format!("http://{}", self.address);
+        DelayqClient::new(Endpoint::from_shared(uri).unwrap().connect_lazy())
+    }
+
+    /// A token for types of every namespace.
+    pub(super) async fn token_for(&self, scopes: &[Scope], types: &[&str]) -> String {
+        token(&self.app, scopes, types).await
+    }
+
+    /// Ends a token.
+    pub(super) async fn revoke(&self, token: &str) {
+        let id = token.split('_').nth(1).unwrap();
+        assert!(self.app.tokens.revoke(id).await.unwrap());
+    }
+
+    /// The default namespace.
+    pub(super) async fn space(&self) -> Arc<Space> {
+        let space = self.app.spaces.of(&Namespace::default()).await;
+        space.unwrap()
+    }
+
+    /// Sends tasks of type `mail` that are due, with a text each.
+    pub(super) async fn send(&self, ids: &[&str]) {
+        let task = |id: &&str| pb::NewTask {
+            task_type: "mail".to_owned(),
+            id: (*id).to_owned(),
+            body: Some(pb::new_task::Body::Text("hello".to_owned())),
+            ..pb::NewTask::default()
+        };
+        let request = pb::SubmitRequest {
+            tasks: ids.iter().map(task).collect(),
+            ..pb::SubmitRequest::default()
+        };
+        let sent = self.client().submit(asking(&self.token, request)).await;
+        for result in sent.unwrap().into_inner().results {
+            let accepted = matches!(result.outcome, Some(Outcome::Accepted(_)));
+            assert!(accepted, "{result:?}");
+        }
+    }
+
+    /// Locks due tasks of type `mail`.
+    pub(super) async fn pulled(&self, limit: u32) -> Vec<pb::ClaimedTask> {
+        let request = pb::PullRequest {
+            task_types: vec!["mail".to_owned()],
+            limit: Some(limit),
+            wait: Some(delayq_proto::span(Duration::from_secs(30))),
+            ..pb::PullRequest::default()
+        };
+        let pulled = self.client().pull(asking(&self.token, request)).await;
+        let tasks = pulled.unwrap().into_inner().tasks.into_iter();
+        tasks.map(|task| task.task.unwrap()).collect()
+    }
+
+    /// Ends an attempt of type `mail`; whether its lock held the task.
+    pub(super) async fn settle(&self, task: &pb::ClaimedTask, end: End) -> bool {
+        let settlement = pb::Settlement {
+            lock: task.lock.clone(),
+            end: Some(pb::AttemptEnd { end: Some(end) }),
+        };
+        let request = pb::SettleRequest {
+            bucket: Some(pb::Bucket {
+                task_type: "mail".to_owned(),
+                shard: String::new(),
+            }),
+            settlements: vec![settlement],
+            ..pb::SettleRequest::default()
+        };
+        let settled = self.client().settle(asking(&self.token, request)).await;
+        settled.unwrap().into_inner().outcomes == [i32::from(pb::SettleOutcome::Settled)]
     }
 
     /// The URL of a store.
     pub(super) fn url(&self, namespace: &Namespace) -> String {
         format!("delayq://{}@{}/{namespace}", self.token, self.address)
     }
+}
+
+/// A call with a token.
+pub(super) fn asking<T>(token: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    let bearer: MetadataValue<_> = format!("Bearer {token}").parse().unwrap();
+    request.metadata_mut().insert("authorization", bearer);
+    request
+}
+
+async fn token(app: &App, scopes: &[Scope], types: &[&str]) -> String {
+    let new = NewToken {
+        name: "test".to_owned(),
+        scopes: scopes.iter().copied().collect(),
+        namespace: "*".to_owned(),
+        types: types.iter().map(ToString::to_string).collect(),
+        expires_at: None,
+        rate: None,
+        max_message_bytes: None,
+        max_pending: None,
+    };
+    app.tokens.create(new).await.unwrap().1
 }
 
 /// The options of a remote store.

@@ -24,19 +24,16 @@ use super::refusal::Refusal;
 use super::wakeups::end_of;
 use crate::access::{Caller, Scope};
 use crate::app::App;
-use crate::pull::{Demand, Handover, MAX_WAIT};
+use crate::pull::{Demand, Handover, MAX_WAIT, lock_span};
 use credits::Credits;
 use held::Held;
+pub(super) use parcel::work_task;
 
 /// What the server sends.
 pub(super) type WorkStream = Pin<Box<dyn Stream<Item = Result<pb::WorkResponse, Status>> + Send>>;
 
 /// How long the first message may take.
 const START: Duration = Duration::from_secs(10);
-/// How long a lock lasts, unless the worker says.
-const LOCK: Duration = Duration::from_secs(30);
-/// Shortest and longest lock.
-const LOCKS: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
 /// Messages to a worker that does not read. What it sends is left unread meanwhile.
 const MAX_UNREAD: usize = 16;
 /// Messages of a worker whose answers are not known yet; further ones are left unread.
@@ -96,12 +93,9 @@ async fn first(inbound: &mut Streaming<pb::WorkRequest>) -> Result<pb::WorkStart
 }
 
 /// A lock of the asked length.
-fn lock_for(span: Option<prost_types::Duration>) -> Result<Duration, Error> {
-    let lock_for = span.map_or(Ok(LOCK), |span| read_span("lock_for", span))?;
-    if LOCKS.contains(&lock_for) {
-        return Ok(lock_for);
-    }
-    Err(Error::invalid("lock_for", "use 1s to 24h"))
+fn lock_for(span: Option<prost_types::Duration>) -> Result<Duration, Refusal> {
+    let asked = span.map(|span| read_span("lock_for", span)).transpose()?;
+    Ok(lock_span(asked)?)
 }
 
 /// What a stream has to do.

@@ -2,22 +2,12 @@
 
 use delayq_proto::pb;
 use delayq_tests::rig::until;
-use pb::delayq_client::DelayqClient;
-use tonic::metadata::MetadataValue;
-use tonic::transport::Endpoint;
-use tonic::{Code, Request};
+use tonic::Code;
 
-use super::Site;
+use super::{Site, asking};
 use crate::access::Scope;
 use crate::config::Config;
 use crate::server::Server;
-
-fn asking<T>(token: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    let bearer: MetadataValue<_> = format!("Bearer {token}").parse().unwrap();
-    request.metadata_mut().insert("authorization", bearer);
-    request
-}
 
 fn moved(answer: tonic::Response<pb::MoveResponse>) -> pb::NamespaceMove {
     answer.into_inner().r#move.unwrap()
@@ -38,8 +28,7 @@ async fn a_namespace_is_moved_shown_and_a_move_that_has_begun_goes_on() {
     let narrow = server.new_token("n", &operate, "default", &["mail"]).await;
     let token = server.new_token("ops", &operate, "default", &[]).await;
     let site = Site::of(server).await;
-    let uri = format!("http://{}", site.address);
-    let mut client = DelayqClient::new(Endpoint::from_shared(uri).unwrap().connect_lazy());
+    let mut client = site.client();
     let to = |to: &str| pb::BeginMoveRequest {
         namespace: String::new(),
         to: to.to_owned(),

@@ -13,11 +13,10 @@ use pb::delayq_client::DelayqClient;
 use pb::work_request::Request as Sent;
 use pb::work_response::Response as Received;
 use tokio::sync::mpsc;
-use tonic::metadata::MetadataValue;
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status, Streaming};
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
 
-use super::Site;
+use super::{Site, asking};
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -32,7 +31,7 @@ struct Rig {
 struct Worker {
     requests: mpsc::UnboundedSender<pb::WorkRequest>,
     responses: Streaming<pb::WorkResponse>,
-    _channel: Channel,
+    _client: DelayqClient<Channel>,
 }
 
 impl Rig {
@@ -70,15 +69,10 @@ impl Rig {
     }
 
     async fn worker(&self, credit: u32) -> Worker {
-        let uri = format!("http://{}", self.site.address);
-        let channel = Endpoint::from_shared(uri).unwrap().connect_lazy();
+        let mut client = self.site.client();
         let (requests, mut sent) = mpsc::unbounded_channel();
         let stream = futures_util::stream::poll_fn(move |context| sent.poll_recv(context));
-        let mut request = Request::new(stream);
-        let bearer = format!("Bearer {}", self.site.token);
-        let bearer: MetadataValue<_> = bearer.parse().unwrap();
-        request.metadata_mut().insert("authorization", bearer);
-        let mut client = DelayqClient::new(channel.clone());
+        let request = asking(&self.site.token, stream);
         let worker = Worker {
             responses: {
                 let start = Sent::Start(pb::WorkStart::default());
@@ -86,7 +80,7 @@ impl Rig {
                 client.work(request).await.unwrap().into_inner()
             },
             requests,
-            _channel: channel,
+            _client: client,
         };
         worker.credit(credit);
         worker

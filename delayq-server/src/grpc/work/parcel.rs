@@ -4,8 +4,8 @@
 use std::future::Future;
 use std::time::Duration;
 
-use delayq_core::Reply;
 use delayq_core::store::{ExtendOutcome, SettleOutcome};
+use delayq_core::{ClaimedTask, Reply};
 use delayq_plugin::store::Bucket;
 use delayq_plugin::{Error, Lock, Result, TaskType};
 use delayq_proto::{pb, required};
@@ -15,7 +15,7 @@ use pb::work_response::Response;
 use super::held::Held;
 use crate::grpc::call::Call;
 use crate::grpc::refusal::Refusal;
-use crate::pull::Pulled;
+use crate::pull::{Pulled, keep_held};
 
 /// Most bytes of the messages in one message to the worker; a single task may be larger. Clients
 /// refuse more than 4 MiB unless they are told.
@@ -32,16 +32,21 @@ pub(super) fn tasks(tasks: Vec<Pulled>) -> Vec<Response> {
             bytes = 0;
         }
         bytes += size;
-        parcel.push(pb::WorkTask {
-            task_type: bucket.task_type().to_string(),
-            shard: bucket.shard_name().to_owned(),
-            task: Some(task.into()),
-        });
+        parcel.push(work_task(&bucket, task));
     }
     if !parcel.is_empty() {
         responses.push(Response::Tasks(pb::WorkTasks { tasks: parcel }));
     }
     responses
+}
+
+/// A task on its way to a worker.
+pub(in crate::grpc) fn work_task(bucket: &Bucket, task: ClaimedTask) -> pb::WorkTask {
+    pb::WorkTask {
+        task_type: bucket.task_type().to_string(),
+        shard: bucket.shard_name().to_owned(),
+        task: Some(task.into()),
+    }
 }
 
 /// Settles attempts; the answer, and the tasks that are still held.
@@ -69,7 +74,7 @@ pub(super) fn settle(
                 let (store, lock) = (call.store().clone(), lock.clone());
                 Either::Right(async move {
                     // Before the end: whoever sees the task done finds its reply.
-                    store.keep_reply(bucket.task_type(), &lock, &reply).await?;
+                    keep_held(&*store, bucket.task_type(), &lock, &reply).await?;
                     pull.end(bucket, lock, end).await
                 })
             }

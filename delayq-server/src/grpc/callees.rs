@@ -1,0 +1,69 @@
+//! Applications that announced where they are called.
+
+use delayq_plugin::Timestamp;
+use delayq_proto::{pb, read_span, time};
+
+use super::call::{Call, Operation};
+use super::refusal::Refusal;
+use crate::access::Scope;
+use crate::operation::callee;
+
+impl Operation for pb::CalleesRequest {
+    type Answer = pb::CalleesResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Read);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        call.caller.require_all_types()?;
+        let all = call.space.push.callees().await?.into_iter();
+        let callees = all.map(|(name, announced)| pb::Callee {
+            name,
+            url: announced.url,
+            task_types: announced.types.iter().map(ToString::to_string).collect(),
+            until: Some(time(Timestamp::from_millis(announced.until_ms))),
+        });
+        Ok(pb::CalleesResponse {
+            callees: callees.collect(),
+        })
+    }
+}
+
+impl Operation for pb::AnnounceCalleeRequest {
+    type Answer = pb::AnnounceCalleeResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Work);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let lease = self.lease.map(|span| read_span("lease", span));
+        let announcement = callee::Announcement {
+            url: self.url,
+            types: self.task_types,
+            lease: lease.transpose()?,
+        };
+        let taken = announcement.take(&call.space, &call.caller, &self.name);
+        let until = Timestamp::from_millis(taken.await?);
+        Ok(pb::AnnounceCalleeResponse {
+            until: Some(time(until)),
+        })
+    }
+}
+
+impl Operation for pb::WithdrawCalleeRequest {
+    type Answer = pb::WithdrawCalleeResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Work);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let withdrawn = callee::withdraw(&call.space, &call.caller, &self.name).await?;
+        Ok(pb::WithdrawCalleeResponse { withdrawn })
+    }
+}

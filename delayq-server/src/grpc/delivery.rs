@@ -1,0 +1,83 @@
+//! Claimed tasks on the last part of their way: from an answer to the connection.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::Response;
+use delayq_proto::pb;
+use hyper::body::{Frame, SizeHint};
+use tonic::Response as Answer;
+
+use super::work::work_task;
+use crate::pull::Handover;
+
+/// Tasks of an answer that nobody has asked for yet. Dropped before, it gives them back.
+#[derive(Clone, Default)]
+struct Delivery(Arc<Mutex<Option<Handover>>>);
+
+impl Delivery {
+    fn is_made(&self) {
+        let handover = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(handover) = handover {
+            drop(handover.delivered());
+        }
+    }
+}
+
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Delivery")
+    }
+}
+
+/// The answer with the tasks of a claim, which go with it.
+pub(super) fn carried(claimed: Answer<Handover>) -> Answer<pb::PullResponse> {
+    let handover = claimed.into_inner();
+    let tasks = handover.tasks().iter();
+    let tasks = tasks.map(|pulled| work_task(&pulled.bucket, pulled.task.clone()));
+    let mut answer = Answer::new(pb::PullResponse {
+        tasks: tasks.collect(),
+    });
+    let delivery = Delivery(Arc::new(Mutex::new(Some(handover))));
+    answer.extensions_mut().insert(delivery);
+    answer
+}
+
+/// Has the tasks of an answer count as delivered once its body is asked for: until then, a client
+/// that is gone gives them back.
+pub(super) async fn delivering(mut response: Response<Body>) -> Response<Body> {
+    match response.extensions_mut().remove::<Delivery>() {
+        Some(delivery) => response.map(|body| Body::new(Delivering { body, delivery })),
+        None => response,
+    }
+}
+
+/// The body of such an answer.
+struct Delivering {
+    body: Body,
+    delivery: Delivery,
+}
+
+impl HttpBody for Delivering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.delivery.is_made();
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,96 @@
+//! Changes of several tasks: by their ids, or of every task that matches.
+
+use delayq_plugin::{BulkReport, Error, TaskFilter, When};
+use delayq_proto::{pb, read_state, read_time_if, required};
+
+use super::call::{Call, Operation};
+use super::refusal::Refusal;
+use crate::access::Scope;
+use crate::operation::{AllChange, WantedTasks};
+
+/// Most ids of one cancel.
+const MAX_IDS: usize = 1_000;
+
+impl Operation for pb::CancelEachRequest {
+    type Answer = pb::CancelEachResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Submit);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let task_type = call.task_type(&self.task_type)?;
+        if self.ids.len() > MAX_IDS {
+            return Err(Error::invalid("ids", format!("give at most {MAX_IDS}")).into());
+        }
+        let tasks = &call.space.tasks;
+        let cancelled = tasks.cancel_each(task_type.as_str(), &self.ids).await;
+        let outcomes = cancelled.into_iter().map(|one| one.map(Into::into));
+        Ok(pb::CancelEachResponse {
+            outcomes: outcomes.collect::<Result<_, Error>>()?,
+        })
+    }
+}
+
+impl Operation for pb::CancelAllRequest {
+    type Answer = pb::ChangeAllResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Operate);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let types = call.types(&self.task_type)?;
+        let (filter, operator) = (filter(self.selection)?, call.operator());
+        let made = AllChange::Cancel.make(&operator, types, &filter, self.dry_run);
+        Ok(answer(made.await?))
+    }
+}
+
+impl Operation for pb::RescheduleAllRequest {
+    type Answer = pb::ChangeAllResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Operate);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let types = call.types(&self.task_type)?;
+        let when: When = required("when", self.when)?.try_into()?;
+        let (filter, operator) = (filter(self.selection)?, call.operator());
+        let change = AllChange::Reschedule(when);
+        let made = change.make(&operator, types, &filter, self.dry_run);
+        Ok(answer(made.await?))
+    }
+}
+
+fn filter(sent: Option<pb::TaskSelection>) -> Result<TaskFilter, Refusal> {
+    let sent = required("selection", sent)?;
+    let is_any = sent.state == i32::from(pb::TaskState::Unspecified);
+    let state = (!is_any).then(|| read_state(sent.state));
+    let wanted = WantedTasks {
+        all: sent.all,
+        id_prefix: sent.id_prefix,
+        group: sent.group,
+        headers: sent.headers,
+        due_before: read_time_if("selection.due_before", sent.due_before)?,
+        due_after: read_time_if("selection.due_after", sent.due_after)?,
+        state: state.transpose()?,
+    };
+    Ok(wanted.filter()?)
+}
+
+fn answer(report: BulkReport) -> pb::ChangeAllResponse {
+    pb::ChangeAllResponse {
+        task_types: report.types.iter().map(ToString::to_string).collect(),
+        matched: report.matched,
+        changed: report.changed,
+        running: report.running,
+        gone: report.gone,
+        is_complete: report.is_complete,
+        is_dry_run: report.is_dry_run,
+    }
+}

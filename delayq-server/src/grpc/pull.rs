@@ -1,0 +1,43 @@
+//! Claims, with a long wait.
+
+use delayq_plugin::TaskType;
+use delayq_proto::{pb, read_span, read_span_or_zero, required_type};
+
+use super::call::{Call, Operation};
+use super::refusal::Refusal;
+use crate::access::Scope;
+use crate::problem::Problem;
+use crate::pull::{Asked, Handover};
+
+impl Operation for pb::PullRequest {
+    type Answer = Handover;
+    const SCOPE: Option<Scope> = Some(Scope::Work);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Handover, Refusal> {
+        let is_fair = match pb::PullOrder::try_from(self.order) {
+            Ok(order) => order == pb::PullOrder::Fair,
+            Err(_) => return Err(Problem::bad_request("order: use LISTED or FAIR").into()),
+        };
+        if self.task_types.is_empty() {
+            required_type("")?;
+        }
+        let types = self.task_types.iter().map(|one| call.task_type(one));
+        let lock_for = self.lock_for.map(|span| read_span("lock_for", span));
+        let limit = self.limit.map(usize::try_from).transpose();
+        let asked = Asked {
+            types: types.collect::<Result<Vec<TaskType>, Refusal>>()?,
+            limit: limit.unwrap_or(Some(usize::MAX)),
+            wait: read_span_or_zero("wait", self.wait)?,
+            lock_for: lock_for.transpose()?,
+            is_fair,
+        };
+        let handover = asked.claim(&call.space.pull).await?;
+        // The token may have been revoked meanwhile: dropping the handover gives the tasks back.
+        call.caller.is_still(&call.app.tokens)?;
+        Ok(handover)
+    }
+}

@@ -1,0 +1,101 @@
+//! Targets that tasks are pushed to.
+
+use delayq_plugin::TypePattern;
+use delayq_proto::{pb, required};
+
+use super::call::{Call, Operation};
+use super::insight::written;
+use super::refusal::Refusal;
+use crate::access::Scope;
+use crate::operation::target;
+use crate::problem::Problem;
+use crate::push::Target;
+
+impl Operation for pb::TargetsRequest {
+    type Answer = pb::TargetsResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Read);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let all = call.space.push.targets().await?.into_iter();
+        let covered = all.filter(|(pattern, _)| call.caller.token.covers_all(pattern));
+        let targets = covered.map(|(pattern, target)| shown(&pattern, &target, None));
+        Ok(pb::TargetsResponse {
+            targets: targets.collect::<Result<_, Problem>>()?,
+        })
+    }
+}
+
+impl Operation for pb::GetTargetRequest {
+    type Answer = pb::TargetResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Read);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let pattern = call.pattern(&self.task_type)?;
+        let target = target::get(&call.space, &pattern).await?;
+        answer(&pattern, &target, None)
+    }
+}
+
+impl Operation for pb::SetTargetRequest {
+    type Answer = pb::TargetResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Admin);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let pattern = call.pattern(&self.task_type)?;
+        let json = (!self.target.is_empty()).then_some(self.target);
+        let json = required("target", json)?;
+        let (space, operator) = (&call.space, call.operator());
+        let set = target::set(space, &operator, &pattern, json.as_bytes());
+        let (target, secret) = set.await?;
+        answer(&pattern, &target, secret)
+    }
+}
+
+impl Operation for pb::RemoveTargetRequest {
+    type Answer = pb::RemoveTargetResponse;
+    const SCOPE: Option<Scope> = Some(Scope::Admin);
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+        let pattern = call.pattern(&self.task_type)?;
+        target::remove(&call.space, &call.operator(), &pattern).await?;
+        Ok(pb::RemoveTargetResponse {})
+    }
+}
+
+fn shown(
+    pattern: &TypePattern,
+    target: &Target,
+    secret: Option<String>,
+) -> Result<pb::PushTarget, Problem> {
+    Ok(pb::PushTarget {
+        task_type: pattern.to_string(),
+        target: written(target)?,
+        secret,
+    })
+}
+
+fn answer(
+    pattern: &TypePattern,
+    target: &Target,
+    secret: Option<String>,
+) -> Result<pb::TargetResponse, Refusal> {
+    Ok(pb::TargetResponse {
+        target: Some(shown(pattern, target, secret)?),
+    })
+}

@@ -1,0 +1,138 @@
+//! Replies to those who wait, over gRPC.
+
+use std::time::Duration;
+
+use delayq_proto::{pb, span};
+use pb::attempt_end::{Dead, Done, End, Release};
+use pb::wait_for_reply_response::Outcome;
+use tonic::Code;
+
+use super::{Site, asking};
+use crate::access::Scope;
+
+fn wait(id: &str, wait: Duration) -> pb::WaitForReplyRequest {
+    pb::WaitForReplyRequest {
+        task_type: "mail".to_owned(),
+        id: id.to_owned(),
+        wait: Some(span(wait)),
+        ..pb::WaitForReplyRequest::default()
+    }
+}
+
+async fn end_of(site: &Site, id: &str, within: Duration) -> Outcome {
+    let asked = asking(&site.token, wait(id, within));
+    let ended = site.client().wait_for_reply(asked).await;
+    ended.unwrap().into_inner().outcome.unwrap()
+}
+
+/// Keeps a reply; whether it was kept.
+async fn keep(site: &Site, lock: Option<pb::Lock>, body: &str) -> bool {
+    let request = pb::KeepReplyRequest {
+        task_type: "mail".to_owned(),
+        lock,
+        content_type: "text/plain".to_owned(),
+        body: body.as_bytes().to_vec(),
+        retention: Some(span(Duration::from_hours(1))),
+        ..pb::KeepReplyRequest::default()
+    };
+    let kept = site.client().keep_reply(asking(&site.token, request)).await;
+    kept.unwrap().into_inner().kept
+}
+
+#[tokio::test]
+async fn whoever_waits_gets_the_reply_as_soon_as_the_task_is_done() {
+    let site = Site::open().await;
+    site.send(&["a"]).await;
+    let pending = end_of(&site, "a", Duration::ZERO).await;
+    assert_eq!(pending, Outcome::Pending(true));
+    let waiting = end_of(&site, "a", Duration::from_mins(1));
+    let working = async {
+        let task = site.pulled(1).await.remove(0);
+        assert!(keep(&site, task.lock.clone(), "sent").await);
+        assert!(site.settle(&task, End::Done(Done {})).await);
+    };
+    let (ended, ()) = tokio::join!(waiting, working);
+    let Outcome::Replied(reply) = ended else {
+        panic!("{ended:?}");
+    };
+    assert_eq!(
+        (reply.body.as_slice(), reply.content_type.as_str()),
+        (&b"sent"[..], "text/plain")
+    );
+}
+
+#[tokio::test]
+async fn whoever_waits_in_vain_is_told_how_it_ended() {
+    let site = Site::open().await;
+    let nobody = end_of(&site, "nobody", Duration::ZERO).await;
+    assert_eq!(nobody, Outcome::NotFound(true));
+    site.send(&["a", "b", "c"]).await;
+    let cancel = pb::CancelRequest {
+        task_type: "mail".to_owned(),
+        id: "c".to_owned(),
+        ..pb::CancelRequest::default()
+    };
+    let cancelled = site.client().cancel(asking(&site.token, cancel)).await;
+    cancelled.unwrap();
+    let tasks = site.pulled(2).await;
+    let dead = Dead {
+        error: "no van".to_owned(),
+        succeeded: Vec::new(),
+    };
+    assert!(site.settle(&tasks[0], End::Done(Done {})).await);
+    assert!(site.settle(&tasks[1], End::Dead(dead)).await);
+    for (id, outcome) in [
+        ("a", Outcome::Done(true)),
+        ("b", Outcome::Dead("no van".to_owned())),
+        ("c", Outcome::Cancelled(true)),
+    ] {
+        assert_eq!(end_of(&site, id, Duration::from_secs(5)).await, outcome);
+    }
+    let long = wait("a", Duration::from_secs(61));
+    let refused = site
+        .client()
+        .wait_for_reply(asking(&site.token, long))
+        .await;
+    assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn a_token_that_ends_while_it_waits_gets_no_reply() {
+    let site = Site::open().await;
+    site.send(&["a"]).await;
+    let token = site.token_for(&[Scope::Submit], &[]).await;
+    let mut client = site.client();
+    let asked = asking(&token, wait("a", Duration::from_mins(1)));
+    let waiting = tokio::spawn(async move { client.wait_for_reply(asked).await });
+    let task = site.pulled(1).await.remove(0);
+    assert!(keep(&site, task.lock.clone(), "sent").await);
+    // The call is there, and waits.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    site.revoke(&token).await;
+    assert!(site.settle(&task, End::Done(Done {})).await);
+    let refused = waiting.await.unwrap().unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+}
+
+#[tokio::test]
+async fn the_reply_of_a_lost_lock_is_not_kept() {
+    let site = Site::open().await;
+    site.send(&["a"]).await;
+    let first = site.pulled(1).await.remove(0);
+    assert!(site.settle(&first, End::Release(Release::default())).await);
+    let second = site.pulled(1).await.remove(0);
+    assert!(!keep(&site, first.lock.clone(), "stale").await);
+    // One that nobody has been given would stand in the way of every later one.
+    let mut forged = second.lock.clone().unwrap();
+    forged.fence += 1_000_000;
+    assert!(!keep(&site, Some(forged), "forged").await);
+    assert!(keep(&site, second.lock.clone(), "sent").await);
+    assert!(site.settle(&second, End::Done(Done {})).await);
+    // Repeated after a lost answer.
+    assert!(keep(&site, second.lock.clone(), "sent").await);
+    let ended = end_of(&site, "a", Duration::from_secs(5)).await;
+    let Outcome::Replied(reply) = ended else {
+        panic!("{ended:?}");
+    };
+    assert_eq!(reply.body, b"sent");
+}
