@@ -39,7 +39,8 @@ pub(super) trait Operation: Send + Sized + 'static {
 pub(super) struct Call {
     pub(super) app: App,
     pub(super) caller: Caller,
-    /// Whether the caller writes the log of actions itself.
+    /// Whether the caller is an application with the server as its store, which writes the log of
+    /// actions and counts its attempts itself.
     pub(super) logs_itself: bool,
     /// The header that the caller was admitted by.
     pub(super) credentials: Option<HeaderValue>,

@@ -8,6 +8,7 @@ use delayq_core::store::{AttemptEnd, Claimed, Settlement, SubmitOutcome};
 use delayq_core::{Bucket, Limits, Lock, NewTask};
 use delayq_plugin::{Clock, Error, Result, Store, SystemClock, When};
 use delayq_proto::{pb, read_span, required};
+use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::call::{Call, Operation, check_batch};
@@ -244,8 +245,17 @@ impl Operation for pb::SettleRequest {
         check_batch("number of settlements", self.settlements.len())?;
         let bucket = call.bucket(self.bucket)?;
         let settlements = self.settlements.into_iter().map(TryInto::try_into);
-        let settlements = settlements.collect::<Result<_>>()?;
-        let outcomes = call.store().settle(&bucket, settlements).await?;
+        let settlements = settlements.collect::<Result<Vec<Settlement>>>()?;
+        let outcomes = if call.logs_itself {
+            call.store().settle(&bucket, settlements).await?
+        } else {
+            // What clients do is counted here, and what applications do by themselves.
+            let pull = &call.space.pull;
+            let ends = settlements.into_iter();
+            let ends = ends.map(|one| pull.end(bucket.clone(), one.lock, one.end));
+            let ended = join_all(ends).await.into_iter();
+            ended.collect::<Result<Vec<_>>>()?
+        };
         let outcomes = outcomes.into_iter().map(pb::SettleOutcome::from);
         Ok(pb::SettleResponse {
             outcomes: outcomes.map(Into::into).collect(),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::Request;
-use delayq_plugin::TaskState;
+use delayq_plugin::store::Step;
+use delayq_plugin::{TaskState, TaskType, Timestamp};
 use delayq_proto::{pb, span};
 use delayq_tests::rig::until;
 use pb::attempt_end::{Done, End};
@@ -58,8 +59,19 @@ async fn tasks_are_pulled_when_they_fall_due_and_settled_by_their_locks() {
     );
     assert!(is_longer, "{extended:?}");
     assert!(site.settle(task, End::Done(Done {})).await);
-    let found = site.space().await.tasks.find("mail", "a").await.unwrap();
+    let space = site.space().await;
+    let found = space.tasks.find("mail", "a").await.unwrap();
     assert_eq!(found.unwrap().state, TaskState::Done);
+    // Both are in the figures once they are stored.
+    space.pull.close().await;
+    let (mail, since) = (TaskType::new("mail").unwrap(), Timestamp::default());
+    let spells = space.tasks.store().figures(&mail, Step::Minute, since);
+    let (mut started, mut done) = (0, 0);
+    for spell in spells.await.unwrap() {
+        started += spell.figures.started;
+        done += spell.figures.done;
+    }
+    assert_eq!((started, done), (1, 1));
 }
 
 #[tokio::test]
