@@ -16,6 +16,8 @@ pub(crate) mod grape;
 pub(crate) mod lmstfy;
 pub(crate) mod spring;
 pub(crate) mod task_service;
+#[cfg(test)]
+mod tests;
 
 /// A front over HTTP with a listener of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
