@@ -20,6 +20,7 @@ use super::*;
 mod names;
 #[cfg(feature = "soak")]
 mod real_registry;
+mod replay;
 
 const RECORDED: &str = include_str!("../../../tests/exchanges/eureka/eureka.jsonl");
 
