@@ -45,7 +45,7 @@ impl Operation for pb::CancelAllRequest {
         let types = call.types(&self.task_type)?;
         let (filter, operator) = (filter(self.selection)?, call.operator());
         let made = AllChange::Cancel.make(&operator, types, &filter, self.dry_run);
-        Ok(answer(made.await?))
+        Ok(answer(&made.await?))
     }
 }
 
@@ -63,7 +63,7 @@ impl Operation for pb::RescheduleAllRequest {
         let (filter, operator) = (filter(self.selection)?, call.operator());
         let change = AllChange::Reschedule(when);
         let made = change.make(&operator, types, &filter, self.dry_run);
-        Ok(answer(made.await?))
+        Ok(answer(&made.await?))
     }
 }
 
@@ -83,7 +83,7 @@ fn filter(sent: Option<pb::TaskSelection>) -> Result<TaskFilter, Refusal> {
     Ok(wanted.filter()?)
 }
 
-fn answer(report: BulkReport) -> pb::ChangeAllResponse {
+fn answer(report: &BulkReport) -> pb::ChangeAllResponse {
     pb::ChangeAllResponse {
         task_types: report.types.iter().map(ToString::to_string).collect(),
         matched: report.matched,

@@ -51,7 +51,7 @@ async fn tasks_are_pulled_when_they_fall_due_and_settled_by_their_locks() {
         ..pb::ExtendRequest::default()
     };
     let extended = site.client().extend(asking(&site.token, extend)).await;
-    let extended = extended.unwrap().into_inner().outcomes[0].outcome.clone();
+    let extended = extended.unwrap().into_inner().outcomes[0].outcome;
     let is_longer = matches!(
         extended,
         Some(pb::extend_outcome::Outcome::ExtendedUntil(until))
