@@ -31,11 +31,12 @@ pub(crate) fn router(app: App) -> Router {
             .route("/task/type/list", get(look::types))
             .route("/discovery/service_info", get(look::services))
     };
+    let counts = app.clone();
     let routes = routes()
         .nest("/token/{token}", routes())
         .fallback(answer::not_found)
         .method_not_allowed_fallback(answer::method_not_allowed)
         .layer(DefaultBodyLimit::max(limit))
-        .with_state(app.clone());
-    counted(&app, routes)
+        .with_state(app);
+    counted(&counts, routes)
 }

@@ -2,8 +2,8 @@
 
 use axum::body::{Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
@@ -50,6 +50,23 @@ impl FromRequest<App> for Body {
             _ => Problem::bad_request(error.body_text()),
         })?;
         Ok(Self(body.to_vec()))
+    }
+}
+
+/// The body as it was sent, with the headers of its request.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
+impl FromRequest<App> for Sent {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let headers = request.headers().clone();
+        let Body(body) = Body::from_request(request, app).await?;
+        Ok(Self { headers, body })
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use delayq_plugin::store::CancelOutcome;
 use delayq_plugin::{DelayQueueJob, Namespace, TaskReply, TaskState, TaskType};
@@ -15,7 +15,7 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::{Body, Query};
+use super::extract::{Query, Sent};
 use super::form::{Accepted, CreateOptions, TaskView, task_headers};
 use super::message_kind::read_kind;
 use super::reply::{Pending, answer, read_wait};
@@ -37,8 +37,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 ///
 /// The body is the message, byte for byte. A `Content-Type` that says what it is becomes the header
 /// `content-type` of the task, which claims and pushes hand on; a message that is said to be JSON
-/// has to be JSON. Repeated after a lost answer it makes a second task: give an id of your own where
-/// that matters. With `wait` the answer is the worker's reply, as of `GET .../reply`.
+/// has to be JSON. Repeated after a lost answer it makes a second task: give an id of your own
+/// where that matters. With `wait` the answer is the worker's reply, as of `GET .../reply`.
 ///
 /// The header `Delayq-Target` gives the task a target of its own, as JSON; it takes the scope
 /// `operate`, unless the configuration allows it to everybody.
@@ -54,10 +54,9 @@ async fn create(
     Path((namespace, task_type)): Path<(Namespace, String)>,
     State(app): State<App>,
     Query(options): Query<CreateOptions>,
-    headers: HeaderMap,
-    Body(body): Body,
+    sent: Sent,
 ) -> Result<Response, Problem> {
-    let job = read_job(&allowed, (task_type, None), &headers, body).await?;
+    let job = read_job(&allowed, (task_type, None), sent).await?;
     send(&allowed, &app, &namespace, job, options).await
 }
 
@@ -83,10 +82,9 @@ async fn create_with_id(
     Path((namespace, task_type, id)): Path<(Namespace, String, String)>,
     State(app): State<App>,
     Query(options): Query<CreateOptions>,
-    headers: HeaderMap,
-    Body(body): Body,
+    sent: Sent,
 ) -> Result<Response, Problem> {
-    let job = read_job(&allowed, (task_type, Some(id)), &headers, body).await?;
+    let job = read_job(&allowed, (task_type, Some(id)), sent).await?;
     send(&allowed, &app, &namespace, job, options).await
 }
 
@@ -94,11 +92,10 @@ async fn create_with_id(
 async fn read_job(
     allowed: &Allowed<Submit>,
     (task_type, id): (String, Option<String>),
-    headers: &HeaderMap,
-    body: Vec<u8>,
+    Sent { headers, body }: Sent,
 ) -> Result<DelayQueueJob, Problem> {
     allowed.fits(body.len())?;
-    let kind = read_kind(headers, &body)?;
+    let kind = read_kind(&headers, &body)?;
     let mut job = DelayQueueJob::raw(task_type, body);
     if let Some(id) = id {
         job = job.id(id);
@@ -106,8 +103,8 @@ async fn read_job(
     if let Some(kind) = kind {
         job = job.header(CONTENT_TYPE.as_str(), kind);
     }
-    let job = task_headers(job, headers)?;
-    own_target(allowed, job, headers).await
+    let job = task_headers(job, &headers)?;
+    own_target(allowed, job, &headers).await
 }
 
 async fn send(
