@@ -21,6 +21,8 @@ mod dead;
 mod doctor;
 mod explain;
 mod forecast;
+#[doc(hidden)]
+pub mod fuzz;
 mod lmstfy;
 mod look;
 mod operator;

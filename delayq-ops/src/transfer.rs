@@ -14,7 +14,7 @@ pub use error::{TransferError, TransferFault};
 pub use report::{Refusal, TransferReport};
 
 use self::arrivals::Arrivals;
-use self::line::Line;
+pub(crate) use self::line::Line;
 use self::source::Source;
 
 /// What becomes of dead tasks.

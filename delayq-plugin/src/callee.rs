@@ -32,6 +32,8 @@ mod announcement;
 mod answer;
 mod call;
 mod eureka;
+#[doc(hidden)]
+pub mod fuzz;
 mod http_client;
 mod load;
 mod routes;

@@ -17,6 +17,7 @@ mod config;
 mod dns;
 mod eureka;
 mod fixed;
+pub(crate) mod fuzz;
 mod index;
 mod instance;
 mod registry;

@@ -12,6 +12,7 @@ mod body;
 mod client;
 #[cfg(test)]
 pub(crate) mod exchange;
+pub(crate) mod fuzz;
 pub(crate) mod grape;
 pub(crate) mod lmstfy;
 pub(crate) mod spring;

@@ -6,12 +6,14 @@
 use crate::config::Config;
 
 pub use crate::access::fuzz::{authorization, token};
-pub use crate::front::beanstalk::fuzz::beanstalk;
+pub use crate::discovery::fuzz::{dns_name, registry, registry_change, service};
+pub use crate::front::fuzz::*;
 pub use crate::http::fuzz::{
-    body, bulk_line, cursor, header, listed_state, options, span, time, wait,
+    announcement, body, bulk_line, callee_name, cursor, header, listed_state, options, span, time,
+    wait,
 };
 pub use crate::pull::fuzz::lock;
-pub use crate::push::fuzz::{answer, target, url};
+pub use crate::push::fuzz::{answer, instance_answer, kept_task, signature, target, url};
 
 /// A configuration file.
 #[must_use]

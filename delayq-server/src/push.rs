@@ -55,7 +55,7 @@ mod worker;
 
 use self::board::Board;
 pub(crate) use self::callees::Announced;
-pub(crate) use self::config::PushConfig;
+pub(crate) use self::config::{KafkaConfig, PushConfig};
 pub(crate) use self::courier::Courier;
 pub(crate) use self::guard::Guard;
 use self::hidden::Hidden;

@@ -183,6 +183,7 @@ const CRATES: [Crate; 13] = [
             "overview",
             "transfer",
             "lmstfy",
+            "fuzz",
             "operator",
         ],
         above: &["delayq-plugin"],

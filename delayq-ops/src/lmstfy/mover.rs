@@ -6,7 +6,7 @@ use delayq_plugin::store::SubmitOutcome;
 use delayq_plugin::{Error, TaskSubmitService};
 
 use super::job::Job;
-use super::old_redis::{LmstfyError, OldRedis, Reply};
+use super::old_redis::{LmstfyError, OldRedis, Reply, connect};
 use super::place::{Place, is_overdue};
 use super::report::LmstfyReport;
 
@@ -62,7 +62,7 @@ impl<'a> LmstfyImport<'a> {
     ) -> Result<Self, LmstfyError> {
         Ok(Self {
             tasks,
-            redis: OldRedis::connect(address).await?,
+            redis: connect(address).await?,
             with_dead,
             report: LmstfyReport::default(),
         })

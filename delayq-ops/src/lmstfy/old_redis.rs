@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufStream};
 use tokio::net::TcpStream;
 use url::Url;
 
@@ -64,36 +64,11 @@ impl Reply {
 
 /// A connection to the Redis of lmstfy.
 #[derive(Debug)]
-pub(super) struct OldRedis(BufStream<TcpStream>);
+pub(super) struct OldRedis<S = TcpStream>(BufStream<S>);
 
-impl OldRedis {
-    pub(super) async fn connect(address: &str) -> Result<Self, LmstfyError> {
-        let bad = |reason: &str| LmstfyError::Address(reason.to_owned());
-        let url = Url::parse(address).map_err(|error| bad(&error.to_string()))?;
-        if url.scheme() != "redis" {
-            return Err(bad("only redis:// can be moved from; use a tunnel for TLS"));
-        }
-        let host = url.host_str().ok_or_else(|| bad("it has no host"))?;
-        let host = host.trim_matches(['[', ']']);
-        let connecting = TcpStream::connect((host, url.port().unwrap_or(6379)));
-        let stream = within(connecting).await?;
-        let mut redis = Self(BufStream::new(stream));
-        if let Some(password) = url.password() {
-            let plain =
-                |text: &str| -> Vec<u8> { percent_encoding::percent_decode_str(text).collect() };
-            let (user, password) = (plain(url.username()), plain(password));
-            let mut command: Vec<&[u8]> = vec![b"AUTH"];
-            if !user.is_empty() {
-                command.push(&user);
-            }
-            command.push(&password);
-            redis.ask(&command).await?;
-        }
-        let database = url.path().trim_matches('/');
-        if !database.is_empty() {
-            redis.ask(&[b"SELECT", database.as_bytes()]).await?;
-        }
-        Ok(redis)
+impl<S: AsyncRead + AsyncWrite + Unpin> OldRedis<S> {
+    pub(super) fn over(stream: S) -> Self {
+        Self(BufStream::new(stream))
     }
 
     /// Sends a command; its answer.
@@ -113,7 +88,7 @@ impl OldRedis {
     }
 
     /// The next answer, or the refusal of the command.
-    async fn answer(&mut self) -> io::Result<Result<Reply, String>> {
+    pub(super) async fn answer(&mut self) -> io::Result<Result<Reply, String>> {
         let mut open: Vec<(usize, Vec<Reply>)> = Vec::new();
         loop {
             let mut reply = match self.value().await? {
@@ -173,6 +148,36 @@ impl OldRedis {
             _ => return Err(io::Error::other(format!("is this a Redis? {line:.40}"))),
         }))
     }
+}
+
+/// Connects to the Redis of an address, and logs in.
+pub(super) async fn connect(address: &str) -> Result<OldRedis, LmstfyError> {
+    let bad = |reason: &str| LmstfyError::Address(reason.to_owned());
+    let url = Url::parse(address).map_err(|error| bad(&error.to_string()))?;
+    if url.scheme() != "redis" {
+        return Err(bad("only redis:// can be moved from; use a tunnel for TLS"));
+    }
+    let host = url.host_str().ok_or_else(|| bad("it has no host"))?;
+    let host = host.trim_matches(['[', ']']);
+    let connecting = TcpStream::connect((host, url.port().unwrap_or(6379)));
+    let stream = within(connecting).await?;
+    let mut redis = OldRedis::over(stream);
+    if let Some(password) = url.password() {
+        let plain =
+            |text: &str| -> Vec<u8> { percent_encoding::percent_decode_str(text).collect() };
+        let (user, password) = (plain(url.username()), plain(password));
+        let mut command: Vec<&[u8]> = vec![b"AUTH"];
+        if !user.is_empty() {
+            command.push(&user);
+        }
+        command.push(&password);
+        redis.ask(&command).await?;
+    }
+    let database = url.path().trim_matches('/');
+    if !database.is_empty() {
+        redis.ask(&[b"SELECT", database.as_bytes()]).await?;
+    }
+    Ok(redis)
 }
 
 async fn within<T>(call: impl Future<Output = io::Result<T>>) -> io::Result<T> {

@@ -95,7 +95,7 @@ impl Place {
 /// Whether the time at `score` is over for so long that no server of lmstfy runs that would have
 /// made the job ready, or, without a try left, dead.
 pub(super) fn is_overdue(score: i64, now: i64) -> bool {
-    score + OVERDUE < now
+    score.saturating_add(OVERDUE) < now
 }
 
 /// The tries and the id, at the end of a member.

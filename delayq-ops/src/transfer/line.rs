@@ -20,11 +20,11 @@ const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 /// The stored form. Fields that an import does not know are left out, within a version.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Line {
+pub(crate) struct Line {
     v: u32,
     #[serde(rename = "type")]
-    pub(super) task_type: TaskType,
-    pub(super) id: TaskId,
+    pub(crate) task_type: TaskType,
+    pub(crate) id: TaskId,
     pub(super) state: TaskState,
     /// When its next attempt is due; of a dead task, when it died. Milliseconds since the epoch.
     at: Timestamp,
@@ -77,7 +77,7 @@ impl Line {
         }
     }
 
-    pub(super) fn read(text: &[u8]) -> Result<Self, TransferFault> {
+    pub(crate) fn read(text: &[u8]) -> Result<Self, TransferFault> {
         let fault = |error: serde_json::Error| TransferFault::Line(format!("no task: {error}"));
         let line: Self = serde_json::from_slice(text).map_err(fault)?;
         if line.v > VERSION {
@@ -111,7 +111,7 @@ impl Line {
     }
 
     /// The task to submit, checked as a job is; `now` is this host's time.
-    pub(super) fn task(&self, now: Timestamp) -> Result<NewTask, TransferFault> {
+    pub(crate) fn task(&self, now: Timestamp) -> Result<NewTask, TransferFault> {
         let message = self.message_bytes()?;
         let mut job = DelayQueueJob::raw(self.task_type.as_str(), message)
             .id(self.id.as_str())

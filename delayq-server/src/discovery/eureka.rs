@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use axum::http::Uri;
 use delayq_plugin::TaskType;
 use delayq_plugin::callee::{EurekaClient, EurekaError, SPRING_PATH, WORK_PATH};
 use serde_json::Value;
@@ -118,9 +119,6 @@ pub(crate) fn app(record: &Value) -> String {
 /// Scheme, host and port of a record.
 pub(crate) fn home(record: &Value) -> Option<String> {
     let host = record.get("hostName").and_then(Value::as_str)?;
-    if host.is_empty() || host.contains(['/', '@', '?', '#', ' ']) {
-        return None;
-    }
     let port = |name: &str| {
         let port = record.get(name)?;
         let is_enabled = match port.get("@enabled")? {
@@ -132,9 +130,12 @@ pub(crate) fn home(record: &Value) -> Option<String> {
         let number = number.as_u64().or_else(|| number.as_str()?.parse().ok());
         u16::try_from(number.filter(|_| is_enabled)?).ok()
     };
-    match (port("securePort"), port("port")) {
-        (Some(port), _) => Some(format!("https://{host}:{port}")),
-        (None, Some(port)) => Some(format!("http://{host}:{port}")),
-        (None, None) => None,
-    }
+    let home = match (port("securePort"), port("port")) {
+        (Some(port), _) => format!("https://{host}:{port}"),
+        (None, Some(port)) => format!("http://{host}:{port}"),
+        (None, None) => return None,
+    };
+    // A host with more in it, such as a path or a user, would lead to another one.
+    let uri: Uri = home.parse().ok()?;
+    (uri.host() == Some(host)).then_some(home)
 }

@@ -122,7 +122,7 @@ impl Client {
 
 /// The header as `Bearer`. Clients that know only a user and a password send the token as the
 /// password.
-fn bearer(header: &HeaderValue) -> HeaderValue {
+pub(super) fn bearer(header: &HeaderValue) -> HeaderValue {
     let password = || {
         let (scheme, encoded) = header.to_str().ok()?.split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("basic") {

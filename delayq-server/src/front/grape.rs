@@ -20,6 +20,7 @@ use crate::problem::Problem;
 mod asked;
 mod consume;
 mod course;
+pub(crate) mod fuzz;
 mod job;
 mod job_routes;
 mod produce;

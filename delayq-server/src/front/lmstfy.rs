@@ -12,6 +12,7 @@ mod call;
 mod dead_letters;
 mod engine;
 mod figures;
+pub(crate) mod fuzz;
 mod histogram;
 mod job;
 mod job_id;

@@ -1,5 +1,4 @@
 //! The paths of the Spring delay queue.
-
 //!
 //! Applications of the original send their tasks here and are called at their own path. The type of
 //! a task is `APPLICATION-TYPE`, as there.
@@ -14,6 +13,7 @@ use crate::http::counted;
 mod add;
 mod answer;
 mod caller;
+pub(crate) mod fuzz;
 mod look;
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use crate::grpc::reflected;
 use crate::http::counted;
 
 mod forms;
+pub(crate) mod fuzz;
 mod grpc;
 mod http;
 mod place;

@@ -24,7 +24,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// What an application says of itself.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Announcement {
+pub(super) struct Announcement {
     /// Where it is called, such as `http://10.0.0.7:8080/delayq/work`.
     url: String,
     /// The types that it serves.
@@ -33,6 +33,18 @@ struct Announcement {
     #[serde(default, deserialize_with = "text_or_number")]
     #[schema(value_type = Option<TextOrNumber>)]
     lease: Option<String>,
+}
+
+impl Announcement {
+    /// What it says, its texts read.
+    pub(super) fn read(self) -> Result<callee::Announcement, Problem> {
+        let lease = self.lease.as_deref().map(read_span);
+        Ok(callee::Announcement {
+            url: self.url,
+            types: self.types,
+            lease: lease.transpose()?,
+        })
+    }
 }
 
 /// An application that is called.
@@ -81,12 +93,7 @@ async fn announce(
     Path((_, name)): Path<(String, String)>,
     JsonBody(announcement): JsonBody<Announcement>,
 ) -> Result<Json<Value>, Problem> {
-    let lease = announcement.lease.as_deref().map(read_span);
-    let taken = callee::Announcement {
-        url: announcement.url,
-        types: announcement.types,
-        lease: lease.transpose()?,
-    };
+    let taken = announcement.read()?;
     let until = taken.take(&allowed.space, &allowed.caller, &name).await?;
     Ok(Json(json!({"outcome": "announced", "until": until})))
 }

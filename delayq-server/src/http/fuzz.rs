@@ -7,6 +7,7 @@ use delayq_core::Limits;
 use delayq_plugin::{DelayQueueJob, TaskType, Timestamp};
 
 use super::bulk::Line;
+use super::callee::Announcement;
 use super::dead::Dead;
 use super::form::{
     CreateOptions, read_cursor, read_span, read_state, read_time, shown_cursor, task_headers,
@@ -15,6 +16,7 @@ use super::many::Matching;
 use super::reply::{read_reply, read_wait};
 use super::settings::Settings;
 use super::settle_many::{EndingForm, LongerForm, read_endings, read_locks};
+use crate::operation::callee::check_name;
 
 /// The present time of all entrances, in milliseconds.
 const NOW: i64 = 1_767_225_600_000;
@@ -116,4 +118,17 @@ pub fn body(bytes: &[u8]) -> Option<&'static str> {
         (.., true) => Some("settings"),
         _ => None,
     }
+}
+
+/// What an application says of itself: how long that holds, in milliseconds.
+#[must_use]
+pub fn announcement(body: &[u8]) -> Option<u128> {
+    let announcement: Announcement = serde_json::from_slice(body).ok()?;
+    Some(announcement.read().ok()?.lease().ok()?.as_millis())
+}
+
+/// The name under which it says so.
+#[must_use]
+pub fn callee_name(name: &str) -> bool {
+    check_name(name).is_ok()
 }

@@ -30,6 +30,15 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
+    /// How long it holds.
+    pub(crate) fn lease(&self) -> Result<Duration, Problem> {
+        let lease = self.lease.unwrap_or(LEASE);
+        if !LEASES.contains(&lease) {
+            return Err(Problem::bad_request("lease: use 3s to 1h"));
+        }
+        Ok(lease)
+    }
+
     /// Announces the application `name`; when that ends, in milliseconds since the epoch.
     pub(crate) async fn take(
         self,
@@ -38,10 +47,7 @@ impl Announcement {
         name: &str,
     ) -> Result<i64, Problem> {
         check_name(name)?;
-        let lease = self.lease.unwrap_or(LEASE);
-        if !LEASES.contains(&lease) {
-            return Err(Problem::bad_request("lease: use 3s to 1h"));
-        }
+        let lease = self.lease()?;
         let types = &self.types;
         if types.is_empty() || types.len() > MAX_TYPES {
             let text = format!("types: name 1 to {MAX_TYPES}");
@@ -73,7 +79,8 @@ async fn require_present(space: &Space, caller: &Caller, name: &str) -> Result<(
     Ok(())
 }
 
-fn check_name(name: &str) -> Result<(), Problem> {
+/// Refuses what is no name of an application.
+pub(crate) fn check_name(name: &str) -> Result<(), Problem> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte);
     if (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_word) {
         return Ok(());

@@ -1,13 +1,19 @@
 //! Entrances of the fuzz targets: targets, their URLs and what they answer.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::answer::Answer;
 use super::config::KafkaConfig;
+use super::hidden::Hidden;
+use super::kept_task::KeptTask;
+use super::service_answer::Called;
+use super::signature::Signer;
 use super::{Guard, PushConfig, Target};
+use crate::discovery::Form;
 
 /// A configuration that allows much, so that what comes after its checks is reached.
 fn config() -> PushConfig {
@@ -67,4 +73,51 @@ pub fn answer(status: u16, header: &[u8], body: &[u8]) -> Option<String> {
         "{verdict:?} {:?}",
         reply.map(|reply| reply.check().is_ok())
     ))
+}
+
+/// An answer of an instance: what it means for its task, in words.
+///
+/// # Panics
+/// If the task waits for more than a day because of it.
+#[must_use]
+pub fn instance_answer(
+    status: u16,
+    headers: &[(&[u8], &[u8])],
+    body: &[u8],
+    app: Option<&str>,
+) -> Option<String> {
+    let mut all = HeaderMap::new();
+    for (name, value) in headers {
+        let name = HeaderName::from_bytes(name).ok()?;
+        all.insert(name, HeaderValue::from_bytes(value).ok()?);
+    }
+    let answer = Answer {
+        status: StatusCode::from_u16(status).ok()?,
+        headers: all,
+        body: body.to_vec(),
+        is_cut: false,
+    };
+    let form = app.map_or(Form::Own, |app| Form::Spring {
+        app: app.to_owned(),
+    });
+    let called = Called::of(&answer, &form, "POST http://10.0.0.1/");
+    if let Called::Refused { after, .. } = &called {
+        assert!(after.is_none_or(|after| after <= Duration::from_hours(24)));
+    }
+    Some(format!("{called:?}"))
+}
+
+/// The signature of a call; `None`: the secret is none.
+#[must_use]
+pub fn signature(secret: &str, id: &str, timestamp: i64, body: &[u8]) -> Option<String> {
+    let secret: Hidden = serde_json::from_value(secret.into()).ok()?;
+    let signer = Signer::new(&[secret]).ok()?;
+    Some(signer.sign(id, timestamp, body))
+}
+
+/// A task that is kept with its reply, and the bytes of its message.
+#[must_use]
+pub fn kept_task(reply: &[u8]) -> Option<(String, usize)> {
+    let kept = KeptTask::read(reply)?;
+    Some((serde_json::to_string(&kept).ok()?, kept.message().len()))
 }

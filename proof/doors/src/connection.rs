@@ -97,9 +97,8 @@ impl Connection {
         let (mut reader, mut writer) = self.stream.into_split();
         let (base, frame) = (self.base, self.frame);
         let write = async {
-            let head = format!(
-                "POST {base}{path} HTTP/1.1\r\n{frame}transfer-encoding: chunked\r\n\r\n"
-            );
+            let head =
+                format!("POST {base}{path} HTTP/1.1\r\n{frame}transfer-encoding: chunked\r\n\r\n");
             writer.write_all(head.as_bytes()).await?;
             for part in parts {
                 let mut chunk = format!("{:x}\r\n", part.len()).into_bytes();

@@ -46,7 +46,9 @@ pub(crate) async fn run(server: &Server, jobs: usize) -> Result<Vec<(String, f64
 async fn lmstfy(server: &Server) -> Result<Api, Failure> {
     let [address, admin, _] = &server.fronts;
     let mut admin = Connection::to(admin, "", "").await?;
-    let made = admin.post("/token/bench?description=bench", "", b"").await?;
+    let made = admin
+        .post("/token/bench?description=bench", "", b"")
+        .await?;
     let made: Value = serde_json::from_slice(&made.body)?;
     let token = made.get("token").and_then(Value::as_str);
     Ok(Api {

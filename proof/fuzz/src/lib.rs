@@ -12,6 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bolero::generator::bolero_generator::Driver;
 use bolero::{TypeGenerator, TypeGeneratorWithParams, ValueGenerator, produce};
 
+mod samples;
+
+pub use samples::{again, damaged, each_damaged, is_read_the_same};
+
 /// The longest that anything is made: all that the engine draws for one input unless told
 /// otherwise.
 pub const LONGEST: usize = 4_096;

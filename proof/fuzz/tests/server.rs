@@ -2,10 +2,11 @@
 //! the same again after it was written.
 
 use std::net::IpAddr;
-use std::panic::RefUnwindSafe;
 
 use bolero::{check, produce};
-use delayq_fuzz::{Reach, bytes, damage, list, spell, words};
+use delayq_fuzz::{
+    Reach, again, bytes, damaged, each_damaged, is_read_the_same, list, spell, words,
+};
 use delayq_server::fuzz;
 
 const NAMES: [&str; 16] = [
@@ -73,15 +74,6 @@ const QUERY: [&str; 20] = [
     "2026-12-24T18:00:00Z",
 ];
 
-/// Reads what was written again, which has to be the same.
-fn again(read: impl Fn(&str) -> Option<String>, text: &str) -> bool {
-    let written = read(text);
-    if let Some(written) = &written {
-        assert_eq!(read(written).as_ref(), Some(written), "of {text:?}");
-    }
-    written.is_some()
-}
-
 #[test]
 fn locks_cursors_and_tokens_are_read_the_same_again() {
     let reach = Reach::at_least(2);
@@ -116,36 +108,6 @@ fn a_query_makes_a_task_within_its_limits_or_is_refused() {
         let options = fuzz::options(&spell(bytes, &QUERY));
         reach.count(options.is_some());
     });
-}
-
-/// Something valid, after accidents.
-fn damaged(valid: &str, accidents: &[(u16, u8, u8)]) -> Vec<u8> {
-    let mut bytes = valid.as_bytes().to_vec();
-    damage(&mut bytes, accidents);
-    bytes
-}
-
-/// Reads samples after accidents; `read` says whether it understood one.
-fn each_damaged(samples: &[&str], read: impl Fn(&[u8]) -> bool + RefUnwindSafe) {
-    let reach = Reach::at_least(5);
-    let accidents = list(3, produce::<(u16, u8, u8)>());
-    let inputs = (produce::<u8>(), accidents);
-    check!()
-        .with_generator(inputs)
-        .for_each(|(which, accidents)| {
-            let sample = samples.iter().cycle().nth(usize::from(*which));
-            let sample = sample.expect("no samples");
-            reach.count(read(&damaged(sample, accidents)));
-        });
-}
-
-/// Whether it is understood, and then read as what it is written as.
-fn is_read_the_same(text: &[u8], read: impl Fn(&[u8]) -> Option<String>) -> bool {
-    let written = read(text);
-    if let Some(written) = &written {
-        assert_eq!(read(written.as_bytes()).as_ref(), Some(written));
-    }
-    written.is_some()
 }
 
 const LINES: [&str; 4] = [

@@ -22,7 +22,10 @@ pub(super) struct Params(Vec<(String, String)>);
 
 impl Params {
     pub(super) fn of(parts: &Parts) -> Self {
-        let query = parts.uri.query().unwrap_or_default();
+        Self::read(parts.uri.query().unwrap_or_default())
+    }
+
+    pub(super) fn read(query: &str) -> Self {
         let pairs = url::form_urlencoded::parse(query.as_bytes());
         Self(
             pairs
@@ -102,7 +105,7 @@ impl Asked {
 }
 
 /// The id of the task that stands for a job.
-fn task_id(jid: &str) -> Result<TaskId, Refusal> {
+pub(super) fn task_id(jid: &str) -> Result<TaskId, Refusal> {
     let plain = TaskId::new(jid).ok().filter(|_| !jid.starts_with(ENCODED));
     let encoded = || TaskId::new(format!("{ENCODED}{}", URL_SAFE_NO_PAD.encode(jid)));
     plain.map_or_else(encoded, Ok).map_err(|_| {

@@ -47,7 +47,10 @@ impl Course {
         Self {
             dtr,
             ttr: number(TIME).unwrap_or(OTHERS),
-            noe: before.unwrap_or(0) + ended + released,
+            noe: before
+                .unwrap_or(0)
+                .saturating_add(ended)
+                .saturating_add(released),
             released,
         }
     }
@@ -60,7 +63,7 @@ impl Course {
 
     /// What a release with this delay notes down.
     pub(super) fn note(&self, dtr: i64) -> Vec<String> {
-        vec![format!("{NOTE}{dtr}:{}", self.released + 1)]
+        vec![format!("{NOTE}{dtr}:{}", self.released.saturating_add(1))]
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) async fn release(
             return Err(Refusal::bad_delay());
         }
         let course = Course::of(&task.headers, &task.history);
-        if course.noe + 1 >= most {
+        if course.noe.saturating_add(1) >= most {
             let succeeded = task.history.succeeded.clone();
             let error = format!("released after {most} executions (grape.max_executions)");
             return Ok(AttemptEnd::Dead { error, succeeded });

@@ -95,23 +95,15 @@ async fn guard(
 
 async fn login(State(grape): State<Grape>, request: Request) -> Result<Response, Refusal> {
     let body = read_body(&grape.app, request.into_body()).await?;
-    let said: Value = serde_json::from_slice(&body).map_err(|_| undecoded(&body))?;
-    let field = |name| said.get(name).and_then(Value::as_str).unwrap_or_default();
-    let (name, password) = (field("username"), field("password"));
-    let refused = |code, desc: &str| Err(Refusal::Named(code, desc.to_owned()));
-    if name.is_empty() {
-        return refused(3_000, "username is empty");
-    }
-    if password.is_empty() {
-        return refused(3_001, "password is empty");
-    }
+    let (name, password) = read_login(&body)?;
+    let (name, password) = (name.as_str(), password.as_str());
     let _place = grape.logins.acquire().await;
     let known = grape.app.config.grape.users.get(name);
     let is_right =
         known.is_some_and(|known| bool::from(known.as_bytes().ct_eq(password.as_bytes())));
     if !is_right {
         tokio::time::sleep(WRONG).await;
-        return refused(3_002, "username or password is error");
+        return Err(refused(3_002, "username or password is error"));
     }
     let session = Sessions::of(&grape).await?.begin(name).await?;
     let secure = if grape.app.config.tls.certificate.is_some() {
@@ -123,6 +115,27 @@ async fn login(State(grape): State<Grape>, request: Request) -> Result<Response,
     Ok(([(SET_COOKIE, cookie)], Json(session)).into_response())
 }
 
+fn refused(code: u32, desc: &str) -> Refusal {
+    Refusal::Named(code, desc.to_owned())
+}
+
+/// The name and the password of a login.
+pub(super) fn read_login(body: &[u8]) -> Result<(String, String), Refusal> {
+    let said: Value = serde_json::from_slice(body).map_err(|_| undecoded(body))?;
+    let field = |name| {
+        let field = said.get(name).and_then(Value::as_str);
+        field.unwrap_or_default().to_owned()
+    };
+    let (name, password) = (field("username"), field("password"));
+    if name.is_empty() {
+        return Err(refused(3_000, "username is empty"));
+    }
+    if password.is_empty() {
+        return Err(refused(3_001, "password is empty"));
+    }
+    Ok((name, password))
+}
+
 async fn logout(State(grape): State<Grape>, headers: HeaderMap) -> Result<Response, Refusal> {
     if let Some(session) = cookie(&headers) {
         Sessions::of(&grape).await?.end(session).await?;
@@ -132,7 +145,7 @@ async fn logout(State(grape): State<Grape>, headers: HeaderMap) -> Result<Respon
 }
 
 /// The session of a request.
-fn cookie(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn cookie(headers: &HeaderMap) -> Option<&str> {
     let cookies = headers.get_all(axum::http::header::COOKIE).into_iter();
     let mut cookies = cookies.filter_map(|one| one.to_str().ok());
     cookies.find_map(|cookies| {

@@ -101,18 +101,7 @@ async fn route(front: &Lmstfy, request: Request, seen: &mut Seen) -> Response {
 async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Response, Refused> {
     let path = percent_decode_str(request.uri().path());
     let path = path.decode_utf8_lossy().into_owned();
-    let parts = path.strip_prefix("/api/").ok_or_else(no_such_path)?;
-    let parts: Vec<_> = parts.split('/').collect();
-    let [namespace, queue, tail @ ..] = parts.as_slice() else {
-        return Err(no_such_path());
-    };
-    if queue.is_empty() && !namespace.is_empty() && tail.is_empty() {
-        return Ok(moved(&format!("/api/{namespace}")));
-    }
-    if namespace.is_empty() || queue.is_empty() {
-        return Err(no_such_path());
-    }
-    let operation = Operation::of(request.method(), tail).ok_or_else(no_such_path)?;
+    let (operation, namespace, queue) = read_path(request.method(), &path)?;
     seen.api = operation.path();
     check_names(operation, namespace, queue)?;
 
@@ -135,7 +124,7 @@ async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Re
     if !operation.is_public() {
         front.check_token(&key).await?;
         pool_name.clone_into(&mut seen.pool);
-        (*namespace).clone_into(&mut seen.namespace);
+        namespace.clone_into(&mut seen.namespace);
     }
     let call = Call {
         front,
@@ -163,7 +152,31 @@ async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Re
     done
 }
 
-fn check_names(operation: Operation, namespace: &str, queue: &str) -> Result<(), Refused> {
+/// The operation, the namespace and the queue of a path.
+pub(super) fn read_path<'a>(
+    method: &Method,
+    path: &'a str,
+) -> Result<(Operation, &'a str, &'a str), Refused> {
+    let parts = path.strip_prefix("/api/").ok_or_else(no_such_path)?;
+    let parts: Vec<_> = parts.split('/').collect();
+    let [namespace, queue, tail @ ..] = parts.as_slice() else {
+        return Err(no_such_path());
+    };
+    if queue.is_empty() && !namespace.is_empty() && tail.is_empty() {
+        return Err(moved(&format!("/api/{namespace}")).into());
+    }
+    if namespace.is_empty() || queue.is_empty() {
+        return Err(no_such_path());
+    }
+    let operation = Operation::of(method, tail).ok_or_else(no_such_path)?;
+    Ok((operation, namespace, queue))
+}
+
+pub(super) fn check_names(
+    operation: Operation,
+    namespace: &str,
+    queue: &str,
+) -> Result<(), Refused> {
     let is_consume = operation == Operation::Consume;
     if !is_consume && (namespace.len() > MAX_NAME_BYTES || queue.len() > MAX_NAME_BYTES) {
         return Err(bad("namespace or queue name too long"));

@@ -175,25 +175,13 @@ impl Call<'_> {
         let (parts, body) = request.into_parts();
         let body = self.body(body, MAX_BULK_BYTES).await?;
         let body = body.ok_or_else(|| too_large("body too large"))?;
-        let jobs: Option<Vec<&RawValue>> = serde_json::from_slice(&body)
-            .map_err(|_| bad("request body should be an array of objects"))?;
-        let jobs = jobs.unwrap_or_default();
-        if jobs.is_empty() {
-            return Err(bad("no jobs"));
-        }
-        if jobs.len() > MAX_JOBS {
-            return Err(bad("too many jobs"));
-        }
-        if jobs.iter().any(|job| job.get().len() > MAX_JOB_BYTES) {
-            return Err(too_large("job too large"));
-        }
+        let jobs = read_jobs(&body)?;
         let attributes = attributes(&parts.headers)?;
         let has_version = attributes.is_some();
         new.attributes = attributes.unwrap_or_default();
-        let message = |job: &RawValue| job.get().as_bytes().to_vec();
         let jobs: Vec<_> = jobs
             .into_iter()
-            .map(|job| (self.front.ids.next(has_version), message(job)))
+            .map(|job| (self.front.ids.next(has_version), job))
             .collect();
         let ids: Vec<_> = jobs.iter().map(|(id, _)| id.clone()).collect();
         self.send(&new, jobs).await?;
@@ -334,12 +322,30 @@ async fn read(body: Body, most: usize) -> Result<Option<Vec<u8>>, ()> {
     Ok((count <= most).then_some(bytes))
 }
 
+/// The messages of several jobs, each the JSON that it is.
+pub(super) fn read_jobs(body: &[u8]) -> Result<Vec<Vec<u8>>, Refused> {
+    let jobs: Option<Vec<&RawValue>> = serde_json::from_slice(body)
+        .map_err(|_| bad("request body should be an array of objects"))?;
+    let jobs = jobs.unwrap_or_default();
+    if jobs.is_empty() {
+        return Err(bad("no jobs"));
+    }
+    if jobs.len() > MAX_JOBS {
+        return Err(bad("too many jobs"));
+    }
+    if jobs.iter().any(|job| job.get().len() > MAX_JOB_BYTES) {
+        return Err(too_large("job too large"));
+    }
+    let message = |job: &RawValue| job.get().as_bytes().to_vec();
+    Ok(jobs.into_iter().map(message).collect())
+}
+
 fn too_large(error: &str) -> Refused {
     refused(StatusCode::PAYLOAD_TOO_LARGE, error)
 }
 
 /// The attributes of a new job; `None`: it is one without.
-fn attributes(headers: &HeaderMap) -> Result<Option<BTreeMap<String, String>>, Refused> {
+pub(super) fn attributes(headers: &HeaderMap) -> Result<Option<BTreeMap<String, String>>, Refused> {
     let wanted = headers.get("enable-job-version");
     if !wanted.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"yes")) {
         return Ok(None);

@@ -50,7 +50,7 @@ pub(super) async fn services(
 }
 
 /// A record of the registry, as Spring writes it.
-fn instance(record: &Value) -> Value {
+pub(super) fn instance(record: &Value) -> Value {
     let uri = home(record).unwrap_or_default();
     let is_secure = uri.starts_with("https:");
     let port = uri

@@ -218,7 +218,7 @@ fn known(which: &Which, mut task: TaskInfo) -> QueryTaskResponse {
 }
 
 /// The retry of a target, as its task was created with it.
-fn read_retry(target: &str) -> Option<Retry> {
+pub(super) fn read_retry(target: &str) -> Option<Retry> {
     let target: Value = serde_json::from_str(target).ok()?;
     let number = |name| target.get("retry")?.get(name)?.as_u64();
     let count = u32::try_from(number("attempts")?.saturating_sub(1)).ok()?;

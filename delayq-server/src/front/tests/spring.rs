@@ -17,7 +17,7 @@ impl Paths {
         let server = Server::in_memory().await;
         let space = server.app.spaces.of(&Namespace::default()).await.unwrap();
         let job = delayq_plugin::DelayQueueJob::raw("shop-mail", "a secret");
-        let job = job.id("a").after(std::time::Duration::from_secs(3_600));
+        let job = job.id("a").after(std::time::Duration::from_hours(1));
         space.tasks.send(job).await.unwrap();
         let router = router(server.app.clone());
         Self { router, server }

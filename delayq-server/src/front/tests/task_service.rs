@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::*;
 use crate::config::Config;
 use crate::front::task_service::router;
-use crate::push::PushConfig;
+use crate::push::{KafkaConfig, PushConfig};
 
 const HTTP: &str = include_str!("../task_service/http.rs");
 const GRPC: &str = "delayq.tasks.v1.TaskService";
@@ -27,7 +27,7 @@ impl Service {
             durability: "memory".to_owned(),
             namespaces: [("shop".to_owned(), crate::config::NamespaceConfig::default())].into(),
             push: PushConfig {
-                kafka: [("main".to_owned(), Default::default())].into(),
+                kafka: [("main".to_owned(), KafkaConfig::default())].into(),
                 ..PushConfig::default()
             },
             ..Config::default()
@@ -35,7 +35,7 @@ impl Service {
         let server = Server::open(config).await.unwrap();
         let space = server.app.spaces.of(&Namespace::default()).await.unwrap();
         let job = delayq_plugin::DelayQueueJob::raw("tasks.default.default", "a secret");
-        let job = job.id("a").after(std::time::Duration::from_secs(3_600));
+        let job = job.id("a").after(std::time::Duration::from_hours(1));
         space.tasks.send(job).await.unwrap();
         let router = router(server.app.clone());
         Self { router, server }

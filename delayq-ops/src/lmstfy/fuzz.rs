@@ -1,0 +1,62 @@
+//! Entrances of the fuzz targets: what the Redis of a lmstfy answers.
+
+use std::time::Duration;
+
+use delayq_plugin::Timestamp;
+use futures_util::FutureExt;
+
+use super::job::Job;
+use super::old_redis::OldRedis;
+use super::payload::Payload;
+use super::place::{Place, is_overdue};
+
+/// The data of a job: how many bytes its message has, and how many attributes there are.
+#[must_use]
+pub fn lmstfy_payload(id: &str, data: &[u8]) -> (usize, usize) {
+    let payload = Payload::read(id, data.to_vec());
+    (payload.message.len(), payload.attributes.len())
+}
+
+/// A member of the set, or of a list, and what its place says at `now`; `None`: it is none.
+#[must_use]
+pub fn lmstfy_place(list: Option<&str>, member: &[u8], [score, now]: [i64; 2]) -> Option<String> {
+    let place = match list {
+        Some(list) => Place::listed(list, member.to_vec()),
+        None => Place::timed(member.to_vec()),
+    };
+    let place = place?;
+    let is_delayed = place.is_delayed(score, now);
+    let (key, due) = (place.data_key(), place.asked_due());
+    Some(format!(
+        "{key} {due:?} {is_delayed} {}",
+        is_overdue(score, now)
+    ))
+}
+
+/// The task that a job becomes; `None`: it cannot be one.
+///
+/// # Panics
+/// If it is due before its producer asked for it.
+#[must_use]
+pub fn lmstfy_job(member: &[u8], data: &[u8], score: Option<i64>, now_ms: i64) -> Option<String> {
+    let job = Job {
+        place: Place::timed(member.to_vec())?,
+        data: data.to_vec(),
+        ttl: score.map(|score| Duration::from_millis(score.unsigned_abs())),
+        score,
+    };
+    let asked = job.place.asked_due().filter(|_| score.is_some());
+    let task = job.task(Timestamp::from_millis(now_ms)).ok()?;
+    if let (Some(asked), delayq_plugin::When::At(due)) = (asked, task.when) {
+        assert!(due >= asked);
+    }
+    Some(format!("{} {}", task.task_type, task.id))
+}
+
+/// An answer of Redis in words; `None`: it is none, or cut off.
+#[must_use]
+pub fn lmstfy_reply(bytes: &[u8]) -> Option<String> {
+    let mut redis = OldRedis::over(tokio::io::join(bytes, tokio::io::sink()));
+    let answer = redis.answer().now_or_never()?;
+    answer.ok().map(|answer| format!("{answer:?}"))
+}

@@ -1,0 +1,44 @@
+//! Entrances of the fuzz targets: what applications of the Spring delay queue send.
+
+use delayq_core::Limits;
+use delayq_plugin::Timestamp;
+use delayq_plugin::callee::SpringJob;
+
+use super::add::read_job;
+use super::answer::shown;
+use super::look::instance;
+
+/// A task that is added, as JSON again; `None` is a refusal. `now_ms` is the time of the server.
+///
+/// # Panics
+/// If a task that is taken is not of the type of its application.
+#[must_use]
+pub fn spring_job(body: &[u8], now_ms: i64) -> Option<String> {
+    let sent: SpringJob = serde_json::from_slice(body).ok()?;
+    let written = serde_json::to_string(&sent).ok()?;
+    let app = sent.app_name.clone()?.to_lowercase();
+    let (job, message) = read_job(body).ok()?;
+    let now = Timestamp::from_millis(now_ms);
+    let task = job.into_task(&Limits::default(), now).ok()?;
+    let within = task.task_type.as_str().strip_prefix(&app);
+    let within = within.and_then(|rest| rest.strip_prefix('-'));
+    assert_eq!(within, sent.task_type.as_deref());
+    assert_eq!(
+        (Some(task.id.as_str()), task.message.len()),
+        (sent.task_id.as_deref(), message)
+    );
+    Some(written)
+}
+
+/// A path without the token that it may begin with.
+#[must_use]
+pub fn spring_path(path: &str) -> String {
+    shown(path)
+}
+
+/// A record of a registry, as it is shown.
+#[must_use]
+pub fn spring_instance(record: &[u8]) -> Option<String> {
+    let record = serde_json::from_slice(record).ok()?;
+    Some(instance(&record).to_string())
+}

@@ -1,0 +1,97 @@
+//! Entrances of the fuzz targets: what is asked of the task service, over HTTP and gRPC.
+
+use delayq_proto::pb::tasks;
+use delayq_proto::pb::tasks::{
+    CreateGrpcTaskRequest, CreateHttpTaskRequest, CreateKafkaTaskRequest,
+};
+
+use super::forms::{TaskForm, TaskView, WhichForm};
+use super::place::{Place, Which};
+use super::service::read_retry;
+use super::wanted::Wanted;
+use crate::config::Config;
+use crate::push::{KafkaConfig, PushConfig};
+
+/// A configuration with a cluster of Kafka.
+fn config() -> Config {
+    Config {
+        push: PushConfig {
+            kafka: [("main".to_owned(), KafkaConfig::default())].into(),
+            ..PushConfig::default()
+        },
+        ..Config::default()
+    }
+}
+
+/// A task that is wanted: its message and its target, as push reads it.
+///
+/// # Panics
+/// If it is beyond its limits, its id leads elsewhere, or its retry is another one.
+fn taken(wanted: &Wanted) -> Option<(Vec<u8>, String)> {
+    let options = &wanted.options;
+    let place = Place::new(&options.project, &options.group).ok()?;
+    let which = place.task(&options.request_id).ok()?;
+    let again = Which::read(&which.task_id());
+    assert_eq!(again.as_ref().ok(), Some(&which));
+    let (asked, kept) = (
+        options.retry.unwrap_or_default(),
+        read_retry(&wanted.target),
+    );
+    assert!(asked.count <= 999 && asked.interval <= 86_400);
+    assert_eq!(kept, Some(asked));
+    Some((options.body.clone(), wanted.target.clone()))
+}
+
+/// A form of `kind`: 0 HTTP, 1 gRPC, else Kafka.
+fn wanted(kind: u8, form: TaskForm) -> Option<Wanted> {
+    let wanted = match kind {
+        0 => Wanted::http(form.http().ok()?),
+        1 => Wanted::grpc(form.grpc().ok()?, &config()),
+        _ => Wanted::kafka(form.kafka().ok()?, &config()),
+    };
+    wanted.ok()
+}
+
+/// A body that creates a task over HTTP; `None` is a refusal.
+#[must_use]
+pub fn task_form(kind: u8, body: &[u8]) -> Option<(Vec<u8>, String)> {
+    let form: TaskForm = serde_json::from_slice(body).ok()?;
+    taken(&wanted(kind, form)?)
+}
+
+/// A message that creates a task of HTTP over gRPC.
+#[must_use]
+pub fn http_task(request: CreateHttpTaskRequest) -> Option<(Vec<u8>, String)> {
+    taken(&Wanted::http(request).ok()?)
+}
+
+/// A message that creates a task of gRPC.
+#[must_use]
+pub fn grpc_task(request: CreateGrpcTaskRequest) -> Option<(Vec<u8>, String)> {
+    taken(&Wanted::grpc(request, &config()).ok()?)
+}
+
+/// A message that creates a task of Kafka.
+#[must_use]
+pub fn kafka_task(request: CreateKafkaTaskRequest) -> Option<(Vec<u8>, String)> {
+    taken(&Wanted::kafka(request, &config()).ok()?)
+}
+
+/// A body or message that says which task; its id, if it is not found by the request.
+#[must_use]
+pub fn which_task(body: &[u8]) -> Option<String> {
+    let form: WhichForm = serde_json::from_slice(body).ok()?;
+    Some(Which::of(&form).ok()?.task_id())
+}
+
+/// The id of a task, as a create has answered it.
+#[must_use]
+pub fn task_id(text: &str) -> Option<String> {
+    Some(Which::of(&WhichForm::of(text.to_owned())).ok()?.task_id())
+}
+
+/// What is answered about a task, over HTTP: its body is the same, as text or in base64.
+#[must_use]
+pub fn task_view(answer: tasks::QueryTaskResponse) -> serde_json::Value {
+    serde_json::to_value(TaskView::from(answer)).unwrap_or_default()
+}
