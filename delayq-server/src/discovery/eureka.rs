@@ -137,5 +137,5 @@ pub(crate) fn home(record: &Value) -> Option<String> {
     };
     // A host with more in it, such as a path or a user, would lead to another one.
     let uri: Uri = home.parse().ok()?;
-    (uri.host() == Some(host)).then_some(home)
+    (!host.is_empty() && uri.host() == Some(host)).then_some(home)
 }
