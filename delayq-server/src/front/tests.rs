@@ -133,9 +133,20 @@ trait Guarded {
     fn routes(&self) -> Vec<Route>;
     /// Method and path of what the source names, with the names of the routes filled in.
     fn named(&self) -> BTreeSet<(String, String)>;
-    async fn intruders(&self, route: &Route) -> Vec<Intruder>;
+    /// Everybody without a right; a token of another namespace is for what is there.
+    async fn intruders(&self, route: &Route) -> Vec<Intruder> {
+        let mut intruders = vec![Intruder::new("nobody", Some(401))];
+        for (who, token, status) in tokens(self.server(), route).await {
+            let status = status.filter(|_| who != "foreign");
+            let intruder = Intruder::new(who, status);
+            intruders.push(intruder.with("authorization", format!("Bearer {token}")));
+        }
+        intruders
+    }
     /// Somebody with the right to a route and to nothing else.
-    async fn owner(&self, route: &Route) -> Intruder;
+    async fn owner(&self, route: &Route) -> Intruder {
+        token_owner(self.server(), route).await
+    }
     /// What there is, which nobody without a right may change.
     async fn state(&self) -> String {
         contents(self.server()).await

@@ -127,21 +127,6 @@ impl Guarded for Verbs {
         jobs.union(&named_tubes()).cloned().collect()
     }
 
-    async fn intruders(&self, route: &Route) -> Vec<Intruder> {
-        let mut intruders = vec![Intruder::new("nobody", Some(401))];
-        for (who, token, status) in tokens(&self.server, route).await {
-            // A token of another namespace is for the tubes there.
-            let status = status.filter(|_| who != "foreign");
-            let intruder = Intruder::new(who, status);
-            intruders.push(intruder.with("authorization", format!("Bearer {token}")));
-        }
-        intruders
-    }
-
-    async fn owner(&self, route: &Route) -> Intruder {
-        token_owner(&self.server, route).await
-    }
-
     fn is_own(&self, answer: &Answer) -> bool {
         is_refusal(answer)
     }
