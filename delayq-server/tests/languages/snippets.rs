@@ -46,7 +46,22 @@ const INSTEAD: &[(&str, &str, &str)] = &[
     ("from-lmstfy.md", "delay=1800", "delay=1"),
     // Folders of the test.
     ("from-beanstalkd.md", "/var/lib/delayq", "jobs"),
-    ("from-dq.md", "/var/lib/delayq", "jobs"),
+    // The machines of the pages are one here.
+    (
+        "from-spring.md",
+        "listen = \"10.0.0.5:7885\"",
+        "listen = \"127.0.0.1:7885\"",
+    ),
+    (
+        "from-dq.md",
+        "10.0.0.1 -p 11300 -b /var/lib/delayq",
+        "127.0.0.1 -p 11300 -b one",
+    ),
+    (
+        "from-dq.md",
+        "10.0.0.2 -p 11300 -b /var/lib/delayq",
+        "127.0.0.1 -p 11301 -b other",
+    ),
     ("server-pools.md", "/var/lib/delayq/", ""),
     // The first command returns once the move can no longer be taken back, and this one says so.
     (
@@ -76,7 +91,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
 ];
 
 /// Ports of the pages; each is a free one in the test.
-const PORTS: [u16; 8] = [7777, 7778, 7880, 7890, 9521, 9595, 11300, 11301];
+const PORTS: [u16; 9] = [7777, 7778, 7880, 7885, 7890, 9521, 9595, 11300, 11301];
 
 /// A page on the server, and its text with what is run instead.
 struct Page {
