@@ -65,10 +65,7 @@ impl Operation for pb::RequeueSelectedRequest {
         let interval: Duration = read_span_or_zero("interval", self.interval)?;
         let selection = selection(&task_type, self.selection)?;
         let change = DeadChange::Requeue { interval };
-        if self.dry_run {
-            return counted(call, &selection).await;
-        }
-        Ok(changing(call, selection, change))
+        answer(call, selection, change, self.dry_run).await
     }
 }
 
@@ -83,10 +80,7 @@ impl Operation for pb::DiscardSelectedRequest {
     async fn run(self, call: &Call) -> Result<ProgressStream, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
         let selection = selection(&task_type, self.selection)?;
-        if self.dry_run {
-            return counted(call, &selection).await;
-        }
-        Ok(changing(call, selection, DeadChange::Discard))
+        answer(call, selection, DeadChange::Discard, self.dry_run).await
     }
 }
 
@@ -114,8 +108,16 @@ fn message(progress: Progress) -> pb::DeadProgress {
     }
 }
 
-/// How many tasks a change would be about.
-async fn counted(call: &Call, selection: &DeadSelection) -> Result<ProgressStream, Refusal> {
+/// Makes a change, or says how many tasks it would be about.
+async fn answer(
+    call: &Call,
+    selection: DeadSelection,
+    change: DeadChange,
+    is_dry: bool,
+) -> Result<ProgressStream, Refusal> {
+    if !is_dry {
+        return Ok(changing(call, selection, change));
+    }
     let count = selection.count(&call.space.tasks).await?;
     let only = message(Progress::WouldChange(count));
     Ok(Box::pin(stream::iter([Ok(only)])))

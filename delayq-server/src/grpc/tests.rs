@@ -3,21 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http;
 use delayq_core::store::StoreOptions;
 use delayq_plugin::{Namespace, Store};
 use delayq_proto::pb;
 use pb::attempt_end::End;
 use pb::delayq_client::DelayqClient;
 use pb::submit_result::Outcome;
+use prost::Message;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tonic::Request;
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+use tower::ServiceExt;
 
 use crate::access::{NewToken, Scope};
 use crate::app::App;
 use crate::config::{Config, NamespaceConfig};
+use crate::grpc::router;
 use crate::server::Server;
 use crate::space::Space;
 
@@ -32,6 +37,18 @@ mod rights;
 mod targets;
 mod tls;
 mod worker;
+
+/// A call that is made without a network.
+pub(super) fn call(token: &str, method: &str, request: &impl Message) -> http::Request<Body> {
+    let message = request.encode_to_vec();
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let body = [&[0], &length[..], &message[..]].concat();
+    http::Request::post(format!("/delayq.v1.Delayq/{method}"))
+        .header("content-type", "application/grpc")
+        .header("authorization", format!("Bearer {token}"))
+        .body(Body::from(body))
+        .unwrap()
+}
 
 /// A server that listens. It ends when this is dropped.
 pub(super) struct Site {
@@ -106,6 +123,18 @@ impl Site {
     pub(super) async fn revoke(&self, token: &str) {
         let id = token.split('_').nth(1).unwrap();
         assert!(self.app.tokens.revoke(id).await.unwrap());
+    }
+
+    /// Why a call is refused that is made without a network: it has begun once this was polled.
+    pub(super) async fn refusal(
+        &self,
+        token: &str,
+        method: &str,
+        request: &impl Message,
+    ) -> Status {
+        let answer = router(self.app.clone()).oneshot(call(token, method, request));
+        let answer = answer.await.unwrap();
+        Status::from_header_map(answer.headers()).unwrap()
     }
 
     /// The default namespace.

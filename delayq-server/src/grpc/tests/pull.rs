@@ -2,18 +2,15 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
-use axum::http::Request;
 use delayq_plugin::store::Step;
 use delayq_plugin::{TaskState, TaskType, Timestamp};
 use delayq_proto::{pb, span};
 use delayq_tests::rig::until;
 use pb::attempt_end::{Done, End};
-use prost::Message;
 use tonic::Code;
 use tower::ServiceExt;
 
-use super::{Site, asking};
+use super::{Site, asking, call};
 use crate::access::Scope;
 use crate::grpc::router;
 
@@ -143,35 +140,6 @@ async fn a_claim_that_cannot_be_is_refused_and_so_is_a_foreign_type() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_while_it_waits_costs_no_attempt_and_delays_no_task() {
-    let site = Site::open().await;
-    let mut client = site.client();
-    let asked = asking(&site.token, pull(&["mail"], Duration::from_mins(1)));
-    let leaving = tokio::spawn(async move { client.pull(asked).await });
-    // The call is there, and waits; then the server has heard that it does no more.
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    leaving.abort();
-    assert!(leaving.await.unwrap_err().is_cancelled());
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    site.send(&["a"]).await;
-    let task = site.pulled(1).await.remove(0);
-    let history = task.history.unwrap();
-    assert_eq!((task.attempt, history.lock_expiries), (1, 0));
-}
-
-/// A call that is made without a network.
-fn call(site: &Site, request: &pb::PullRequest) -> Request<Body> {
-    let message = request.encode_to_vec();
-    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
-    let body = [&[0], &length[..], &message[..]].concat();
-    Request::post("/delayq.v1.Delayq/Pull")
-        .header("content-type", "application/grpc")
-        .header("authorization", format!("Bearer {}", site.token))
-        .body(Body::from(Bytes::from(body)))
-        .unwrap()
-}
-
-#[tokio::test]
 async fn a_client_that_goes_away_at_any_moment_costs_no_attempt() {
     let site = Site::open().await;
     let router = router(site.app.clone());
@@ -179,7 +147,7 @@ async fn a_client_that_goes_away_at_any_moment_costs_no_attempt() {
     for round in 0..40 {
         let id = format!("task-{round}");
         // It leaves at a moment that differs from round to round, be it with an answer unread.
-        let leaving = router.clone().oneshot(call(&site, &request));
+        let leaving = router.clone().oneshot(call(&site.token, "Pull", &request));
         let leaving = tokio::time::timeout(Duration::from_micros(round * 200), leaving);
         let ids = [id.as_str()];
         let (unread, ()) = tokio::join!(leaving, site.send(&ids));
@@ -196,7 +164,7 @@ async fn a_client_that_goes_away_at_any_moment_costs_no_attempt() {
 async fn an_answer_that_nobody_reads_gives_its_tasks_back() {
     let site = Site::open().await;
     site.send(&["a"]).await;
-    let now = call(&site, &pull(&["mail"], Duration::ZERO));
+    let now = call(&site.token, "Pull", &pull(&["mail"], Duration::ZERO));
     let answer = router(site.app.clone()).oneshot(now).await.unwrap();
     let space = site.space().await;
     let found = space.tasks.find("mail", "a").await.unwrap().unwrap();
@@ -214,15 +182,15 @@ async fn an_answer_that_nobody_reads_gives_its_tasks_back() {
 async fn a_token_that_ends_while_it_waits_gets_no_task() {
     let site = Site::open().await;
     let token = site.token_for(&[Scope::Work], &[]).await;
-    let mut client = site.client();
-    let asked = asking(&token, pull(&["mail"], Duration::from_mins(1)));
-    let waiting = tokio::spawn(async move { client.pull(asked).await });
-    // The call is there, and waits.
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    site.revoke(&token).await;
-    site.send(&["a"]).await;
-    let refused = waiting.await.unwrap().unwrap_err();
+    let request = pull(&["mail"], Duration::from_mins(1));
+    let waiting = site.refusal(&token, "Pull", &request);
+    let meanwhile = async {
+        site.revoke(&token).await;
+        site.send(&["a"]).await;
+    };
+    let (refused, ()) = tokio::join!(waiting, meanwhile);
     assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+    assert!(refused.message().contains("while the request waited"));
     let task = site.pulled(1).await.remove(0);
     assert_eq!(task.attempt, 1);
 }

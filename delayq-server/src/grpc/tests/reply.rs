@@ -101,17 +101,17 @@ async fn a_token_that_ends_while_it_waits_gets_no_reply() {
     let site = Site::open().await;
     site.send(&["a"]).await;
     let token = site.token_for(&[Scope::Submit], &[]).await;
-    let mut client = site.client();
-    let asked = asking(&token, wait("a", Duration::from_mins(1)));
-    let waiting = tokio::spawn(async move { client.wait_for_reply(asked).await });
     let task = site.pulled(1).await.remove(0);
     assert!(keep(&site, task.lock.clone(), "sent").await);
-    // The call is there, and waits.
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    site.revoke(&token).await;
-    assert!(site.settle(&task, End::Done(Done {})).await);
-    let refused = waiting.await.unwrap().unwrap_err();
+    let request = wait("a", Duration::from_mins(1));
+    let waiting = site.refusal(&token, "WaitForReply", &request);
+    let meanwhile = async {
+        site.revoke(&token).await;
+        assert!(site.settle(&task, End::Done(Done {})).await);
+    };
+    let (refused, ()) = tokio::join!(waiting, meanwhile);
     assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+    assert!(refused.message().contains("while the request waited"));
 }
 
 #[tokio::test]
