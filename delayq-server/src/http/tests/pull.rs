@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::Request;
 use delayq_plugin::{Namespace, TaskState, store::Durability};
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use super::{Answer, Site, TASKS};
 use crate::access::Scope;
@@ -161,6 +164,29 @@ async fn a_client_that_goes_away_costs_no_attempt_and_delays_no_task() {
         );
     }
     assert_eq!(space.tasks.store().durability(), Durability::Memory);
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_reads_gives_its_task_back() {
+    let (site, token) = site().await;
+    site.send(&token, "a", "").await;
+    for accept in ["application/json", "application/octet-stream"] {
+        let request = Request::post(format!("{TYPE}/claim"))
+            .header("authorization", format!("Bearer {token}"))
+            .header("accept", accept);
+        let request = request.body(Body::empty()).unwrap();
+        let answer = site.app.clone().oneshot(request).await.unwrap();
+        assert_eq!(site.state(&token, "a").await.0, "running", "{accept}");
+        drop(answer);
+        let task = &site.claim(&token, "?wait=10s").await[0];
+        assert_eq!(task["attempt"], 1, "{accept}");
+        assert!(
+            site.end(&token, task, "release", "")
+                .await
+                .status
+                .is_success()
+        );
+    }
 }
 
 #[tokio::test]
