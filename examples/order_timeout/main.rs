@@ -20,13 +20,14 @@ mod replay;
 mod shop;
 
 use std::error::Error;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Parser;
 use delayq_plugin::store::StoreOptions;
 use delayq_plugin::{DelayQueuePlugin, TaskSubmitService, days, open_store, seconds};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 
 use crate::event::Event;
 use crate::lines::Lines;
@@ -69,15 +70,20 @@ async fn main() {
     std::process::exit(if ended.is_ok() { 0 } else { 2 });
 }
 
-/// Warnings of delayq, and what `RUST_LOG` asks for; in colours for a person only.
+/// Warnings of delayq, and what `RUST_LOG` asks for, such as `delayq_plugin=debug`.
 fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::builder()
-        .with_default_directive(tracing::Level::WARN.into())
-        .from_env_lossy();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+    let asked = std::env::var("RUST_LOG").unwrap_or_default();
+    let targets = Targets::new().with_default(tracing::Level::WARN);
+    let targets = asked
+        .parse::<Targets>()
+        .map_or(targets, |asked| match asked.default_level() {
+            Some(_) => asked,
+            None => asked.with_default(tracing::Level::WARN),
+        });
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    tracing_subscriber::registry()
+        .with(lines)
+        .with(targets)
         .init();
 }
 
@@ -92,7 +98,7 @@ async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         println!("{}", lines.without_event()?);
         return Ok(());
     };
-    let mut replay = Replay::new(tasks, Shop::open()?);
+    let mut replay = Replay::new(tasks, Shop::default());
     let day = replay.catch_up(&mut lines, first, args.speed).await?;
     let plugin = DelayQueuePlugin::builder()
         .store(Arc::clone(replay.tasks.store()))

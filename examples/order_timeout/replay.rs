@@ -199,19 +199,23 @@ impl Replay {
         }
         println!("\nthe day is over: {} orders", self.orders.len());
         println!("  {saved} saved by their payment, {cancelled} cancelled, {other} neither");
-        let late = self.shop.lateness_ms();
+        let late = self.shop.lateness();
         println!(
             "  {} of the cancellations ran in this instance since its start",
             late.len()
         );
+        let at = |percent: usize| {
+            let place = (late.len() * percent).div_ceil(100).saturating_sub(1);
+            late.get(place).map_or(0, Duration::as_millis)
+        };
         if !late.is_empty() {
             println!(
                 "  late by (ms): min {}, p50 {}, p90 {}, p99 {}, max {}",
-                late.min(),
-                late.value_at_quantile(0.5),
-                late.value_at_quantile(0.9),
-                late.value_at_quantile(0.99),
-                late.max(),
+                at(0),
+                at(50),
+                at(90),
+                at(99),
+                at(100),
             );
         }
         Ok(())

@@ -1,11 +1,10 @@
 //! The shop: its two workers, and what it remembers of this instance's work.
 
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use delayq_plugin::{Component, Json, TaskContext, TaskResult, task_worker};
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Moment, Order};
@@ -60,28 +59,22 @@ pub(crate) fn say(time: impl Display, what: &str, text: impl Display) {
 }
 
 /// What this instance did. Clones share it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Shop {
-    lateness_ms: Arc<Mutex<Histogram<u64>>>,
+    lateness: Arc<Mutex<Vec<Duration>>>,
 }
 
 impl Shop {
-    pub(crate) fn open() -> Result<Self, hdrhistogram::CreationError> {
-        Ok(Self {
-            lateness_ms: Arc::new(Mutex::new(Histogram::new(3)?)),
-        })
-    }
-
     fn cancelled(&self, late: Duration) {
-        let late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
-        // It resizes itself, and so takes every value.
-        let _infallible = self.lateness_ms().record(late_ms);
+        let lateness = self.lateness.lock();
+        lateness.unwrap_or_else(PoisonError::into_inner).push(late);
     }
 
-    /// The lateness of the cancellations that this instance ran, in ms.
-    pub(crate) fn lateness_ms(&self) -> MutexGuard<'_, Histogram<u64>> {
-        self.lateness_ms
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// The lateness of the cancellations that this instance ran, the least first.
+    pub(crate) fn lateness(&self) -> Vec<Duration> {
+        let lateness = self.lateness.lock();
+        let mut sorted = lateness.unwrap_or_else(PoisonError::into_inner).clone();
+        sorted.sort_unstable();
+        sorted
     }
 }

@@ -92,6 +92,20 @@ impl Call {
         self.ended(status, &failures.text())
     }
 
+    /// Runs it with its output read: what `read` makes of the lines. What it prints to its errors
+    /// is shown.
+    pub(crate) fn lines<T>(&self, read: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Failure> {
+        println!("  $ {self}");
+        let cannot = |error| Failure(format!("cannot run `{self}`: {error}"));
+        let mut command = self.command();
+        let mut child = command.stdout(Stdio::piped()).spawn().map_err(cannot)?;
+        let lines = child.stdout.take().into_iter().flat_map(lossy_lines);
+        let found = lines.filter_map(|line| read(&line)).collect();
+        let status = child.wait().map_err(cannot)?;
+        self.ended(status, "")?;
+        Ok(found)
+    }
+
     fn ended(&self, status: ExitStatus, why: &str) -> Result<(), Failure> {
         if status.success() {
             return Ok(());

@@ -4,10 +4,10 @@
 //! in other languages for the server.
 
 use std::env::consts::OS;
+use std::thread::JoinHandle;
 
 use crate::call::{Call, Failure, root};
 use crate::clients;
-use crate::test::Outcome;
 
 /// The oldest Redis that delayq runs on: its scripts use flags and functions of 7.0.
 const OLDEST_REDIS: (u32, u32) = (7, 0);
@@ -21,15 +21,35 @@ const BY_HAND: &str = "install it by hand, then run this again:
   newer than your system has it: https://redis.io/docs/latest/operate/oss_and_stack/install/
 or test without it: cargo xtask test --skip install (the tests that need a real Redis then fail)";
 
-/// Installs what is missing.
-pub(crate) fn run() -> Result<Outcome, Failure> {
+/// Installs that go on beside the build.
+#[derive(Debug)]
+pub(crate) struct Installs(Vec<JoinHandle<Result<(), Failure>>>);
+
+impl Installs {
+    /// Waits until all is installed.
+    pub(crate) fn join(self) -> Result<(), Failure> {
+        for one in self.0 {
+            let broken = |_| Err(Failure("an install has panicked".to_owned()));
+            one.join().unwrap_or_else(broken)?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds the components of the toolchain, and begins to install the rest: packages of the system,
+/// and clients in other languages, which the build need not wait for.
+pub(crate) fn begin() -> Result<Installs, Failure> {
     component("rustfmt", "cargo fmt --version")?;
     component("clippy", "cargo clippy --version")?;
-    redis_server()?;
-    OPTIONAL.iter().for_each(optional);
-    axe_core();
-    clients::install();
-    Ok(Outcome::Passed)
+    let clients = || {
+        axe_core();
+        clients::install();
+        Ok(())
+    };
+    Ok(Installs(vec![
+        std::thread::spawn(packages),
+        std::thread::spawn(clients),
+    ]))
 }
 
 /// What some checks need, and which package of Debian has it.
@@ -57,27 +77,40 @@ struct Optional {
     without: &'static str,
 }
 
-/// Installs it where that is one command; nothing fails without it.
-fn optional(one: &Optional) {
-    let Optional {
-        proof,
-        package,
-        without,
-    } = one;
-    let name = proof.split(' ').next().unwrap_or(proof);
-    if Call::new(proof).succeeds() {
-        println!("  {name}: found");
-        return;
+impl Optional {
+    fn is_here(&self) -> bool {
+        Call::new(self.proof).succeeds()
     }
-    let is_debian = OS == "linux" && Call::new("apt-get --version").succeeds();
-    let prefix = if is_root() { "" } else { "sudo -n " };
-    let may_install = prefix.is_empty() || Call::new("sudo -n true").succeeds();
-    let calls = apt(prefix, package);
-    if is_debian && may_install && calls.iter().all(Call::succeeds) {
-        println!("  {name}: installed, with the package {package}");
-        return;
+}
+
+/// Installs the packages that are missing, in one call where that is possible.
+fn packages() -> Result<(), Failure> {
+    let has_redis = installed_version().is_some_and(|version| version >= OLDEST_REDIS);
+    let redis = (!has_redis).then_some("redis-server");
+    let missing = OPTIONAL.iter().filter(|one| !one.is_here());
+    let names = redis.into_iter().chain(missing.map(|one| one.package));
+    let names: Vec<&str> = names.collect();
+    if let Some(sudo) = apt_prefix()
+        && !names.is_empty()
+    {
+        println!("  installing with apt-get: {}", names.join(" "));
+        // What is still missing after it is told below.
+        let _ = apt(sudo, &names.join(" ")).iter().all(Call::succeeds);
     }
-    println!("  {name}: missing; {without} are left out (Debian has it in the package {package})");
+    for one in &OPTIONAL {
+        let name = one.proof.split(' ').next().unwrap_or(one.proof);
+        let Optional {
+            package, without, ..
+        } = one;
+        if one.is_here() {
+            println!("  {name}: found");
+        } else {
+            println!(
+                "  {name}: missing; {without} are left out (Debian has it in the package {package})"
+            );
+        }
+    }
+    redis_server()
 }
 
 /// The accessibility checker axe-core, which runs in the pages that it checks, at this version.
@@ -118,9 +151,9 @@ fn component(name: &str, proof: &str) -> Result<(), Failure> {
     })
 }
 
+/// Installs it where it is still missing, with what its installer prints.
 fn redis_server() -> Result<(), Failure> {
-    let found = installed_version();
-    match found {
+    match installed_version() {
         Some(version) if version >= OLDEST_REDIS => {
             println!("  redis-server: found, version {}.{}", version.0, version.1);
             return Ok(());
@@ -164,43 +197,43 @@ fn installation() -> Result<Vec<Call>, Failure> {
         println!("  installing redis with Homebrew (the tests start servers of their own)");
         return Ok(vec![Call::new("brew install redis")]);
     }
-    if OS == "linux" && Call::new("apt-get --version").succeeds() {
-        if is_root() {
-            return Ok(apt_redis(""));
-        }
-        if Call::new("sudo -n true").succeeds() {
-            return Ok(apt_redis("sudo -n "));
-        }
-        println!("  apt-get is here, but this is neither root nor a sudo without a password");
+    if let Some(sudo) = apt_prefix() {
+        println!(
+            "  installing redis-server with apt-get. The package may start a service on port 6379,"
+        );
+        println!("  which the tests do not use: `systemctl disable --now redis-server` ends it.");
+        return Ok(apt(sudo, "redis-server").into());
     }
     Err(Failure(format!(
         "redis-server is needed and cannot be installed from here; {BY_HAND}"
     )))
 }
 
-fn is_root() -> bool {
-    Call::new("id -u")
-        .output()
-        .is_some_and(|id| id.trim() == "0")
+/// What stands before apt-get, where this user may install packages with it.
+fn apt_prefix() -> Option<&'static str> {
+    if OS != "linux" || !Call::new("apt-get --version").succeeds() {
+        return None;
+    }
+    let id = Call::new("id -u").output();
+    if id.is_some_and(|id| id.trim() == "0") {
+        return Some("");
+    }
+    let may = Call::new("sudo -n true").succeeds();
+    if !may {
+        println!("  apt-get is here, but this is neither root nor a sudo without a password");
+    }
+    may.then_some("sudo -n ")
 }
 
-/// The commands that install a package of Debian.
-fn apt(sudo: &str, package: &str) -> Vec<Call> {
-    vec![
+/// The commands that install packages of Debian, their names separated by blanks.
+fn apt(sudo: &str, packages: &str) -> [Call; 2] {
+    [
         Call::new(&format!("{sudo}apt-get update --quiet")),
         Call::new(&format!(
             "{sudo}env DEBIAN_FRONTEND=noninteractive \
-             apt-get install --quiet --yes --no-install-recommends {package}"
+             apt-get install --quiet --yes --no-install-recommends {packages}"
         )),
     ]
-}
-
-fn apt_redis(sudo: &str) -> Vec<Call> {
-    println!(
-        "  installing redis-server with apt-get. The package may start a service on port 6379,"
-    );
-    println!("  which the tests do not use: `systemctl disable --now redis-server` ends it.");
-    apt(sudo, "redis-server")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Commands of a developer: `cargo xtask test`, `soak`, `bench`, `chaos`, `pictures` and more.
+//! Commands of a developer: `cargo xtask test`, `check`, `soak`, `bench` and more.
 
 #![allow(
     clippy::print_stdout,
@@ -13,19 +13,23 @@ mod chaos;
 mod clients;
 mod doors;
 mod failures;
+mod gate;
 mod install;
+mod left_out;
 mod oldest;
 mod pictures;
+mod programs;
 mod proof;
 mod schemathesis;
 mod soak;
 mod step;
 mod table;
-mod test;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::gate::Gate;
 
 /// The commands of a developer of delayq.
 #[derive(Debug, Parser)]
@@ -37,8 +41,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The gate: install what the tests need, then check and test the product on real stores.
-    Test(test::Args),
+    /// Install what the tests need, then run all tests, on real stores.
+    Test(gate::Args),
+    /// Lints, documentation, sets of features, the oldest Rust and licences.
+    Check(gate::Args),
     /// The long rest: faults, power losses and real time, with the seeds of record.
     Soak(soak::Args),
     /// Measure delayq, and write the figures to docs/benchmarks.md.
@@ -59,7 +65,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Test(args) => test::run(&args),
+        Command::Test(args) => Gate::Test.run(&args),
+        Command::Check(args) => Gate::Check.run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Doors(args) => doors::run(&args),

@@ -49,7 +49,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         let how = "chromium takes the pictures: Debian has it in the package chromium";
         return Err(Failure(how.to_owned()));
     }
-    Call::new("cargo build --locked --package delayq-examples --example admin_page").run()?;
+    Call::new("cargo build --locked --example admin_page").run()?;
     std::fs::create_dir_all(root().join(FOLDER))?;
     let mut command = Command::new(root().join("target/debug/examples/admin_page"));
     command.arg("127.0.0.1:0").stdout(Stdio::piped());

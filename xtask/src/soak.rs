@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::call::{Call, Failure};
 use crate::chaos;
+use crate::oldest;
 use crate::proof;
 use crate::table::Table;
 
@@ -31,7 +32,7 @@ pub(crate) struct Args {
     /// at least once, which takes one to three minutes.
     #[arg(long, default_value_t = 60)]
     minutes: u64,
-    /// Only the checks of the proof and one short mix a store, unoptimised: what CI runs.
+    /// Only the checker and a short mix on SQLite and on Redis, unoptimised: what CI runs.
     #[arg(long)]
     quick: bool,
 }
@@ -41,6 +42,8 @@ pub(crate) struct Args {
 struct Part {
     name: String,
     calls: Vec<Call>,
+    /// What is more than calls, after them.
+    own: fn() -> Result<(), Failure>,
 }
 
 impl Part {
@@ -48,12 +51,14 @@ impl Part {
         Self {
             name: name.into(),
             calls,
+            own: || Ok(()),
         }
     }
 
     fn run(&self) -> Result<(), Failure> {
         println!("\n== {}", self.name);
-        self.calls.iter().try_for_each(Call::run)
+        self.calls.iter().try_for_each(Call::run)?;
+        (self.own)()
     }
 }
 
@@ -76,15 +81,23 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn parts(args: &Args) -> Vec<Part> {
+    if args.quick {
+        let name = "proof: checker, and a mix on SQLite and on Redis";
+        return vec![Part::new(name, vec![quick_tests()])];
+    }
     let mut parts = vec![
         Part::new("proof: fmt", fmt()),
         Part::new("proof: clippy", clippy()),
+        Part::new(
+            "book",
+            vec![proof::call("cargo run --locked --package delayq-book")],
+        ),
+        Part {
+            own: oldest::rusqlite,
+            ..Part::new("the oldest rusqlite", Vec::new())
+        },
+        Part::new("proof: tests", tests()),
     ];
-    if args.quick {
-        parts.push(Part::new("proof: checker and mixes", vec![quick_tests()]));
-        return parts;
-    }
-    parts.push(Part::new("proof: tests", tests()));
     parts.push(Part::new("tests of the feature soak", soak_tests()));
     let schemathesis = Call::new("cargo xtask schemathesis");
     parts.push(Part::new("schemathesis", vec![schemathesis]));
@@ -123,10 +136,12 @@ fn clippy() -> Vec<Call> {
     )]
 }
 
-/// The checker's planted records, and one mix of faults on each store.
+/// The checker's planted records, and a mix of faults on SQLite and on one Redis server. The mixes
+/// of sentinels and clusters are in [`tests`].
 fn quick_tests() -> Call {
     proof::call(
-        "cargo test --locked --no-fail-fast -p delayq-chaos --lib --test recorded --test mix",
+        "cargo test --locked --no-fail-fast -p delayq-chaos --lib --test recorded --test mix -- \
+         --skip sentinels --skip cluster",
     )
 }
 

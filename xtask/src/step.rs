@@ -1,33 +1,31 @@
-//! The steps of `cargo xtask test`, in their order, and the commands of each.
+//! The steps of `cargo xtask test` and `cargo xtask check`, and the commands of each.
 
 use clap::ValueEnum;
 
 use crate::call::Call;
 use crate::proof;
 
-/// One step. What fails soonest and costs least comes first.
+/// One step; [`Gate::steps`](crate::gate::Gate::steps) has their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Step {
     /// Install redis-server, rustfmt and clippy where they are missing.
     Install,
     /// Is the code formatted?
     Fmt,
-    /// Lints of all targets; a warning is an error.
-    Clippy,
-    /// Does the documentation build without a warning?
-    Docs,
     /// Unit and integration tests; builds the examples, too.
     Tests,
     /// The examples in the documentation.
     DocTests,
-    /// The guide as a book, and the links in it.
-    Book,
+    /// Lints of all targets; a warning is an error.
+    Clippy,
+    /// Does the documentation build without a warning?
+    Docs,
     /// The combinations of features that an application may choose.
     Features,
     /// The plugin for the framework summer, in an application of it.
     Summer,
-    /// Does the embedded store compile with the oldest rusqlite that Cargo.toml allows?
-    OldestRusqlite,
+    /// Does everything compile with the oldest Rust that Cargo.toml allows?
+    OldestRust,
     /// Licences, advisories and sources of the dependencies (when cargo-deny is installed).
     Deny,
 }
@@ -49,7 +47,7 @@ impl Step {
     /// The commands of a step that only runs commands.
     pub(crate) fn calls(self) -> Vec<Call> {
         match self {
-            Self::Install | Self::OldestRusqlite | Self::Deny => Vec::new(),
+            Self::Install | Self::Tests | Self::OldestRust | Self::Deny => Vec::new(),
             Self::Fmt => vec![Call::new("cargo fmt --all -- --check")],
             Self::Clippy => {
                 vec![Call::new(
@@ -60,15 +58,7 @@ impl Step {
                 let doc = Call::new("cargo doc --locked --workspace --no-deps");
                 vec![doc.variable("RUSTDOCFLAGS", "-D warnings")]
             }
-            // Tests run the examples as processes, so these are built first, as they are used. With
-            // `--tests` beside `--examples` cargo would build them as test programs instead.
-            Self::Tests => vec![
-                Call::new("cargo build --locked --workspace --bins --examples"),
-                Call::new("cargo test --locked --workspace --tests --no-fail-fast"),
-                Call::new("cargo test --locked -p delayq-server --features kafka kafka"),
-            ],
             Self::DocTests => vec![Call::new("cargo test --locked --workspace --doc")],
-            Self::Book => vec![proof::call("cargo run --locked --package delayq-book")],
             Self::Features => features(),
             Self::Summer => vec![
                 proof::call_in("delayq-summer", "cargo fmt -- --check"),
@@ -78,14 +68,10 @@ impl Step {
     }
 }
 
-/// Packages, and the sets of features that an application may choose of each.
-const FEATURES: [(&str, &[&str]); 5] = [
-    ("delayq-core", &[""]),
-    ("delayq-sqlite", &[""]),
-    (
-        "delayq-redis",
-        &["", "cluster", "sentinel", "tls", "cluster,sentinel,tls"],
-    ),
+/// Packages, and the sets of features that an application may choose of each. Clippy lints every
+/// package of the workspace that it builds, so those of delayq-plugin are sets of delayq-core,
+/// delayq-sqlite and delayq-redis, too.
+const FEATURES: [(&str, &[&str]); 2] = [
     (
         "delayq-plugin",
         &[
