@@ -182,7 +182,7 @@ impl Drop for Disk {
 #[tokio::test]
 async fn a_full_disk_is_a_clear_error_loses_nothing_and_is_over_when_there_is_room() {
     let Some(disk) = Disk::mount("64m") else {
-        println!("skipped: this user may not mount a small file system (needs root on Linux)");
+        println!("LEFT OUT: this user may not mount a small file system (root on Linux may)");
         return;
     };
     let url = format!("sqlite:{}", disk.path("tasks.sqlite").display());

@@ -29,7 +29,7 @@ fn systemd_understands_the_unit_and_finds_it_safe() {
         .args(["verify", &path])
         .output()
     else {
-        return;
+        return eprintln!("LEFT OUT: systemd-analyze is not here, which judges the unit");
     };
     let said = String::from_utf8_lossy(&verified.stderr);
     let said: Vec<_> = said

@@ -1,5 +1,5 @@
 //! Metrics for Prometheus: one line installs the exporter, one option lets the plugin count. Open
-//! the address that it prints, and end it with Ctrl-C.
+//! the address that it prints, and end it with Ctrl-C. An argument is another address to listen on.
 #![allow(clippy::print_stdout, reason = "an example talks to whoever runs it")]
 
 use std::error::Error;
@@ -20,8 +20,9 @@ async fn remind(order: &str, cx: &TaskContext) -> TaskResult {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    let address = std::env::args().nth(1);
+    let address: SocketAddr = address.as_deref().unwrap_or("127.0.0.1:9464").parse()?;
     // The one line, before the plugin starts.
-    let address = SocketAddr::from(([127, 0, 0, 1], 9_464));
     PrometheusBuilder::new()
         .set_buckets(SECONDS_BUCKETS)?
         .with_http_listener(address)

@@ -384,14 +384,25 @@ fn assert_answers(port: u16) {
     );
 }
 
-/// A port that nobody listens on at present.
-pub(crate) fn free_port() -> u16 {
+/// A port that nobody listens on at present, and that no outgoing connection gets.
+///
+/// # Panics
+/// Never: another port is tried as long as one is taken.
+pub fn free_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     let mut ports = std::iter::repeat_with(|| fastrand::u16(PORTS));
     ports.find(is_free).expect("the ports do not end")
 }
 
+/// The program that the variable `DELAYQ_REDIS_SERVER` names, such as a newer Redis or Valkey, or
+/// the first one of the PATH.
 fn find_binary() -> PathBuf {
+    if let Some(named) = std::env::var_os("DELAYQ_REDIS_SERVER") {
+        let named = PathBuf::from(named);
+        let shown = named.display();
+        assert!(named.is_file(), "DELAYQ_REDIS_SERVER: {shown} is no file");
+        return named;
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut candidates = std::env::split_paths(&path).map(|folder| folder.join("redis-server"));
     candidates.find(|file| file.is_file()).unwrap_or_else(|| {

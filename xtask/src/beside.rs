@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::call::{Call, Failure, root};
+use crate::left_out::LeftOut;
 use crate::proof;
 
 /// The revision that stands for the previous release, as none is published yet: the last one before
@@ -27,16 +28,17 @@ pub(crate) struct Args {
     store: Option<String>,
 }
 
-/// Builds both, and runs them. Without the revision, as in a shallow clone, it says so, and that is
-/// no failure: there is nothing to compare with.
+/// Builds both, and runs them. Without the revision, as in a shallow clone, there is nothing to
+/// compare with: a person is told so, and CI fails.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let Some(commit) = commit_of(&args.revision) else {
-        println!(
-            "SKIPPED: no rolling deploy was tested, as this checkout has no revision {}. A shallow \
-             clone gets it with `git fetch --unshallow`.",
+        let mut left_out = LeftOut::default();
+        left_out.add(format!(
+            "no rolling deploy was tested, as this checkout has no revision {}; a shallow clone gets \
+             it with `git fetch --unshallow`",
             args.revision
-        );
-        return Ok(());
+        ));
+        return left_out.judge();
     };
     let folder = proof::target().join("beside").join(&commit);
     unpack(&commit, &folder)?;

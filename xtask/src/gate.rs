@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
-
 use crate::call::{Call, Failure};
 use crate::install::{self, Installs};
 use crate::left_out::LeftOut;
@@ -100,8 +98,11 @@ impl Gate {
                 table.add(&name, "left out", Duration::ZERO);
             }
         }
-        // A run of the step alone, or one that failed before the tests, still installs all.
-        let installed = progress.installed();
+        // A run of the step alone still installs all; who failed is told at once.
+        let installed = match failed {
+            None => progress.installed(),
+            Some(_) => Ok(()),
+        };
         table.print();
         let judged = progress.left_out.judge();
         match failed {
@@ -168,6 +169,8 @@ fn deny(left_out: &mut LeftOut) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::*;
 
     fn args(only: &[Step], skip: &[Step]) -> Args {

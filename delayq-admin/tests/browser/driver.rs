@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 /// Why there is no browser here, for the line that says what is left out.
-const MISSING: &str = "chromium and chromedriver are not installed (Debian has them in the packages \
-                       chromium and chromium-driver): the tests in a browser are LEFT OUT";
+const MISSING: &str = "LEFT OUT: chromium and chromedriver are not here, which the tests of the \
+                       page need (Debian has them in the packages chromium and chromium-driver)";
 
 /// A running chromedriver. With this value it ends, and so do its browsers, which are in its group
 /// of processes: also after a test that failed.

@@ -126,8 +126,8 @@ fn axe() -> Option<String> {
     let source = std::fs::read_to_string(file).ok();
     if source.is_none() {
         println!(
-            "axe-core is not installed (`cargo xtask test --only install` fetches it with npm): \
-             the checks of accessibility are LEFT OUT"
+            "LEFT OUT: axe-core is not here, which checks accessibility (`cargo xtask test --only \
+             install` fetches it with npm)"
         );
     }
     source
