@@ -51,6 +51,12 @@ use crate::say::say;
 use crate::server::{Listeners, Server, ServerError};
 
 /// The program: reads its arguments, serves or runs a command, and tells how it ended.
+///
+/// It has its runtime here, so that all it awaits is compiled with this library, and only once.
+///
+/// # Panics
+/// The system has no thread for the runtime.
+#[tokio::main]
 pub async fn main() -> ExitCode {
     let args = Args::parse();
     let filter = tracing_subscriber::EnvFilter::new(args.filter());

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    delayq_server::main().await
+fn main() -> ExitCode {
+    delayq_server::main()
 }

@@ -55,6 +55,8 @@ enum Command {
     Beside(beside::Args),
     /// Do faults to real processes on a real store, and check every promise.
     Chaos(chaos::Args),
+    /// Render docs/ as a book into target/book, and check its links.
+    Book,
     /// Take the pictures of the guide from the running page.
     Pictures,
     /// Requests by openapi.json against the running server, valid ones and broken ones.
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         Command::Doors(args) => doors::run(&args),
         Command::Beside(args) => beside::run(&args),
         Command::Chaos(args) => chaos::run(&args),
+        Command::Book => proof::book().run(),
         Command::Pictures => pictures::run(),
         Command::Schemathesis(args) => schemathesis::run(&args),
         Command::Power(args) => chaos::power(&args),

@@ -57,10 +57,9 @@ impl Program {
     fn repeat(&self) -> String {
         let target = match self.target.as_str() {
             "lib" => "--lib".to_owned(),
-            target => match target.strip_prefix("bin ") {
-                Some(name) => format!("--bin {name}"),
-                None => format!("--test {target}"),
-            },
+            // Of a program or an example, whose kind stands in front.
+            target if target.contains(' ') => format!("--{target}"),
+            target => format!("--test {target}"),
         };
         format!("cargo test --locked -p {} {target}", self.package)
     }
@@ -127,6 +126,15 @@ impl Ended {
             .next()
             .and_then(|number| number.parse().ok())
             .unwrap_or(0)
+    }
+
+    /// Prints its result, and what failed.
+    fn say(&self) {
+        let (name, seconds) = (self.program.name(), self.took.as_secs_f64());
+        println!("{}  [{name} {seconds:.1} s]", self.result());
+        if !self.passed {
+            println!("{}", self.why());
+        }
     }
 
     /// What failed, or the end of an output that tells of no test.
@@ -203,7 +211,7 @@ fn program(message: &str) -> Option<Program> {
         package: package(message.get("package_id")?.as_str()?)?,
         target: match kind {
             "test" => target.to_owned(),
-            "bin" => format!("bin {target}"),
+            "bin" | "example" => format!("{kind} {target}"),
             _ => "lib".to_owned(),
         },
         file: PathBuf::from(file),
@@ -245,12 +253,7 @@ fn run_all(programs: Vec<Program>) -> Vec<Ended> {
         loop {
             match told.recv_timeout(SILENCE) {
                 Ok(ended) => {
-                    let seconds = ended.took.as_secs_f64();
-                    println!(
-                        "{}  [{} {seconds:.1} s]",
-                        ended.result(),
-                        ended.program.name()
-                    );
+                    ended.say();
                     all.push(ended);
                 }
                 Err(RecvTimeoutError::Timeout) => say_running(&running),
@@ -289,24 +292,14 @@ fn report(mut ended: Vec<Ended>) -> Result<(), Failure> {
         sum("failed")
     );
     let failed = ended.iter().filter(|one| !one.passed);
-    let texts: Vec<String> = failed
-        .map(|one| {
-            let Ended { program, .. } = one;
-            format!(
-                "== {}\n{}to repeat it: {}\n",
-                program.name(),
-                one.why(),
-                program.repeat()
-            )
-        })
-        .collect();
-    if texts.is_empty() {
+    let lines: Vec<String> = failed.map(|one| one.program.repeat()).collect();
+    if lines.is_empty() {
         return Ok(());
     }
     Err(Failure(format!(
-        "{} programs failed\n\n{}",
-        texts.len(),
-        texts.join("\n")
+        "{} programs failed, each as shown above; to repeat them:\n  {}",
+        lines.len(),
+        lines.join("\n  ")
     )))
 }
 
@@ -350,6 +343,9 @@ mod tests {
         assert!(ended.why().contains("memory allocation"));
         assert!(ended.result().contains("FAILED"));
         let failure = report(vec![ended]).unwrap_err().0;
-        assert!(failure.contains("to repeat it: cargo test"), "{failure}");
+        assert!(
+            failure.contains("to repeat them:\n  cargo test"),
+            "{failure}"
+        );
     }
 }

@@ -20,6 +20,11 @@ pub(crate) fn call_in(folder: &str, line: &str) -> Call {
     call.variable("CARGO_TARGET_DIR", "../target")
 }
 
+/// Renders the guide as a book; a link to nowhere fails it.
+pub(crate) fn book() -> Call {
+    call("cargo run --locked --package delayq-book")
+}
+
 /// Builds delayq-server, optimised, into the folder of the programs that start it.
 pub(crate) fn build_server() -> Call {
     Call::new("cargo build --locked --release --package delayq-server")

@@ -1,6 +1,7 @@
 //! `cargo xtask soak`: the long, real-time, statistical rest of the proof, with the seeds of
 //! record.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::call::{Call, Failure};
@@ -88,10 +89,7 @@ fn parts(args: &Args) -> Vec<Part> {
     let mut parts = vec![
         Part::new("proof: fmt", fmt()),
         Part::new("proof: clippy", clippy()),
-        Part::new(
-            "book",
-            vec![proof::call("cargo run --locked --package delayq-book")],
-        ),
+        Part::new("book", vec![proof::book()]),
         Part {
             own: oldest::rusqlite,
             ..Part::new("the oldest rusqlite", Vec::new())
@@ -99,6 +97,7 @@ fn parts(args: &Args) -> Vec<Part> {
         Part::new("proof: tests", tests()),
     ];
     parts.push(Part::new("tests of the feature soak", soak_tests()));
+    parts.extend(other_servers());
     let schemathesis = Call::new("cargo xtask schemathesis");
     parts.push(Part::new("schemathesis", vec![schemathesis]));
     // Two thirds of the time are the mixes'.
@@ -119,6 +118,21 @@ fn parts(args: &Args) -> Vec<Part> {
         parts.push(Part::new(format!("power: {store}"), vec![power]));
     }
     parts
+}
+
+/// The tests of the Redis store on each server that `DELAYQ_REDIS_SERVERS` names: files, separated
+/// as in a PATH, such as a Redis 8 and a Valkey.
+fn other_servers() -> Vec<Part> {
+    let named = std::env::var_os("DELAYQ_REDIS_SERVERS").unwrap_or_default();
+    let servers = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
+    let part = |server: PathBuf| {
+        let server = server.display().to_string();
+        let tests = "cargo test --locked -p delayq-tests --test contract --test redis_store \
+                     --test multi_server --no-fail-fast";
+        let call = Call::new(tests).variable("DELAYQ_REDIS_SERVER", &server);
+        Part::new(format!("redis store: {server}"), vec![call])
+    };
+    servers.map(part).collect()
 }
 
 fn fmt() -> Vec<Call> {
