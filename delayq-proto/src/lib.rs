@@ -39,7 +39,7 @@ pub use status::{error_of, status_of};
 pub use time::{read_span, read_span_or_zero, read_time, read_time_if, span, time};
 
 /// The compiled `.proto` files with their comments, for server reflection.
-pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");
+pub const DESCRIPTORS: &[u8] = include_bytes!("../generated/descriptors.bin");
 
 /// The same of the public task service.
-pub const TASKS_DESCRIPTORS: &[u8] = include_bytes!("generated/tasks.bin");
+pub const TASKS_DESCRIPTORS: &[u8] = include_bytes!("../generated/tasks.bin");

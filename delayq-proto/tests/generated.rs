@@ -1,4 +1,4 @@
-//! What stands in `src/generated` is what the `.proto` files say. protox compiles them, so no protoc
+//! What stands in `generated` is what the `.proto` files say. protox compiles them, so no protoc
 //! is needed; the crate itself depends on neither.
 
 use std::fs;
@@ -44,7 +44,7 @@ fn the_generated_code_is_that_of_the_proto_files() {
     let folder = tempfile::tempdir().unwrap();
     generate(&FILES, "descriptors.bin", folder.path());
     generate(&TASKS, "tasks.bin", folder.path());
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/generated");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("generated");
     let name = |path: &PathBuf| path.file_name().unwrap().to_owned();
     let (fresh, present) = (files_of(folder.path()), files_of(&here));
     let names = |files: &[PathBuf]| files.iter().map(name).collect::<Vec<_>>();

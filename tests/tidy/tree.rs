@@ -81,7 +81,9 @@ impl Tree {
             let entry = entry.expect("the folder can be listed");
             let name = entry.file_name().into_string().expect("names are UTF-8");
             let path = format!("{prefix}{name}");
-            if name.starts_with('.') || path == "target" {
+            // What a program writes follows its own rules.
+            let is_written = path == "delayq-proto/generated";
+            if name.starts_with('.') || path == "target" || is_written {
                 continue;
             }
             let kind = entry.file_type().expect("the folder can be listed");

@@ -207,6 +207,6 @@ mod tests {
     fn a_quick_soak_is_unoptimised_and_judges_short_mixes() {
         let lines = lines(60, true);
         assert!(lines.iter().all(|line| !line.contains("--release")));
-        assert!(lines.iter().any(|line| line.ends_with("--test mix")));
+        assert!(lines.iter().any(|line| line.contains("--test mix")));
     }
 }
