@@ -388,6 +388,7 @@ fn assert_answers(port: u16) {
 ///
 /// # Panics
 /// Never: another port is tried as long as one is taken.
+#[must_use]
 pub fn free_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     let mut ports = std::iter::repeat_with(|| fastrand::u16(PORTS));

@@ -2,7 +2,6 @@
 //! other, as most of their tests wait for a lock, a fail-over or a poll.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -16,10 +15,8 @@ use crate::failures::Failures;
 use crate::left_out::LeftOut;
 use crate::table::Table;
 
-/// Programs that run at the same time.
+/// Programs that run at the same time; `.cargo/config.toml` says how many tests of each.
 const ABREAST: usize = 2;
-/// Tests of a program that run at the same time, for each core: they wait more than they compute.
-const THREADS_A_CORE: usize = 3;
 /// After so long without the end of a program, those that run are named.
 const SILENCE: Duration = Duration::from_mins(1);
 /// Lines of the table of the slowest programs.
@@ -81,9 +78,6 @@ impl Program {
             .env("CARGO_MANIFEST_DIR", &self.folder)
             .env("CARGO_PKG_NAME", &self.package)
             .stdin(Stdio::null());
-        if std::env::var_os("RUST_TEST_THREADS").is_none() {
-            command.env("RUST_TEST_THREADS", threads().to_string());
-        }
         let (passed, output) = match command.output() {
             Ok(output) => {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -151,10 +145,6 @@ impl Ended {
     }
 }
 
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(THREADS_A_CORE, NonZero::get) * THREADS_A_CORE
-}
-
 /// All test programs, in the order of their starts.
 #[derive(Debug)]
 pub(crate) struct Programs(Vec<Program>);
@@ -171,11 +161,7 @@ impl Programs {
 
     /// Runs them.
     pub(crate) fn run(self, left_out: &mut LeftOut) -> Result<(), Failure> {
-        println!(
-            "  {} programs, {ABREAST} at a time, {} tests of each at a time",
-            self.0.len(),
-            threads()
-        );
+        println!("  {} programs, {ABREAST} at a time", self.0.len());
         let started = Instant::now();
         let ended = run_all(self.0);
         println!("  run after {:.1} s", started.elapsed().as_secs_f64());
