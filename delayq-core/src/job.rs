@@ -304,6 +304,12 @@ impl DelayQueueJob {
         &self.task_type
     }
 
+    /// The message.
+    #[must_use]
+    pub fn message(&self) -> &[u8] {
+        &self.message
+    }
+
     /// Whether the id is the generated one, and not one given by [`id`](Self::id).
     #[must_use]
     pub fn has_generated_id(&self) -> bool {

@@ -37,7 +37,7 @@ use crate::store::{
     Bucket, CLOCK_GUARD, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability,
     ExtendOutcome, SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome, Wakeup, Wakeups,
 };
-use crate::task::{Lock, TaskInfo};
+use crate::task::{Headers, Lock, TaskInfo};
 use crate::time::{Clock, Reading, SystemClock, Timestamp};
 
 /// Wake-ups that a slow listener may be behind before it is told to claim from every type.
@@ -295,7 +295,20 @@ impl Store for MemoryStore {
         id: &TaskId,
         message: Vec<u8>,
     ) -> Result<ChangeOutcome> {
-        self.edit(task_type, |tasks, _| operations::update(tasks, id, message))
+        self.update_with(task_type, id, message, &Headers::new())
+            .await
+    }
+
+    async fn update_with(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+        headers: &Headers,
+    ) -> Result<ChangeOutcome> {
+        self.edit(task_type, |tasks, _| {
+            operations::update(tasks, id, message, headers)
+        })
     }
 
     async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {

@@ -12,7 +12,7 @@ mod settings;
 mod stats;
 
 pub use audit::{AuditReport, Problem};
-pub use dead::DeadFilter;
+pub use dead::{DeadFilter, check_condition};
 pub use page::{Cursor, Page};
 pub use parts::{merge_pages, sum_stats};
 pub use settings::{MAX_SHARDS, Setting, TypeSettings};
@@ -100,6 +100,9 @@ pub trait Operate: Send + Sync {
 
     /// Schedules dead tasks again with their attempts counted anew, in order of death (or of the
     /// ids given): the first due now, each next one `interval` later. Returns which.
+    ///
+    /// # Errors
+    /// `InvalidInput` for what [`DeadFilter::check`] refuses.
     async fn requeue_dead(
         &self,
         task_type: &TaskType,
@@ -111,6 +114,9 @@ pub trait Operate: Send + Sync {
     }
 
     /// Removes dead tasks for good. Returns which.
+    ///
+    /// # Errors
+    /// As [`requeue_dead`](Self::requeue_dead).
     async fn discard_dead(&self, task_type: &TaskType, filter: &DeadFilter) -> Result<Vec<TaskId>> {
         let _ = (task_type, filter);
         Err(Error::Unsupported("discard_dead"))

@@ -44,13 +44,13 @@ pub use wakeup::{Wakeup, Wakeups};
 
 use crate::chronicle::Chronicle;
 use crate::documents::Documents;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::{NewTask, When};
 use crate::name::{Namespace, TaskId, TaskType};
 use crate::operate::Operate;
 use crate::presence::Presence;
 use crate::replies::Replies;
-use crate::task::{Lock, TaskInfo};
+use crate::task::{Headers, Lock, TaskInfo};
 
 /// Where tasks live. One instance serves one namespace.
 ///
@@ -164,6 +164,22 @@ pub trait Store:
         id: &TaskId,
         message: Vec<u8>,
     ) -> Result<ChangeOutcome>;
+
+    /// As [`update`](Self::update), in the same step with new values of headers: of those that the
+    /// task has. It gets no header that it does not have.
+    ///
+    /// # Errors
+    /// `Unsupported` of a store that does not have this; and as for every operation.
+    async fn update_with(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+        headers: &Headers,
+    ) -> Result<ChangeOutcome> {
+        let _ = (task_type, id, message, headers);
+        Err(Error::Unsupported("update_with"))
+    }
 
     /// The state of a task, current as of the last operation on it. An ended task is known until
     /// its retention is over.

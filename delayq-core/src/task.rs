@@ -20,6 +20,15 @@ pub use waits_for::WaitsFor;
 /// Headers of a task: names and values that travel with the message.
 pub type Headers = BTreeMap<String, String>;
 
+/// Puts new values into headers: into those that are there.
+pub fn replace_headers(headers: &mut Headers, values: &Headers) {
+    for (name, value) in values {
+        if let Some(present) = headers.get_mut(name) {
+            present.clone_from(value);
+        }
+    }
+}
+
 /// The bucket's view of a task: which one, and when.
 ///
 /// Ordered as a bucket orders its tasks: by due time, then by id.

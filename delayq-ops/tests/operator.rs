@@ -209,6 +209,22 @@ async fn a_change_of_many_is_an_entry_before_and_one_after() {
 }
 
 #[tokio::test]
+async fn tasks_that_died_without_an_error_are_a_selection_of_their_own() {
+    let operator = operator(&VirtualClock::default());
+    kill(&operator, &["d-1", "d-2"], "").await;
+    kill(&operator, &["d-3"], "no van").await;
+    let silent = DeadSelection::of("mail").without_error();
+    assert!(!silent.is_all());
+    assert_eq!(silent.count(operator.tasks()).await.unwrap(), 2);
+    assert_eq!(operator.discard(&silent, |_, _| ()).await.unwrap(), 2);
+    let expected = [
+        "discard without an error begun 2",
+        "discard without an error done 2",
+    ];
+    assert_eq!(lines(&operator).await, expected);
+}
+
+#[tokio::test]
 async fn a_requeue_at_a_rate_takes_its_time() {
     let clock = VirtualClock::default();
     let operator = operator(&clock);
@@ -294,8 +310,22 @@ async fn a_mistake_of_the_caller_leaves_nothing() {
         .purge("no type", TaskState::Dead)
         .await
         .unwrap_err();
-    let selection = DeadSelection::of("mail").filter(TaskFilter::new().id_prefix(""));
-    operator.discard(&selection, |_, _| ()).await.unwrap_err();
+    let of = || DeadSelection::of("mail");
+    for selection in [
+        of().filter(TaskFilter::new().id_prefix("")),
+        of().filter(TaskFilter::new().group("")),
+        of().error(""),
+        of().error(" \n"),
+        of().group(""),
+        of().ids(vec![TaskId::new("a").unwrap()]).error(""),
+    ] {
+        operator.discard(&selection, |_, _| ()).await.unwrap_err();
+        let requeued = operator.requeue(&selection, Duration::ZERO, |_, _| ());
+        requeued.await.unwrap_err();
+        selection.tasks(operator.tasks()).await.unwrap_err();
+        selection.count(operator.tasks()).await.unwrap_err();
+        assert!(!selection.is_all(), "{selection}");
+    }
     assert_eq!(lines(&operator).await, [""; 0]);
 }
 

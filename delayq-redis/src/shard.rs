@@ -12,7 +12,7 @@ use delayq_core::store::{
     BucketState, CancelOutcome, ChangeOutcome, ClaimEnd, ClaimRequest, Claimed, EndCause,
     ExtendOutcome, MAX_BATCH, SettleOutcome, Settlement, warn_of_early_forgetting,
 };
-use delayq_core::task::{Lock, TaskInfo};
+use delayq_core::task::{Headers, Lock, TaskInfo};
 use delayq_core::{Error, FleetLimits, Result, TaskId};
 
 pub(crate) mod batch;
@@ -262,10 +262,18 @@ impl Shard {
         &self,
         id: &TaskId,
         message: &[u8],
+        headers: &Headers,
     ) -> Result<Lookup<ChangeOutcome>> {
         let mut fixed = String::new();
         for _ in 0..MAX_UPDATE_TRIES {
-            let command = change::update(&self.keys, id, message, &fixed, self.cx.retention.ms);
+            let next = record::with_headers(&fixed, headers);
+            let next = next.map_err(|reason| self.keys.corrupt(id.as_str(), reason))?;
+            let update = change::Update {
+                message,
+                fixed: &fixed,
+                next: &next,
+            };
+            let command = change::update(&self.keys, id, update, self.cx.retention.ms);
             let fields = self.run(Class::Main, command).await?;
             match change::read_updated(&self.keys, id, fields)? {
                 Updated::Answer(answer) => return Ok(answer),

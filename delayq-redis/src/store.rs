@@ -10,7 +10,7 @@ use delayq_core::store::{
     BucketState, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
     SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome, Wakeups,
 };
-use delayq_core::task::{Lock, TaskInfo};
+use delayq_core::task::{Headers, Lock, TaskInfo};
 use delayq_core::{Bucket, Error, Namespace, Result, TaskId, TaskType};
 use futures_util::future::join_all;
 
@@ -296,8 +296,19 @@ impl Store for RedisStore {
         id: &TaskId,
         message: Vec<u8>,
     ) -> Result<ChangeOutcome> {
+        self.update_with(task_type, id, message, &Headers::new())
+            .await
+    }
+
+    async fn update_with(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+        headers: &Headers,
+    ) -> Result<ChangeOutcome> {
         let message = message.as_slice();
-        let ask = |shard: Arc<Shard>| async move { shard.update(id, message).await };
+        let ask = |shard: Arc<Shard>| async move { shard.update(id, message, headers).await };
         self.shards.lookup(task_type, id, ask).await
     }
 

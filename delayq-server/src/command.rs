@@ -11,7 +11,7 @@ use delayq_plugin::{Clock, Error, Namespace, SystemClock, Timestamp, TypePattern
 
 use crate::access::{NewToken, Token};
 use crate::args::{Command, TokenCommand, scopes};
-use crate::config::Config;
+use crate::config::{Config, is_own_namespace};
 use crate::place::Mover;
 use crate::say::say;
 use crate::server::{Server, ServerError};
@@ -104,6 +104,11 @@ async fn token(server: &Server, command: TokenCommand) -> Result<(), ServerError
         } => {
             if namespace != "*" {
                 Namespace::new(&namespace)?;
+            }
+            if is_own_namespace(&namespace) {
+                let text =
+                    format!("no token is for {namespace}: the server keeps its tokens in it");
+                return Err(ServerError::Refused(text));
             }
             let patterns = types.iter().map(|text| TypePattern::new(text));
             patterns.collect::<Result<Vec<_>, Error>>()?;

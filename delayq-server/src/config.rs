@@ -21,6 +21,7 @@ mod grape;
 mod limits;
 mod listeners;
 mod lmstfy;
+mod own_namespace;
 mod service;
 mod spring;
 mod stop;
@@ -37,6 +38,7 @@ pub(crate) use error::{ADDRESS_FORM, ConfigError};
 pub(crate) use grape::GrapeConfig;
 pub(crate) use limits::{LimitsConfig, NamespaceLimits};
 pub(crate) use lmstfy::LmstfyConfig;
+pub(crate) use own_namespace::{OWN_NAMESPACE, is_own_namespace};
 pub(crate) use spring::SpringConfig;
 pub(crate) use stop::StopConfig;
 pub(crate) use task_service::TaskServiceConfig;
@@ -205,6 +207,7 @@ impl Config {
                 return Err(refused(option, pool, reason));
             }
         }
+        own_namespace::check(self)?;
         listeners::check(self)?;
         for (option, namespace) in [
             ("grape.namespace", &self.grape.namespace),

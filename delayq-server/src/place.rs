@@ -20,6 +20,7 @@ mod placed_store;
 mod presence;
 mod record;
 mod replies;
+mod side;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use delayq_core::task::Headers;
 use delayq_plugin::{
-    DelayQueueJob, DelayQueuePlugin, Error, Namespace, Result, Store, TaskType, TypePattern,
-    WorkerOptions,
+    DelayQueueJob, DelayQueuePlugin, Error, Namespace, Result, Store, TaskId, TaskType,
+    TypePattern, WorkerOptions,
 };
 use futures_util::future::poll_immediate;
 use tokio::sync::{Mutex, Notify};
@@ -42,6 +42,7 @@ mod kept_task;
 mod later;
 mod own_target;
 mod parcel;
+mod seal;
 mod service;
 mod service_answer;
 mod service_target;
@@ -60,7 +61,9 @@ pub(crate) use self::courier::Courier;
 pub(crate) use self::guard::Guard;
 use self::hidden::Hidden;
 pub(crate) use self::kept_task::KeptTask;
-pub(crate) use self::own_target::{OWN_TARGET, SEAL};
+pub(crate) use self::own_target::{OWN_TARGET, refuse_reserved, veil};
+pub(crate) use self::seal::Seals;
+use self::seal::Subject;
 pub(crate) use self::service::SPRING_TIME;
 pub(crate) use self::services::{BadService, check_service};
 pub(crate) use self::target::Target;
@@ -268,14 +271,21 @@ impl Push {
         Ok(removed)
     }
 
-    /// Gives a task a target of its own, and has its type pushed.
+    /// The seals of targets of tasks.
+    pub(crate) fn seals(&self) -> Arc<Seals> {
+        Arc::clone(&self.board.seals)
+    }
+
+    /// Gives a task a target of its own, and has its type pushed. Its id and its message stay as
+    /// they are from now on.
     pub(crate) async fn with_target(
         &self,
         job: DelayQueueJob,
         task_type: &TaskType,
         text: &str,
     ) -> Result<DelayQueueJob> {
-        let headers = self.headers_of_own(task_type, text).await?;
+        let (id, message) = (TaskId::new(job.task_id())?, job.message());
+        let headers = self.headers_of_own((task_type, &id), message, text).await?;
         Ok(headers
             .into_iter()
             .fold(job, |job, (name, value)| job.header(name, value)))
@@ -285,10 +295,20 @@ impl Push {
     ///
     /// # Errors
     /// `InvalidInput` for what is no target of a task, and those of the store.
-    pub(crate) async fn headers_of_own(&self, task_type: &TaskType, text: &str) -> Result<Headers> {
+    pub(crate) async fn headers_of_own(
+        &self,
+        (task_type, id): (&TaskType, &TaskId),
+        message: &[u8],
+        text: &str,
+    ) -> Result<Headers> {
         let target = own_target::read(text, &self.board.courier);
         let target = target.map_err(|reason| Error::invalid("target", reason))?;
-        let headers = self.board.sealer().await?.headers(task_type, &target)?;
+        let subject = Subject {
+            task_type,
+            id,
+            message,
+        };
+        let headers = self.board.sealer().await?.headers(subject, &target)?;
         self.board.push_own_of(task_type).await?;
         self.news.notify_one();
         Ok(headers)

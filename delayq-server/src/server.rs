@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::access::{NewToken, Scope, TokenBook};
 use crate::app::App;
-use crate::config::Config;
+use crate::config::{Config, OWN_NAMESPACE};
 use crate::door::{Door, Tls, TlsError, listen};
 use crate::draining::Draining;
 use crate::front::lmstfy::Lmstfy;
@@ -24,9 +24,6 @@ use crate::place::PlaceBook;
 use crate::space::Spaces;
 use crate::stop::Stopping;
 use crate::{grpc, http, panel};
-
-/// The namespace of what the server keeps for itself. No token gives a right on it.
-const OWN: &str = "delayq-server";
 
 /// Why the server does not start, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +104,7 @@ impl Server {
         let meter = Meter::install();
         let config = Arc::new(config);
         let options = StoreOptions {
-            namespace: Namespace::new(OWN)?,
+            namespace: Namespace::new(OWN_NAMESPACE)?,
             ..config.store_options()
         };
         let own = open_store(&config.store, options).await?;

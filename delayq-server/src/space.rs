@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_plugin::store::StoreOptions;
-use delayq_plugin::{Namespace, Store, SystemClock, TaskReply, TaskSubmitService};
+use delayq_plugin::{
+    DelayQueueJob, Namespace, Receipt, Store, SystemClock, TaskReply, TaskSubmitService, TaskType,
+};
 use futures_util::future::join_all;
 use tokio::sync::{Mutex, OnceCell};
 use tracing::{debug, warn};
 
-use crate::config::{Config, NamespaceLimits};
+use crate::config::{Config, NamespaceLimits, is_own_namespace};
 use crate::discovery::Discovery;
 use crate::limits::{Bounded, Limits, Pending};
 use crate::place::{Mover, PlaceBook, PlacedStore};
@@ -32,8 +34,10 @@ const DRIVE: u64 = 3;
 /// A namespace.
 #[derive(Debug)]
 pub(crate) struct Space {
-    /// Its tasks.
+    /// Its tasks, as clients see them at every door.
     pub(crate) tasks: TaskSubmitService,
+    /// The same tasks with the targets of their own, which no client is shown and none gives.
+    pub(crate) within: TaskSubmitService,
     pub(crate) namespace: Namespace,
     /// What clients claim and settle.
     pub(crate) pull: Pull,
@@ -81,6 +85,17 @@ impl Space {
                 self.tasks.wait_for_reply(task_type, id, Duration::ZERO).await
             }
         }
+    }
+
+    /// Creates a task with a target of its own, which the caller may give it.
+    pub(crate) async fn send_to(
+        &self,
+        job: DelayQueueJob,
+        target: &str,
+    ) -> delayq_plugin::Result<Receipt> {
+        let task_type = TaskType::new(job.task_type())?;
+        let job = self.push.with_target(job, &task_type, target).await?;
+        self.within.send(job).await
     }
 
     /// Makes room for `tasks` new tasks, or refuses them.
@@ -132,6 +147,7 @@ impl Spaces {
     pub(crate) fn new(config: &Arc<Config>, book: Arc<PlaceBook>, stopping: Stopping) -> Self {
         let declared = config.namespaces.keys();
         let mut names: BTreeSet<_> = declared
+            .filter(|name| !is_own_namespace(name))
             .filter_map(|name| Namespace::new(name).ok())
             .collect();
         names.insert(Namespace::default());
@@ -157,6 +173,11 @@ impl Spaces {
 
     /// A declared namespace.
     pub(crate) async fn of(&self, namespace: &Namespace) -> Result<Arc<Space>, Problem> {
+        // Whatever the configuration and the token say: this is the only way to a namespace.
+        if is_own_namespace(namespace.as_str()) {
+            let text = format!("the namespace {namespace} is that of the server itself");
+            return Err(Problem::forbidden(text));
+        }
         if !self.names.contains(namespace) {
             let text = format!(
                 "there is no namespace {namespace}: declare it as [namespaces.{namespace}] in the \
@@ -183,13 +204,14 @@ impl Spaces {
     }
 
     fn space(&self, namespace: &Namespace, place: Arc<PlacedStore>) -> Result<Space, Problem> {
-        let store: Arc<dyn Store> = Arc::clone(&place) as _;
+        let within: Arc<dyn Store> = Arc::clone(&place) as _;
         let courier = self.courier.clone();
         let courier = courier
             .ok_or_else(|| Problem::unavailable("push.allow_networks is no list of networks"))?;
-        let push = Push::new(Arc::clone(&store), namespace.clone(), courier);
+        let push = Push::new(Arc::clone(&within), namespace.clone(), courier);
+        let door: Arc<dyn Store> = place.door(push.seals());
         let pull = Pull::start(
-            Arc::clone(&store),
+            Arc::clone(&door),
             Arc::new(SystemClock),
             self.stopping.clone(),
         );
@@ -197,10 +219,13 @@ impl Spaces {
             max_message_bytes: self.config.max_message_bytes,
             ..delayq_core::Limits::default()
         };
+        let service = |store| {
+            let service = TaskSubmitService::new(store);
+            service.with_limits(sizes).with_metrics()
+        };
         Ok(Space {
-            tasks: TaskSubmitService::new(store)
-                .with_limits(sizes)
-                .with_metrics(),
+            tasks: service(door),
+            within: service(within),
             namespace: namespace.clone(),
             pull,
             limits: Limits::new(&self.config).of(namespace),

@@ -140,6 +140,7 @@ async fn scan_dead(
     filter: &DeadFilter,
     operation: DeadOperation,
 ) -> Result<Vec<TaskId>> {
+    filter.check()?;
     let filter = Arc::new(filter.clone());
     let mut progress = Scan::default();
     while !progress.is_over {

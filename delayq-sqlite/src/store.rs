@@ -12,7 +12,7 @@ use delayq_core::store::{
     Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
     SettleOutcome, Settlement, Store, StoreOptions, SubmitOutcome, Wakeups, cut_error,
 };
-use delayq_core::task::{Lock, TaskInfo};
+use delayq_core::task::{Headers, Lock, TaskInfo};
 use delayq_core::time::Clock;
 
 use crate::commit::{Engine, Lane, Size};
@@ -264,12 +264,24 @@ impl Store for SqliteStore {
         id: &TaskId,
         message: Vec<u8>,
     ) -> Result<ChangeOutcome> {
+        self.update_with(task_type, id, message, &Headers::new())
+            .await
+    }
+
+    async fn update_with(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+        headers: &Headers,
+    ) -> Result<ChangeOutcome> {
         let size = Size {
             tasks: 1,
             bytes: message.len(),
         };
-        let id = id.clone();
-        let operation = move |tasks: &mut TypeTasks<'_>| change::update(tasks, &id, &message);
+        let (id, headers) = (id.clone(), headers.clone());
+        let operation =
+            move |tasks: &mut TypeTasks<'_>| change::update(tasks, &id, &message, &headers);
         self.edit_known(task_type, size, operation).await
     }
 

@@ -11,6 +11,7 @@ use delayq_core::store::{
     BucketState, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
     SettleOutcome, Settlement, StoreOptions, SubmitOutcome, Wakeup, Wakeups,
 };
+use delayq_core::task::Headers;
 use delayq_core::{
     Bucket, Chronicle, Clock, Documents, Error, Lock, NewTask, Operate, Presence, Replies, Result,
     Store, TaskId, TaskInfo, TaskType, When,
@@ -253,6 +254,19 @@ impl Store for ShardedMemory {
     ) -> Result<ChangeOutcome> {
         let home = self.home(task_type, id).await?;
         home.store.update(task_type, id, message).await
+    }
+
+    async fn update_with(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+        headers: &Headers,
+    ) -> Result<ChangeOutcome> {
+        let home = self.home(task_type, id).await?;
+        home.store
+            .update_with(task_type, id, message, headers)
+            .await
     }
 
     async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {

@@ -21,7 +21,7 @@ use crate::visit::Visit;
 async fn errand<F: Fate>(visit: &Visit) -> Result<(DeadSelection, Errand)> {
     let change = DeadChange::<F>::read_fields(&visit.fields);
     TaskType::new(&change.task_type)?;
-    let selection = change.selection();
+    let selection = change.selection()?;
     let errand = Errand {
         verb: F::VERB,
         task_type: change.task_type.clone(),

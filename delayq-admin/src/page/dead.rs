@@ -7,6 +7,7 @@ use askama::Template;
 use delayq_ops::{DeadGroup, DeadGroups, dead_groups};
 use delayq_plugin::{Result, TaskFilter, Timestamp};
 
+use super::dead_change::WITHOUT_ERROR;
 use super::{BRIEF_PATIENCE, Page};
 use crate::app::App;
 use crate::cache::Cache;
@@ -158,11 +159,13 @@ fn row(visit: &Visit, group: &DeadGroup, now: Timestamp) -> Row {
         href: visit.href(&Link::to("/task").with("type", name).with("id", id)),
     };
     let change = |path: &str, role: Role| {
-        // The group of tasks without any error has an empty one, which a link leaves out.
-        let link = Link::to(path).with("type", name).with("by", "group");
-        visit
-            .may(role)
-            .then(|| visit.href(&link.with("group", &group.error)))
+        let link = Link::to(path).with("type", name);
+        let link = if group.error.trim().is_empty() {
+            link.with("by", WITHOUT_ERROR)
+        } else {
+            link.with("by", "group").with("group", &group.error)
+        };
+        visit.may(role).then(|| visit.href(&link))
     };
     Row {
         task_type: name.to_owned(),

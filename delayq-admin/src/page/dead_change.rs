@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use askama::Template;
 use delayq_ops::DeadSelection;
-use delayq_plugin::Result;
+use delayq_plugin::{Error, Result};
 
 use super::{BRIEF_PATIENCE, Page};
 use crate::app::App;
@@ -15,6 +15,9 @@ use crate::fields::{Fields, Link};
 use crate::said::{ROW_CHARS, counted, one_line};
 use crate::shell::Nav;
 use crate::visit::Visit;
+
+/// What the field `by` says of the tasks that died without an error.
+pub(crate) const WITHOUT_ERROR: &str = "without-error";
 
 /// What becomes of the dead tasks.
 pub(crate) trait Fate: Clone + Send + Sync + 'static {
@@ -85,12 +88,16 @@ impl<F: Fate> DeadChange<F> {
     }
 
     /// The same for the operator.
-    pub(crate) fn selection(&self) -> DeadSelection {
+    pub(crate) fn selection(&self) -> Result<DeadSelection> {
         let all = DeadSelection::of(&self.task_type);
-        if self.by == "group" {
-            all.group(&self.group)
-        } else {
-            all
+        match self.by.as_str() {
+            "" => Ok(all),
+            "group" => Ok(all.group(&self.group)),
+            WITHOUT_ERROR => Ok(all.without_error()),
+            _ => {
+                let reason = "by: use group, or without-error; leave it out to mean all";
+                Err(Error::invalid("selection", reason))
+            }
         }
     }
 }
@@ -122,7 +129,7 @@ impl<F: Fate> Page for DeadChange<F> {
 
     fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<u64>> + Send + 'static {
         let (tasks, selection) = (app.tasks.clone(), self.selection());
-        async move { selection.count(&tasks).await }
+        async move { selection?.count(&tasks).await }
     }
 
     fn body(&self, visit: &Visit, data: &u64) -> askama::Result<String> {

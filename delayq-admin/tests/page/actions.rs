@@ -126,6 +126,13 @@ async fn what_cannot_be_done_is_said_and_changes_nothing() {
         ),
         ("/task/run-now", &[("id", "a b")], "invalid task id"),
         ("/dead/requeue", &[("rate", "fast")], "is not a rate"),
+        ("/dead/requeue", &[("by", "grup")], "leave it out"),
+        ("/dead/discard", &[("by", "group")], "is no condition"),
+        (
+            "/dead/discard",
+            &[("by", "group"), ("group", " ")],
+            "is no condition",
+        ),
         ("/jobs/stop", &[("job", "7")], "no such job"),
         ("/tasks/cancel", &[("q", "")], "beginning of ids"),
         (

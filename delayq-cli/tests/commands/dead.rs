@@ -30,6 +30,13 @@ fn dead_tasks(stage: &Stage) {
     );
     assert_eq!(listed["tasks"].as_array().unwrap().len(), 3);
     json(2, &["dead", "requeue", "mail.send"]);
+    // The variable of a shell that is not set.
+    for verb in ["requeue", "discard"] {
+        for condition in ["--error", "--prefix", "--group"] {
+            let words = ["dead", verb, "mail.send", condition, "", "--yes"];
+            json(2, &words);
+        }
+    }
     json(
         2,
         &["dead", "requeue", "mail.send", "d-1", "--error", "van"],

@@ -66,12 +66,14 @@ impl Operate for MemoryStore {
         filter: &DeadFilter,
         interval: Duration,
     ) -> Result<Vec<TaskId>> {
+        filter.check()?;
         self.edit(task_type, |tasks, now| {
             operations::requeue_dead(tasks, filter, interval, now)
         })
     }
 
     async fn discard_dead(&self, task_type: &TaskType, filter: &DeadFilter) -> Result<Vec<TaskId>> {
+        filter.check()?;
         self.edit(task_type, |tasks, _| {
             operations::discard_dead(tasks, filter)
         })

@@ -13,7 +13,7 @@ use crate::operate::DeadFilter;
 use crate::state::TaskState;
 use crate::store::SubmitOutcome;
 use crate::store::{CancelOutcome, ChangeOutcome, ExtendOutcome, SettleOutcome, Settlement};
-use crate::task::Lock;
+use crate::task::{Headers, Lock, replace_headers};
 use crate::time::Timestamp;
 
 pub(super) fn submit(tasks: &mut TypeTasks, new: NewTask) -> Result<SubmitOutcome> {
@@ -143,11 +143,19 @@ pub(super) fn reschedule(tasks: &mut TypeTasks, id: &TaskId, when: When) -> Chan
     outcome
 }
 
-pub(super) fn update(tasks: &mut TypeTasks, id: &TaskId, message: Vec<u8>) -> ChangeOutcome {
+pub(super) fn update(
+    tasks: &mut TypeTasks,
+    id: &TaskId,
+    message: Vec<u8>,
+    headers: &Headers,
+) -> ChangeOutcome {
     let due_at = tasks.task(id).map_or(Timestamp::ZERO, |task| task.book.at);
     let outcome = machine::change(tasks.state(id), due_at);
     if matches!(outcome, ChangeOutcome::Changed { .. }) {
-        tasks.change(id, |task| task.message = message);
+        tasks.change(id, |task| {
+            task.message = message;
+            replace_headers(&mut task.headers, headers);
+        });
     }
     outcome
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use delayq_plugin::store::MAX_BATCH;
+use delayq_plugin::store::{MAX_BATCH, check_condition};
 use delayq_plugin::{
     Cursor, Result, TaskFilter, TaskId, TaskInfo, TaskState, TaskSubmitService, Timestamp,
 };
@@ -18,6 +18,7 @@ pub struct DeadSelection {
     filter: TaskFilter,
     error: Option<String>,
     group: Option<String>,
+    without_error: bool,
     died_before: Option<Timestamp>,
     limit: Option<u64>,
 }
@@ -43,16 +44,22 @@ impl DeadSelection {
         self
     }
 
-    /// Those whose last error contains this text.
+    /// Those whose last error contains this text, which is not empty.
     pub fn error(mut self, text: impl Into<String>) -> Self {
         self.error = Some(text.into());
         self
     }
 
     /// Those of one of the [groups](crate::dead_groups): its `error`, in which `#` stands for each
-    /// number and id.
+    /// number and id. Not an empty one: see [`without_error`](Self::without_error).
     pub fn group(mut self, error: impl Into<String>) -> Self {
         self.group = Some(error.into());
+        self
+    }
+
+    /// Those that died without an error, or of one of nothing but blanks.
+    pub fn without_error(mut self) -> Self {
+        self.without_error = true;
         self
     }
 
@@ -77,7 +84,22 @@ impl DeadSelection {
     /// Whether it means every dead task of the type.
     #[must_use]
     pub fn is_all(&self) -> bool {
-        self.to_string() == ALL
+        self.ids.is_empty() && !self.filter.is_narrowed() && self.words().is_empty()
+    }
+
+    /// Refuses conditions that every dead task fulfils, and filters that cannot be meant. Each use
+    /// of the selection does so, too.
+    ///
+    /// # Errors
+    /// `InvalidInput`, and no other.
+    pub fn check(&self) -> Result<()> {
+        self.filter.clone().state(TaskState::Dead).check()?;
+        for (name, text) in [("error_contains", &self.error), ("error_like", &self.group)] {
+            if let Some(text) = text {
+                check_condition(name, text)?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether a dead task fulfils the conditions that are no part of the filter.
@@ -88,6 +110,7 @@ impl DeadSelection {
                 .group
                 .as_ref()
                 .is_none_or(|group| folded(error) == *group)
+            && (!self.without_error || error.trim().is_empty())
             && self.died_before.is_none_or(|before| task.at < before)
     }
 
@@ -95,7 +118,8 @@ impl DeadSelection {
     /// type in pages of 128, unless ids are given.
     ///
     /// # Errors
-    /// `InvalidInput` for a filter that cannot be meant, and those of the store.
+    /// `InvalidInput` for a filter that cannot be meant and for an empty text, and those of the
+    /// store.
     pub async fn find(&self, tasks: &TaskSubmitService) -> Result<Vec<TaskId>> {
         self.read(tasks, |task| task.id).await
     }
@@ -114,6 +138,7 @@ impl DeadSelection {
         tasks: &TaskSubmitService,
         pick: impl Fn(TaskInfo) -> T,
     ) -> Result<Vec<T>> {
+        self.check()?;
         let mut found = Vec::new();
         if !self.ids.is_empty() {
             for id in &self.ids {
@@ -143,19 +168,30 @@ impl DeadSelection {
         }
     }
 
+    /// The conditions that are no part of the filter, as words.
+    fn words(&self) -> Vec<String> {
+        let (error, group) = (self.error.iter(), self.group.iter());
+        let error = error.map(|text| format!("error contains {text:?}"));
+        let group = group.map(|error| format!("error like {error:?}"));
+        let without = self.without_error.then(|| "without an error".to_owned());
+        let before = self.died_before.map(|time| format!("died before {time}"));
+        let limit = self.limit.map(|most| format!("the first {most}"));
+        let words = error.chain(group).chain(without);
+        words.chain(before).chain(limit).collect()
+    }
+
     /// How many tasks are meant. Without conditions it is one call.
     ///
     /// # Errors
     /// As [`find`](Self::find).
     pub async fn count(&self, tasks: &TaskSubmitService) -> Result<u64> {
+        self.check()?;
         if self.is_all() {
             return Ok(tasks.stats(&self.task_type).await?.dead);
         }
         Ok(self.find(tasks).await?.len() as u64)
     }
 }
-
-const ALL: &str = "all dead tasks";
 
 impl fmt::Display for DeadSelection {
     /// The conditions as words, for the log of actions.
@@ -164,23 +200,10 @@ impl fmt::Display for DeadSelection {
             let ids: Vec<_> = self.ids.iter().map(TaskId::as_str).collect();
             return f.write_str(&ids.join(", "));
         }
-        let mut words = Vec::new();
-        let filter = self.filter.to_string();
-        words.extend((!filter.is_empty()).then_some(filter));
-        words.extend(
-            self.error
-                .iter()
-                .map(|text| format!("error contains {text:?}")),
-        );
-        words.extend(
-            self.group
-                .iter()
-                .map(|error| format!("error like {error:?}")),
-        );
-        words.extend(self.died_before.map(|time| format!("died before {time}")));
-        words.extend(self.limit.map(|most| format!("the first {most}")));
+        let filter = Some(self.filter.to_string()).filter(|words| !words.is_empty());
+        let mut words: Vec<_> = filter.into_iter().chain(self.words()).collect();
         if words.is_empty() {
-            words.push(ALL.to_owned());
+            words.push("all dead tasks".to_owned());
         }
         f.write_str(&words.join(", "))
     }

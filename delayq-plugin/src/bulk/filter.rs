@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use delayq_core::job::GROUP_HEADER;
+use delayq_core::operate::check_condition;
 use delayq_core::{Error, Result, TaskInfo, TaskState, Timestamp};
 
 /// A selection of the tasks of a type, for [`count`], [`list_by`], [`cancel_all`] and
@@ -51,7 +52,7 @@ impl TaskFilter {
         self
     }
 
-    /// Tasks with a header `name` of exactly this value.
+    /// Tasks with a header `name`, which is not empty, of exactly this value.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.insert(name.into(), value.into());
         self
@@ -102,18 +103,31 @@ impl TaskFilter {
         }
     }
 
+    /// Whether it has a condition, beside the state.
+    #[must_use]
+    pub fn is_narrowed(&self) -> bool {
+        self.id_prefix.is_some() || !self.headers.is_empty() || self.names_due_times()
+    }
+
     fn names_due_times(&self) -> bool {
         self.due_after.is_some() || self.due_before.is_some()
     }
 
-    /// Refuses conditions that cannot be meant.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Refuses conditions that cannot be meant, as every operation with a filter does.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an empty text, for the state of tasks that have ended, and for due times
+    /// of tasks that are not scheduled.
+    pub fn check(&self) -> Result<()> {
         let refuse = |reason: String| Err(Error::invalid("filter", reason));
-        if self.id_prefix.as_deref() == Some("") {
-            return refuse("an empty id_prefix matches every id: leave it out".to_owned());
+        if let Some(prefix) = &self.id_prefix {
+            check_condition("id_prefix", prefix)?;
         }
-        if self.headers.get(GROUP_HEADER).is_some_and(String::is_empty) {
-            return refuse("an empty group: leave it out, or name one".to_owned());
+        for (name, value) in &self.headers {
+            check_condition("name of a header", name)?;
+            if name == GROUP_HEADER {
+                check_condition("group", value)?;
+            }
         }
         let state = self.only_state();
         if state.is_ended() {
@@ -131,9 +145,7 @@ impl TaskFilter {
     /// tasks.
     pub(super) fn check_change(&self) -> Result<()> {
         self.check()?;
-        let is_narrowed =
-            self.id_prefix.is_some() || !self.headers.is_empty() || self.names_due_times();
-        if !is_narrowed && !self.is_all {
+        if !self.is_narrowed() && !self.is_all {
             let reason = "it has no condition: write TaskFilter::all() to change every task";
             return Err(Error::invalid("filter", reason));
         }

@@ -7,6 +7,7 @@ use delayq_core::store::{
     CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome, SettleOutcome,
     Settlement, SubmitOutcome, Wakeups,
 };
+use delayq_core::task::Headers;
 use delayq_core::{
     Bucket, Lock, Namespace, NewTask, Result, Store, TaskId, TaskInfo, TaskType, When,
 };
@@ -87,6 +88,17 @@ impl Store for MeteredStore {
         message: Vec<u8>,
     ) -> Result<ChangeOutcome> {
         let update = self.inner.update(task_type, id, message);
+        self.call(&self.calls.update, update).await
+    }
+
+    async fn update_with(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+        headers: &Headers,
+    ) -> Result<ChangeOutcome> {
+        let update = self.inner.update_with(task_type, id, message, headers);
         self.call(&self.calls.update, update).await
     }
 

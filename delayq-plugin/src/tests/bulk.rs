@@ -154,16 +154,16 @@ async fn a_filter_that_cannot_be_meant_is_refused() {
     };
     let none = TaskFilter::new().state(TaskState::Scheduled);
     assert!(refusal(none).await.contains("write TaskFilter::all()"));
-    assert!(
-        refusal(TaskFilter::new().id_prefix(""))
-            .await
-            .contains("empty id_prefix")
-    );
-    assert!(
-        refusal(TaskFilter::new().group(""))
-            .await
-            .contains("empty group")
-    );
+    for (filter, named) in [
+        (TaskFilter::new().id_prefix(""), "empty id_prefix"),
+        (TaskFilter::all().id_prefix(" "), "empty id_prefix"),
+        (TaskFilter::new().group(""), "empty group"),
+        (TaskFilter::new().header("", "x"), "empty name of a header"),
+    ] {
+        desk.tasks.count("mail", &filter).await.unwrap_err();
+        let said = refusal(filter).await;
+        assert!(said.contains(named), "{said}");
+    }
     let dead = TaskFilter::all().state(TaskState::Dead);
     assert!(refusal(dead).await.contains("discard_dead"));
     let done = TaskFilter::all().state(TaskState::Done);

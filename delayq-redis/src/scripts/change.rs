@@ -91,18 +91,32 @@ pub(crate) fn read_rescheduled(
     Ok(Lookup { knowledge, answer })
 }
 
-/// Replaces the message of a task whose record has `fixed` between its time and its checksum:
-/// expiry and headers, which the checksum covers, too.
+/// What a task gets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Update<'a> {
+    pub(crate) message: &'a [u8],
+    /// What its record has between its time and its checksum: expiry and headers, which the
+    /// checksum covers, too.
+    pub(crate) fixed: &'a str,
+    /// What it has there afterwards.
+    pub(crate) next: &'a str,
+}
+
+/// Replaces the message of a task, and the part of its record before it.
 pub(crate) fn update(
     keys: &ShardKeys,
     id: &TaskId,
-    message: &[u8],
-    fixed: &str,
+    update: Update<'_>,
     retention_ms: i64,
 ) -> Command {
+    let Update {
+        message,
+        fixed,
+        next,
+    } = update;
     let mut tail = Vec::new();
-    record::push_tail(&mut tail, fixed, message);
-    keys.script(Script::Update, 192 + message.len() + fixed.len())
+    record::push_end(&mut tail, next, message);
+    keys.script(Script::Update, 192 + message.len() + 2 * fixed.len())
         .arg(id.as_str())
         .arg(fixed)
         .arg(tail)

@@ -10,7 +10,7 @@ use std::io::Write;
 use delayq_core::job::{Expiry, NewTask, When};
 use delayq_core::machine::ErrorLog;
 use delayq_core::presence::{InstanceId, SHORT_LEN};
-use delayq_core::task::{AttemptHistory, Headers};
+use delayq_core::task::{AttemptHistory, Headers, replace_headers};
 use delayq_core::time::{Timestamp, duration_ms};
 
 /// The version of records and trails that this release writes.
@@ -44,8 +44,8 @@ pub(crate) fn encode(task: &NewTask) -> Vec<u8> {
     let StoredTime { kind, ms } = StoredTime::of(task.when);
     let fixed = fixed_part(task.expiry, &task.headers);
     let mut record = Vec::with_capacity(48 + fixed.len() + task.message.len());
-    let _ = write!(record, "\"{kind}\":{ms}{fixed},\"c\":\"");
-    push_tail(&mut record, &fixed, &task.message);
+    let _ = write!(record, "\"{kind}\":{ms}");
+    push_end(&mut record, &fixed, &task.message);
     record
 }
 
@@ -76,11 +76,27 @@ pub(crate) fn span_ms(span: std::time::Duration) -> i64 {
     duration_ms(span).min(Timestamp::MAX.as_millis())
 }
 
-/// Puts the checksum, the end of the head, and the message behind a record.
-pub(crate) fn push_tail(record: &mut Vec<u8>, fixed: &str, message: &[u8]) {
+/// Puts the part of a record that its checksum covers behind its time, and the checksum between.
+pub(crate) fn push_end(record: &mut Vec<u8>, fixed: &str, message: &[u8]) {
+    let checksum = checksum(fixed.as_bytes(), message);
     // Writing to memory does not fail.
-    let _ = writeln!(record, "{:08x}\"}}", checksum(fixed.as_bytes(), message));
+    let _ = writeln!(record, "{fixed},\"c\":\"{checksum:08x}\"}}");
     record.extend_from_slice(message);
+}
+
+/// The part between the time and the checksum of a record, with new values of headers.
+pub(crate) fn with_headers(fixed: &str, values: &Headers) -> Result<String, &'static str> {
+    if values.is_empty() {
+        return Ok(fixed.to_owned());
+    }
+    match parse_fixed(fixed) {
+        Ok((expiry, mut headers)) => {
+            replace_headers(&mut headers, values);
+            Ok(fixed_part(expiry, &headers))
+        }
+        Err(Damage::Bad(reason)) => Err(reason),
+        Err(Damage::Newer(_)) => Err("a newer release wrote it"),
+    }
 }
 
 fn fixed_part(expiry: Option<Expiry>, headers: &Headers) -> String {

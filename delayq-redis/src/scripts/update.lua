@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Replaces the message of a scheduled task, if its expiry and headers are those that the new
--- checksum covers.
+-- Replaces the message of a scheduled task, and what its record has between its time and its
+-- checksum, if that is what the caller has seen there.
 -- KEYS: the nine of model.lua.
--- ARGV: 1 id · 2 the record's part between its time and its checksum · 3 the record from the new
---   checksum on · 4 retention, ms
+-- ARGV: 1 id · 2 the record's part between its time and its checksum · 3 the new record from that
+--   part on · 4 retention, ms
 -- Returns: "ok", or the letter of its state, or "", or "changed" · due, ms · with "changed": the
 --   part to use, with "": split_of().
 local id, fixed, tail, retention = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -28,5 +28,5 @@ local present = sub(record, rest, head - 17)
 if present ~= fixed then
   return { 'changed', 0, present }
 end
-call('HSET', TASKS, id, sub(record, 1, head - 11) .. tail)
+call('HSET', TASKS, id, sub(record, 1, rest - 1) .. tail)
 return { 'ok', place == 's' and due or due_of(submitted, kind, number), '' }

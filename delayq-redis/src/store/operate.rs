@@ -139,6 +139,7 @@ impl Operate for RedisStore {
         filter: &DeadFilter,
         interval: Duration,
     ) -> Result<Vec<TaskId>> {
+        filter.check()?;
         let now = self.stats(task_type).await?.now;
         let map = self.shards.current(task_type).await?;
         let mut plan = RequeuePlan {
@@ -155,6 +156,7 @@ impl Operate for RedisStore {
     }
 
     async fn discard_dead(&self, task_type: &TaskType, filter: &DeadFilter) -> Result<Vec<TaskId>> {
+        filter.check()?;
         let now = self.stats(task_type).await?.now;
         let map = self.shards.current(task_type).await?;
         let mut discarded = Vec::new();

@@ -96,6 +96,7 @@ fn selection(
         group: sent.group,
         error_contains: sent.error_contains,
         error_like: sent.error_like,
+        without_error: sent.without_error,
         died_before: read_time_if("selection.died_before", sent.died_before)?,
         limit: sent.limit,
     };

@@ -8,6 +8,14 @@ use delayq_proto::pb;
 use super::call::Call;
 use super::refusal::Refusal;
 use super::tasks::limits;
+use crate::push::refuse_reserved;
+
+/// A task that may be stored.
+pub(super) struct Checked {
+    pub(super) task: NewTask,
+    /// Whether the server has given it a target of its own.
+    pub(super) has_target: bool,
+}
 
 /// A task as it was sent.
 pub(super) struct Sent {
@@ -35,16 +43,18 @@ impl Sent {
 
     /// The task within the limits of the server, with its target. Times need no check: their form
     /// has a unit, and stores stop at the last one that there is.
-    pub(super) async fn checked(self, call: &Call) -> Result<NewTask> {
+    pub(super) async fn checked(self, call: &Call) -> Result<Checked> {
         let mut task = self.task?;
         let limits = limits(call);
         check_message(&task.message, &limits)?;
+        refuse_reserved(task.headers.keys())?;
+        let has_target = self.target.is_some();
         if let Some(text) = self.target {
-            let push = &call.space.push;
-            let headers = push.headers_of_own(&task.task_type, &text).await?;
+            let (push, named) = (&call.space.push, (&task.task_type, &task.id));
+            let headers = push.headers_of_own(named, &task.message, &text).await?;
             task.headers.extend(headers);
         }
         check_headers(&task.headers)?;
-        Ok(task)
+        Ok(Checked { task, has_target })
     }
 }

@@ -1,11 +1,12 @@
 //! Tasks: sent, found, changed, claimed and settled.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use delayq_core::job::check_message;
 use delayq_core::store::{AttemptEnd, Claimed, Settlement, SubmitOutcome};
-use delayq_core::{Bucket, Limits, Lock, NewTask};
+use delayq_core::{Bucket, Limits, Lock};
 use delayq_plugin::{Clock, Error, Result, Store, SystemClock, When};
 use delayq_proto::{pb, read_span, required};
 use futures_util::future::join_all;
@@ -13,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::call::{Call, Operation, check_batch};
 use super::refusal::Refusal;
-use super::sent::Sent;
+use super::sent::{Checked, Sent};
 use crate::access::Scope;
 use crate::problem::Problem;
 
@@ -56,21 +57,17 @@ impl Operation for pb::SubmitRequest {
 
 /// Submits tasks, each for which there is room. The call itself paid for one of them; those that
 /// failed for the server's reasons cost nothing.
-async fn submit(call: &Call, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+async fn submit(call: &Call, tasks: Vec<Checked>) -> Vec<Result<SubmitOutcome>> {
     let named = tasks
         .iter()
-        .map(|task| (task.task_type.as_str(), task.id.as_str()));
+        .map(|one| (one.task.task_type.as_str(), one.task.id.as_str()));
     let named: Vec<_> = named.collect();
     let mut charge = call.pace(tasks.len().saturating_sub(1)).await;
     let refused = call.caller.make_room_for_each(&call.space, &named).await;
     let admitted = tasks.into_iter().zip(&refused);
     let admitted = admitted.filter_map(|(task, refused)| refused.is_none().then_some(task));
     let admitted: Vec<_> = admitted.collect();
-    let mut submitted = if admitted.is_empty() {
-        Vec::new().into_iter()
-    } else {
-        call.store().submit(admitted).await.into_iter()
-    };
+    let mut submitted = store(call, admitted).await.into_iter();
     let outcomes: Vec<_> = refused
         .into_iter()
         .map(|refused| match refused {
@@ -82,6 +79,30 @@ async fn submit(call: &Call, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> 
     let own = own.filter(|error| is_own_fault(error)).count();
     call.refund(&mut charge, own);
     outcomes
+}
+
+/// Stores tasks: those with a target of their own in a way that clients do not have.
+async fn store(call: &Call, tasks: Vec<Checked>) -> Vec<Result<SubmitOutcome>> {
+    let order: Vec<_> = tasks.iter().map(|one| one.has_target).collect();
+    let (with, without): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|one| one.has_target);
+    let submit = async |store: &Arc<dyn Store>, tasks: Vec<Checked>| {
+        if tasks.is_empty() {
+            return Vec::new().into_iter();
+        }
+        let tasks = tasks.into_iter().map(|one| one.task);
+        store.submit(tasks.collect()).await.into_iter()
+    };
+    let mut without = submit(call.store(), without).await;
+    let mut with = submit(call.space.within.store(), with).await;
+    let outcomes = order.into_iter().map(|has_target| {
+        let next = if has_target {
+            with.next()
+        } else {
+            without.next()
+        };
+        next.unwrap_or_else(unanswered)
+    });
+    outcomes.collect()
 }
 
 /// A refusal for want of room, as the error of one task.

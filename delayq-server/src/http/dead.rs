@@ -29,7 +29,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(discard))
 }
 
-/// Which dead tasks. All conditions have to hold.
+/// Which dead tasks. All conditions have to hold; a text of nothing but blanks is refused.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Dead {
@@ -45,6 +45,8 @@ pub(super) struct Dead {
     error_contains: Option<String>,
     /// Those of one of the groups of dead tasks, by its `error`.
     error_like: Option<String>,
+    /// Those that died without an error: the group whose `error` is empty.
+    without_error: bool,
     /// Those that died before: milliseconds since the epoch, or RFC 3339.
     #[serde(default, deserialize_with = "text_or_number")]
     #[schema(value_type = Option<TextOrNumber>)]
@@ -93,6 +95,7 @@ impl Dead {
             group: self.group.clone(),
             error_contains: self.error_contains.clone(),
             error_like: self.error_like.clone(),
+            without_error: self.without_error,
             died_before: died_before.transpose()?,
             limit: self.limit,
         };

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::problem::Problem;
-use crate::push::{OWN_TARGET, SEAL};
+use crate::push::refuse_reserved;
 
 /// What a header of a request begins with that becomes a header of the task.
 const TASK_HEADER: &str = "delayq-header-";
@@ -188,11 +188,7 @@ impl CreateOptions {
 
 /// Refuses a header of a task that only the server gives it.
 pub(super) fn refuse_own<T: AsRef<str>>(name: T) -> Result<T, Problem> {
-    if [OWN_TARGET, SEAL].contains(&name.as_ref()) {
-        let text = "a task gets its target by the header Delayq-Target of its create: the headers \
-                    delayq-target and delayq-target-seal are not taken";
-        return Err(Problem::bad_request(text));
-    }
+    refuse_reserved([&name])?;
     Ok(name)
 }
 

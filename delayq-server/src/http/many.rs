@@ -23,7 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(reschedule_all))
 }
 
-/// Which tasks. All conditions have to hold.
+/// Which tasks. All conditions have to hold; a text of nothing but blanks is refused.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Matching {

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
-use delayq_plugin::{DelayQueueJob, TaskType, TypePattern};
+use delayq_plugin::TypePattern;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -114,22 +114,16 @@ async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Gives a job the target that its request asks for, if the caller may.
-pub(super) async fn own_target(
+/// The target of its own that a request asks for a task, if the caller may give it one.
+pub(super) fn own_target(
     allowed: &Allowed<Submit>,
-    job: DelayQueueJob,
     headers: &HeaderMap,
-) -> Result<DelayQueueJob, Problem> {
+) -> Result<Option<String>, Problem> {
     let Some(text) = headers.get(OWN_TARGET) else {
-        return Ok(job);
+        return Ok(None);
     };
     allowed.caller.require_own_target(&allowed.space)?;
     let text = text.to_str();
     let text = text.map_err(|_| Problem::bad_request("Delayq-Target is no visible ASCII"))?;
-    let task_type = TaskType::new(job.task_type())?;
-    Ok(allowed
-        .space
-        .push
-        .with_target(job, &task_type, text)
-        .await?)
+    Ok(Some(text.to_owned()))
 }

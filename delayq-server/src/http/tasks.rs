@@ -56,8 +56,8 @@ async fn create(
     Query(options): Query<CreateOptions>,
     sent: Sent,
 ) -> Result<Response, Problem> {
-    let job = read_job(&allowed, (task_type, None), sent).await?;
-    send(&allowed, &app, &namespace, job, options).await
+    let wanted = read_job(&allowed, (task_type, None), sent).await?;
+    send(&allowed, &app, &namespace, wanted, options).await
 }
 
 /// Create a task under an id of your own. Repeating it is harmless.
@@ -84,8 +84,15 @@ async fn create_with_id(
     Query(options): Query<CreateOptions>,
     sent: Sent,
 ) -> Result<Response, Problem> {
-    let job = read_job(&allowed, (task_type, Some(id)), sent).await?;
-    send(&allowed, &app, &namespace, job, options).await
+    let wanted = read_job(&allowed, (task_type, Some(id)), sent).await?;
+    send(&allowed, &app, &namespace, wanted, options).await
+}
+
+/// A task that is to be created.
+struct Wanted {
+    job: DelayQueueJob,
+    /// A target of its own, as JSON.
+    target: Option<String>,
 }
 
 /// The task that a body and its headers ask for.
@@ -93,7 +100,7 @@ async fn read_job(
     allowed: &Allowed<Submit>,
     (task_type, id): (String, Option<String>),
     Sent { headers, body }: Sent,
-) -> Result<DelayQueueJob, Problem> {
+) -> Result<Wanted, Problem> {
     allowed.fits(body.len())?;
     let kind = read_kind(&headers, &body)?;
     let mut job = DelayQueueJob::raw(task_type, body);
@@ -103,24 +110,29 @@ async fn read_job(
     if let Some(kind) = kind {
         job = job.header(CONTENT_TYPE.as_str(), kind);
     }
-    let job = task_headers(job, &headers)?;
-    own_target(allowed, job, &headers).await
+    Ok(Wanted {
+        job: task_headers(job, &headers)?,
+        target: own_target(allowed, &headers)?,
+    })
 }
 
 async fn send(
     allowed: &Allowed<Submit>,
     app: &App,
     namespace: &Namespace,
-    job: DelayQueueJob,
+    Wanted { job, target }: Wanted,
     options: CreateOptions,
 ) -> Result<Response, Problem> {
     let wait = options.wait.as_deref().map(|text| read_wait(Some(text)));
     let wait = wait.transpose()?;
     let job = options.apply(job)?;
-    let tasks = &allowed.space.tasks;
     let task_type = TaskType::new(job.task_type())?;
+    let space = &allowed.space;
     allowed.make_room_for(&job).await?;
-    let receipt = tasks.send(job).await?;
+    let receipt = match target {
+        Some(target) => space.send_to(job, &target).await?,
+        None => space.tasks.send(job).await?,
+    };
     if let Some(wait) = wait {
         let id = receipt.id;
         let end = allowed.space.reply(task_type.as_str(), id.as_str(), wait);

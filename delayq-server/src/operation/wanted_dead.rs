@@ -20,6 +20,8 @@ pub(crate) struct WantedDead {
     pub(crate) error_contains: Option<String>,
     /// Those of one of the groups of dead tasks.
     pub(crate) error_like: Option<String>,
+    /// Those that died without an error.
+    pub(crate) without_error: bool,
     /// Those that died before.
     pub(crate) died_before: Option<Timestamp>,
     /// The first so many, by their time of death.
@@ -45,6 +47,9 @@ impl WantedDead {
         if let Some(error) = self.error_like {
             selection = selection.group(error);
         }
+        if self.without_error {
+            selection = selection.without_error();
+        }
         if let Some(time) = self.died_before {
             selection = selection.died_before(time);
         }
@@ -55,6 +60,7 @@ impl WantedDead {
             let text = "it has no condition: write \"all\": true for every dead task of the type";
             return Err(Problem::bad_request(text));
         }
+        selection.check()?;
         Ok(selection)
     }
 }

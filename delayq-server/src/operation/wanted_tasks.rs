@@ -28,15 +28,6 @@ pub(crate) struct WantedTasks {
 impl WantedTasks {
     /// The filter, unless it would mean every task by mistake.
     pub(crate) fn filter(self) -> Result<TaskFilter, Problem> {
-        let is_narrowed = self.id_prefix.is_some()
-            || self.group.is_some()
-            || !self.headers.is_empty()
-            || self.due_before.is_some()
-            || self.due_after.is_some();
-        if !is_narrowed && !self.all {
-            let text = "it has no condition: write \"all\": true to change every task of the type";
-            return Err(Problem::bad_request(text));
-        }
         let mut filter = if self.all {
             TaskFilter::all()
         } else {
@@ -59,6 +50,10 @@ impl WantedTasks {
         }
         if let Some(state) = self.state {
             filter = filter.state(state);
+        }
+        if !filter.is_narrowed() && !self.all {
+            let text = "it has no condition: write \"all\": true to change every task of the type";
+            return Err(Problem::bad_request(text));
         }
         Ok(filter)
     }

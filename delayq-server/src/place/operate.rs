@@ -73,10 +73,15 @@ impl Operate for PlacedStore {
         limit: usize,
     ) -> Result<Page> {
         let pages = each!(self, home => home.store.list(task_type, state, cursor, limit).await?);
-        if pages.len() == 1 {
-            return Ok(pages.into_iter().next().unwrap_or_default());
+        let mut page = if pages.len() == 1 {
+            pages.into_iter().next().unwrap_or_default()
+        } else {
+            merge_pages(pages, state, limit)
+        };
+        for task in &mut page.tasks {
+            self.side.veil(&mut task.headers);
         }
-        Ok(merge_pages(pages, state, limit))
+        Ok(page)
     }
 
     async fn due_histogram(

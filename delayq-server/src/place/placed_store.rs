@@ -1,6 +1,7 @@
 //! The store of a namespace, wherever that is: one store, or two while it is moved.
 
 use std::collections::HashSet;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -13,14 +14,31 @@ use tracing::info;
 use super::PlaceBook;
 use super::home::{Home, split};
 use super::record::{Phase, PlaceRecord};
+use super::side::Side;
 use crate::config::Config;
+use crate::push::Seals;
 
 /// Wake-ups that a slow listener may be behind.
 const WAKEUP_BUFFER: usize = 1_024;
 
-/// The store of a namespace. It follows a move while it is in use.
+/// The store of a namespace, as one side sees it. It follows a move while it is in use.
 #[derive(Debug)]
 pub(crate) struct PlacedStore {
+    place: Arc<Place>,
+    pub(super) side: Side,
+}
+
+impl Deref for PlacedStore {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.place
+    }
+}
+
+/// A namespace, wherever it is.
+#[derive(Debug)]
+pub(crate) struct Place {
     pub(super) namespace: Namespace,
     options: StoreOptions,
     config: Arc<Config>,
@@ -105,7 +123,7 @@ impl PlacedStore {
         config: Arc<Config>,
         book: Arc<PlaceBook>,
     ) -> Self {
-        Self {
+        let place = Place {
             view: RwLock::new(Err(Error::Closed("the namespace"))),
             namespace: options.namespace.clone(),
             options,
@@ -113,7 +131,19 @@ impl PlacedStore {
             book,
             turn: tokio::sync::Mutex::default(),
             wakeups: broadcast::Sender::new(WAKEUP_BUFFER),
+        };
+        Self {
+            place: Arc::new(place),
+            side: Side::Within,
         }
+    }
+
+    /// The same store for clients.
+    pub(crate) fn door(&self, seals: Arc<Seals>) -> Arc<Self> {
+        Arc::new(Self {
+            place: Arc::clone(&self.place),
+            side: Side::Door(seals),
+        })
     }
 
     /// Opens the store, or the stores, that the namespace of `options` is in.
@@ -153,11 +183,15 @@ impl PlacedStore {
     /// A namespace that is in these stores, whatever the book says.
     #[cfg(test)]
     pub(super) fn between(self, place: PlaceRecord, old: Option<Home>, new: Home) -> Arc<Self> {
-        let view = self.view_on(place, old, new);
-        let view = RwLock::new(Ok(Arc::new(view)));
-        Arc::new(Self { view, ..self })
+        let next = self.view_on(place, old, new);
+        if let Ok(mut view) = self.view.write() {
+            *view = Ok(Arc::new(next));
+        }
+        Arc::new(self)
     }
+}
 
+impl Place {
     /// The present view.
     pub(super) fn view(&self) -> Result<Arc<View>> {
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use delayq_core::task::Headers;
 use delayq_plugin::store::{
     Bucket, BucketState, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability,
     ExtendOutcome, NewTask, SettleOutcome, Settlement, SubmitOutcome, Wakeups,
@@ -11,7 +12,7 @@ use delayq_plugin::store::{
 use delayq_plugin::{Error, Lock, Namespace, Result, Store, TaskId, TaskInfo, TaskType, When};
 
 use super::home::Home;
-use super::placed_store::{PlacedStore, View};
+use super::placed_store::{Place, PlacedStore, View};
 use super::record::Phase;
 
 type Outcomes = Vec<Result<SubmitOutcome>>;
@@ -59,6 +60,39 @@ async fn ask(home: &Home, tasks: &[NewTask], outcomes: &mut [Option<Result<Submi
     for (outcome, answer) in unanswered.zip(answers) {
         *outcome = Some(answer);
     }
+}
+
+/// Submits tasks to wherever the namespace is.
+async fn submit(place: &Place, tasks: Vec<NewTask>) -> Outcomes {
+    let count = tasks.len();
+    let view = match place.view() {
+        Ok(view) => view,
+        Err(error) => return vec![Err(error); count],
+    };
+    let Some(old) = &view.old else {
+        return view.new.store.submit(tasks).await;
+    };
+    if view.place.phase == Phase::Moving {
+        return submit_to_both(&view, old, tasks).await;
+    }
+    let mut outcomes = old.store.submit(tasks.clone()).await;
+    let is_full = |one: &Result<_>| matches!(one, Err(Error::QueueFull { .. }));
+    if !outcomes.iter().any(is_full) || place.hear().await.is_err() {
+        return outcomes;
+    }
+    // Perhaps because the move began: this server has not heard of it yet.
+    let Ok(view) = place.view() else {
+        return outcomes;
+    };
+    if let (Some(old), Phase::Moving) = (&view.old, view.place.phase) {
+        let again = tasks.into_iter().zip(&outcomes);
+        let again = again.filter(|(_, one)| is_full(one)).map(|(task, _)| task);
+        let answers = submit_to_both(&view, old, again.collect()).await;
+        let full = outcomes.iter_mut().filter(|one| is_full(one));
+        full.zip(answers)
+            .for_each(|(outcome, answer)| *outcome = answer);
+    }
+    outcomes
 }
 
 /// Which of the answers of the two stores about a task counts: that of the one that has it alive.
@@ -110,35 +144,21 @@ impl Store for PlacedStore {
     }
 
     async fn submit(&self, tasks: Vec<NewTask>) -> Outcomes {
-        let count = tasks.len();
-        let view = match self.view() {
-            Ok(view) => view,
-            Err(error) => return vec![Err(error); count],
-        };
-        let Some(old) = &view.old else {
-            return view.new.store.submit(tasks).await;
-        };
-        if view.place.phase == Phase::Moving {
-            return submit_to_both(&view, old, tasks).await;
+        let refused: Vec<_> = tasks
+            .iter()
+            .map(|task| self.side.check(task).err())
+            .collect();
+        if refused.iter().all(Option::is_none) {
+            return submit(self, tasks).await;
         }
-        let mut outcomes = old.store.submit(tasks.clone()).await;
-        let is_full = |one: &Result<_>| matches!(one, Err(Error::QueueFull { .. }));
-        if !outcomes.iter().any(is_full) || self.hear().await.is_err() {
-            return outcomes;
-        }
-        // Perhaps because the move began: this server has not heard of it yet.
-        let Ok(view) = self.view() else {
-            return outcomes;
+        let good = tasks.into_iter().zip(&refused);
+        let good = good.filter_map(|(task, refused)| refused.is_none().then_some(task));
+        let mut outcomes = submit(self, good.collect()).await.into_iter();
+        let outcome = |refused: Option<Error>| match refused {
+            Some(error) => Err(error),
+            None => outcomes.next().unwrap_or(Err(Error::Closed("the server"))),
         };
-        if let (Some(old), Phase::Moving) = (&view.old, view.place.phase) {
-            let again = tasks.into_iter().zip(&outcomes);
-            let again = again.filter(|(_, one)| is_full(one)).map(|(task, _)| task);
-            let answers = submit_to_both(&view, old, again.collect()).await;
-            let full = outcomes.iter_mut().filter(|one| is_full(one));
-            full.zip(answers)
-                .for_each(|(outcome, answer)| *outcome = answer);
-        }
-        outcomes
+        refused.into_iter().map(outcome).collect()
     }
 
     async fn buckets(&self, task_type: &TaskType) -> Result<Vec<Bucket>> {
@@ -162,6 +182,9 @@ impl Store for PlacedStore {
         let is_left = home.generation != view.new.generation && view.place.phase == Phase::Moving;
         if is_left && claimed.bucket == BucketState::Open {
             claimed.bucket = BucketState::Sealed;
+        }
+        for task in &mut claimed.tasks {
+            self.side.veil(&mut task.headers);
         }
         Ok(claimed)
     }
@@ -259,32 +282,38 @@ impl Store for PlacedStore {
         id: &TaskId,
         message: Vec<u8>,
     ) -> Result<ChangeOutcome> {
+        let headers = self.side.headers_of_update(task_type, id, &message);
+        let headers = headers.await?;
+        self.update_with(task_type, id, message, &headers).await
+    }
+
+    async fn update_with(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+        headers: &Headers,
+    ) -> Result<ChangeOutcome> {
         let view = self.view()?;
         let Some(old) = &view.old else {
-            return view.new.store.update(task_type, id, message).await;
+            return update(&view.new, task_type, id, message, headers).await;
         };
-        let outcome = view
-            .new
-            .store
-            .update(task_type, id, message.clone())
-            .await?;
+        let outcome = update(&view.new, task_type, id, message.clone(), headers).await?;
         if is_changed(&outcome) {
             return Ok(outcome);
         }
-        let other = old.store.update(task_type, id, message).await?;
+        let other = update(old, task_type, id, message, headers).await?;
         Ok(pick(outcome, other, is_changed, |one| {
             *one == ChangeOutcome::NotFound
         }))
     }
 
     async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
-        let view = self.view()?;
-        let found = view.new.store.find(task_type, id).await?;
-        let Some(old) = view.old.as_ref().filter(|_| !is_alive(&found)) else {
-            return Ok(found);
-        };
-        let other = old.store.find(task_type, id).await?;
-        Ok(pick(found, other, is_alive, Option::is_none))
+        let mut found = find(self, task_type, id).await?;
+        if let Some(task) = &mut found {
+            self.side.veil(&mut task.headers);
+        }
+        Ok(found)
     }
 
     fn wakeups(&self) -> Wakeups {
@@ -306,6 +335,32 @@ impl Store for PlacedStore {
             }
         }
     }
+}
+
+/// A task, as the store says that has it alive.
+async fn find(place: &Place, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
+    let view = place.view()?;
+    let found = view.new.store.find(task_type, id).await?;
+    let Some(old) = view.old.as_ref().filter(|_| !is_alive(&found)) else {
+        return Ok(found);
+    };
+    let other = old.store.find(task_type, id).await?;
+    Ok(pick(found, other, is_alive, Option::is_none))
+}
+
+/// Updates a task of one store. Without new headers any store can.
+async fn update(
+    home: &Home,
+    task_type: &TaskType,
+    id: &TaskId,
+    message: Vec<u8>,
+    headers: &Headers,
+) -> Result<ChangeOutcome> {
+    if headers.is_empty() {
+        return home.store.update(task_type, id, message).await;
+    }
+    let update = home.store.update_with(task_type, id, message, headers);
+    update.await
 }
 
 fn is_changed(outcome: &ChangeOutcome) -> bool {

@@ -6,11 +6,10 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use delayq_plugin::store::{Expected, WriteOutcome};
 use delayq_plugin::{Error, Namespace, Result, Store, TaskType, TypePattern};
 use serde::{Deserialize, Serialize};
-use tokio::sync::OnceCell;
 use tracing::{error, warn};
 
 use super::callees::Callees;
-use super::own_target::Sealer;
+use super::seal::{Sealer, Seals};
 use super::{Courier, Target};
 use crate::discovery::Instance;
 
@@ -48,18 +47,19 @@ pub(crate) struct Board {
     pub(super) store: Arc<dyn Store>,
     pub(super) callees: Callees,
     copy: RwLock<Copy>,
-    sealer: OnceCell<Sealer>,
+    pub(super) seals: Arc<Seals>,
 }
 
 impl Board {
     pub(super) fn new(store: Arc<dyn Store>, namespace: Namespace, courier: Arc<Courier>) -> Self {
+        let seals = Seals::new(Arc::clone(&store), namespace.clone());
         Self {
             namespace,
             courier,
             callees: Callees::new(Arc::clone(&store)),
             store,
             copy: RwLock::default(),
-            sealer: OnceCell::new(),
+            seals: Arc::new(seals),
         }
     }
 
@@ -210,9 +210,7 @@ impl Board {
 
     /// What seals the targets of tasks.
     pub(super) async fn sealer(&self) -> Result<&Sealer> {
-        self.sealer
-            .get_or_try_init(|| Sealer::of(&*self.store))
-            .await
+        self.seals.sealer().await
     }
 }
 

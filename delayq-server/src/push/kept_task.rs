@@ -6,8 +6,9 @@ use delayq_core::task::Headers;
 use delayq_plugin::store::Reply;
 use delayq_plugin::{TaskContext, TaskResult};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use super::own_target::SEAL;
+use super::own_target::{OWN_TARGET, veil};
 
 /// A task that is done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +19,9 @@ pub(crate) struct KeptTask {
     pub(crate) headers: Headers,
     /// Its message in base64; empty where it was too large to be kept.
     message: String,
+    /// What its own target said of repeats. The target itself is shown to nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry: Option<Value>,
 }
 
 impl KeptTask {
@@ -27,8 +31,9 @@ impl KeptTask {
             submitted_at: cx.submitted_at().as_millis(),
             headers: cx.headers().clone(),
             message: STANDARD.encode(message),
+            retry: cx.header(OWN_TARGET).and_then(retry),
         };
-        kept.headers.remove(SEAL);
+        veil(&mut kept.headers);
         let mut reply = kept.reply()?;
         if reply.check().is_err() {
             kept.message.clear();
@@ -44,11 +49,22 @@ impl KeptTask {
 
     /// Reads a task from its reply.
     pub(crate) fn read(reply: &[u8]) -> Option<Self> {
-        serde_json::from_slice(reply).ok()
+        let mut kept: Self = serde_json::from_slice(reply).ok()?;
+        if let Some(retry) = &kept.retry {
+            let target = json!({ "retry": retry }).to_string();
+            kept.headers.insert(OWN_TARGET.to_owned(), target);
+        }
+        Some(kept)
     }
 
     /// Its message.
     pub(crate) fn message(&self) -> Vec<u8> {
         STANDARD.decode(&self.message).unwrap_or_default()
     }
+}
+
+/// What a target says of repeats.
+fn retry(target: &str) -> Option<Value> {
+    let target: Value = serde_json::from_str(target).ok()?;
+    target.get("retry").cloned()
 }

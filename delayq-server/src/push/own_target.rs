@@ -1,84 +1,38 @@
 //! Target of one task, in its headers.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use delayq_core::task::Headers;
-use delayq_plugin::store::{Expected, WriteOutcome};
-use delayq_plugin::{Error, Result, Store, TaskContext, TaskType};
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use delayq_plugin::{Error, Result};
 
-use super::hidden::Hidden;
 use super::{Courier, Target};
 use crate::json::read_object;
 
-/// The header of a task that has its target, as JSON.
+/// The header of a task that has its target, as JSON. What else a server notes about the target of
+/// a task is in headers that begin with this name: see [`is_reserved`].
 pub(crate) const OWN_TARGET: &str = "delayq-target";
-/// The header that says who put it there: a server, for somebody who may.
-pub(crate) const SEAL: &str = "delayq-target-seal";
 
-/// The folder and the name of the key of seals.
-const FOLDER: &str = "target-seal";
-const NAME: &str = "key";
-/// Bytes of the key.
-const KEY_BYTES: usize = 32;
-
-/// Seals targets, so that whoever may send tasks by another way cannot give them one.
-#[derive(Clone)]
-pub(super) struct Sealer(Hmac<Sha256>);
-
-impl Sealer {
-    /// That of a namespace, made with its first use.
-    pub(super) async fn of(store: &dyn Store) -> Result<Self> {
-        let mut key = [0; KEY_BYTES];
-        getrandom::fill(&mut key).map_err(|error| refused(&error.to_string()))?;
-        let text = Hidden::new(URL_SAFE_NO_PAD.encode(key));
-        let written = store.write_document(FOLDER, NAME, text.text(), Expected::Absent);
-        let text = if let WriteOutcome::Written(_) = written.await? {
-            text
-        } else {
-            let documents = store.folder(FOLDER).await?.documents;
-            let found = documents.into_iter().find(|one| one.name == NAME);
-            let found = found.map(|one| Hidden::new(one.body));
-            found.ok_or_else(|| refused("it has gone"))?
-        };
-        let key = URL_SAFE_NO_PAD
-            .decode(text.text())
-            .map_err(|_| refused("it is damaged"))?;
-        let key = Hmac::new_from_slice(&key).map_err(|_| refused("it is damaged"))?;
-        Ok(Self(key))
-    }
-
-    fn mac(&self, task_type: &TaskType, target: &str) -> Hmac<Sha256> {
-        let mut mac = self.0.clone();
-        mac.update(task_type.as_str().as_bytes());
-        mac.update(b"\0");
-        mac.update(target.as_bytes());
-        mac
-    }
-
-    /// The headers of a task with a target. The same target gives the same headers, so that a
-    /// repeated create is recognised.
-    pub(super) fn headers(&self, task_type: &TaskType, target: &Target) -> Result<Headers> {
-        let text = serde_json::to_string(target).map_err(|error| refused(&error.to_string()))?;
-        let seal = self.mac(task_type, &text).finalize().into_bytes();
-        let seal = URL_SAFE_NO_PAD.encode(seal);
-        Ok([(OWN_TARGET.to_owned(), text), (SEAL.to_owned(), seal)].into())
-    }
-
-    /// Whether a server has put the target of a task there.
-    pub(super) fn has_sealed(&self, cx: &TaskContext, target: &str) -> bool {
-        let seal = cx
-            .header(SEAL)
-            .and_then(|seal| URL_SAFE_NO_PAD.decode(seal).ok());
-        let mac = self.mac(cx.task_type(), target);
-        seal.is_some_and(|seal| mac.verify_slice(&seal).is_ok())
-    }
+/// Whether only a server gives a task this header. No door shows it, and none takes it.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    let begin = name.get(..OWN_TARGET.len());
+    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(OWN_TARGET))
 }
 
-impl std::fmt::Debug for Sealer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Sealer")
+/// Refuses headers of a task that only a server gives it.
+///
+/// # Errors
+/// `InvalidInput` that says how a task gets a target.
+pub(crate) fn refuse_reserved<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Result<()> {
+    if !names.into_iter().any(|name| is_reserved(name.as_ref())) {
+        return Ok(());
+    }
+    let reason = "a task gets its target by the header Delayq-Target of its create, or by `target` \
+                  over gRPC: headers of a task that begin with delayq-target are not taken";
+    Err(Error::invalid("header", reason))
+}
+
+/// Takes what a client is not shown out of the headers of a task.
+pub(crate) fn veil(headers: &mut Headers) {
+    if headers.keys().any(|name| is_reserved(name)) {
+        headers.retain(|name, _| !is_reserved(name));
     }
 }
 
@@ -89,9 +43,29 @@ pub(super) fn read(text: &str, courier: &Courier) -> Result<Target, String> {
     Ok(target)
 }
 
-fn refused(reason: &str) -> Error {
-    Error::InvalidInput {
-        what: "key of the targets of tasks",
-        reason: reason.to_owned(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_about_the_target_are_the_servers_however_they_are_written() {
+        for name in [
+            "delayq-target",
+            "Delayq-Target",
+            "DELAYQ-TARGET-SEAL",
+            "delayq-target-x",
+        ] {
+            assert!(is_reserved(name), "{name}");
+            let said = refuse_reserved(["a", name]).unwrap_err().to_string();
+            assert!(said.contains("Delayq-Target"), "{said}");
+        }
+        let others = [
+            "delayq-version",
+            "delayq-batch",
+            "target",
+            "x-delayq-target",
+            "delayq-ta",
+        ];
+        refuse_reserved(others).unwrap();
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use delayq_plugin::{Namespace, TaskContext};
 
-use super::own_target::{OWN_TARGET, SEAL};
+use super::own_target::is_reserved;
 
 /// Headers of a task that go out under their own names as well, for tracing.
 const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
@@ -47,7 +47,7 @@ impl Parcel<'_> {
     /// The headers of the task, without those that are about its target.
     pub(super) fn task_headers(&self) -> impl Iterator<Item = (&str, &str)> {
         let headers = self.cx.headers().iter();
-        let headers = headers.filter(|(name, _)| ![OWN_TARGET, SEAL].contains(&name.as_str()));
+        let headers = headers.filter(|(name, _)| !is_reserved(name));
         headers.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 

@@ -9,6 +9,7 @@ use delayq_plugin::{RetryPolicy, TaskContext, TaskError, TaskResult, TaskType, T
 use super::board::Board;
 use super::own_target::{self, OWN_TARGET};
 use super::parcel::Parcel;
+use super::seal::Subject;
 use super::{KeptTask, Target, service};
 
 /// How long a task waits that has no target: for somebody else who serves its type.
@@ -41,15 +42,21 @@ impl PushWorker {
     async fn own_target(
         &self,
         text: &str,
+        message: &[u8],
         cx: &TaskContext,
     ) -> Result<(Target, Option<RetryPolicy>), TaskError> {
         let board = &self.board;
         if !board.courier.config.allow_task_targets {
             let sealer = board.sealer().await?;
-            if !sealer.has_sealed(cx, text) {
+            let subject = Subject {
+                task_type: cx.task_type(),
+                id: cx.id(),
+                message,
+            };
+            if !sealer.has_sealed(subject, cx.headers(), cx.submitted_at()) {
                 return Err(TaskError::dead(
-                    "the target of this task was not put there by a server: create the task with \
-                     the header Delayq-Target and a token of scope operate",
+                    "no server has given this task, with this message, its target: create the task \
+                     with the header Delayq-Target and a token of scope operate",
                 ));
             }
         }
@@ -94,7 +101,7 @@ impl TaskWorker for PushWorker {
     async fn invoke_bytes(&self, message: &[u8], cx: &TaskContext) -> TaskResult {
         let board = &self.board;
         let (target, retry) = if let Some(text) = cx.header(OWN_TARGET) {
-            let (target, retry) = self.own_target(text, cx).await?;
+            let (target, retry) = self.own_target(text, message, cx).await?;
             (Arc::new(target), retry)
         } else {
             let target = self.target_of(cx.task_type());

@@ -7,6 +7,7 @@ use delayq_core::name::{TaskId, TaskType};
 use delayq_core::operate::TypeSettings;
 use delayq_core::state::TaskState;
 use delayq_core::store::{CancelOutcome, ChangeOutcome};
+use delayq_core::task::Headers;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
@@ -55,13 +56,15 @@ pub(crate) fn update(
     tasks: &mut TypeTasks<'_>,
     id: &TaskId,
     message: &[u8],
+    headers: &Headers,
 ) -> Outcome<ChangeOutcome> {
     let record = tasks.record(id)?;
     let record = record.filter(|record| !tasks.is_over(&record.row));
     let row = record.as_ref().map(|record| &record.row);
     let due_at = row.map_or(Timestamp::ZERO, TaskRow::at);
     let outcome = machine::change(sound_state(id, row)?, due_at);
-    if let (ChangeOutcome::Changed { .. }, Some(record)) = (outcome, record) {
+    if let (ChangeOutcome::Changed { .. }, Some(mut record)) = (outcome, record) {
+        record.give(headers);
         tasks.replace_message(&record, message)?;
     }
     Ok(outcome)

@@ -28,7 +28,7 @@ pub(super) const INSERT: &str = "INSERT INTO tasks (type, id, state, at, due, de
      expires_after, checksum, headers, message) VALUES (?1, ?2, 0, ?3, ?3, ?4, ?5, ?6, ?7, ?8, \
      ?9, ?10) ON CONFLICT DO NOTHING";
 pub(super) const UPDATE_MESSAGE: &str =
-    "UPDATE tasks SET checksum = ?2, message = ?3 WHERE seq = ?1";
+    "UPDATE tasks SET checksum = ?2, message = ?3, headers = ?4 WHERE seq = ?1";
 pub(super) const EXTEND: &str = "UPDATE tasks SET at = ?2 WHERE seq = ?1";
 pub(super) const LOCK: &str = "UPDATE tasks SET state = 1, at = ?2, fence = ?3, lock_expiries = ?4, holder = \
      ?5 WHERE seq = ?1";

@@ -4,7 +4,7 @@ use delayq_core::job::NewTask;
 use delayq_core::machine::{Asked, Bookkeeping, Gate, Stored};
 use delayq_core::name::TaskId;
 use delayq_core::state::TaskState;
-use delayq_core::task::{ClaimedTask, Lock, TaskInfo};
+use delayq_core::task::{ClaimedTask, Headers, Lock, TaskInfo, replace_headers};
 use delayq_core::time::Timestamp;
 use rusqlite::Row;
 
@@ -84,6 +84,17 @@ impl TaskRecord {
         headers
             .is_none()
             .then(|| "corrupt: the headers are not a JSON object of strings".to_owned())
+    }
+
+    /// Puts new values into its headers: into those that it has.
+    pub(crate) fn give(&mut self, values: &Headers) {
+        if values.is_empty() {
+            return;
+        }
+        if let Some(mut headers) = read_headers(self.headers.as_deref()) {
+            replace_headers(&mut headers, values);
+            self.headers = headers_text(&headers);
+        }
     }
 
     /// Whether `new` asks again for what this is or was. The time that an ended task was asked for

@@ -195,12 +195,13 @@ impl<'a> TypeTasks<'a> {
         Ok(inserted > 0)
     }
 
-    /// Puts another message into a task that has not ended.
+    /// Puts another message into a task that has not ended, and the headers of its record.
     pub(crate) fn replace_message(&mut self, record: &TaskRecord, message: &[u8]) -> Outcome<()> {
         let seq = record.row.seq;
-        let checksum = checksum(message, record.headers.as_deref(), record.expiry);
+        let headers = record.headers.as_deref();
+        let checksum = checksum(message, headers, record.expiry);
         let (inline, body) = split(message);
-        self.execute(UPDATE_MESSAGE, params![seq, checksum, inline])?;
+        self.execute(UPDATE_MESSAGE, params![seq, checksum, inline, headers])?;
         if let Some(body) = body {
             self.execute(INSERT_BODY, params![seq, body])?;
         } else if record.row.has_body {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use delayq_core::TaskState::{Cancelled, Dead, Done, Expired, Running};
 use delayq_core::store::ChangeOutcome;
-use delayq_core::{When, hours, millis};
+use delayq_core::{Error, When, hours, millis};
 
 use super::micros::micros;
-use super::rig::{LONG, Rig, SHORT, job, release, retry};
+use super::rig::{LONG, Rig, SHORT, job, release, retry, usual_type};
 
 pub async fn a_task_can_be_moved_earlier_and_later(rig: &Rig) {
     rig.accept(job("1").after(hours(2))).await;
@@ -112,6 +112,50 @@ pub async fn an_update_replaces_the_message_alone(rig: &Rig) {
         (task.message.as_slice(), task.headers.len()),
         (&b"new"[..], 1)
     );
+}
+
+pub async fn an_update_gives_headers_that_the_task_has_new_values(rig: &Rig) {
+    let jobs = [
+        job("1")
+            .after(LONG)
+            .header("shop", "berlin")
+            .header("a", "b"),
+        job("2")
+            .after(LONG)
+            .header("shop", "bonn")
+            .expires_after(LONG),
+        job("3").after(LONG),
+    ];
+    let values = [("shop", "a \"new\" one"), ("other", "x")];
+    let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let values = values.into();
+    for job in jobs {
+        let due_at = rig.accept(job.clone()).await;
+        let before = rig.info(job.task_id()).await;
+        let (task_type, new) = (usual_type(), b"new".to_vec());
+        let updated = rig
+            .store()
+            .update_with(&task_type, &before.id, new, &values);
+        let changed = match updated.await {
+            // A store need not have it.
+            Err(Error::Unsupported(_)) => return,
+            changed => changed,
+        };
+        let expected = Ok(ChangeOutcome::Changed { due_at });
+        assert_eq!(changed, expected, "{before:?}");
+        let mut after = rig.info(job.task_id()).await;
+        assert_eq!(after.message.as_deref(), Some(&b"new"[..]));
+        let shop = after.headers.get("shop").map(String::as_str);
+        let had = before.headers.contains_key("shop");
+        assert_eq!(shop, had.then_some("a \"new\" one"));
+        (after.headers, after.message) = (before.headers.clone(), before.message.clone());
+        assert_eq!(after, before);
+    }
+    let (task_type, running) = (usual_type(), rig.run("4").await.lock.id);
+    let updated = rig
+        .store()
+        .update_with(&task_type, &running, Vec::new(), &values);
+    assert_eq!(updated.await, Ok(ChangeOutcome::Running));
 }
 
 pub async fn a_task_given_back_can_be_updated(rig: &Rig) {

@@ -138,7 +138,23 @@ pub async fn dead_tasks_are_requeued_by_their_error(rig: &Rig) {
     assert_eq!(ids(&requeue(rig, with_error("of 2"), LONG).await), ["2"]);
     assert!(requeue(rig, with_error("OF 3"), LONG).await.is_empty());
     assert!(requeue(rig, with_error("%"), LONG).await.is_empty());
-    assert_eq!(requeue(rig, with_error(""), LONG).await.len(), 2);
+    assert_eq!(requeue(rig, DeadFilter::all(), LONG).await.len(), 2);
+}
+
+pub async fn an_empty_text_is_no_condition_on_dead_tasks(rig: &Rig) {
+    die(rig, &["1", "2"]).await;
+    for text in ["", " "] {
+        let (filter, store) = (with_error(text), rig.store());
+        let refused = [
+            store.requeue_dead(&usual_type(), &filter, LONG).await,
+            store.discard_dead(&usual_type(), &filter).await,
+        ];
+        for refused in refused {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("an empty error_contains"), "{error}");
+        }
+    }
+    assert_eq!(requeue(rig, DeadFilter::all(), LONG).await.len(), 2);
 }
 
 pub async fn an_error_filter_is_text_and_no_pattern(rig: &Rig) {

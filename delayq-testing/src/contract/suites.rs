@@ -166,6 +166,7 @@ sentences! {
         rescheduling_keeps_message_headers_and_attempts,
         a_repeat_after_a_lost_lock_was_due_when_the_reschedule_said,
         an_update_replaces_the_message_alone,
+        an_update_gives_headers_that_the_task_has_new_values,
         a_task_given_back_can_be_updated,
         rescheduling_and_updating_say_why_not,
     ]
@@ -191,6 +192,7 @@ sentences! {
         dead_tasks_are_requeued_in_order_of_death_at_the_interval,
         dead_tasks_are_requeued_by_id_in_the_order_given,
         dead_tasks_are_requeued_by_their_error,
+        an_empty_text_is_no_condition_on_dead_tasks,
         an_error_filter_is_text_and_no_pattern,
         dead_tasks_are_requeued_up_to_a_time_of_death,
         dead_tasks_are_requeued_up_to_a_limit,

@@ -7,6 +7,7 @@ use delayq_core::store::{
     CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome, SettleOutcome,
     Settlement, SubmitOutcome, Wakeups,
 };
+use delayq_core::task::Headers;
 use delayq_core::{
     Bucket, Lock, Namespace, NewTask, Result, Store, TaskId, TaskInfo, TaskType, When,
 };
@@ -115,6 +116,17 @@ impl Store for FaultyStore {
     ) -> Result<ChangeOutcome> {
         self.call("update", self.inner.update(task_type, id, message))
             .await
+    }
+
+    async fn update_with(
+        &self,
+        task_type: &TaskType,
+        id: &TaskId,
+        message: Vec<u8>,
+        headers: &Headers,
+    ) -> Result<ChangeOutcome> {
+        let update = self.inner.update_with(task_type, id, message, headers);
+        self.call("update", update).await
     }
 
     async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {

@@ -73,7 +73,8 @@ pub(super) async fn kick(
 ) -> Result<Json<bool>, Refusal> {
     let asked = Asked::of(&grape, &request.into_parts().0, Scope::Operate).await?;
     let (id, dtr) = (asked.params.id()?, asked.params.delay()?);
-    let tasks = &asked.client.space.tasks;
+    // With all headers of the job, which it keeps.
+    let tasks = &asked.client.space.within;
     let task = tasks.find(asked.tube.as_str(), id.as_str()).await?;
     let Some(task) = task.filter(|task| task.state == TaskState::Dead) else {
         return Ok(Json(false));

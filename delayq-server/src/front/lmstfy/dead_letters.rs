@@ -62,7 +62,7 @@ impl DeadLetters<'_> {
     pub(super) async fn respawn(&self, limit: usize, ttl: Duration) -> Result<usize> {
         let task_type = self.queue.task_type()?;
         self.engine.overdue(&task_type).await?;
-        let store = self.engine.space.tasks.store();
+        let store = self.engine.space.within.store();
         let mut respawned = 0;
         while respawned < limit {
             let most = BATCH.min(limit - respawned);
@@ -81,7 +81,7 @@ impl DeadLetters<'_> {
                 })
                 .collect();
             let count = tasks.len();
-            let outcomes = self.engine.submit(tasks).await;
+            let outcomes = self.engine.resubmit(tasks).await;
             let replaced =
                 |one: &Result<SubmitOutcome>| matches!(one, Ok(SubmitOutcome::Accepted { .. }));
             let done = outcomes.iter().filter(|one| replaced(one)).count();

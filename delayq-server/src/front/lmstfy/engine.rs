@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use delayq_plugin::store::{AttemptEnd, NewTask, SettleOutcome, SubmitOutcome};
 use delayq_plugin::{
-    CancelOutcome, DeadFilter, Lock, Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
+    CancelOutcome, DeadFilter, Lock, Result, TaskId, TaskInfo, TaskState, TaskSubmitService,
+    TaskType, Timestamp, When,
 };
 use tracing::{debug, info};
 
@@ -59,7 +60,20 @@ impl Engine {
 
     /// Submits, once more what is in doubt: ids make a repeat harmless.
     pub(super) async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
-        let store = self.space.tasks.store();
+        self.submit_by(&self.space.tasks, tasks).await
+    }
+
+    /// Submits tasks of the store again, with all their headers.
+    pub(super) async fn resubmit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        self.submit_by(&self.space.within, tasks).await
+    }
+
+    async fn submit_by(
+        &self,
+        service: &TaskSubmitService,
+        tasks: Vec<NewTask>,
+    ) -> Vec<Result<SubmitOutcome>> {
+        let store = service.store();
         let mut outcomes = store.submit(tasks.clone()).await;
         for (outcome, task) in outcomes.iter_mut().zip(tasks) {
             if outcome.is_err()

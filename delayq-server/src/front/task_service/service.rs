@@ -92,11 +92,7 @@ impl Service {
             job = job.at(Timestamp::from_millis(options.trigger_at));
             job = job.header(TRIGGER_AT, options.trigger_at.to_string());
         }
-        let job = space
-            .push
-            .with_target(job, &task_type, &wanted.target)
-            .await?;
-        let receipt = space.tasks.send(job).await?;
+        let receipt = space.send_to(job, &wanted.target).await?;
         Ok(match receipt.outcome {
             SubmitOutcome::AlreadyExists { state } => {
                 created(&which, false, state::of_state(state))
@@ -144,9 +140,10 @@ impl Service {
 
     async fn find(&self, client: &Client, which: &Which) -> Result<Option<TaskInfo>, Problem> {
         let task_type = which.place.task_type.as_str();
+        // With the target of the task, which says how often it is repeated.
         Ok(client
             .space
-            .tasks
+            .within
             .find(task_type, which.id.as_str())
             .await?)
     }

@@ -159,6 +159,93 @@ async fn dead_tasks_are_discarded_by_conditions_and_none_by_mistake() {
     );
 }
 
+/// Selections of an empty text.
+fn empty() -> Vec<pb::DeadSelection> {
+    let empty = || Some(String::new());
+    let none = pb::DeadSelection::default;
+    vec![
+        pb::DeadSelection {
+            id_prefix: empty(),
+            ..none()
+        },
+        pb::DeadSelection {
+            group: empty(),
+            ..none()
+        },
+        pb::DeadSelection {
+            error_contains: empty(),
+            ..none()
+        },
+        pb::DeadSelection {
+            error_like: empty(),
+            ..none()
+        },
+        pb::DeadSelection {
+            error_contains: empty(),
+            ..every()
+        },
+    ]
+}
+
+#[tokio::test]
+async fn an_empty_text_is_no_condition_of_any_change_of_many() {
+    let site = Site::open().await;
+    let mut client = site.client();
+    site.die(&THREE).await;
+    scheduled(&site, &[("a", "x")]).await;
+    let (mut refused, mail) = (Vec::new(), || "mail".to_owned());
+    for selection in empty() {
+        let discard = pb::DiscardSelectedRequest {
+            task_type: mail(),
+            selection: Some(selection.clone()),
+            ..pb::DiscardSelectedRequest::default()
+        };
+        let discarded = client.discard_selected(asking(&site.token, discard));
+        refused.push(discarded.await.unwrap_err());
+        let requeued = client.requeue_selected(asking(&site.token, requeue(selection)));
+        refused.push(requeued.await.unwrap_err());
+    }
+    let matching = pb::dead_filter::Matching {
+        error_contains: Some(String::new()),
+        limit: Some(100),
+        ..pb::dead_filter::Matching::default()
+    };
+    let filter = Some(pb::DeadFilter {
+        filter: Some(pb::dead_filter::Filter::Matching(matching)),
+    });
+    let discard = pb::DiscardDeadRequest {
+        task_type: mail(),
+        filter: filter.clone(),
+        ..pb::DiscardDeadRequest::default()
+    };
+    let discarded = client.discard_dead(asking(&site.token, discard)).await;
+    refused.push(discarded.unwrap_err());
+    let again = pb::RequeueDeadRequest {
+        task_type: mail(),
+        filter,
+        ..pb::RequeueDeadRequest::default()
+    };
+    let requeued = client.requeue_dead(asking(&site.token, again)).await;
+    refused.push(requeued.unwrap_err());
+    let prefix = pb::TaskSelection {
+        id_prefix: Some(String::new()),
+        ..pb::TaskSelection::default()
+    };
+    let cancel = pb::CancelAllRequest {
+        task_type: mail(),
+        selection: Some(prefix),
+        ..pb::CancelAllRequest::default()
+    };
+    let cancelled = client.cancel_all(asking(&site.token, cancel)).await;
+    refused.push(cancelled.unwrap_err());
+    for status in refused {
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        assert!(status.message().contains("is no condition"), "{status}");
+    }
+    let stats = site.space().await.tasks.stats("mail").await.unwrap();
+    assert_eq!((stats.dead, stats.scheduled), (3, 1));
+}
+
 #[tokio::test]
 async fn a_slow_requeue_ends_with_its_token_and_when_its_client_goes() {
     let site = Site::open().await;

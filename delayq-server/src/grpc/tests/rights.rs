@@ -16,7 +16,9 @@ use prost_types::{DescriptorProto, FileDescriptorSet};
 use tonic::Code;
 use tower::ServiceExt;
 
+use super::call;
 use crate::access::Scope;
+use crate::config::{Config, NamespaceConfig};
 use crate::grpc::router;
 use crate::server::Server;
 
@@ -319,4 +321,54 @@ async fn nobody_logs_an_action_under_another_name_but_an_admin_that_of_its_users
     assert_eq!(admin.action.actor, "ann");
     assert!(operator.action.actor.starts_with("test ("), "{operator:?}");
     assert_ne!(operator.action.origin, "10.0.0.7");
+}
+
+#[tokio::test]
+async fn the_servers_own_namespace_is_nobodys_whatever_the_configuration_says() {
+    let own = crate::config::OWN_NAMESPACE;
+    let names = ["shop", own].map(|name| (name.to_owned(), NamespaceConfig::default()));
+    // As a configuration would be that nobody has checked.
+    let config = Config {
+        store: "memory:".to_owned(),
+        durability: "memory".to_owned(),
+        namespaces: names.into(),
+        ..Config::default()
+    };
+    let server = Server::open(config).await.unwrap();
+    let app = &server.app;
+    let served: Vec<_> = app.spaces.names().iter().map(ToString::to_string).collect();
+    assert_eq!(served, ["default", "shop"]);
+    let routes = crate::http::router(app.clone()).merge(router(app.clone()));
+    for namespace in [own, "*"] {
+        let token = server
+            .new_token("kim", &[Scope::Admin], namespace, &[])
+            .await;
+        for name in [own, "Delayq-Server"] {
+            let folder = pb::GetFolderRequest {
+                namespace: name.to_owned(),
+                folder: "tokens".to_owned(),
+            };
+            let document = pb::WriteDocumentRequest {
+                namespace: name.to_owned(),
+                folder: "tokens".to_owned(),
+                name: "mine".to_owned(),
+                body: "{}".to_owned(),
+                expected: Some(delayq_plugin::store::Expected::Any.into()),
+            };
+            for request in [
+                call(&token, "GetFolder", &folder),
+                call(&token, "WriteDocument", &document),
+            ] {
+                let answer = routes.clone().oneshot(request).await.unwrap();
+                let status = tonic::Status::from_header_map(answer.headers()).unwrap();
+                assert_eq!(status.code(), Code::PermissionDenied, "{status}");
+            }
+            let path = format!("/v1/{name}/types");
+            let request = axum::http::Request::get(path);
+            let request = request.header("authorization", format!("Bearer {token}"));
+            let request = request.body(axum::body::Body::empty()).unwrap();
+            let answer = routes.clone().oneshot(request).await.unwrap();
+            assert_eq!(answer.status(), 403);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use delayq_core::task::Headers;
 use delayq_proto::{pb, span};
 use pb::submit_result::Outcome;
 use serde_json::{Value, json};
@@ -126,9 +127,72 @@ async fn a_task_gets_a_target_of_its_own_from_those_alone_who_may() {
         let is_there = matches!(sent, Outcome::Accepted(_) | Outcome::AlreadyExists(_));
         assert!(is_there, "{sent:?}");
     }
-    let found = space.tasks.find("mail", "a").await.unwrap().unwrap();
+    let found = space.within.find("mail", "a").await.unwrap().unwrap();
     assert!(found.headers["delayq-target"].contains("example.org"));
-    assert!(found.headers.contains_key("delayq-target-seal"));
+    assert!(found.headers.contains_key("delayq-target-seal2"));
+}
+
+#[tokio::test]
+async fn a_target_and_its_seal_are_neither_shown_nor_taken() {
+    let site = Site::open().await;
+    send(&site, &site.token, OWN).await.unwrap();
+    let (space, mut client) = (site.space().await, site.client());
+    let known = space.within.find("mail", "a").await.unwrap().unwrap();
+    let find = pb::FindRequest {
+        task_type: "mail".to_owned(),
+        id: "a".to_owned(),
+        ..pb::FindRequest::default()
+    };
+    let list = pb::ListRequest {
+        task_type: "mail".to_owned(),
+        state: pb::TaskState::Scheduled.into(),
+        ..pb::ListRequest::default()
+    };
+    let timeline = pb::TimelineRequest {
+        task_type: "mail".to_owned(),
+        id: "a".to_owned(),
+        ..pb::TimelineRequest::default()
+    };
+    let find = client.find(asking(&site.token, find)).await.unwrap();
+    let list = client.list(asking(&site.token, list)).await.unwrap();
+    let timeline = client.timeline(asking(&site.token, timeline)).await;
+    let shown = [
+        format!("{:?}", find.into_inner()),
+        format!("{:?}", list.into_inner()),
+        format!("{:?}", timeline.unwrap().into_inner()),
+    ];
+    for shown in shown {
+        let is_veiled = !shown.contains("delayq-target") && !shown.contains("example.org");
+        assert!(is_veiled, "{shown}");
+    }
+    // What somebody has seen before goes into no task, whatever the token may do.
+    let task = |id: &str, headers: &Headers| pb::NewTask {
+        task_type: "mail".to_owned(),
+        id: id.to_owned(),
+        body: Some(pb::new_task::Body::Text("foreign".to_owned())),
+        headers: headers.clone().into_iter().collect(),
+        ..pb::NewTask::default()
+    };
+    let submit = site.token_for(&[Scope::Submit], &[]).await;
+    for token in [&submit, &site.token] {
+        let request = pb::SubmitRequest {
+            tasks: vec![task("b", &known.headers), task("c", &Headers::new())],
+            ..pb::SubmitRequest::default()
+        };
+        let sent = client.submit(asking(token, request)).await.unwrap();
+        let [refused, taken] = &sent.into_inner().results[..] else {
+            panic!("an answer for each");
+        };
+        let Some(Outcome::Error(error)) = &refused.outcome else {
+            panic!("{refused:?}");
+        };
+        assert!(error.message.contains("Delayq-Target"), "{error:?}");
+        assert!(
+            !matches!(taken.outcome, Some(Outcome::Error(_))),
+            "{taken:?}"
+        );
+    }
+    assert!(space.tasks.find("mail", "b").await.unwrap().is_none());
 }
 
 #[tokio::test]

@@ -175,6 +175,47 @@ async fn a_line_without_an_end_is_not_kept_in_memory() {
 }
 
 #[tokio::test]
+async fn an_empty_text_is_no_condition_of_any_change_of_many() {
+    let site = Site::open().await;
+    let scopes = [Scope::Submit, Scope::Work, Scope::Read, Scope::Operate];
+    let token = site.token(&scopes, "default", &[]).await;
+    site.die(&token, &["a", "b"]).await;
+    site.ask(&token, "PUT", &format!("{TASKS}/c?delay=1h"), "x")
+        .await;
+    let common = [json!({"id_prefix": ""}), json!({"group": ""})];
+    let texts = ["error_contains", "error_like"];
+    let of_dead = texts.map(|name| [json!({name: ""}), json!({name: " \t"})]);
+    let of_dead: Vec<_> = common.iter().chain(of_dead.iter().flatten()).collect();
+    let of_all: Vec<_> = common.iter().collect();
+    for (path, conditions) in [
+        ("/dead/discard", &of_dead),
+        ("/dead/requeue", &of_dead),
+        ("/cancel-all", &of_all),
+        ("/reschedule-all", &of_all),
+    ] {
+        for condition in conditions {
+            // Also beside what would do alone, and of a look.
+            for more in [json!({}), json!({"all": true}), json!({"dry_run": true})] {
+                let mut body = (*condition).clone();
+                let fields = more.as_object().unwrap().clone();
+                body.as_object_mut().unwrap().extend(fields);
+                if path == "/reschedule-all" {
+                    body["delay"] = json!("2h");
+                }
+                let path = format!("{TYPE}{path}");
+                let refused = site.ask(&token, "POST", &path, &body.to_string()).await;
+                let said = refused.body["detail"].to_string();
+                assert_eq!(refused.status.as_u16(), 400, "{path} {body}");
+                assert!(said.contains("is no condition"), "{path} {body}: {said}");
+            }
+        }
+    }
+    let stats = site.ask(&token, "GET", TYPE, "").await.body;
+    let left = (&stats["dead"], &stats["scheduled"]);
+    assert_eq!(left, (&json!(2), &json!(1)));
+}
+
+#[tokio::test]
 async fn dead_letters_are_grouped_requeued_and_discarded() {
     let site = Site::open().await;
     let token = site

@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use delayq_plugin::{DelayQueueJob, TaskId, TaskType};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -123,6 +124,62 @@ async fn a_task_gets_a_target_of_its_own_from_those_alone_who_may() {
     assert!(tasks.types().await.unwrap().is_empty());
     let (status, said) = create(&site, &operate, ("delayq-target", own)).await;
     assert_eq!(status, StatusCode::CREATED, "{said}");
+}
+
+#[tokio::test]
+async fn a_target_of_a_task_is_shown_nowhere_and_stays_sealed_through_an_update() {
+    let site = Site::open().await;
+    let token = site.token(&[Scope::Admin], "default", &[]).await;
+    let own = r#"{"http": {"url": "https://example.org/hook"}}"#;
+    let (status, said) = create(&site, &token, ("delayq-target", own)).await;
+    assert_eq!(status, StatusCode::CREATED, "{said}");
+    let created: Value = serde_json::from_str(&said).unwrap();
+    let id = created["id"].as_str().unwrap().to_owned();
+    let task = format!("{TASKS}/{id}");
+    let message = format!("{task}/message");
+    let updated = site.ask(&token, "PUT", &message, "new").await;
+    assert_eq!(updated.status, 200);
+    let default = "default".parse().unwrap();
+    let space = site.server.app.spaces.of(&default).await.unwrap();
+    let task_type = TaskType::new("mail.send").unwrap();
+    let of_update = async || {
+        let (seals, id) = (space.push.seals(), TaskId::new(&id).unwrap());
+        seals.of_update(&task_type, &id, b"newer").await.unwrap()
+    };
+    assert!(!of_update().await.is_empty(), "its seal holds");
+    let known = space.within.find("mail.send", &id).await.unwrap().unwrap();
+    assert!(known.headers["delayq-target"].contains("example.org"));
+    let line = json!({"id": "b", "message": "foreign", "headers": known.headers}).to_string();
+    let bulk = site
+        .ask(&token, "POST", "/v1/default/types/mail.send/bulk", &line)
+        .await;
+    let job = |name: &str| DelayQueueJob::raw("mail.send", "x").header(name, own);
+    for name in known.headers.keys() {
+        let refused = space.tasks.send(job(name)).await.unwrap_err().to_string();
+        assert!(refused.contains("Delayq-Target"), "{refused}");
+    }
+    let _ = space.tasks.run_now("mail.send", &id).await.unwrap();
+    let of_type = "/v1/default/types/mail.send";
+    for (method, path) in [
+        ("GET", task.clone()),
+        ("GET", format!("{TASKS}?state=scheduled")),
+        ("GET", format!("{task}/timeline")),
+        ("GET", format!("{task}/explain")),
+        ("POST", format!("{of_type}/claim")),
+        ("GET", task.clone()),
+        ("GET", format!("{TASKS}?state=running")),
+    ] {
+        let answer = site.ask(&token, method, &path, "").await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        let shown = answer.body.to_string();
+        let is_veiled = !shown.contains("delayq-target") && !shown.contains("example.org");
+        assert!(is_veiled, "{path}: {shown}");
+    }
+    assert!(
+        space.tasks.find("mail.send", "b").await.unwrap().is_none(),
+        "{}",
+        bulk.body
+    );
 }
 
 #[tokio::test]

@@ -1,5 +1,10 @@
 //! Targets of single tasks.
 
+use delayq_plugin::store::{Expected, NewTask};
+use delayq_plugin::{TaskId, Timestamp};
+
+use super::super::own_target::OWN_TARGET;
+use super::super::seal::{EARLIER_SEAL, SEAL};
 use super::*;
 
 async fn with_target(
@@ -125,6 +130,105 @@ async fn a_target_that_no_server_has_sealed_is_not_called_and_a_repeated_create_
     .await;
     assert_eq!(target.next().await.header("delayq-task-id"), "4");
     open.push.close(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn a_seal_is_about_one_task_and_one_message() {
+    let store = memory();
+    let site = Site::on(&store, &near());
+    let mut target = Receiver::open(Vec::new()).await;
+    let own = json!({"http": {"url": target.url}});
+    let hour = Duration::from_hours(1);
+    let job = with_target(&site, "1", &own).await.unwrap();
+    site.send(job.after(hour)).await;
+    let sealed = site.until("job", "1", TaskState::Scheduled).await;
+    let copy = |id: &str, message: &str| {
+        let job = DelayQueueJob::raw("job", message).id(id);
+        let headers = sealed.headers.iter();
+        headers.fold(job, |job, (name, value)| job.header(name, value))
+    };
+    // Its target goes to no other task, and with no other message.
+    for job in [copy("2", "x"), copy("1", "foreign").replace()] {
+        let id = job.task_id().to_owned();
+        site.send(job).await;
+        let dead = site.until("job", &id, TaskState::Dead).await;
+        assert!(
+            dead.history
+                .last_error
+                .unwrap()
+                .contains("with this message")
+        );
+    }
+    assert!(target.got.try_recv().is_err());
+    // Put back as it was it is the task that was sealed.
+    site.send(copy("1", "x").replace()).await;
+    assert_eq!(target.next().await.header("delayq-task-id"), "1");
+    site.push.close(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn a_task_whose_message_a_server_replaces_is_pushed_with_it() {
+    let store = memory();
+    let site = Site::on(&store, &near());
+    let mut target = Receiver::open(Vec::new()).await;
+    let own = json!({"http": {"url": target.url}});
+    let (task_type, hour) = (TaskType::new("job").unwrap(), Duration::from_hours(1));
+    let seals = site.push.seals();
+    for id in ["1", "2"] {
+        let job = with_target(&site, id, &own).await.unwrap();
+        site.send(job.after(hour)).await;
+    }
+    let one = TaskId::new("1").unwrap();
+    for message in ["new", "newer"] {
+        let headers = seals.of_update(&task_type, &one, message.as_bytes());
+        let headers = headers.await.unwrap();
+        let updated = store.update_with(&task_type, &one, message.into(), &headers);
+        let _ = updated.await.unwrap();
+    }
+    let _ = site.tasks.run_now("job", "1").await.unwrap();
+    assert_eq!(&target.next().await.body[..], b"newer");
+    // Replaced behind the back of the servers it is not, and no update makes that good.
+    let two = TaskId::new("2").unwrap();
+    let _ = store
+        .update(&task_type, &two, b"foreign".to_vec())
+        .await
+        .unwrap();
+    let headers = seals.of_update(&task_type, &two, b"x").await.unwrap();
+    assert!(headers.is_empty(), "{headers:?}");
+    let _ = site.tasks.run_now("job", "2").await.unwrap();
+    site.until("job", "2", TaskState::Dead).await;
+    assert!(target.got.try_recv().is_err());
+    site.push.close(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn seals_of_the_earlier_release_hold_for_what_was_accepted_until_a_day_after_it() {
+    for was_there in [true, false] {
+        let store = memory();
+        if was_there {
+            let key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE";
+            let written = store.write_document("target-seal", "key", key, Expected::Absent);
+            let _ = written.await.unwrap();
+        }
+        let site = Site::on(&store, &near());
+        let mut target = Receiver::open(Vec::new()).await;
+        let own = json!({"http": {"url": target.url}});
+        let job = with_target(&site, "1", &own).await.unwrap();
+        let now = Timestamp::from_millis(0);
+        let mut task: NewTask = job
+            .into_task(&delayq_plugin::Limits::default(), now)
+            .unwrap();
+        assert!(task.headers.remove(SEAL).is_some());
+        assert!(task.headers.contains_key(EARLIER_SEAL) && task.headers.contains_key(OWN_TARGET));
+        store.submit(vec![task]).await.remove(0).unwrap();
+        if was_there {
+            assert_eq!(target.next().await.header("delayq-task-id"), "1");
+        } else {
+            site.until("job", "1", TaskState::Dead).await;
+            assert!(target.got.try_recv().is_err());
+        }
+        site.push.close(Duration::ZERO).await;
+    }
 }
 
 #[tokio::test]
