@@ -1177,8 +1177,11 @@ pub struct DeadSelection {
     /// The first so many, by their time of death.
     #[prost(uint64, optional, tag = "8")]
     pub limit: ::core::option::Option<u64>,
+    /// Those that died without an error: the group whose `error` is empty.
+    #[prost(bool, tag = "9")]
+    pub without_error: bool,
 }
-/// Which tasks. All conditions have to hold.
+/// Which tasks. A text of nothing but blanks is no condition, and refused. All conditions have to hold.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskSelection {
     /// Every task of the type: said, so that nobody means it by mistake.
