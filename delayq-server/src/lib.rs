@@ -56,6 +56,7 @@ use crate::server::{Listeners, Server, ServerError};
 ///
 /// # Panics
 /// The system has no thread for the runtime.
+#[must_use]
 #[tokio::main]
 pub async fn main() -> ExitCode {
     let args = Args::parse();
