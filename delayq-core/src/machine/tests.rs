@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::job::{NewTask, OnConflict};
 use crate::name::{TaskId, TaskType};
-use crate::store::{AttemptEnd, EndCause, ExtendOutcome, SettleOutcome, SubmitOutcome};
+use crate::store::{AttemptEnd, EndCause, EndKind, ExtendOutcome, SettleOutcome, SubmitOutcome};
 
 const STATES: [TaskState; 6] = [
     TaskState::Scheduled,
@@ -51,6 +51,14 @@ fn dead() -> AttemptEnd {
     AttemptEnd::Dead {
         error: "x".repeat(2_000),
         succeeded: Vec::new(),
+    }
+}
+
+/// Lock 7, settled last by an end of this kind.
+fn settled_by(kind: EndKind) -> Settled {
+    Settled {
+        fence: 7,
+        by: Some(kind),
     }
 }
 
@@ -212,36 +220,50 @@ fn a_lock_that_does_not_hold_the_task_settles_and_extends_nothing() {
         assert_eq!(settle_at_20(&task, 0, &retry(5)), stale);
     }
     let settled = Bookkeeping {
-        settled: 7,
+        settled: settled_by(EndKind::Retry),
         ..scheduled()
     };
-    assert_eq!(settle_at_20(&settled, 7, &AttemptEnd::Done), repeated);
     assert_eq!(extend(&settled, 7, at(90)), ExtendOutcome::LockLost);
-    let ended = settled.ended(TaskState::Done, at(20));
-    assert_eq!(settle_ended(&ended, 7), SettleOutcome::Settled);
-    assert_eq!(settle_ended(&ended, 8), SettleOutcome::LockLost);
+    assert_eq!(settle_at_20(&settled, 7, &retry(6)), repeated);
+    for another in [AttemptEnd::Done, AttemptEnd::Expired, dead(), release()] {
+        assert_eq!(settle_at_20(&settled, 7, &another), stale, "{another:?}");
+    }
+    let ended = settled.ended(TaskState::Cancelled, at(20));
+    for (fence, end, outcome) in [
+        (7, EndKind::Retry, SettleOutcome::Settled),
+        (7, EndKind::Release, SettleOutcome::LockLost),
+        (8, EndKind::Retry, SettleOutcome::LockLost),
+    ] {
+        assert_eq!(settle_ended(&ended, fence, end), outcome);
+    }
+    // An earlier release does not say how it has settled a lock: any end may be its repeat.
+    let unknown = Bookkeeping {
+        settled: Settled { fence: 7, by: None },
+        ..scheduled()
+    };
+    assert_eq!(settle_at_20(&unknown, 7, &AttemptEnd::Done), repeated);
 }
 
 #[test]
 fn each_end_of_an_attempt_leads_where_it_says() {
-    let ended = |state| {
+    let ended = |state, by| {
         Settling::Ended(Ended {
             state,
             at: at(20),
             attempt: 1,
-            settled: 7,
+            settled: settled_by(by),
         })
     };
     assert_eq!(
         settle_at_20(&running(), 7, &AttemptEnd::Done),
-        ended(TaskState::Done)
+        ended(TaskState::Done, EndKind::Done)
     );
     assert_eq!(
         settle_at_20(&running(), 7, &AttemptEnd::Expired),
-        ended(TaskState::Expired)
+        ended(TaskState::Expired, EndKind::Expired)
     );
-    let settled = Bookkeeping {
-        settled: 7,
+    let settled = |by| Bookkeeping {
+        settled: settled_by(by),
         ..running()
     };
     let changed = |end: &AttemptEnd, task: Bookkeeping| match settle_at_20(&running(), 7, end) {
@@ -255,18 +277,20 @@ fn each_end_of_an_attempt_leads_where_it_says() {
         }
         other => panic!("{end:?}: {other:?}"),
     };
-    let failed = Bookkeeping {
+    let failed = |by| Bookkeeping {
         failures: 1,
-        ..settled
+        ..settled(by)
     };
-    assert_eq!(changed(&retry(5), failed.put_back(at(25))), (Some(2), 1));
-    assert_eq!(changed(&retry(0), failed.put_back(at(20))), (Some(2), 1));
+    let retried = failed(EndKind::Retry);
+    assert_eq!(changed(&retry(5), retried.put_back(at(25))), (Some(2), 1));
+    assert_eq!(changed(&retry(0), retried.put_back(at(20))), (Some(2), 1));
     let released = Bookkeeping {
         releases: 1,
-        ..settled
+        ..settled(EndKind::Release)
     };
     assert_eq!(changed(&release(), released.put_back(at(25))), (None, 0));
-    assert_eq!(changed(&dead(), failed.died(at(20))), (Some(1_024), 0));
+    let died = failed(EndKind::Dead).died(at(20));
+    assert_eq!(changed(&dead(), died), (Some(1_024), 0));
 }
 
 #[test]
@@ -340,7 +364,7 @@ fn an_expired_lock_repeats_cancels_or_poisons() {
         state: TaskState::Cancelled,
         at: at(60),
         attempt: 2,
-        settled: 0,
+        settled: Settled::default(),
     };
     let end = Claiming::Ended(ended, EndCause::Cancelled);
     assert_eq!(cancelled, Err(end));
@@ -354,7 +378,7 @@ fn a_requeued_task_counts_anew_and_keeps_what_was_settled() {
     let requeued = dead.requeued(at(30));
     let expected = Bookkeeping {
         requeues: 1,
-        settled: 7,
+        settled: settled_by(EndKind::Dead),
         ..scheduled().rescheduled(at(30))
     };
     assert_eq!(requeued, expected);

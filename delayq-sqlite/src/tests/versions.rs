@@ -2,7 +2,8 @@
 
 use delayq_core::operate::TypeSettings;
 use delayq_core::state::TaskState;
-use delayq_core::task::WaitsFor;
+use delayq_core::store::SettleOutcome;
+use delayq_core::task::{Lock, WaitsFor};
 use delayq_core::time::VirtualClock;
 
 use super::*;
@@ -41,10 +42,10 @@ async fn a_file_of_an_earlier_release_with_a_damaged_row_is_opened() {
     let store = store.await.unwrap();
     assert!(find(&store, "scheduled").await.is_some());
     let second = place.connect();
-    let columns =
-        "SELECT count(*) FROM pragma_table_info('tasks') WHERE name IN ('holder', 'errors')";
+    let columns = "SELECT count(*) FROM pragma_table_info('tasks')
+         WHERE name IN ('holder', 'errors', 'settled_by')";
     let columns: u32 = second.query_row(columns, [], |row| row.get(0)).unwrap();
-    assert_eq!(columns, 2);
+    assert_eq!(columns, 3);
 }
 
 #[tokio::test]
@@ -129,6 +130,29 @@ async fn a_process_of_an_earlier_release_goes_on_in_a_file_with_later_columns() 
         (waiting.waits_for, waiting.errors.len()),
         (Some(WaitsFor::Retry), 0)
     );
+    // A lock that it has settled was settled in a way that nobody knows.
+    accept(&store, "2").await;
+    let lock = claim(&store).await.unwrap().tasks.remove(0).lock;
+    let settle = async |lock: &Lock, end: &AttemptEnd| {
+        let settlement = Settlement::new(lock.clone(), end.clone());
+        store.settle(&bucket(), vec![settlement]).await.unwrap()[0]
+    };
+    let release = AttemptEnd::Release {
+        after: Duration::from_hours(1),
+        succeeded: Vec::new(),
+    };
+    assert_eq!(settle(&lock, &release).await, SettleOutcome::Settled);
+    assert_eq!(
+        settle(&lock, &AttemptEnd::Done).await,
+        SettleOutcome::LockLost
+    );
+    let again = "UPDATE tasks SET settled = settled + 5 WHERE id = '2'";
+    earlier.execute(again, []).unwrap();
+    let fence = lock.fence + 5;
+    let later = Lock { fence, ..lock };
+    for end in [release, AttemptEnd::Done] {
+        assert_eq!(settle(&later, &end).await, SettleOutcome::Settled);
+    }
     // As each further start of this release finds it.
     schema::migrate(&mut earlier, "the file", schema::STEPS).unwrap();
 }

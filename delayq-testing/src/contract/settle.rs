@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use delayq_core::operate::DeadFilter;
 use delayq_core::store::{AttemptEnd, MAX_ERROR_BYTES, SettleOutcome, Settlement};
 use delayq_core::{AttemptHistory, Bucket, Lock, TaskState, TaskType, Timestamp, hours, millis};
 
@@ -225,6 +226,72 @@ pub async fn repeating_a_retry_while_the_next_attempt_runs_changes_nothing(rig: 
     );
 }
 
+/// Says every end again with a lock that `settled` has settled: its repeat is settled, every other
+/// end has lost the lock, and nothing changes.
+pub(super) async fn only_its_repeat_is_settled(rig: &Rig, lock: &Lock, settled: &AttemptEnd) {
+    let before = rig.find(lock.id.as_str()).await;
+    for end in every_end() {
+        let expected = if end.kind() == settled.kind() {
+            SettleOutcome::Settled
+        } else {
+            SettleOutcome::LockLost
+        };
+        let outcome = rig.settle(lock, end.clone()).await;
+        assert_eq!(outcome, expected, "{end:?} after {settled:?}");
+    }
+    assert_eq!(rig.find(lock.id.as_str()).await, before);
+}
+
+pub async fn another_end_by_a_settled_lock_has_lost_it(rig: &Rig) {
+    for settled in every_end() {
+        let task = rig.run("1").await;
+        rig.settled(&task.lock, settled.clone()).await;
+        only_its_repeat_is_settled(rig, &task.lock, &settled).await;
+        // Of a task that waits, a cancel leaves it so. Any other one is as it was.
+        let _ = rig.cancel("1").await;
+        only_its_repeat_is_settled(rig, &task.lock, &settled).await;
+        rig.free("1").await;
+    }
+}
+
+pub async fn another_end_by_a_settled_lock_is_lost_while_the_next_attempt_runs(rig: &Rig) {
+    for settled in [retry(Duration::ZERO), release(Duration::ZERO)] {
+        let first = rig.run("1").await;
+        rig.settled(&first.lock, settled.clone()).await;
+        let second = rig.claim_one().await;
+        only_its_repeat_is_settled(rig, &first.lock, &settled).await;
+        rig.expire(&second.lock).await;
+        let third = rig.claim_one().await;
+        only_its_repeat_is_settled(rig, &first.lock, &settled).await;
+        assert_eq!(
+            rig.settle(&third.lock, AttemptEnd::Done).await,
+            SettleOutcome::Settled
+        );
+        only_its_repeat_is_settled(rig, &third.lock, &AttemptEnd::Done).await;
+        rig.free("1").await;
+    }
+}
+
+pub async fn another_end_by_the_lock_of_a_cancelled_attempt_has_lost_it(rig: &Rig) {
+    for settled in every_end() {
+        let task = rig.run("1").await;
+        let _ = rig.cancel("1").await;
+        rig.settled(&task.lock, settled.clone()).await;
+        only_its_repeat_is_settled(rig, &task.lock, &settled).await;
+        rig.free("1").await;
+    }
+}
+
+pub async fn a_requeued_task_knows_its_last_end(rig: &Rig) {
+    let task = rig.run("1").await;
+    rig.settled(&task.lock, dead("gone")).await;
+    let ids = DeadFilter::Ids(vec![id("1")]);
+    let task_type = usual_type();
+    let requeued = rig.store().requeue_dead(&task_type, &ids, Duration::ZERO);
+    assert_eq!(requeued.await.unwrap(), [id("1")]);
+    only_its_repeat_is_settled(rig, &task.lock, &dead("gone")).await;
+}
+
 pub async fn a_settlement_repeated_after_the_retention_has_lost_its_lock(rig: &Rig) {
     let rig = rig.with_retention(Duration::ZERO).await;
     let task = rig.run("1").await;
@@ -294,7 +361,7 @@ pub async fn a_lock_twice_in_one_batch_is_settled_once(rig: &Rig) {
         .zip(ends)
         .map(|(lock, end)| Settlement::new(lock, end));
     let outcomes = rig.settle_all(batch.collect()).await;
-    assert_eq!(outcomes, [SettleOutcome::Settled; 2]);
+    assert_eq!(outcomes, [SettleOutcome::Settled, SettleOutcome::LockLost]);
     assert_eq!(rig.claim_one().await.history.failures, 1);
 }
 
