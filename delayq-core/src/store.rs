@@ -120,7 +120,7 @@ pub trait Store:
     /// Ends attempts; one outcome each, in order. Only the fence of the present lock counts: an
     /// expired lock that nobody has taken over still settles, a stale one changes nothing.
     /// Repeating a settlement answers `Settled` again (of a done task: within the retention): while
-    /// the lock is the last one that was settled, and by an end of the same [kind](EndKind). Another
+    /// the lock is the last one that was settled, by an end of the same [kind](EndKind). Another
     /// end answers `LockLost`. A lock is settled in the bucket that it was claimed from.
     async fn settle(
         &self,

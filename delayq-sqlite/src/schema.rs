@@ -20,7 +20,7 @@ pub(crate) const STEPS: &[&str] = &[
 /// that all claimers keep to, the span in microseconds; how many tasks have ended, which an older
 /// process does not count, and the end of the latest one forgotten before its retention was over.
 /// Of `tasks` `holder`, the last fence given with a holder, a blank, and the holder's short
-/// identity; `errors`, an `ErrorLog`; and `settled_by`, of the lock settled last, see `settled_code`.
+/// identity; `errors`, an `ErrorLog`; and `settled_by`, how a lock was settled, as a number.
 const COLUMNS: [[&str; 3]; 10] = [
     ["types", "fleet_concurrency", "INTEGER"],
     ["types", "rate_starts", "INTEGER"],

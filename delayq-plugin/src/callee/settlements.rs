@@ -65,8 +65,8 @@ impl Settlements {
 ///
 /// Each call may be repeated, so after an error that
 /// [is transient](delayq_core::Error::is_transient). An attempt has one end, the first: a repeat of
-/// it answers `Settled`, another one changes nothing and answers `LockLost`. `settle_within` is over
-/// with an end, too: what comes later answers `LockLost`.
+/// it answers `Settled`, another one changes nothing and answers `LockLost`, as does what comes
+/// after `settle_within`.
 #[derive(Clone, Debug)]
 pub struct LaterSettlement {
     store: Arc<dyn Store>,

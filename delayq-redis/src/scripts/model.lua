@@ -19,8 +19,9 @@
 --                           noted, noted_old (notes in gone and gone_old, see notes_in),
 --                           again, again_scan (see again.lua)
 --   8 gone, 9 gone_old  hash  id -> "<d|c|e><ended, ms> <fence> <attempt> <crc>" (done, cancelled,
--- expired), in front of attempt zeros as in a trail, but for "d", which says it all; "! <id>" -> "d<ended, ms> <fence> 0 <+error, in hex>": why one failed that was settled
--- as done before it started. In this form for the audits of earlier releases.
+-- expired), in front of attempt zeros as in a trail, but for "d", which says it all; "! <id>" ->
+-- "d<ended, ms> <fence> 0 <+error, in hex>": why one failed that was settled as done before it
+-- started. In this form for the audits of earlier releases.
 -- Record: 1{"s":<submitted ms>,"a":<delay ms> | "d":<due
 -- ms>[,"x":..|,"xa":..][,"h":{..}],"c":"<crc>"}\n<message>
 --

@@ -130,31 +130,36 @@ async fn a_process_of_an_earlier_release_goes_on_in_a_file_with_later_columns() 
         (waiting.waits_for, waiting.errors.len()),
         (Some(WaitsFor::Retry), 0)
     );
-    // A lock that it has settled was settled in a way that nobody knows.
-    accept(&store, "2").await;
+    // As each further start of this release finds it.
+    schema::migrate(&mut earlier, "the file", schema::STEPS).unwrap();
+}
+
+/// An earlier release changes the fence settled last alone.
+#[tokio::test]
+async fn what_an_earlier_release_has_settled_is_repeated_by_any_end() {
+    let place = Place::new();
+    let store = place.open().await;
+    accept(&store, "1").await;
     let lock = claim(&store).await.unwrap().tasks.remove(0).lock;
     let settle = async |lock: &Lock, end: &AttemptEnd| {
         let settlement = Settlement::new(lock.clone(), end.clone());
-        store.settle(&bucket(), vec![settlement]).await.unwrap()[0]
+        let outcomes = store.settle(&bucket(), vec![settlement]).await;
+        outcomes.unwrap()[0]
     };
     let release = AttemptEnd::Release {
-        after: Duration::from_hours(1),
+        after: std::time::Duration::from_hours(1),
         succeeded: Vec::new(),
     };
+    let done = AttemptEnd::Done;
     assert_eq!(settle(&lock, &release).await, SettleOutcome::Settled);
-    assert_eq!(
-        settle(&lock, &AttemptEnd::Done).await,
-        SettleOutcome::LockLost
-    );
-    let again = "UPDATE tasks SET settled = settled + 5 WHERE id = '2'";
-    earlier.execute(again, []).unwrap();
+    assert_eq!(settle(&lock, &done).await, SettleOutcome::LockLost);
+    let by_it = "UPDATE tasks SET settled = settled + 5";
+    assert_eq!(place.connect().execute(by_it, []).unwrap(), 1);
     let fence = lock.fence + 5;
     let later = Lock { fence, ..lock };
-    for end in [release, AttemptEnd::Done] {
+    for end in [release, done] {
         assert_eq!(settle(&later, &end).await, SettleOutcome::Settled);
     }
-    // As each further start of this release finds it.
-    schema::migrate(&mut earlier, "the file", schema::STEPS).unwrap();
 }
 
 /// The tables and indexes of a file, as SQL.

@@ -3,8 +3,8 @@
 use delayq_core::store::{AttemptEnd, CancelOutcome, EndCause, SettleOutcome, SubmitOutcome};
 use delayq_core::{AttemptHistory, DelayQueueJob, TaskState, Timestamp};
 
+use super::repeat::only_its_repeat_is_settled;
 use super::rig::{LONG, Rig, SHORT, TYPE, dead, job, release, retry, usual_type};
-use super::settle::only_its_repeat_is_settled;
 
 /// The request to run `id` again, as number `n`.
 fn again(id: &str, n: u32) -> DelayQueueJob {

@@ -4,8 +4,8 @@ use delayq_core::operate::DeadFilter;
 use delayq_core::store::{AttemptEnd, CLOCK_GUARD, ClaimEnd, EndCause, SettleOutcome};
 use delayq_core::{TaskState, When, hours, millis};
 
+use super::repeat::only_its_repeat_is_settled;
 use super::rig::{LONG, Rig, SHORT, dead, id, job, retry, usual_type};
-use super::settle::only_its_repeat_is_settled;
 
 /// Claims and expects nothing but the end of `ids` by expiry.
 async fn claim_expires(rig: &Rig, ids: &[&str]) {

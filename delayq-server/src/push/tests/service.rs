@@ -179,7 +179,7 @@ async fn who_settles_after_the_time_for_it_has_lost_the_lock() {
     let mut instance = Receiver::open(vec![later]).await;
     let site = site(&[&instance.url]);
     let target = json!({
-        "service": {"settle_within": "100ms"}, "retry": {"wait": "1h", "is_fixed": true},
+        "service": {"settle_within": "1s"}, "retry": {"wait": "20m", "is_fixed": true},
     });
     site.set("job", target).await;
     site.send(DelayQueueJob::raw("job", "x").id("1")).await;
