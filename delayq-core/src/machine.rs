@@ -22,7 +22,7 @@ pub use fence::{MAX_FENCE, next_fence};
 pub use gate::{Gate, Stored};
 pub use outlook::Outlook;
 pub use rate_limiter::RateLimiter;
-pub use settle::{Settling, extend, settle, settle_ended};
+pub use settle::{Settled, Settling, extend, settle, settle_ended};
 pub use submit::{Accepted, Asked, Bound, Existing, Submission, accepted, submit};
 
 use crate::job::When;

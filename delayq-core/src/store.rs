@@ -36,8 +36,8 @@ pub use options::{
     StoreOptions,
 };
 pub use outcome::{
-    AttemptEnd, CancelOutcome, ChangeOutcome, ExtendOutcome, MAX_ERROR_BYTES, SettleOutcome,
-    Settlement, SubmitOutcome, cut_error,
+    AttemptEnd, CancelOutcome, ChangeOutcome, EndKind, ExtendOutcome, MAX_ERROR_BYTES,
+    SettleOutcome, Settlement, SubmitOutcome, cut_error,
 };
 pub use retention::warn_of_early_forgetting;
 pub use wakeup::{Wakeup, Wakeups};
@@ -119,8 +119,9 @@ pub trait Store:
 
     /// Ends attempts; one outcome each, in order. Only the fence of the present lock counts: an
     /// expired lock that nobody has taken over still settles, a stale one changes nothing.
-    /// Repeating a settlement answers `Settled` again (of a done task: within the retention). A
-    /// lock is settled in the bucket that it was claimed from.
+    /// Repeating a settlement answers `Settled` again (of a done task: within the retention): while
+    /// the lock is the last one that was settled, by an end of the same [kind](EndKind). Another
+    /// end answers `LockLost`. A lock is settled in the bucket that it was claimed from.
     async fn settle(
         &self,
         bucket: &Bucket,

@@ -20,7 +20,7 @@ pub(crate) const STEPS: &[&str] = &[
 /// that all claimers keep to, the span in microseconds; how many tasks have ended, which an older
 /// process does not count, and the end of the latest one forgotten before its retention was over.
 /// Of `tasks` `holder`, the last fence given with a holder, a blank, and the holder's short
-/// identity; and `errors`, an `ErrorLog`.
+/// identity; `errors`, an `ErrorLog`; and `settled_by`, how a lock was settled, as a number.
 const COLUMNS: [[&str; 3]; 10] = [
     ["types", "fleet_concurrency", "INTEGER"],
     ["types", "rate_starts", "INTEGER"],
@@ -33,7 +33,8 @@ const COLUMNS: [[&str; 3]; 10] = [
     ["types", "failed", "INTEGER"],
     ["types", "forgotten", "INTEGER"],
 ];
-const TASK_COLUMNS: &str = ", holder TEXT, errors TEXT";
+/// Those of `tasks`, by when they came.
+const TASK_COLUMNS: [&str; 2] = [", holder TEXT, errors TEXT", ", settled_by INTEGER"];
 
 /// Tables that came later and that every release of this version can do without: no step, either.
 /// Nothing of an earlier release reads or writes them.
@@ -105,10 +106,14 @@ fn widen_tasks(connection: &Connection) -> Outcome<()> {
     let definition = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = 'tasks'";
     let sql: String = connection.query_row(definition, [], |row| row.get(0))?;
     let (columns, options) = sql.rsplit_once(')').unwrap_or((&sql, ""));
-    if columns.contains(TASK_COLUMNS) {
+    let missing = TASK_COLUMNS
+        .into_iter()
+        .filter(|more| !columns.contains(more));
+    let missing: String = missing.collect();
+    if missing.is_empty() {
         return Ok(());
     }
-    let wide = format!("{columns}{TASK_COLUMNS}){options}");
+    let wide = format!("{columns}{missing}){options}");
     let schema: i64 = connection.query_row("PRAGMA schema_version", [], |row| row.get(0))?;
     connection.execute_batch("PRAGMA writable_schema = ON")?;
     let change = "UPDATE sqlite_schema SET sql = ?1 WHERE type = 'table' AND name = 'tasks'";
@@ -119,7 +124,7 @@ fn widen_tasks(connection: &Connection) -> Outcome<()> {
         schema.wrapping_add(1)
     ))?;
     changed?;
-    connection.prepare("SELECT holder, errors FROM tasks LIMIT 1")?;
+    connection.prepare("SELECT holder, errors, settled_by FROM tasks LIMIT 1")?;
     Ok(())
 }
 

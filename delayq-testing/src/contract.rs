@@ -52,6 +52,7 @@ mod micros;
 mod origins;
 mod pause;
 mod query;
+mod repeat;
 mod replies;
 mod rig;
 mod round;

@@ -198,7 +198,7 @@ impl Model {
             return SettleOutcome::LockLost;
         };
         if task.lock != Some(lock) {
-            let again = task.settled == Some(lock);
+            let again = task.settled == Some((lock, end.kind()));
             return if again {
                 SettleOutcome::Settled
             } else {
@@ -206,7 +206,7 @@ impl Model {
             };
         }
         task.settle(end, now);
-        task.settled = Some(lock);
+        task.settled = Some((lock, end.kind()));
         task.follow(now);
         SettleOutcome::Settled
     }

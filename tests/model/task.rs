@@ -1,7 +1,7 @@
 //! One task of the model.
 
 use delayq_core::job::{Expiry, NewTask, OnConflict, When};
-use delayq_core::store::{AttemptEnd, EndCause};
+use delayq_core::store::{AttemptEnd, EndCause, EndKind};
 use delayq_core::{ClaimedTask, Lock, TaskInfo, TaskState, Timestamp};
 
 use crate::op::Claim;
@@ -17,8 +17,8 @@ pub(crate) struct Task {
     pub(crate) submitted_at: Timestamp,
     /// The number of the lock that holds it.
     pub(crate) lock: Option<usize>,
-    /// The number of the lock settled last.
-    pub(crate) settled: Option<usize>,
+    /// The number of the lock settled last, and by what.
+    pub(crate) settled: Option<(usize, EndKind)>,
     /// What it becomes at its end.
     follow_up: Option<Box<Task>>,
 }

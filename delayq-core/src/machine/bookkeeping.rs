@@ -7,7 +7,7 @@ use crate::state::TaskState;
 use crate::task::AttemptHistory;
 use crate::time::{Reading, Timestamp, duration_ms};
 
-use super::due_at;
+use super::{Settled, due_at};
 
 /// The bookkeeping of a task that has not ended.
 ///
@@ -26,8 +26,8 @@ pub struct Bookkeeping {
     pub delay_ms: Option<i64>,
     /// The fence of the lock while it runs, else 0.
     pub fence: u64,
-    /// The fence of the lock settled last, so that a repeated settlement is recognised; 0 for none.
-    pub settled: u64,
+    /// The lock settled last.
+    pub settled: Settled,
     /// Whether a cancel was requested; only while it runs.
     pub cancel_requested: bool,
     /// Attempts that ended in an error.
@@ -49,8 +49,8 @@ pub struct Ended {
     pub at: Timestamp,
     /// Attempts made; the last one included if it was running.
     pub attempt: u32,
-    /// The fence of the lock settled last, 0 for none.
-    pub settled: u64,
+    /// The lock settled last.
+    pub settled: Settled,
 }
 
 impl Bookkeeping {
@@ -67,7 +67,7 @@ impl Bookkeeping {
                 When::At(_) => None,
             },
             fence: 0,
-            settled: 0,
+            settled: Settled::default(),
             cancel_requested: false,
             failures: 0,
             lock_expiries: 0,
@@ -89,10 +89,10 @@ impl Bookkeeping {
         }
     }
 
-    /// Due now if it was due before, as the task that it follows has come to its end: by the lock
-    /// with the fence `settled`.
+    /// Due now if it was due before, as the task that it follows has come to its end, of which
+    /// `settled` was the lock settled last.
     #[must_use]
-    pub fn following(self, settled: u64, now: Timestamp) -> Self {
+    pub fn following(self, settled: Settled, now: Timestamp) -> Self {
         Self {
             at: self.at.max(now),
             settled,

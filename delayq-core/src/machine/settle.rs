@@ -2,7 +2,7 @@
 
 use crate::job::When;
 use crate::state::TaskState;
-use crate::store::{AttemptEnd, ExtendOutcome, SettleOutcome, cut_error};
+use crate::store::{AttemptEnd, EndKind, ExtendOutcome, SettleOutcome, cut_error};
 use crate::time::{Reading, Timestamp};
 
 use super::{Bookkeeping, Ended, due_at};
@@ -25,20 +25,31 @@ pub enum Settling<'a> {
     },
 }
 
-/// The answer to a settlement with a lock that does not hold its task. `settled` is the fence
-/// settled last of the task, whether it has ended or not; 0 for none.
-fn not_held(settled: u64, fence: u64) -> SettleOutcome {
-    if fence > 0 && settled == fence {
-        SettleOutcome::Settled
-    } else {
-        SettleOutcome::LockLost
+/// The lock of a task that was settled last, by which a repeated settlement is recognised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Its fence, 0 for none.
+    pub fence: u64,
+    /// The kind of its end; `None` if that is not known: an earlier release has settled it.
+    pub by: Option<EndKind>,
+}
+
+impl Settled {
+    /// The answer to a settlement with a lock that does not hold the task.
+    fn answer(self, fence: u64, end: EndKind) -> SettleOutcome {
+        let is_same_end = self.by.is_none_or(|by| by == end);
+        if fence > 0 && self.fence == fence && is_same_end {
+            SettleOutcome::Settled
+        } else {
+            SettleOutcome::LockLost
+        }
     }
 }
 
 /// The answer to a settlement of a task that has ended.
 #[must_use]
-pub fn settle_ended(task: &Ended, fence: u64) -> SettleOutcome {
-    not_held(task.settled, fence)
+pub fn settle_ended(task: &Ended, fence: u64, end: EndKind) -> SettleOutcome {
+    task.settled.answer(fence, end)
 }
 
 /// What follows when the lock with `fence` settles `task`. Retry and release wait from `reading`
@@ -51,11 +62,14 @@ pub fn settle<'a>(
     reading: Reading,
 ) -> Settling<'a> {
     if !task.is_held_by(fence) {
-        return Settling::NotHeld(not_held(task.settled, fence));
+        return Settling::NotHeld(task.settled.answer(fence, end.kind()));
     }
     let now = reading.now;
     let settled = Bookkeeping {
-        settled: fence,
+        settled: Settled {
+            fence,
+            by: Some(end.kind()),
+        },
         ..*task
     };
     let ended = |state| Settling::Ended(settled.ended(state, now));

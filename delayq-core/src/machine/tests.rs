@@ -1,13 +1,14 @@
 //! Each decision by a table.
 
 mod any_life;
+mod settling;
 
 use std::time::Duration;
 
 use super::*;
 use crate::job::{NewTask, OnConflict};
 use crate::name::{TaskId, TaskType};
-use crate::store::{AttemptEnd, EndCause, ExtendOutcome, SettleOutcome, SubmitOutcome};
+use crate::store::{AttemptEnd, EndCause, EndKind, ExtendOutcome, SettleOutcome, SubmitOutcome};
 
 const STATES: [TaskState; 6] = [
     TaskState::Scheduled,
@@ -51,6 +52,14 @@ fn dead() -> AttemptEnd {
     AttemptEnd::Dead {
         error: "x".repeat(2_000),
         succeeded: Vec::new(),
+    }
+}
+
+/// Lock 7, settled last by an end of this kind.
+fn settled_by(kind: EndKind) -> Settled {
+    Settled {
+        fence: 7,
+        by: Some(kind),
     }
 }
 
@@ -202,101 +211,6 @@ fn a_request_is_repeated_by_the_same_delay_or_the_same_time() {
 }
 
 #[test]
-fn a_lock_that_does_not_hold_the_task_settles_and_extends_nothing() {
-    let stale = Settling::NotHeld(SettleOutcome::LockLost);
-    let repeated = Settling::NotHeld(SettleOutcome::Settled);
-    for task in [scheduled(), running(), running().died(at(20))] {
-        assert_eq!(settle_at_20(&task, 6, &retry(5)), stale);
-        assert_eq!(extend(&task, 6, at(90)), ExtendOutcome::LockLost);
-        // 0 is no fence, though it stands where there is none.
-        assert_eq!(settle_at_20(&task, 0, &retry(5)), stale);
-    }
-    let settled = Bookkeeping {
-        settled: 7,
-        ..scheduled()
-    };
-    assert_eq!(settle_at_20(&settled, 7, &AttemptEnd::Done), repeated);
-    assert_eq!(extend(&settled, 7, at(90)), ExtendOutcome::LockLost);
-    let ended = settled.ended(TaskState::Done, at(20));
-    assert_eq!(settle_ended(&ended, 7), SettleOutcome::Settled);
-    assert_eq!(settle_ended(&ended, 8), SettleOutcome::LockLost);
-}
-
-#[test]
-fn each_end_of_an_attempt_leads_where_it_says() {
-    let ended = |state| {
-        Settling::Ended(Ended {
-            state,
-            at: at(20),
-            attempt: 1,
-            settled: 7,
-        })
-    };
-    assert_eq!(
-        settle_at_20(&running(), 7, &AttemptEnd::Done),
-        ended(TaskState::Done)
-    );
-    assert_eq!(
-        settle_at_20(&running(), 7, &AttemptEnd::Expired),
-        ended(TaskState::Expired)
-    );
-    let settled = Bookkeeping {
-        settled: 7,
-        ..running()
-    };
-    let changed = |end: &AttemptEnd, task: Bookkeeping| match settle_at_20(&running(), 7, end) {
-        Settling::Changed {
-            task: found,
-            error,
-            succeeded,
-        } => {
-            assert_eq!(found, task, "{end:?}");
-            (error.map(str::len), succeeded.len())
-        }
-        other => panic!("{end:?}: {other:?}"),
-    };
-    let failed = Bookkeeping {
-        failures: 1,
-        ..settled
-    };
-    assert_eq!(changed(&retry(5), failed.put_back(at(25))), (Some(2), 1));
-    assert_eq!(changed(&retry(0), failed.put_back(at(20))), (Some(2), 1));
-    let released = Bookkeeping {
-        releases: 1,
-        ..settled
-    };
-    assert_eq!(changed(&release(), released.put_back(at(25))), (None, 0));
-    assert_eq!(changed(&dead(), failed.died(at(20))), (Some(1_024), 0));
-}
-
-#[test]
-fn after_a_cancel_request_only_done_expired_and_dead_are_not_cancelled() {
-    let asked = running().with_cancel_request();
-    assert_eq!(
-        extend(&asked, 7, at(90)),
-        ExtendOutcome::CancelRequested(at(90))
-    );
-    for (end, state) in [
-        (AttemptEnd::Done, TaskState::Done),
-        (AttemptEnd::Expired, TaskState::Expired),
-        (retry(5), TaskState::Cancelled),
-        (release(), TaskState::Cancelled),
-    ] {
-        match settle_at_20(&asked, 7, &end) {
-            Settling::Ended(ended) => assert_eq!(ended.state, state),
-            other => panic!("{end:?}: {other:?}"),
-        }
-    }
-    match settle_at_20(&asked, 7, &dead()) {
-        Settling::Changed { task, .. } => {
-            assert_eq!(task.state, TaskState::Dead);
-            assert!(!task.cancel_requested);
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
 fn cancels_and_changes_are_answered_by_the_state() {
     assert_eq!(cancel(None), CancelOutcome::NotFound);
     assert_eq!(change(None, at(5)), ChangeOutcome::NotFound);
@@ -340,7 +254,7 @@ fn an_expired_lock_repeats_cancels_or_poisons() {
         state: TaskState::Cancelled,
         at: at(60),
         attempt: 2,
-        settled: 0,
+        settled: Settled::default(),
     };
     let end = Claiming::Ended(ended, EndCause::Cancelled);
     assert_eq!(cancelled, Err(end));
@@ -354,7 +268,7 @@ fn a_requeued_task_counts_anew_and_keeps_what_was_settled() {
     let requeued = dead.requeued(at(30));
     let expected = Bookkeeping {
         requeues: 1,
-        settled: 7,
+        settled: settled_by(EndKind::Dead),
         ..scheduled().rescheduled(at(30))
     };
     assert_eq!(requeued, expected);

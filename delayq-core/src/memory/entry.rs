@@ -96,7 +96,7 @@ impl Entry {
                 } = task.ended;
                 let mut info = TaskInfo::new(id.clone(), state, at);
                 info.attempt = attempt;
-                info.settled_fence = (settled > 0).then_some(settled);
+                info.settled_fence = (settled.fence > 0).then_some(settled.fence);
                 info.history.last_error.clone_from(&task.last_error);
                 info
             }

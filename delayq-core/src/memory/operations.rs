@@ -70,7 +70,9 @@ pub(super) fn settle(tasks: &mut TypeTasks, settlement: &Settlement) -> SettleOu
     let Lock { id, fence } = &settlement.lock;
     let task = match tasks.entries.get(id) {
         None => return SettleOutcome::LockLost,
-        Some(Entry::Ended(task)) => return machine::settle_ended(&task.ended, *fence),
+        Some(Entry::Ended(task)) => {
+            return machine::settle_ended(&task.ended, *fence, settlement.end.kind());
+        }
         Some(Entry::Live(task)) => &task.book,
     };
     let now = tasks.reading.now;

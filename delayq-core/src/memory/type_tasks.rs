@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::entry::{Entry, Task};
 use crate::fleet::FleetLimits;
-use crate::machine::{Ended, Gate};
+use crate::machine::{Ended, Gate, Settled};
 use crate::name::TaskId;
 use crate::operate::{Cursor, Page, TypeStats, TypeTotals};
 use crate::state::TaskState;
@@ -157,9 +157,8 @@ impl TypeTasks {
         }
     }
 
-    /// Puts the task that follows `id` in its place, if there is one. The lock with the fence
-    /// `settled` was the last one.
-    pub(super) fn follow(&mut self, id: &TaskId, settled: u64) -> bool {
+    /// Puts the task that follows `id` in its place, if there is one. `settled` was the last lock.
+    pub(super) fn follow(&mut self, id: &TaskId, settled: Settled) -> bool {
         let now = self.reading.now;
         let mut is_followed = false;
         self.change(id, |task| {
@@ -191,7 +190,8 @@ impl TypeTasks {
         let Some(Entry::Ended(task)) = self.entries.get_mut(&lock.id) else {
             return false;
         };
-        let is_meant = task.ended.state == TaskState::Done && task.ended.settled == lock.fence;
+        let is_meant =
+            task.ended.state == TaskState::Done && task.ended.settled.fence == lock.fence;
         if !is_meant || task.last_error.is_some() {
             return false;
         }

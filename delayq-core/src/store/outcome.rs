@@ -95,7 +95,59 @@ pub enum AttemptEnd {
     Expired,
 }
 
+/// The kind of an [`AttemptEnd`]. A settlement repeats another one of its lock if both are of one
+/// kind, whatever else they say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EndKind {
+    /// [`AttemptEnd::Done`].
+    Done,
+    /// [`AttemptEnd::Expired`].
+    Expired,
+    /// [`AttemptEnd::Dead`].
+    Dead,
+    /// [`AttemptEnd::Retry`].
+    Retry,
+    /// [`AttemptEnd::Release`].
+    Release,
+}
+
+impl EndKind {
+    /// All kinds, in the order of their numbers.
+    const ALL: [Self; 5] = [
+        Self::Done,
+        Self::Expired,
+        Self::Dead,
+        Self::Retry,
+        Self::Release,
+    ];
+
+    /// The number that stores keep: from 1 on, and at most 7.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self as u8 + 1
+    }
+
+    /// The kind with this number; `None` for another one, so also for 0, which means none.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+}
+
 impl AttemptEnd {
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> EndKind {
+        match self {
+            Self::Done => EndKind::Done,
+            Self::Expired => EndKind::Expired,
+            Self::Dead { .. } => EndKind::Dead,
+            Self::Retry { .. } => EndKind::Retry,
+            Self::Release { .. } => EndKind::Release,
+        }
+    }
+
     /// Whether it counts as a failed attempt.
     #[must_use]
     pub fn is_failure(&self) -> bool {
@@ -116,9 +168,11 @@ impl AttemptEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SettleOutcome {
-    /// The attempt is settled (also when the same settlement had been applied before).
+    /// The attempt is settled (also when a settlement of the same [kind](EndKind) had been applied
+    /// before).
     Settled,
-    /// Somebody else holds or held the task since, or it has ended: nothing changed.
+    /// Somebody else holds or held the task since, it has ended, or the attempt was settled in
+    /// another way: nothing changed.
     LockLost,
 }
 

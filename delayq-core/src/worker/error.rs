@@ -21,6 +21,10 @@ pub enum TaskError {
     Dead(String),
     /// Not now: give the task back, due after this wait, without burning an attempt.
     Release(Duration),
+    /// Somebody else has settled the attempt with its lock: nothing is left to settle. Of a server
+    /// whose instances settle their tasks later.
+    #[doc(hidden)]
+    Settled,
 }
 
 impl TaskError {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delayq_core::worker::StopSignal;
-use delayq_core::{AttemptHistory, Lock};
+use delayq_core::{AttemptHistory, Lock, TaskError};
 use tokio::task::AbortHandle;
 
 use super::{LeaseDeadline, RunningTask, WorkerResult};
@@ -85,6 +85,12 @@ impl Lease {
             .succeeded
             .extend(names.map(|worker| worker.name.to_string()));
         history
+    }
+
+    /// Whether somebody else has settled it, as a worker says.
+    pub(crate) fn is_settled(&self) -> bool {
+        let mut results = self.results.iter();
+        results.any(|one| matches!(one.result, Err(TaskError::Settled)))
     }
 
     /// Whether its lock is to be extended further.

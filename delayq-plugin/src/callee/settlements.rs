@@ -64,9 +64,9 @@ impl Settlements {
 /// `settle_within`, which costs an attempt.
 ///
 /// Each call may be repeated, so after an error that
-/// [is transient](delayq_core::Error::is_transient). An attempt has one end, the first: another one
-/// changes nothing, and answers `Settled` as a repeat does, or `LockLost` once a still later
-/// attempt has ended.
+/// [is transient](delayq_core::Error::is_transient). An attempt has one end, the first: a repeat of
+/// it answers `Settled`, another one changes nothing and answers `LockLost`, as does what comes
+/// after `settle_within`.
 #[derive(Clone, Debug)]
 pub struct LaterSettlement {
     store: Arc<dyn Store>,

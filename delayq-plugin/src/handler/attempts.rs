@@ -282,7 +282,7 @@ impl Attempts {
         let lease = self.leases.remove(&seq)?;
         let running = self.leases.len();
         self.status.update(|health| health.running = running);
-        if lease.state == LeaseState::Concluded {
+        if lease.state == LeaseState::Concluded || lease.is_settled() {
             return None;
         }
         self.conclusion(now).of_results(lease)

@@ -104,9 +104,7 @@ impl Conclusion<'_> {
         }
         if lease.is_cut_off {
             // The application's runtime is going down. Another instance gets the task, after a
-            // wait, or this one would claim it again and again.
-            let why = "the runtime that the plugin was started on has ended";
-            self.status.update(|health| health.stopped = Some(why));
+            // wait, as this one goes on until it is told so.
             return AttemptEnd::Release {
                 after: self.context.poll,
                 succeeded: lease.history_so_far(&self.context.workers()).succeeded,

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{error, warn};
 
+mod app_runtime;
 mod dead_bounds;
 mod dispatcher;
 mod idle;
@@ -41,10 +42,14 @@ use crate::workers::{BuiltWorker, WorkerRegistry};
 /// The dispatcher's thread.
 const DISPATCHER_THREAD: &str = "delayq";
 
+/// Why the handlers have stopped.
+const SHUT_DOWN: &str = "shut down";
+
 /// All handlers, and the dispatcher that wakes them.
 #[derive(Debug)]
 pub(crate) struct HandlerSet {
     shared: Arc<Shared>,
+    _app_runtime: app_runtime::Watch,
 }
 
 impl HandlerSet {
@@ -57,7 +62,10 @@ impl HandlerSet {
         let (notices, received) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared::new(tasks, registry, settings, app, notices));
         // Before the first handler, so that an error stops those that run already.
-        let set = Self { shared };
+        let set = Self {
+            _app_runtime: app_runtime::watch(&shared),
+            shared,
+        };
         let shared = &set.shared;
         // Listening begins before the first claim, so that no wake-up falls between.
         let wakeups = shared.store.wakeups();
@@ -147,7 +155,7 @@ impl HandlerSet {
 
     /// Stops all handlers and waits for their ends. Safe to call again and at the same time.
     pub(crate) async fn shutdown(&self, grace: Duration) {
-        self.shared.stop(grace);
+        self.shared.stop(grace, SHUT_DOWN);
         for ended in self.shared.take_ends() {
             if let Err(error) = ended.await {
                 error!(%error, "a handler ended abnormally");
@@ -161,6 +169,6 @@ impl HandlerSet {
 impl Drop for HandlerSet {
     fn drop(&mut self) {
         // Handlers that still run stop now; their threads end when the last of them does.
-        self.shared.stop(Duration::ZERO);
+        self.shared.stop(Duration::ZERO, SHUT_DOWN);
     }
 }

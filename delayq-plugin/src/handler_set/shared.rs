@@ -120,8 +120,9 @@ impl Shared {
         self.state().threads.start(name)
     }
 
-    /// Tells all handlers to stop their workers after `grace`; the first call counts.
-    pub(super) fn stop(&self, grace: Duration) {
+    /// Tells all handlers to claim nothing more and to stop their workers after `grace`, and their
+    /// health why. The first call counts; whether it was this one.
+    pub(super) fn stop(&self, grace: Duration, why: &'static str) -> bool {
         let stop_at = self.elapsed().saturating_add(grace);
         let is_first = self.phase.send_if_modified(|phase| {
             let is_first = *phase == Phase::Running;
@@ -134,13 +135,14 @@ impl Shared {
         let types = state.types.values().filter(|_| is_first);
         for (bucket, member) in types.flat_map(|served| &served.handlers) {
             member.status.update(|health| {
-                health.stopped = Some("shut down");
+                health.stopped = Some(why);
                 if health.running > 0 {
                     let running = health.running;
                     info!(%bucket, running, ?grace, "stopping; waiting for its workers");
                 }
             });
         }
+        is_first
     }
 
     /// The ends of all handlers, for whoever asks first.

@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::{DelayQueuePlugin, DelayQueuePluginBuilder, Store};
 
+mod app_runtime;
 mod bulk;
 mod clocks;
 mod dropped;

@@ -36,11 +36,11 @@ local function due_of_request(record)
   return submitted and due_of(submitted, kind, number) or 0
 end
 
--- What a request becomes at the end of its task, whose last settled fence is `settled`: when it is
--- due, and its trail, by which a repeated settlement is known.
-local function started(record, settled, now)
+-- What a request becomes at the end of its task, whose fence settled last is `settled`, in the way
+-- `by`, see END_OF: when it is due, and its trail, by which a repeated settlement is known.
+local function started(record, settled, by, now)
   local trail = parse_trail()
-  trail.settled = settled
+  trail.settled, trail.settled_by = settled, by
   return math.max(due_of_request(record), now), trail_text(trail)
 end
 
@@ -55,7 +55,8 @@ end
 -- Schedules such a request, unless its task was cancelled.
 local function adopt(id, record, now)
   local ended = call('HGET', GONE, id) or call('HGET', GONE_OLD, id) or ''
-  local due, history = started(record, match(ended, '^%a%d+ (%d+) ') or '0', now)
+  local settled, by = settled_of(ended)
+  local due, history = started(record, settled, by, now)
   check_hash(GONE_OLD)
   if sub(ended, 1, 1) ~= 'c' then
     call('ZREM', DEAD, id)

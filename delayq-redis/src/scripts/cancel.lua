@@ -37,6 +37,6 @@ call('ZREM', DUE, id)
 call('HDEL', TASKS, id)
 call('HDEL', TRAIL, id)
 drop_requests({ id }, requests)
-local value = format('c%.0f %s %.0f %s', now, trail.settled, trail.failures + trail.expiries, crc_of(record))
+local value = end_text('c', now, trail, record)
 add_to_totals({ cancelled = 1 }, meta, 2)
 return remember({ id, value }, retention, most, now, meta[2]) and 'ok!' or 'ok'

@@ -175,8 +175,8 @@ local function keep_history(id, history)
 end
 
 -- The request to run again becomes the task.
-local function follow(id, request, settled)
-  local due, history = started(request, settled, now)
+local function follow(id, request, trail)
+  local due, history = started(request, trail.settled, trail.settled_by, now)
   followed[#followed + 1] = id
   requested[#requested + 1] = id
   requested[#requested + 1] = request
@@ -197,7 +197,7 @@ local function finish(id, letter, trail, record, state)
   end
   local request = requests_of({ id }, requests)[id]
   if request then
-    return follow(id, request, trail and trail.settled or '0')
+    return follow(id, request, trail or parse_trail())
   end
   if letter == 'p' then
     keep_history(id, trail_text(trail))
@@ -207,9 +207,8 @@ local function finish(id, letter, trail, record, state)
   end
   freed[#freed + 1] = id
   if state then
-    local attempts = trail.failures + trail.expiries
     ends[#ends + 1] = id
-    ends[#ends + 1] = format('%s%.0f %s %.0f %s', state, now, trail.settled, attempts, crc_of(record))
+    ends[#ends + 1] = end_text(state, now, trail, record)
   end
 end
 

@@ -7,7 +7,8 @@
 --   tasks    hash  id -> record 6 trail     hash  id -> "1 <failures> <expiries> <releases>
 --   <requeues> <settled> <succeeded>\n<error>";
 --                           only for tasks with a history; error: "-" for none, else "+" and its
---   text; behind it "\30" and the last errors, newest first, see note_error
+--   text; behind it "\30" and the last errors, newest first, see note_error; in front of requeues
+--   zeros that say how the fence was settled, see END_OF
 --   7 meta      hash  v (format), fence (the largest given), pause (its end, ms), gone
 --                           (generation's begin, ms), tat, held_back, limited, fleet_concurrency
 --                           and fleet_rate (see limit.lua),
@@ -18,8 +19,9 @@
 --                           noted, noted_old (notes in gone and gone_old, see notes_in),
 --                           again, again_scan (see again.lua)
 --   8 gone, 9 gone_old  hash  id -> "<d|c|e><ended, ms> <fence> <attempt> <crc>" (done, cancelled,
--- expired); "! <id>" -> "d<ended, ms> <fence> 0 <+error, in hex>": why one failed that was settled
--- as done before it started. In this form for the audits of earlier releases.
+-- expired), in front of attempt zeros as in a trail, but for "d", which says it all; "! <id>" ->
+-- "d<ended, ms> <fence> 0 <+error, in hex>": why one failed that was settled as done before it
+-- started. In this form for the audits of earlier releases.
 -- Record: 1{"s":<submitted ms>,"a":<delay ms> | "d":<due
 -- ms>[,"x":..|,"xa":..][,"h":{..}],"c":"<crc>"}\n<message>
 --
@@ -118,10 +120,16 @@ local function is_newer_version(record)
   return find(record, '^[2-9]{') ~= nil
 end
 
+-- How a lock was settled, by the letter of settle.lua: the number of its EndKind in delayq-core. So
+-- many zeros stand in front of a count; none: it is not known. An earlier release reads the same
+-- count, and writes it without zeros.
+local END_OF = { D = 1, E = 2, K = 3, C = 3, R = 4, L = 5 }
+
 local function parse_trail(trail)
   local t = {}
   t.failures, t.expiries, t.releases, t.requeues, t.settled, t.succeeded, t.error =
     match(trail or '', '^1 (%d+) (%d+) (%d+) (%d+) (%d+) ([^\n]*)\n([-+].*)$')
+  t.settled_by = #match(t.requeues or '0', '^(0*)%d')
   for _, count in ipairs({ 'failures', 'expiries', 'releases', 'requeues' }) do
     t[count] = tonumber(t[count] or 0)
   end
@@ -160,8 +168,21 @@ end
 
 -- Concatenated, as %s would cut a text at a zero byte.
 local function trail_text(t)
-  return format('1 %.0f %.0f %.0f %.0f ', t.failures, t.expiries, t.releases, t.requeues)
-    .. t.settled .. ' ' .. t.succeeded .. '\n' .. t.error
+  return format('1 %.0f %.0f %.0f ', t.failures, t.expiries, t.releases)
+    .. string.rep('0', t.settled_by) .. text(t.requeues) .. ' ' .. t.settled .. ' ' .. t.succeeded .. '\n'
+    .. t.error
+end
+
+-- What is remembered of a task that ends by no settlement: as the letter of a state says.
+local function end_text(letter, now, trail, record)
+  local attempts = string.rep('0', trail.settled_by) .. text(trail.failures + trail.expiries)
+  return letter .. text(now) .. ' ' .. trail.settled .. ' ' .. attempts .. ' ' .. crc_of(record)
+end
+
+-- The fence settled last of a task with this remembered end, and how, see END_OF.
+local function settled_of(ended)
+  local letter, fence, zeros = match(ended, '^(%a)%d+ (%d+) (0*)%d')
+  return fence or '0', letter == 'd' and END_OF.D or #(zeros or '')
 end
 
 -- The remembered ends of these ids, within the retention; an id that is not known is left out.

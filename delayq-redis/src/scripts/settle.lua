@@ -26,14 +26,23 @@ check_zset(RUNNING)
 check_hash(TASKS)
 local has_trails = check_hash(TRAIL) > 0
 
--- Whether this settlement was applied before: then it is answered the same again.
-local function was_settled(id, fence)
-  local trail = call('HGET', TRAIL, id)
-  if trail and parse_trail(trail).settled == fence then
-    return true
+-- Whether this settlement was applied before: then it is answered the same again. Another end of
+-- the same lock was not.
+local function is_repeated(id, fence, kind)
+  if fence == '0' then
+    return false
   end
-  local ended = remembered({ id }, retention, now)[id]
-  return ended ~= nil and match(ended, '^%a%d+ (%d+) ') == fence
+  local settled, by
+  local trail = call('HGET', TRAIL, id)
+  if trail then
+    trail = parse_trail(trail)
+    settled, by = trail.settled, trail.settled_by
+  end
+  if settled ~= fence then
+    local ended = remembered({ id }, retention, now)[id]
+    settled, by = settled_of(ended or '')
+  end
+  return settled == fence and (by == 0 or by == END_OF[kind])
 end
 
 local reply, settled, freed, ends, deaths, dues, histories = { 0, 0 }, {}, {}, {}, {}, {}, {}
@@ -46,8 +55,8 @@ local function count_one(total)
 end
 
 -- The request to run again becomes the task.
-local function follow(id, fence, record)
-  local due, history = started(record, fence, now)
+local function follow(id, fence, kind, record)
+  local due, history = started(record, fence, END_OF[kind], now)
   earliest = math.min(earliest or due, due)
   followed[#followed + 1] = id
   local at = 2 * #followed
@@ -59,9 +68,12 @@ local function follow(id, fence, record)
 end
 
 -- The holder, "@" and eight letters before the crc, is not remembered.
-local function finish(id, letter, lock)
+local function finish(id, letter, kind, fence, lock)
   if byte(lock, -18) == AT then
     lock = sub(lock, 1, -19) .. sub(lock, -8)
+  end
+  if letter ~= 'd' then
+    lock = fence .. ' ' .. string.rep('0', END_OF[kind]) .. sub(lock, #fence + 2)
   end
   finished = finished + 1
   freed[finished] = id
@@ -72,7 +84,7 @@ end
 local function keep(id, fence, kind, ending, lock)
   local trail = parse_trail(has_trails and call('HGET', TRAIL, id) or nil)
   local after, succeeded, line, problem = match(ending, '^%a(%d*) ?([^\n]*)\n([^\n]*)\n(.*)$')
-  trail.settled = fence
+  trail.settled, trail.settled_by = fence, END_OF[kind]
   if kind == 'R' or kind == 'K' then
     trail.failures = trail.failures + 1
   end
@@ -100,8 +112,9 @@ end
 
 for i = 1, count do
   local id, fence, ending, lock = ids[i], ARGV[FIRST_END + 3 * i - 2], ARGV[FIRST_END + 3 * i - 1], locks[i]
+  local kind = sub(ending, 1, 1)
   if lock and sub(lock, 1, #fence) == fence and byte(lock, #fence + 1) == BLANK then
-    local kind, is_cancelled = sub(ending, 1, 1), byte(lock, -1) == EXCLAMATION_MARK
+    local is_cancelled = byte(lock, -1) == EXCLAMATION_MARK
     lock = is_cancelled and sub(lock, 1, -2) or lock
     stopped = stopped + 1
     settled[stopped] = id
@@ -116,13 +129,13 @@ for i = 1, count do
       count_one('failed')
     end
     if request then
-      follow(id, fence, request)
+      follow(id, fence, kind, request)
     elseif letter then
-      finish(id, letter, lock)
+      finish(id, letter, kind, fence, lock)
     else
       keep(id, fence, kind, ending, lock)
     end
-  elseif not was_settled(id, fence) then
+  elseif not is_repeated(id, fence, kind) then
     reply[#reply + 1] = i - 1
   end
 end

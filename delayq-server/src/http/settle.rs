@@ -271,8 +271,8 @@ pub(super) fn read_lock(text: &str) -> Result<LockText, Problem> {
 
 fn lost(task_type: &TaskType, id: &str) -> Problem {
     let text = format!(
-        "this lock of {id} of {task_type} is lost: it expired and somebody else has the task, or \
-         the task has ended"
+        "this lock of {id} of {task_type} is lost: it expired and somebody else has the task, the \
+         task has ended, or this attempt was settled in another way"
     );
     Problem::conflict("lock-lost", text)
 }

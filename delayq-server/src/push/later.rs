@@ -14,8 +14,8 @@ use super::parcel::Parcel;
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-/// Holds the lock of a task until it is settled by somebody else, to any server. What this returns
-/// then changes nothing: the store takes one settlement of a fence.
+/// Holds the lock of a task until it is settled by somebody else, to any server. Then nothing is
+/// left to settle; a task that is done is counted as done here.
 pub(super) async fn settled(board: &Board, target: &Target, parcel: &Parcel<'_>) -> TaskResult {
     let (task_type, id) = (parcel.cx.task_type(), parcel.cx.id());
     let limit = target.settle_within();
@@ -27,7 +27,7 @@ pub(super) async fn settled(board: &Board, target: &Target, parcel: &Parcel<'_>)
         match board.store.find(task_type, id).await {
             Ok(Some(task)) if task.fence == Some(parcel.cx.fence()) => {}
             Ok(Some(task)) if task.state == TaskState::Done => return Ok(()),
-            Ok(_) => return Err(TaskError::release(Duration::ZERO)),
+            Ok(_) => return Err(TaskError::Settled),
             // Known when the store answers again; the lock is extended as long as it can be.
             Err(error) => debug!(%task_type, %id, %error, "it is not known whether it is settled"),
         }

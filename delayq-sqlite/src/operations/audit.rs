@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use delayq_core::machine::{Bookkeeping, Ended, MAX_FENCE, next_fence};
+use delayq_core::machine::{Bookkeeping, Ended, MAX_FENCE, Settled, next_fence};
 use delayq_core::name::TaskId;
 use delayq_core::operate::{AuditReport, Problem};
 use delayq_core::state::TaskState;
@@ -211,7 +211,7 @@ fn wrong_lock(tasks: &TypeTasks<'_>, record: &TaskRecord, at: i64) -> Option<Str
     }
     let (fence, settled) = match record.row.status {
         Status::Unknown => return None,
-        Status::Ended(ended) => (0, ended.settled),
+        Status::Ended(ended) => (0, ended.settled.fence),
         Status::Live(task) => {
             let is_running = task.state == TaskState::Running;
             if is_running && task.fence == 0 {
@@ -220,7 +220,7 @@ fn wrong_lock(tasks: &TypeTasks<'_>, record: &TaskRecord, at: i64) -> Option<Str
             if !is_running && (task.fence != 0 || task.cancel_requested) {
                 return Some("has a lock or a cancel request and does not run".to_owned());
             }
-            (task.fence, task.settled)
+            (task.fence, task.settled.fence)
         }
     };
     let fence = fence.max(settled);
@@ -235,12 +235,16 @@ fn wrong_lock(tasks: &TypeTasks<'_>, record: &TaskRecord, at: i64) -> Option<Str
 fn reset(tasks: &mut TypeTasks<'_>, record: &TaskRecord, has_time: bool) -> Outcome<()> {
     let row = &record.row;
     let sound = |fence: u64| if fence <= MAX_FENCE { fence } else { 0 };
+    let sound_lock = |settled: Settled| Settled {
+        fence: sound(settled.fence),
+        ..settled
+    };
     let keep = |at| if has_time { at } else { tasks.now };
     match row.status {
         Status::Unknown => return Ok(()),
         Status::Ended(ended) => {
-            let (at, settled) = (keep(ended.at), sound(ended.settled));
-            tasks.row.raise_fence(settled);
+            let (at, settled) = (keep(ended.at), sound_lock(ended.settled));
+            tasks.row.raise_fence(settled.fence);
             tasks.end(
                 row,
                 Ended {
@@ -251,8 +255,8 @@ fn reset(tasks: &mut TypeTasks<'_>, record: &TaskRecord, has_time: bool) -> Outc
             )?;
         }
         Status::Live(task) => {
-            let (fence, settled) = (sound(task.fence), sound(task.settled));
-            tasks.row.raise_fence(fence.max(settled));
+            let (fence, settled) = (sound(task.fence), sound_lock(task.settled));
+            tasks.row.raise_fence(fence.max(settled.fence));
             let task = Bookkeeping {
                 fence,
                 settled,

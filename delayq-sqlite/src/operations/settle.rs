@@ -19,7 +19,10 @@ pub(crate) fn settle(tasks: &mut TypeTasks<'_>, settlement: &Settlement) -> Outc
     };
     let task = match row.status {
         Status::Live(task) => task,
-        Status::Ended(ended) => return Ok(machine::settle_ended(&ended, *fence)),
+        Status::Ended(ended) => {
+            let kind = settlement.end.kind();
+            return Ok(machine::settle_ended(&ended, *fence, kind));
+        }
         Status::Unknown => return Ok(SettleOutcome::LockLost),
     };
     let settling = machine::settle(&task, *fence, &settlement.end, tasks.reading);

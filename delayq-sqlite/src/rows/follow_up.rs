@@ -4,13 +4,13 @@
 //! reads such a row, nor does one of an earlier release.
 
 use delayq_core::job::{NewTask, OnConflict};
-use delayq_core::machine::accepted;
+use delayq_core::machine::{Settled, accepted};
 use delayq_core::name::TaskId;
 use delayq_core::state::TaskState;
 use delayq_core::time::Timestamp;
 use rusqlite::{OptionalExtension, Row};
 
-use super::number::signed;
+use super::number::{settled_code, signed};
 use super::task_row::TaskRow;
 use super::type_tasks::TypeTasks;
 use crate::error::Outcome;
@@ -20,7 +20,8 @@ const SELECT: &str =
 const SELECT_OF_ROW: &str = "SELECT seq, at, submitted, message IS NULL FROM tasks \
      WHERE type = -?1 AND id = (SELECT id FROM tasks WHERE seq = ?2)";
 const SELECT_ANY: &str = "SELECT 1 FROM tasks WHERE type = -?1 LIMIT 1";
-const PROMOTE: &str = "UPDATE tasks SET type = ?2, at = ?3, settled = ?4 WHERE seq = ?1";
+const PROMOTE: &str =
+    "UPDATE tasks SET type = ?2, at = ?3, settled = ?4, settled_by = ?5 WHERE seq = ?1";
 const SELECT_LEFT: &str = "SELECT id FROM tasks AS waiting WHERE type = -?1 AND NOT EXISTS \
      (SELECT 1 FROM tasks WHERE type = ?1 AND id = waiting.id AND state IN (0, 1)) \
      AND id > ?2 ORDER BY id LIMIT ?3";
@@ -75,9 +76,13 @@ impl FollowUp {
         waiting.map_or(Ok(()), |waiting| waiting.remove(tasks))
     }
 
-    /// Puts the request that waits for `row` in its place, if one does. The lock with the fence
-    /// `settled` was the last one of the row.
-    pub(crate) fn start(tasks: &mut TypeTasks<'_>, row: &TaskRow, settled: u64) -> Outcome<bool> {
+    /// Puts the request that waits for `row` in its place, if one does. `settled` was the last lock
+    /// of the row.
+    pub(crate) fn start(
+        tasks: &mut TypeTasks<'_>,
+        row: &TaskRow,
+        settled: Settled,
+    ) -> Outcome<bool> {
         if !Self::any(tasks)? {
             return Ok(false);
         }
@@ -101,9 +106,10 @@ impl FollowUp {
         Ok(found)
     }
 
-    fn promote(self, tasks: &mut TypeTasks<'_>, settled: u64) -> Outcome<()> {
+    fn promote(self, tasks: &mut TypeTasks<'_>, settled: Settled) -> Outcome<()> {
         let due_at = self.due_at.max(tasks.now);
-        let to = (self.seq, tasks.row.id, due_at.as_millis(), signed(settled));
+        let (fence, by) = (signed(settled.fence), settled_code(settled));
+        let to = (self.seq, tasks.row.id, due_at.as_millis(), fence, by);
         tasks.execute(PROMOTE, to)?;
         tasks.row.add(TaskState::Scheduled, 1);
         tasks.wake_if_first(due_at)
@@ -165,6 +171,6 @@ impl FollowUp {
             }
             tasks.remove(&old.row)?;
         }
-        waiting.promote(tasks, 0)
+        waiting.promote(tasks, Settled::default())
     }
 }

@@ -16,8 +16,9 @@ macro_rules! select_records {
     ($rest:literal) => {
         concat!(
             "SELECT seq, state, at, due, delay, fence, settled, cancel, failures, lock_expiries, ",
-            "releases, requeues, attempt, checksum, message IS NULL, id, submitted, expires_at, ",
-            "expires_after, last_error, succeeded, headers, holder, errors, message FROM tasks ",
+            "releases, requeues, attempt, checksum, message IS NULL, settled_by, id, submitted, ",
+            "expires_at, expires_after, last_error, succeeded, headers, holder, errors, message ",
+            "FROM tasks ",
             $rest
         )
     };
@@ -45,20 +46,20 @@ pub(crate) struct TaskRecord {
 impl TaskRecord {
     /// Reads a row, but for a message that is in the table of large ones.
     pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let message: Option<Vec<u8>> = row.get(24)?;
+        let message: Option<Vec<u8>> = row.get(25)?;
         Ok(Self {
             row: TaskRow::read(row)?,
-            id: text(row, 15)?.unwrap_or_default(),
-            submitted: Timestamp::from_millis(row.get(16)?),
+            id: text(row, 16)?.unwrap_or_default(),
+            submitted: Timestamp::from_millis(row.get(17)?),
             expiry: StoredExpiry {
-                at: row.get(17)?,
-                after: row.get(18)?,
+                at: row.get(18)?,
+                after: row.get(19)?,
             },
-            last_error: text(row, 19)?,
-            succeeded: text(row, 20)?.map_or_else(Vec::new, |names| read_names(&names)),
-            headers: text(row, 21)?,
-            holder: text(row, 22)?,
-            errors: text(row, 23)?,
+            last_error: text(row, 20)?,
+            succeeded: text(row, 21)?.map_or_else(Vec::new, |names| read_names(&names)),
+            headers: text(row, 22)?,
+            holder: text(row, 23)?,
+            errors: text(row, 24)?,
             message: message.unwrap_or_default(),
         })
     }
@@ -156,7 +157,8 @@ impl TaskRecord {
             Status::Ended(ended) => {
                 let mut info = TaskInfo::new(id, ended.state, ended.at);
                 info.attempt = ended.attempt;
-                info.settled_fence = (ended.settled > 0).then_some(ended.settled);
+                let fence = ended.settled.fence;
+                info.settled_fence = (fence > 0).then_some(fence);
                 info.history.last_error = self.last_error;
                 return Some(info);
             }

@@ -1,13 +1,13 @@
 //! Part of a task's row that operations decide by.
 
 use delayq_core::error::Error;
-use delayq_core::machine::{Bookkeeping, Ended};
+use delayq_core::machine::{Bookkeeping, Ended, Settled};
 use delayq_core::name::TaskId;
 use delayq_core::state::TaskState;
 use delayq_core::time::Timestamp;
 use rusqlite::Row;
 
-use super::number::state;
+use super::number::{kind_of, state};
 use crate::error::Outcome;
 
 /// A query for [`TaskRow`]s, whose columns are in its order.
@@ -15,7 +15,7 @@ macro_rules! select_rows {
     ($rest:literal) => {
         concat!(
             "SELECT seq, state, at, due, delay, fence, settled, cancel, failures, lock_expiries, ",
-            "releases, requeues, attempt, checksum, message IS NULL FROM tasks ",
+            "releases, requeues, attempt, checksum, message IS NULL, settled_by FROM tasks ",
             $rest
         )
     };
@@ -94,7 +94,7 @@ impl TaskRow {
 impl Status {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let at = Timestamp::from_millis(row.get(2)?);
-        let settled = fence(row, 6)?;
+        let settled = settled(row)?;
         let Some(state) = state(row.get(1)?) else {
             return Ok(Self::Unknown);
         };
@@ -125,6 +125,15 @@ impl Status {
 /// A stored fence; a negative one becomes larger than any that was given, so it holds nothing.
 fn fence(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(row.get::<_, i64>(column)?.cast_unsigned())
+}
+
+/// The lock settled last. A process of an earlier release settles a lock without its kind, and
+/// leaves that of an earlier one.
+fn settled(row: &Row<'_>) -> rusqlite::Result<Settled> {
+    let fence = fence(row, 6)?;
+    let code: Option<i64> = row.get(15)?;
+    let by = code.and_then(|code| kind_of(code, fence));
+    Ok(Settled { fence, by })
 }
 
 /// A stored count; a damaged one is as near as possible, so that it blocks nothing.

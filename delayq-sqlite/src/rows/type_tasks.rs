@@ -14,7 +14,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, para
 
 use super::context::Context;
 use super::follow_up::FollowUp;
-use super::number::{code, signed};
+use super::number::{code, settled_code, signed};
 use super::record::{StoredExpiry, checksum, headers_text};
 use super::statement::{
     BURY, DELETE, DELETE_BODY, END, EXTEND, INSERT, INSERT_BODY, LOCK, SELECT_BODY, SELECT_FIRST,
@@ -254,7 +254,7 @@ impl<'a> TypeTasks<'a> {
         succeeded: Option<&[String]>,
     ) -> Outcome<()> {
         let (due, delay) = (task.asked_due.as_millis(), task.delay_ms);
-        let (fence, settled) = (signed(task.fence), signed(task.settled));
+        let (fence, settled) = (signed(task.fence), signed(task.settled.fence));
         let before = row.live().unwrap_or(task);
         let line = error.map(|error| ErrorLog::line(before, task, self.now, error));
         self.execute(
@@ -277,6 +277,7 @@ impl<'a> TypeTasks<'a> {
                 succeeded.and_then(names_text),
                 line,
                 signed(ERROR_LOG_CHARS),
+                settled_code(task.settled),
             ],
         )?;
         self.note_change(row, task)
@@ -340,8 +341,8 @@ impl<'a> TypeTasks<'a> {
         }
         self.remove_body(row)?;
         let (state, at) = (code(ended.state), ended.at.as_millis());
-        let settled = signed(ended.settled);
-        self.execute(END, (row.seq, state, at, ended.attempt, settled))?;
+        let (settled, by) = (signed(ended.settled.fence), settled_code(ended.settled));
+        self.execute(END, (row.seq, state, at, ended.attempt, settled, by))?;
         self.leave(row);
         self.row.add(ended.state, 1);
         self.row.ended += 1;

@@ -2,7 +2,8 @@
 
 use delayq_core::operate::TypeSettings;
 use delayq_core::state::TaskState;
-use delayq_core::task::WaitsFor;
+use delayq_core::store::SettleOutcome;
+use delayq_core::task::{Lock, WaitsFor};
 use delayq_core::time::VirtualClock;
 
 use super::*;
@@ -41,10 +42,10 @@ async fn a_file_of_an_earlier_release_with_a_damaged_row_is_opened() {
     let store = store.await.unwrap();
     assert!(find(&store, "scheduled").await.is_some());
     let second = place.connect();
-    let columns =
-        "SELECT count(*) FROM pragma_table_info('tasks') WHERE name IN ('holder', 'errors')";
+    let columns = "SELECT count(*) FROM pragma_table_info('tasks')
+         WHERE name IN ('holder', 'errors', 'settled_by')";
     let columns: u32 = second.query_row(columns, [], |row| row.get(0)).unwrap();
-    assert_eq!(columns, 2);
+    assert_eq!(columns, 3);
 }
 
 #[tokio::test]
@@ -131,6 +132,34 @@ async fn a_process_of_an_earlier_release_goes_on_in_a_file_with_later_columns() 
     );
     // As each further start of this release finds it.
     schema::migrate(&mut earlier, "the file", schema::STEPS).unwrap();
+}
+
+/// An earlier release changes the fence settled last alone.
+#[tokio::test]
+async fn what_an_earlier_release_has_settled_is_repeated_by_any_end() {
+    let place = Place::new();
+    let store = place.open().await;
+    accept(&store, "1").await;
+    let lock = claim(&store).await.unwrap().tasks.remove(0).lock;
+    let settle = async |lock: &Lock, end: &AttemptEnd| {
+        let settlement = Settlement::new(lock.clone(), end.clone());
+        let outcomes = store.settle(&bucket(), vec![settlement]).await;
+        outcomes.unwrap()[0]
+    };
+    let release = AttemptEnd::Release {
+        after: std::time::Duration::from_hours(1),
+        succeeded: Vec::new(),
+    };
+    let done = AttemptEnd::Done;
+    assert_eq!(settle(&lock, &release).await, SettleOutcome::Settled);
+    assert_eq!(settle(&lock, &done).await, SettleOutcome::LockLost);
+    let by_it = "UPDATE tasks SET settled = settled + 5";
+    assert_eq!(place.connect().execute(by_it, []).unwrap(), 1);
+    let fence = lock.fence + 5;
+    let later = Lock { fence, ..lock };
+    for end in [release, done] {
+        assert_eq!(settle(&later, &end).await, SettleOutcome::Settled);
+    }
 }
 
 /// The tables and indexes of a file, as SQL.

@@ -3,6 +3,7 @@
 use delayq_core::store::{AttemptEnd, CancelOutcome, EndCause, SettleOutcome, SubmitOutcome};
 use delayq_core::{AttemptHistory, DelayQueueJob, TaskState, Timestamp};
 
+use super::repeat::only_its_repeat_is_settled;
 use super::rig::{LONG, Rig, SHORT, TYPE, dead, job, release, retry, usual_type};
 
 /// The request to run `id` again, as number `n`.
@@ -77,8 +78,9 @@ pub async fn a_task_runs_again_after_each_end_and_not_before_a_retry(rig: &Rig) 
             task = rig.claim_one().await;
         }
         assert_eq!((task.attempt, task.headers.len()), (2, 0));
-        rig.settled(&task.lock, end).await;
+        rig.settled(&task.lock, end.clone()).await;
         is_request(rig, id, 2).await;
+        only_its_repeat_is_settled(rig, &task.lock, &end).await;
         let task = rig.claim_one().await;
         rig.settled(&task.lock, AttemptEnd::Done).await;
     }

@@ -130,11 +130,6 @@ sentences! {
         succeeded_workers_survive_a_lost_lock_and_a_death,
         attempts_are_explained_by_failures_and_lost_locks,
         an_ended_task_is_remembered_with_all_its_attempts,
-        repeating_a_settlement_is_settled_and_changes_nothing,
-        repeating_a_settlement_of_a_cancelled_attempt_is_settled,
-        repeating_a_retry_after_a_cancel_is_settled,
-        repeating_a_retry_while_the_next_attempt_runs_changes_nothing,
-        a_settlement_repeated_after_the_retention_has_lost_its_lock,
         a_batch_of_settlements_has_one_outcome_each_in_order,
         batches_above_the_cap_are_settled_and_extended_whole,
         a_lock_twice_in_one_batch_is_settled_once,
@@ -142,6 +137,17 @@ sentences! {
         a_long_error_is_cut_at_a_character,
         an_error_of_any_text_is_kept,
         a_lock_of_one_type_settles_nothing_in_another,
+    ]
+    repeat: [
+        repeating_a_settlement_is_settled_and_changes_nothing,
+        repeating_a_settlement_of_a_cancelled_attempt_is_settled,
+        repeating_a_retry_after_a_cancel_is_settled,
+        repeating_a_retry_while_the_next_attempt_runs_changes_nothing,
+        another_end_by_a_settled_lock_has_lost_it,
+        another_end_by_a_settled_lock_is_lost_while_the_next_attempt_runs,
+        another_end_by_the_lock_of_a_cancelled_attempt_has_lost_it,
+        a_requeued_task_knows_its_last_end,
+        a_settlement_repeated_after_the_retention_has_lost_its_lock,
     ]
     cancel: [
         a_cancelled_task_never_starts,

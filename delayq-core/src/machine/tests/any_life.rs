@@ -50,19 +50,21 @@ proptest! {
                 }
                 (Step::Settle(end), _) => match settle_at_20(&task, fence, &end) {
                     Settling::NotHeld(outcome) => {
-                        let was_settled = fence > 0 && task.settled == fence;
+                        let by_it = task.settled.by == Some(end.kind());
+                        let was_settled = fence > 0 && task.settled.fence == fence && by_it;
                         prop_assert_eq!(outcome == SettleOutcome::Settled, was_settled);
                     }
                     Settling::Ended(ended) => {
                         prop_assert!(ended.state.is_ended());
-                        prop_assert_eq!(ended.settled, fence);
+                        prop_assert_eq!(ended.settled, Settled { fence, by: Some(end.kind()) });
                         prop_assert_eq!(ended.attempt, starts - task.releases);
-                        prop_assert_eq!(settle_ended(&ended, fence), SettleOutcome::Settled);
+                        let again = settle_ended(&ended, fence, end.kind());
+                        prop_assert_eq!(again, SettleOutcome::Settled);
                         return Ok(());
                     }
                     Settling::Changed { task: next, .. } => {
                         prop_assert!(next.state != TaskState::Running && !next.cancel_requested);
-                        prop_assert_eq!((next.fence, next.settled), (0, fence));
+                        prop_assert_eq!((next.fence, next.settled.fence), (0, fence));
                         task = next;
                     }
                 },

@@ -84,6 +84,13 @@ fn locks_and_ends_of_version_1_are_read() {
             attempt: 3
         })
     );
+    // The zeros in front of a count say how the lock was settled.
+    for (count, attempt) in [("00003", 3), ("000000", 0)] {
+        let end = format!("c1767225600000 17 {count} 0badcafe");
+        assert_eq!(decode_end(end.as_bytes()).unwrap().attempt, attempt);
+        let trail = format!("1 2 0 1 {count} 17 \n-");
+        assert_eq!(decode_trail(trail.as_bytes()).unwrap().requeues, attempt);
+    }
     assert_eq!(encode_note("no\nä"), b"2b6e6f0ac3a4");
     assert_eq!(decode_note(b"2b6e6f0ac3a4").as_deref(), Some("no\nä"));
     for damaged in ["", "6e6f", "2bzz", "2bff"] {

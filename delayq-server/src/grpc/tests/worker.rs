@@ -234,6 +234,15 @@ async fn a_worker_that_ends_its_stream_gets_its_answers_and_gives_the_rest_back(
     let given_back = rig.info("b").await;
     assert_eq!(given_back.state, TaskState::Scheduled);
     assert_eq!((given_back.attempt, given_back.history.releases), (0, 1));
+    // The worker ends what it no longer holds.
+    let mut second = rig.worker(0).await;
+    second.settle(&tasks[1], End::Done(Done {}));
+    let Received::Settled(settled) = second.next().await.unwrap().unwrap() else {
+        panic!("no answer to a settlement");
+    };
+    let lost = pb::work_settled_one::Result::Outcome(pb::SettleOutcome::LockLost.into());
+    assert_eq!(settled.results[0].result, Some(lost));
+    assert_eq!(rig.info("b").await.state, TaskState::Scheduled);
 }
 
 #[tokio::test]

@@ -164,19 +164,41 @@ async fn an_answer_that_is_lost_costs_an_attempt_and_nobody_else_is_called_in_it
     site.push.close(Duration::from_secs(5)).await;
 }
 
+/// Settles a task as an instance does by a request of its own.
+async fn settle(site: &Site, id: &str, fence: u64, end: AttemptEnd) -> SettleOutcome {
+    let id = TaskId::new(id).unwrap();
+    let settlement = Settlement::new(Lock { id, fence }, end);
+    let bucket = Bucket::whole(TaskType::new("job").unwrap());
+    let outcomes = site.tasks.store().settle(&bucket, vec![settlement]).await;
+    outcomes.unwrap()[0]
+}
+
+#[tokio::test]
+async fn who_settles_after_the_time_for_it_has_lost_the_lock() {
+    let later = (StatusCode::ACCEPTED, [("delayq-settle", "later")]).into_response();
+    let mut instance = Receiver::open(vec![later]).await;
+    let site = site(&[&instance.url]);
+    let target = json!({
+        "service": {"settle_within": "1s"}, "retry": {"wait": "20m", "is_fixed": true},
+    });
+    site.set("job", target).await;
+    site.send(DelayQueueJob::raw("job", "x").id("1")).await;
+    let fence = called(&mut instance).await;
+    let waits = site.until("job", "1", TaskState::Scheduled).await;
+    assert_eq!(waits.history.failures, 1);
+    let late = settle(&site, "1", fence, AttemptEnd::Done).await;
+    assert_eq!(late, SettleOutcome::LockLost);
+    let now = site.tasks.find("job", "1").await.unwrap();
+    assert_eq!(now.unwrap().state, TaskState::Scheduled);
+    site.push.close(Duration::from_secs(5)).await;
+}
+
 #[tokio::test]
 async fn a_task_may_be_settled_later_by_its_lock_and_only_once() {
     let later = || (StatusCode::ACCEPTED, [("delayq-settle", "later")]).into_response();
     let mut instance = Receiver::open(vec![later(), later()]).await;
     let site = site(&[&instance.url]);
-    let store = site.tasks.store().clone();
-    let settle = async |id: &str, fence: u64, end: AttemptEnd| {
-        let id = TaskId::new(id).unwrap();
-        let settlement = Settlement::new(Lock { id, fence }, end);
-        let bucket = Bucket::whole(TaskType::new("job").unwrap());
-        let outcomes = store.settle(&bucket, vec![settlement]).await;
-        outcomes.unwrap()[0]
-    };
+    let settle = async |id: &str, fence, end| settle(&site, id, fence, end).await;
     site.send(DelayQueueJob::raw("job", "x").id("1")).await;
     let fence = called(&mut instance).await;
     let running = site.until("job", "1", TaskState::Running).await;
@@ -197,6 +219,8 @@ async fn a_task_may_be_settled_later_by_its_lock_and_only_once() {
         succeeded: Vec::new(),
     };
     assert_eq!(settle("2", fence, failed).await, SettleOutcome::Settled);
+    let done = settle("2", fence, AttemptEnd::Done).await;
+    assert_eq!(done, SettleOutcome::LockLost);
     site.push.close(Duration::from_secs(5)).await;
     let task = site.tasks.find("job", "2").await.unwrap().unwrap();
     assert_eq!((task.state, task.attempt), (TaskState::Scheduled, 1));
