@@ -1,8 +1,8 @@
 //! The words of the macro: each mistake with `#[task_worker]` gives one error, which points at it
 //! and says what to write.
 //!
-//! `ui` has one file per mistake, named for it, with the compiler's output beside it. The macro runs
-//! here without a compiler, on the tokens of the file. Its messages and where each begins are
+//! `ui` has one file per mistake, named for it, with the compiler's output beside it. The macro
+//! runs here without a compiler, on the tokens of the file. Its messages and where each begins are
 //! compared with the `error:` and `-->` lines of the output, and how far each is underlined with
 //! the carets. What only a compiler sees is in `tests/compiler`.
 //!
