@@ -384,8 +384,12 @@ fn assert_answers(port: u16) {
     );
 }
 
-/// A port that nobody listens on at present.
-pub(crate) fn free_port() -> u16 {
+/// A port that nobody listens on at present, and that no outgoing connection gets.
+///
+/// # Panics
+/// Never.
+#[must_use]
+pub fn free_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     let mut ports = std::iter::repeat_with(|| fastrand::u16(PORTS));
     ports.find(is_free).expect("the ports do not end")
