@@ -11,23 +11,19 @@ mod on_sqlite {
     delayq_testing::clock_suite!(Sqlite::default());
 }
 
-mod on_redis {
-    use delayq_tests::stores::Redis;
+/// What else there is of it is on the cluster, whose scripts are the same.
+mod on_sharded_redis {
+    use delayq_tests::stores::{Redis, Sharded};
 
-    delayq_testing::contract_suite!(Redis);
-    delayq_testing::id_suite!(Redis);
-    delayq_testing::limit_suite!(Redis);
-    delayq_testing::sharded_suite!(Redis);
-    delayq_testing::shared_suite!(Redis);
-    delayq_testing::damage_suite!(Redis);
+    delayq_testing::damage_suite!(Sharded(Redis));
 }
 
-mod on_sharded_redis {
+#[cfg(feature = "soak")]
+mod on_sharded_redis_at_length {
     use delayq_tests::stores::{Redis, Sharded};
 
     delayq_testing::contract_suite!(Sharded(Redis));
     delayq_testing::id_suite!(Sharded(Redis));
-    delayq_testing::damage_suite!(Sharded(Redis));
 }
 
 mod on_a_cluster {
@@ -54,7 +50,8 @@ mod on_replicated_redis {
     delayq_testing::shared_suite!(ReplicatedRedis);
 }
 
-/// As the user of the guide, who has no other rights.
+/// On one server, as the user of the guide, who has no other rights. A user with all rights has no
+/// suites: the scripts and commands are these.
 mod on_restricted_redis {
     use delayq_tests::stores::RestrictedRedis;
 

@@ -1,5 +1,9 @@
 //! Crashes: SIGKILL of instances and of the Redis server, at any moment, and what may not be lost.
 
+#![cfg_attr(
+    not(feature = "soak"),
+    allow(dead_code, reason = "long tests run with the feature soak")
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -9,7 +13,7 @@
 
 use std::time::Duration;
 
-use delayq_plugin::{Clock, SystemClock, TaskInfo, TaskState, TaskSubmitService, millis};
+use delayq_plugin::{Clock, SystemClock, TaskInfo, TaskState, TaskSubmitService};
 use delayq_tests::instance::log::What;
 use delayq_tests::instance::plan::{Chore, Load, Outcome, Plan, Served};
 use delayq_tests::instance::scene::{Fault, Scene, check_file};
@@ -17,14 +21,17 @@ use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::until;
 
 const INSTANCE: &str = env!("CARGO_BIN_EXE_instance");
-/// The lock time of all these tests.
+/// The lock time of these tests, unless they say otherwise.
 const LOCK: Duration = Duration::from_secs(1);
+/// The lock time where many processes are under load: none loses a lock because a busy machine
+/// leaves it a processor, or its store the disk, for a part of the time only.
+const LONG_LOCK: Duration = Duration::from_secs(4);
 /// What the promise adds to the lock time.
 const GRACE: Duration = Duration::from_secs(1);
 /// Kills of one test.
-const ROUNDS: usize = 12;
+const ROUNDS: usize = if cfg!(feature = "soak") { 24 } else { 6 };
 /// Lives of one database file.
-const LIVES: usize = 50;
+const LIVES: usize = if cfg!(feature = "soak") { 100 } else { 15 };
 
 /// Two instances send and work. Again and again one of them, after some more starts or
 /// acknowledgements of its own, is killed and another one takes its place. Returns once all that
@@ -68,9 +75,14 @@ async fn kill_again_and_again(
 }
 
 async fn lose_nothing(mut scene: Scene) {
+    let served = |task_type| Served {
+        lock_ms: u64::try_from(LONG_LOCK.as_millis()).unwrap(),
+        ..Served::new(task_type)
+    };
     let plan = |scene: &Scene| Plan {
         load: Some(Load::of(&["a", "b"])),
-        ..scene.plan(["a", "b"])
+        served: ["a", "b"].map(served).into(),
+        ..scene.plan([])
     };
     let service = kill_again_and_again(&mut scene, ROUNDS, plan).await;
     let history = scene.history();
@@ -78,7 +90,7 @@ async fn lose_nothing(mut scene: Scene) {
     let done = history.check_done(&service).await;
     let slowest = history.slowest_takeover();
     assert!(history.refused.is_empty(), "{:?}", history.refused.first());
-    assert!(slowest <= Some(LOCK + GRACE), "{slowest:?}");
+    assert!(slowest <= Some(LONG_LOCK + GRACE), "{slowest:?}");
     let repeats = history.starts().filter(|start| start.attempt > 1).count();
     println!("{done} accepted and done, {repeats} repeats, slowest take-over {slowest:?}");
 }
@@ -94,7 +106,8 @@ async fn instances_killed_again_and_again_lose_nothing_on_redis_that_syncs_alway
     lose_nothing(Scene::on(INSTANCE, server.url())).await;
 }
 
-#[tokio::test]
+/// What the server syncs makes a difference when it dies, which it does not here.
+#[cfg_attr(feature = "soak", tokio::test)]
 async fn instances_killed_again_and_again_lose_nothing_on_redis_that_syncs_every_second() {
     let server = RedisServer::start(Persistence::EverySecond, &[]);
     lose_nothing(Scene::on(INSTANCE, server.url())).await;
@@ -110,7 +123,7 @@ async fn repeat_nothing(mut scene: Scene) {
         }],
         ..scene.plan([])
     };
-    let service = kill_again_and_again(&mut scene, ROUNDS / 2, plan).await;
+    let service = kill_again_and_again(&mut scene, ROUNDS, plan).await;
     let history = scene.history();
     for (task, attempts) in &history.attempts {
         assert_eq!(attempts.len(), 1, "{task}: {attempts:#?}");
@@ -142,16 +155,20 @@ async fn poison(mut scene: Scene) {
     const HARMLESS: usize = 20;
     let service = scene.service().await;
     Chore::Abort.send(&service, "poison", Duration::ZERO).await;
-    for n in 0..HARMLESS {
-        Chore::Work(100)
-            .send(&service, &n.to_string(), millis(500))
-            .await;
-    }
     let plan = |scene: &Scene| Plan {
         max_lock_expiries: 3,
         ..scene.plan(["job"])
     };
-    for _ in 0..3 {
+    for life in 0..3 {
+        if life == 1 {
+            // From here on: on a busy machine they may start beside it, which happens twice at
+            // most, and so not as often as to be taken for the cause.
+            for n in 0..HARMLESS {
+                Chore::Work(100)
+                    .send(&service, &n.to_string(), Duration::ZERO)
+                    .await;
+            }
+        }
         let mut instance = scene.spawn(&plan(&scene));
         let status = instance.ended().await;
         assert!(!status.success(), "{status}");

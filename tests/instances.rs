@@ -1,5 +1,9 @@
 //! Several instances on one store: they share the work, keep their locks, and hand over.
 
+#![cfg_attr(
+    not(feature = "soak"),
+    allow(dead_code, reason = "long tests run with the feature soak")
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -100,7 +104,8 @@ async fn competing_instances_start_each_task_once_and_share_the_work_on_redis() 
 }
 
 /// The application blocks its whole runtime for two and a half lock times, while another instance
-/// waits for any lock to expire.
+/// waits for any lock to expire. Handlers have threads of their own, whatever the store: each store
+/// and each kind of runtime has one test, and the soak has all four.
 async fn block(mut scene: Scene, single_thread: bool) {
     const HELD: usize = 20;
     let service = scene.service().await;
@@ -145,13 +150,13 @@ async fn a_blocked_application_runtime_loses_no_lock_on_sqlite() {
     block(Scene::on_sqlite(INSTANCE), false).await;
 }
 
-#[tokio::test]
+#[cfg_attr(feature = "soak", tokio::test)]
 async fn a_blocked_application_runtime_loses_no_lock_on_redis() {
     let server = redis();
     block(on_redis(&server), false).await;
 }
 
-#[tokio::test]
+#[cfg_attr(feature = "soak", tokio::test)]
 async fn a_blocked_current_thread_runtime_loses_no_lock_on_sqlite() {
     block(Scene::on_sqlite(INSTANCE), true).await;
 }

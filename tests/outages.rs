@@ -29,6 +29,10 @@ const INSTANCE: &str = env!("CARGO_BIN_EXE_instance");
 const LOCK: Duration = Duration::from_secs(1);
 /// What the promise adds to the lock time.
 const GRACE: Duration = Duration::from_secs(1);
+/// Outages of a server under load.
+const OUTAGES: u32 = if cfg!(feature = "soak") { 5 } else { 2 };
+/// Times at which a disk is full.
+const FILLS: u32 = if cfg!(feature = "soak") { 3 } else { 1 };
 
 /// Two instances under load, each with a type of its own beside the shared one, through some
 /// outages: `begin` and `end` make one. Work resumes in every handler of every instance.
@@ -49,7 +53,7 @@ async fn outages(
         };
         instances.push(scene.start(&plan).await);
     }
-    for round in 1..=3 {
+    for round in 1..=OUTAGES {
         let more = instances[0].count(What::is_sent) + dice.usize(100..400);
         instances[0]
             .nth("an acknowledgement", more, What::is_sent)
@@ -192,7 +196,7 @@ async fn a_full_disk_is_a_clear_error_loses_nothing_and_is_over_when_there_is_ro
         ..scene.plan(["a", "b"])
     };
     let mut instance = scene.start(&plan).await;
-    for round in 1..=2 {
+    for round in 1..=FILLS {
         let more = instance.count(What::is_sent) + 200;
         instance
             .nth("an acknowledgement", more, What::is_sent)

@@ -13,6 +13,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use delayq_tests::redis_server::free_port;
+
 /// A server that runs, with what it has printed so far.
 struct Running {
     child: Child,
@@ -207,9 +209,7 @@ fn a_command_in_another_folder_makes_no_store_and_says_where_it_looked() {
 #[test]
 fn a_server_whose_output_nobody_reads_serves() {
     let folder = tempfile::tempdir().unwrap();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    drop(taken);
+    let address = format!("127.0.0.1:{}", free_port());
     let mut command = program(folder.path(), &["--listen", &address, "--log", "off"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -221,7 +221,7 @@ fn a_server_whose_output_nobody_reads_serves() {
     let end = Instant::now() + Duration::from_secs(20);
     while TcpStream::connect(&server.address).is_err() {
         assert!(Instant::now() < end && server.child.try_wait().unwrap().is_none());
-        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(10));
     }
     assert!(server.terminate().success());
 }

@@ -39,7 +39,7 @@ const FAULTS: [Fault; 6] = [
 ];
 
 /// Every which call of a recovery meets a second fault.
-const SECOND_FAULTS: usize = if cfg!(feature = "soak") { 1 } else { 5 };
+const SECOND_FAULTS: usize = if cfg!(feature = "soak") { 1 } else { 10 };
 
 /// Plays a case and compares it with the one without a fault; says which one it was should it fail.
 fn run(scenario: &Scenario, planned: &[Planned], faultless: Option<&Report>) -> Report {

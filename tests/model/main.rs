@@ -23,7 +23,6 @@ use std::time::Duration;
 use delayq_core::operate::TypeTotals;
 use delayq_core::store::{ClaimRequest, Claimed, DEFAULT_RETENTION, Settlement, StoreOptions};
 use delayq_core::{Bucket, Lock, Namespace, Store, TaskId, TaskInfo, TaskState, Timestamp, millis};
-use delayq_sqlite::SqliteSync;
 use delayq_testing::contract::StoreUnderTest;
 use delayq_tests::stores::{Memory, Redis, Sqlite};
 use proptest::prelude::*;
@@ -56,7 +55,7 @@ impl Place for Memory {
 impl Place for Sqlite {
     const RETENTIONS: &[Duration] = Memory::RETENTIONS;
     fn new() -> Self {
-        Self::synced(SqliteSync::Normal)
+        Self::unsynced()
     }
 }
 

@@ -1,13 +1,14 @@
 //! What no replica has confirmed: its outcome is not known, however often it is repeated.
 
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::operate::DeadFilter;
 use delayq_core::store::{
-    AttemptEnd, CancelOutcome, ClaimRequest, Durability, SettleOutcome, Settlement, StoreOptions,
-    SubmitOutcome,
+    AttemptEnd, CancelOutcome, ClaimRequest, Claimed, Durability, SettleOutcome, Settlement,
+    StoreOptions, SubmitOutcome,
 };
 use delayq_core::{
     Bucket, Clock, DelayQueueJob, Error, Limits, NewTask, Operate, Result, Store, SystemClock,
@@ -20,10 +21,7 @@ use delayq_tests::rig::until;
 use delayq_tests::sentinel_set::{MASTER, SentinelOptions, SentinelSet};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-
-fn whole() -> Bucket {
-    Bucket::whole(task_type())
-}
+use tokio::sync::Barrier;
 
 pub(super) fn task_type() -> TaskType {
     TaskType::new("job").unwrap()
@@ -78,7 +76,7 @@ pub(super) async fn open_at(url: &str) -> Arc<RedisStore> {
     RedisStore::connect(url, options).await.unwrap()
 }
 
-fn unconfirmed<T: std::fmt::Debug>(answer: Result<T>) {
+fn unconfirmed<T: Debug>(answer: Result<T>) {
     match answer {
         Err(Error::Indeterminate { detail, .. }) => {
             assert!(detail.contains("replicas confirmed it"), "{detail}");
@@ -87,19 +85,61 @@ fn unconfirmed<T: std::fmt::Debug>(answer: Result<T>) {
     }
 }
 
-#[tokio::test]
-async fn a_repeated_submit_that_finds_its_task_is_confirmed_like_the_first() {
-    let mut set = start().await;
-    let store = open(&set).await;
-    submit(&store, "early").await.unwrap();
-    let other = open(&set).await;
-    set.servers[1].stop();
-    unconfirmed(submit(&store, "late").await);
-    unconfirmed(submit(&store, "late").await);
-    unconfirmed(submit(&other, "late").await);
-    set.servers[1].resume();
+/// The steps of operations that are tried beside each other on one set of servers.
+struct Steps(Barrier);
+
+impl Steps {
+    /// Ends a step: once all have, the servers are changed, and the next one begins.
+    async fn next(&self) {
+        self.0.wait().await;
+        self.0.wait().await;
+    }
+}
+
+/// A type of its own, with two tasks of which one is cancelled, and two stores that know nothing of
+/// each other.
+struct Pair {
+    task_type: TaskType,
+    stores: [Arc<RedisStore>; 2],
+}
+
+impl Pair {
+    async fn open(url: &str, name: &str) -> Self {
+        let pair = Self {
+            task_type: TaskType::new(name).unwrap(),
+            stores: [open_at(url).await, open_at(url).await],
+        };
+        for name in ["1", "2"] {
+            pair.submit(&pair.stores[0], name).await.unwrap();
+        }
+        let cancelled = pair.stores[0].cancel(&pair.task_type, &id("2")).await;
+        assert_eq!(cancelled, Ok(CancelOutcome::Cancelled));
+        pair
+    }
+
+    async fn submit(&self, store: &RedisStore, name: &str) -> Result<SubmitOutcome> {
+        let job = DelayQueueJob::raw(self.task_type.as_str(), "message").id(name);
+        let task = job.into_task(&Limits::default(), SystemClock.now());
+        store.submit(vec![task.unwrap()]).await.pop().unwrap()
+    }
+
+    async fn claim(&self) -> Result<Claimed> {
+        let bucket = Bucket::whole(self.task_type.clone());
+        let request = ClaimRequest::new(1, Duration::from_mins(1), SystemClock.now());
+        self.stores[0].claim(&bucket, &request).await
+    }
+}
+
+async fn repeated_submit(url: &str, steps: &Steps) {
+    let pair = Pair::open(url, "submit").await;
+    let [store, other] = &pair.stores;
+    steps.next().await;
+    unconfirmed(pair.submit(store, "late").await);
+    unconfirmed(pair.submit(store, "late").await);
+    unconfirmed(pair.submit(other, "late").await);
+    steps.next().await;
     for store in [store, other] {
-        let again = submit(&store, "late").await;
+        let again = pair.submit(store, "late").await;
         assert!(
             matches!(again, Ok(SubmitOutcome::AlreadyExists { .. })),
             "{again:?}"
@@ -107,96 +147,111 @@ async fn a_repeated_submit_that_finds_its_task_is_confirmed_like_the_first() {
     }
 }
 
-#[tokio::test]
-async fn a_repeated_settlement_is_confirmed_like_the_first() {
-    let mut set = start().await;
-    let store = open(&set).await;
-    submit(&store, "1").await.unwrap();
-    let request = ClaimRequest::new(1, Duration::from_mins(1), SystemClock.now());
-    let claimed = store.claim(&whole(), &request).await.unwrap();
-    let settlement = || Settlement::new(claimed.tasks[0].lock.clone(), AttemptEnd::Done);
-    let other = open(&set).await;
-    set.servers[1].stop();
-    unconfirmed(store.settle(&whole(), vec![settlement()]).await);
-    unconfirmed(other.settle(&whole(), vec![settlement()]).await);
-    set.servers[1].resume();
-    let settled = other.settle(&whole(), vec![settlement()]).await;
+async fn repeated_settlement(url: &str, steps: &Steps) {
+    let pair = Pair::open(url, "settle").await;
+    let bucket = Bucket::whole(pair.task_type.clone());
+    let lock = pair.claim().await.unwrap().tasks.remove(0).lock;
+    let settlement = || vec![Settlement::new(lock.clone(), AttemptEnd::Done)];
+    steps.next().await;
+    for store in &pair.stores {
+        unconfirmed(store.settle(&bucket, settlement()).await);
+    }
+    steps.next().await;
+    let settled = pair.stores[1].settle(&bucket, settlement()).await;
     assert_eq!(settled, Ok(vec![SettleOutcome::Settled]));
-}
-
-#[tokio::test]
-async fn a_repeated_cancel_is_confirmed_like_the_first() {
-    let mut set = start().await;
-    let store = open(&set).await;
-    submit(&store, "1").await.unwrap();
-    let other = open(&set).await;
-    set.servers[1].stop();
-    unconfirmed(store.cancel(&task_type(), &id("1")).await);
-    unconfirmed(other.cancel(&task_type(), &id("1")).await);
-    set.servers[1].resume();
-    let cancelled = other.cancel(&task_type(), &id("1")).await;
-    let finished = CancelOutcome::Finished(delayq_core::TaskState::Cancelled);
-    assert_eq!(cancelled, Ok(finished));
-}
-
-/// What finds nothing left to do, because the first call did it, has not been confirmed either.
-#[tokio::test]
-async fn a_repeated_operation_on_a_type_is_confirmed_like_the_first() {
-    let mut set = start().await;
-    let store = open(&set).await;
-    for name in ["1", "2"] {
-        submit(&store, name).await.unwrap();
-    }
-    let cancelled = store.cancel(&task_type(), &id("2")).await;
-    assert_eq!(cancelled, Ok(CancelOutcome::Cancelled));
-    store.pause(&task_type(), None).await.unwrap();
-    let other = open(&set).await;
-    set.servers[1].stop();
-    let dead = DeadFilter::Ids(vec![id("1")]);
-    for store in [&store, &other] {
-        unconfirmed(store.purge(&task_type(), TaskState::Scheduled).await);
-        unconfirmed(store.purge(&task_type(), TaskState::Cancelled).await);
-        unconfirmed(store.resume(&task_type()).await);
-        unconfirmed(store.discard_dead(&task_type(), &dead).await);
-        let at_once = Duration::ZERO;
-        unconfirmed(store.requeue_dead(&task_type(), &dead, at_once).await);
-    }
-    set.servers[1].resume();
-    let purged = other.purge(&task_type(), TaskState::Scheduled).await;
-    assert_eq!(purged, Ok(0));
-    assert_eq!(other.resume(&task_type()).await, Ok(()));
-}
-
-/// Of a type of which nothing is written down any more.
-#[tokio::test]
-async fn a_repeated_resume_that_finds_nothing_is_confirmed_like_the_first() {
-    let mut set = start().await;
-    let store = open(&set).await;
-    store.pause(&task_type(), None).await.unwrap();
-    let other = open(&set).await;
-    set.servers[1].stop();
-    unconfirmed(store.resume(&task_type()).await);
-    unconfirmed(other.resume(&task_type()).await);
-    set.servers[1].resume();
-    assert_eq!(other.resume(&task_type()).await, Ok(()));
-    assert_eq!(other.types().await, store.types().await);
 }
 
 /// Its tasks are not handed out, and are as they were for whoever claims next: no attempt was
 /// burned.
-#[tokio::test]
-async fn tasks_of_a_claim_that_was_not_confirmed_are_claimed_again_unharmed() {
-    let mut set = start().await;
-    let store = open(&set).await;
-    submit(&store, "1").await.unwrap();
-    let request = ClaimRequest::new(1, Duration::from_mins(1), SystemClock.now());
-    set.servers[1].stop();
-    unconfirmed(store.claim(&whole(), &request).await);
-    unconfirmed(store.claim(&whole(), &request).await);
-    set.servers[1].resume();
-    let claimed = store.claim(&whole(), &request).await.unwrap();
+async fn repeated_claim(url: &str, steps: &Steps) {
+    let pair = Pair::open(url, "claim").await;
+    steps.next().await;
+    unconfirmed(pair.claim().await);
+    unconfirmed(pair.claim().await);
+    steps.next().await;
+    let claimed = pair.claim().await.unwrap();
     assert_eq!(claimed.tasks.len(), 1);
     assert_eq!(claimed.tasks[0].attempt, 1);
+}
+
+/// Of a type of which nothing is written down any more.
+async fn repeated_resume_of_nothing(url: &str, steps: &Steps) {
+    let [store, other] = [open_at(url).await, open_at(url).await];
+    let task_type = TaskType::new("nothing").unwrap();
+    store.pause(&task_type, None).await.unwrap();
+    steps.next().await;
+    unconfirmed(store.resume(&task_type).await);
+    unconfirmed(other.resume(&task_type).await);
+    steps.next().await;
+    assert_eq!(other.resume(&task_type).await, Ok(()));
+    for store in [store, other] {
+        assert!(!store.types().await.unwrap().contains(&task_type));
+    }
+}
+
+/// What finds nothing left to do, because the first call did it, has not been confirmed either.
+async fn repeated<T: Debug>(
+    url: &str,
+    steps: &Steps,
+    name: &str,
+    call: impl AsyncFn(&RedisStore, &TaskType) -> Result<T>,
+) -> Result<T> {
+    let pair = Pair::open(url, name).await;
+    pair.stores[0].pause(&pair.task_type, None).await.unwrap();
+    steps.next().await;
+    for store in &pair.stores {
+        unconfirmed(call(store, &pair.task_type).await);
+    }
+    steps.next().await;
+    call(&pair.stores[1], &pair.task_type).await
+}
+
+#[tokio::test]
+async fn what_is_repeated_is_confirmed_like_the_first() {
+    let mut set = start().await;
+    let url = &set.url();
+    let steps = &Steps(Barrier::new(11));
+    let dead = &DeadFilter::Ids(vec![id("1")]);
+    let strike = async {
+        steps.0.wait().await;
+        set.servers[1].stop();
+        steps.0.wait().await;
+        steps.0.wait().await;
+        set.servers[1].resume();
+        steps.0.wait().await;
+    };
+    let ends = tokio::join!(
+        repeated(url, steps, "cancel", async |store, of| {
+            store.cancel(of, &id("1")).await
+        }),
+        repeated(url, steps, "purge-scheduled", async |store, of| {
+            store.purge(of, TaskState::Scheduled).await
+        }),
+        repeated(url, steps, "purge-cancelled", async |store, of| {
+            store.purge(of, TaskState::Cancelled).await.map(|_| ())
+        }),
+        repeated(url, steps, "resume", async |store, of| {
+            store.resume(of).await
+        }),
+        repeated(url, steps, "discard-dead", async |store, of| {
+            store.discard_dead(of, dead).await.map(|_| ())
+        }),
+        repeated(url, steps, "requeue-dead", async |store, of| {
+            let at_once = Duration::ZERO;
+            store.requeue_dead(of, dead, at_once).await.map(|_| ())
+        }),
+        repeated_submit(url, steps),
+        repeated_settlement(url, steps),
+        repeated_claim(url, steps),
+        repeated_resume_of_nothing(url, steps),
+        strike,
+    );
+    let (cancelled, scheduled, ended, resumed, discarded, requeued, ..) = ends;
+    assert_eq!(cancelled, Ok(CancelOutcome::Finished(TaskState::Cancelled)));
+    assert_eq!(scheduled, Ok(0));
+    for end in [ended, resumed, discarded, requeued] {
+        assert_eq!(end, Ok(()));
+    }
 }
 
 /// How many replicas the next write waits for.
@@ -257,13 +312,16 @@ async fn seen(set: &SentinelSet, replica: usize, field: &str) -> Option<String> 
     row.remove(field)
 }
 
-/// No sentinel may make it the master, so it need not be taken for dead first.
+/// No sentinel may make it the master, so it need not be taken for dead first. A number of replicas
+/// that is given is that number.
 #[tokio::test]
 async fn a_replica_of_priority_0_confirms_only_while_it_is_heard_of() {
     let mut set = start_with(2, 60_000).await;
     assert_eq!(set.in_sync().await, 0);
     let store = open(&set).await;
+    let by_number = open_at(&format!("{}?replicas=1", set.url())).await;
     until_it_waits_for(2, &set, &store).await;
+    assert_eq!(waits_for(&set, &by_number).await, 1);
     let never = ["CONFIG", "SET", "replica-priority", "0"];
     set.ask::<()>(1, &never).await.unwrap();
     until("a sentinel that knows it", || async {
@@ -273,6 +331,7 @@ async fn a_replica_of_priority_0_confirms_only_while_it_is_heard_of() {
     .await;
     assert_eq!(waits_for(&set, &store).await, 2);
     set.servers[1].stop();
+    submit(&by_number, "stopped").await.unwrap();
     until_it_waits_for(1, &set, &store).await;
     until_accepted(&store, "without-it").await;
     set.servers[2].stop();
@@ -305,14 +364,4 @@ async fn who_is_told_of_one_sentinel_of_three_waits_for_every_replica_that_was_e
     set.servers[0].restart();
     set.in_sync().await;
     until_accepted(&of_one, "the-new-master").await;
-}
-
-#[tokio::test]
-async fn a_number_that_is_given_is_that_number() {
-    let mut set = start_with(2, 60_000).await;
-    assert_eq!(set.in_sync().await, 0);
-    let store = open_at(&format!("{}?replicas=1", set.url())).await;
-    assert_eq!(waits_for(&set, &store).await, 1);
-    set.servers[1].stop();
-    submit(&store, "stopped").await.unwrap();
 }

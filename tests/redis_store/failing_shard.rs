@@ -19,8 +19,11 @@ use super::{TYPE, claim_each, id, job, options, request, shard, take, task, task
 
 const LATER: Duration = Duration::from_mins(9);
 const TASKS: usize = 30;
-/// More than the answer of a healthy node takes on a busy machine, less than any time limit.
-const PROMPT: Duration = Duration::from_millis(900);
+/// How long a call waits for the node that hangs: the default.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// More than the answer of a healthy node takes on a busy machine. What waits for the node that
+/// hangs takes [`CALL_TIMEOUT`].
+const PROMPT: Duration = Duration::from_millis(2_500);
 
 /// A cluster that replaces no node, and one node that hangs on request. It holds some of the tasks,
 /// none due, and not the layout.
@@ -35,6 +38,7 @@ impl Scene {
     async fn new() -> Self {
         let set = cluster().await;
         let store = open(&set, options()).await;
+        assert_eq!(options().call_timeout, CALL_TIMEOUT);
         shard(&store, 6).await;
         let jobs = (0..TASKS).map(|n| task(job(&n.to_string()).after(LATER)));
         for accepted in store.submit(jobs.collect()).await {
@@ -119,11 +123,7 @@ async fn find_bucket(store: &RedisStore, name: &str) -> (Bucket, u32) {
 #[tokio::test]
 async fn a_hanging_node_holds_up_its_own_buckets_alone() {
     let mut scene = Scene::new().await;
-    let short = StoreOptions {
-        call_timeout: Duration::from_secs(3),
-        ..options()
-    };
-    let store = open(&scene.set, short).await;
+    let store = open(&scene.set, options()).await;
     let (hanging, healthy) = (scene.hanging[0].clone(), scene.healthy[0].clone());
     make_due(&store, &hanging).await;
     let (silent, _) = find_bucket(&store, &hanging).await;

@@ -1,6 +1,10 @@
 //! What only a Redis store has to get right: connections, server settings, access, its stored
 //! forms.
 
+#![cfg_attr(
+    not(feature = "soak"),
+    allow(dead_code, reason = "long tests run with the feature soak")
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,7 +1,7 @@
 //! Resizes while tasks are sent, run, cancelled and found.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use delayq_redis::RedisStore;
 use delayq_tests::cluster_set::{ClusterOptions, ClusterSet};
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::until;
+use tokio::sync::watch;
 
 use super::{TYPE, id, job, raw, request, run, shard, submit, take, task_type, whole};
 
@@ -20,11 +21,16 @@ const LATER: Duration = Duration::from_mins(9);
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the test waits for what has to come.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// Of who has nothing to do: a matter of a few of the other calls.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// Several stores on one server, or one cluster, each with what it knows of the layout.
 struct Scene {
     url: String,
-    sent: AtomicUsize,
+    /// How many were sent.
+    sent: watch::Sender<usize>,
+    /// How many were started.
+    begun: watch::Sender<usize>,
     is_over: AtomicBool,
     /// Tasks for later that were accepted and not cancelled.
     waiting: Mutex<BTreeSet<String>>,
@@ -36,7 +42,8 @@ impl Scene {
     fn new(url: String) -> Self {
         Self {
             url,
-            sent: AtomicUsize::new(0),
+            sent: watch::Sender::new(0),
+            begun: watch::Sender::new(0),
             is_over: AtomicBool::new(false),
             waiting: Mutex::default(),
             started: Mutex::default(),
@@ -86,17 +93,23 @@ impl Scene {
                 );
                 self.waiting.lock().unwrap().insert(name);
             }
-            self.sent.fetch_add(1, Ordering::Relaxed);
+            self.sent.send_modify(|sent| *sent += 1);
         }
     }
 
     async fn work(&self) {
         let store = self.open().await;
         while !self.is_over() {
-            for name in take(&store).await {
+            let taken = take(&store).await;
+            if taken.is_empty() {
+                // Nothing is due before the next one is sent.
+                tokio::time::sleep(PAUSE).await;
+            }
+            for name in taken {
                 *self.started.lock().unwrap().entry(name).or_default() += 1;
             }
-            tokio::task::yield_now().await;
+            let begun = self.started.lock().unwrap().len();
+            self.begun.send_replace(begun);
         }
     }
 
@@ -112,7 +125,7 @@ impl Scene {
                 let is_cancelled = !self.waiting.lock().unwrap().contains(name);
                 assert!(is_there || is_cancelled, "{name}: {state:?}");
             }
-            tokio::task::yield_now().await;
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
@@ -127,15 +140,16 @@ impl Scene {
             if let Some(name) = next {
                 let outcome = store.cancel(&task_type(), &id(&name)).await;
                 assert_eq!(outcome, Ok(CancelOutcome::Cancelled), "{name}");
+            } else {
+                tokio::time::sleep(PAUSE).await;
             }
-            tokio::task::yield_now().await;
         }
     }
 
     async fn resize(&self) {
-        while self.sent.load(Ordering::Relaxed) < TASKS / 2 {
-            tokio::task::yield_now().await;
-        }
+        let mut sent = self.sent.subscribe();
+        let half = sent.wait_for(|sent| *sent >= TASKS / 2).await;
+        half.expect("the scene lasts");
         shard(&*self.open().await, 9).await;
     }
 
@@ -176,12 +190,10 @@ async fn resize_under_load(url: String) -> Arc<Scene> {
     };
     let parts: Vec<_> = (0..5).map(|part| run(&scene, part)).collect();
     scene.send().await;
-    let all_started = async {
-        while scene.started.lock().unwrap().len() < TASKS / 2 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, all_started).await.unwrap();
+    let mut begun = scene.begun.subscribe();
+    let all_started = begun.wait_for(|begun| *begun == TASKS / 2);
+    let all_started = tokio::time::timeout(PATIENCE, all_started).await;
+    all_started.unwrap().expect("the scene lasts");
     scene.is_over.store(true, Ordering::Relaxed);
     for part in parts {
         tokio::time::timeout(PATIENCE, part).await.unwrap().unwrap();
@@ -214,7 +226,8 @@ async fn settles_to(wanted: &str, scene: &Scene, layout: impl AsyncFn() -> Strin
     assert!(settled.is_ok(), "{}", layout().await);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+/// The scripts are those of the next one, which sends them to the right node as well.
+#[cfg_attr(feature = "soak", tokio::test(flavor = "multi_thread"))]
 async fn nothing_is_lost_or_doubled_during_a_resize() {
     let server = RedisServer::start(Persistence::None, &[]);
     let scene = resize_under_load(server.url()).await;

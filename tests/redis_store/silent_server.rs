@@ -1,10 +1,11 @@
 //! A peer that goes away without a word: a firewall that drops packets, a machine that lost its
 //! power.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use delayq_core::store::{AttemptEnd, CancelOutcome, Claimed, SettleOutcome, Settlement};
-use delayq_core::{Error, Lock, Operate, Store, TaskId, TaskState, Timestamp, millis};
+use delayq_core::{Error, Lock, Operate, Result, Store, TaskId, TaskState, Timestamp, millis};
 use delayq_redis::RedisStore;
 use delayq_tests::redis_server::{Persistence, RedisServer};
 use delayq_tests::rig::{PATIENCE, until};
@@ -18,11 +19,12 @@ use super::{
     whole,
 };
 
-/// Passes connections on to a server, until it is told to silence those that it has. Later ones
-/// pass.
+/// Passes connections on to a server, until it is told to silence those that it has, and those
+/// that are made while a call gets lost. Later ones pass.
 struct Gate {
     url: String,
-    silence: watch::Sender<Silence>,
+    /// What befalls connections now.
+    silence: watch::Sender<Option<Silence>>,
 }
 
 /// What happens to connections that stay open.
@@ -38,7 +40,7 @@ impl Gate {
     async fn to(server: &RedisServer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://{}", listener.local_addr().unwrap());
-        let (silence, port) = (watch::Sender::new(Silence::Full), server.port());
+        let (silence, port) = (watch::Sender::new(None), server.port());
         let falls = silence.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -48,8 +50,17 @@ impl Gate {
         Self { url, silence }
     }
 
-    fn fall_silent(&self, silence: Silence) {
-        self.silence.send_replace(silence);
+    /// The error of a call that gets lost. The store may just be making a connection, on a busy
+    /// machine: so new ones are silent, too, until the call has ended.
+    async fn loses<T: Debug>(
+        &self,
+        silence: Silence,
+        call: impl Future<Output = Result<T>>,
+    ) -> Error {
+        self.silence.send_replace(Some(silence));
+        let lost = call.await.unwrap_err();
+        self.silence.send_replace(None);
+        lost
     }
 }
 
@@ -68,12 +79,15 @@ async fn pass_some(client: &mut TcpStream, server: &mut TcpStream) -> bool {
     }
 }
 
-async fn pass(mut client: TcpStream, port: u16, mut falls: watch::Receiver<Silence>) {
+async fn pass(mut client: TcpStream, port: u16, mut falls: watch::Receiver<Option<Silence>>) {
     let mut server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let silence = loop {
+        if let Some(silence) = *falls.borrow_and_update() {
+            break silence;
+        }
         tokio::select! {
             ended = pass_some(&mut client, &mut server) => if ended { return },
-            _ = falls.changed() => break *falls.borrow(),
+            _ = falls.changed() => {}
         }
     };
     if matches!(silence, Silence::Answers) {
@@ -93,11 +107,10 @@ async fn a_connection_on_which_nothing_comes_back_is_given_up_for_a_new_one() {
     let store = RedisStore::connect(&gate.url, impatient()).await.unwrap();
     accept(&store, job("1")).await;
     for round in 0..3 {
-        gate.fall_silent(Silence::Full);
         let lost = if round == 1 {
-            claim(&store).await.unwrap_err()
+            gate.loses(Silence::Full, claim(&store)).await
         } else {
-            submit(&store, job("2")).await.unwrap_err()
+            gate.loses(Silence::Full, submit(&store, job("2"))).await
         };
         // Unavailable: the silence fell on a connection that was still being made.
         let is_lost = lost.is_indeterminate() || matches!(lost, Error::Unavailable { .. });
@@ -170,8 +183,7 @@ async fn what_a_claim_took_whose_answer_was_lost_is_claimed_again_at_once_with_n
     for n in 40..80 {
         accept(&store, job(&n.to_string())).await;
     }
-    gate.fall_silent(Silence::Answers);
-    let lost = claim(&store).await.unwrap_err();
+    let lost = gate.loses(Silence::Answers, claim(&store)).await;
     assert!(lost.is_indeterminate(), "{lost}");
     let running = other.stats(&task_type()).await.unwrap().running;
     assert_eq!(running, 80, "it was applied");
@@ -227,8 +239,7 @@ async fn a_lost_claim_gives_back_what_it_took_but_for_what_was_cancelled_and_not
     })
     .await;
     let were_due = scheduled(&other).await;
-    gate.fall_silent(Silence::Answers);
-    let lost = claim(&store).await.unwrap_err();
+    let lost = gate.loses(Silence::Answers, claim(&store)).await;
     assert!(lost.is_indeterminate(), "{lost}");
     accept(&other, job("theirs")).await;
     let mut theirs = claim(&other).await.unwrap().tasks.remove(0).lock;
@@ -270,8 +281,7 @@ async fn a_lost_claim_gives_back_what_it_took_but_for_what_was_cancelled_and_not
     settle(&other, &theirs, AttemptEnd::Done).await;
     // Also when it took one alone.
     accept(&other, job("alone")).await;
-    gate.fall_silent(Silence::Answers);
-    let lost = claim(&store).await.unwrap_err();
+    let lost = gate.loses(Silence::Answers, claim(&store)).await;
     assert!(lost.is_indeterminate(), "{lost}");
     let claimed = claim_at_last(&store).await;
     assert_eq!(claimed.tasks[0].lock.id, id("alone"));
@@ -287,8 +297,7 @@ async fn what_a_lost_claim_took_is_given_back_though_its_type_is_paused_meanwhil
     let store = RedisStore::connect(&gate.url, impatient()).await.unwrap();
     let other = RedisStore::connect(&server.url(), options()).await.unwrap();
     accept(&store, job("1")).await;
-    gate.fall_silent(Silence::Answers);
-    let lost = claim(&store).await.unwrap_err();
+    let lost = gate.loses(Silence::Answers, claim(&store)).await;
     assert!(lost.is_indeterminate(), "{lost}");
     other.pause(&task_type(), None).await.unwrap();
     let paused = claim_at_last(&store).await;

@@ -70,13 +70,18 @@ async fn what_is_acknowledged_is_on_the_disk_of_both() {
     let store = connect(&(master.url() + SYNCED)).await;
     assert_eq!(store.durability(), Durability::Replicated);
     use_every_operation(&store).await;
-    let (count, began) = (100, Instant::now());
+    let count = 100;
+    let mut took = Vec::new();
     for n in 0..count {
+        let began = Instant::now();
         accept(&store, job(&format!("synced-{n}"))).await;
+        took.push(began.elapsed());
     }
-    // By itself a replica tells once a second how far it is.
-    let each = began.elapsed() / count;
-    assert!(each < Duration::from_millis(200), "{each:?}");
+    // By itself a replica tells once a second how far it is, which is half a second for most. A
+    // machine that stands still for a moment makes some late.
+    took.sort_unstable();
+    let quick = took[took.len() / 4];
+    assert!(quick < Duration::from_millis(200), "{took:?}");
     let key = super::key("tasks");
     // All machines at once, of which only the replica's disk is left.
     drop(master);

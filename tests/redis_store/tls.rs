@@ -250,9 +250,12 @@ async fn sentinels_and_the_master_they_name_are_both_encrypted() {
         let url = url(folder, port, query).replace("rediss:", "rediss-sentinel:");
         url.replace("/?", "/orders?")
     };
-    let store = RedisStore::connect(&sentinels(CLIENT, port), options())
-        .await
-        .unwrap();
+    // A sentinel has little time for its answer, and on a busy machine not always enough.
+    let connect = || async {
+        let connected = RedisStore::connect(&sentinels(CLIENT, port), options()).await;
+        connected.map_err(|error| error.to_string())
+    };
+    let store = until_ok("the sentinel's answer", connect).await;
     use_every_operation(&store).await;
     let (_expired, expired) = start_as(watch(), folder, "server-expired", false);
     for (url, fix) in [

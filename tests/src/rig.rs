@@ -16,7 +16,13 @@ use delayq_testing::VirtualClock;
 use tokio::sync::mpsc;
 
 /// How long a test waits for an event before it fails: far more than any machine needs.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Between two questions. Tests run beside each other, and one that only waits leaves the
+/// processors to the others.
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+/// Questions without a pause, for what is a matter of a few steps of the runtime.
+const AT_ONCE: usize = 20;
 
 /// Awaits `event`, which must come.
 ///
@@ -29,7 +35,8 @@ pub async fn soon<T>(what: &str, event: impl Future<Output = T>) -> T {
     value
 }
 
-/// Asks again and again until `question` is answered with `Some`.
+/// Asks again and again until `question` is answered with `Some`: at first without a pause, then
+/// with longer and longer ones, up to 10 ms. Needs a runtime whose time is not paused.
 ///
 /// # Panics
 /// After [`PATIENCE`].
@@ -38,13 +45,20 @@ pub async fn until<T, F: Future<Output = Option<T>>>(
     mut question: impl FnMut() -> F,
 ) -> T {
     soon(what, async {
+        for _ in 0..AT_ONCE {
+            if let Some(answer) = question().await {
+                return answer;
+            }
+            tokio::task::yield_now().await;
+        }
+        let mut pause = Duration::from_millis(1);
         loop {
             if let Some(answer) = question().await {
                 return answer;
             }
-            // A pause between questions, not a guess at how long something takes.
-            tokio::time::interval(Duration::from_millis(1)).tick().await;
-            tokio::task::yield_now().await;
+            // Between questions, and not a guess at how long something takes.
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
         }
     })
     .await

@@ -55,7 +55,7 @@ pub(crate) fn required(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// Packages that stand for somebody's application, outside the workspace.
+/// Packages that stand for somebody's application, with lints of its own.
 const FIXTURES: &str = "tests/fixtures/";
 
 /// Every folder with a Cargo.toml, but for fixtures, is a member of the workspace, or stands in a

@@ -10,6 +10,11 @@ const FOLDER: &str = "target/clients";
 const REQUIREMENTS: &str = "delayq-server/tests/clients/requirements.txt";
 /// The programs in Go.
 const GO: &str = "delayq-server/tests/clients/go";
+/// The same as those of the tests that run a program in Go, `delayq-server/tests/programs`: with
+/// other flags the standard library would be compiled once more.
+const GO_FLAGS: &str = "-buildvcs=false -modcacherw '-gcflags=all=-N -l'";
+/// What has been compiled, also by these tests.
+const GO_CACHE: &str = "target/go-cache";
 const NODE: &str = "jackd@2.2.2";
 
 /// Fetches all that can be fetched here.
@@ -53,15 +58,13 @@ fn node() -> bool {
 fn go() -> bool {
     let folder = root().join(FOLDER).join("go");
     let at = |part: &str| folder.join(part).display().to_string();
-    Call::new("go build -gcflags")
-        .word("all=-N -l")
-        .word("-o")
+    Call::new("go build -o")
         .word(at("bin/"))
         .word("./...")
         .folder(root().join(GO))
-        .variable("GOFLAGS", "-buildvcs=false -modcacherw")
+        .variable("GOFLAGS", GO_FLAGS)
         .variable("GOTOOLCHAIN", "local")
         .variable("GOMODCACHE", at("modules"))
-        .variable("GOCACHE", at("cache"))
+        .variable("GOCACHE", root().join(GO_CACHE).display().to_string())
         .succeeds()
 }

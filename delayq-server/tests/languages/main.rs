@@ -90,7 +90,7 @@ fn check(interpreter: &[&str], probe: &str, file: &str, text: &str) {
         .env("DELAYQ_URL", format!("{}/v1/default", server.url))
         .env("DELAYQ_TOKEN", &server.token)
         .env("HOME", folder.path())
-        .env("GOCACHE", std::env::temp_dir().join("delayq-go-cache"))
+        .envs(programs::go_variables())
         .stdout(Stdio::null())
         .process_group(0)
         .spawn()

@@ -1,14 +1,16 @@
 //! The receivers of the guide to push, run as they stand there: they take what the server signed,
 //! and refuse what somebody else did.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use std::os::unix::process::CommandExt;
 
+use delayq_tests::redis_server::free_port;
 use serde_json::json;
 
+use super::programs::go_variables;
 use super::server::RunningServer;
 use super::{PATIENCE, Worker, is_there, program};
 
@@ -16,12 +18,6 @@ const GUIDE: &str = include_str!("../../../docs/guide/server-push.md");
 /// Of 32 bytes each.
 const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const OTHER: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
-
-/// A port that nobody listens on.
-pub(super) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
 
 fn check(interpreter: &[&str], probe: &str, file: &str, fence: &str) {
     let (command, arguments) = interpreter.split_first().unwrap();
@@ -40,7 +36,7 @@ fn check(interpreter: &[&str], probe: &str, file: &str, fence: &str) {
         .env("WEBHOOK_SECRET", SECRET)
         .env("PORT", port.to_string())
         .env("HOME", folder.path())
-        .env("GOCACHE", std::env::temp_dir().join("delayq-go-cache"))
+        .envs(go_variables())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .process_group(0)
@@ -50,7 +46,7 @@ fn check(interpreter: &[&str], probe: &str, file: &str, fence: &str) {
     let end = Instant::now() + PATIENCE;
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(Instant::now() < end, "{command} does not listen");
-        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(10));
     }
     let near = [
         ("DELAYQ_PUSH__ALLOW_HTTP", "true"),

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+
+use delayq_tests::redis_server::free_port;
 
 use super::programs::succeeds;
-use super::receivers::free_port;
 use super::{blocks, is_there};
 
 /// What defines the functions that the blocks use.
@@ -93,6 +95,9 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
 /// Ports of the pages; each is a free one in the test.
 const PORTS: [u16; 9] = [7777, 7778, 7880, 7885, 7890, 9521, 9595, 11300, 11301];
 
+/// Pages that are run beside each other.
+const AT_ONCE: usize = 4;
+
 /// A page on the server, and its text with what is run instead.
 struct Page {
     name: String,
@@ -171,7 +176,8 @@ fn requests(script: &str) -> usize {
 
 fn run(page: &Page) {
     let folder = tempfile::tempdir().unwrap();
-    let ports = PORTS.map(|known| (known, free_port())).into();
+    let ports = PORTS.map(|known| (known, free_port()));
+    let ports: BTreeMap<u16, u16> = ports.into();
     let before = BEFORE.iter().find(|(name, _)| *name == page.name);
     let commands = page.commands();
     if commands.is_empty() {
@@ -189,6 +195,8 @@ fn run(page: &Page) {
         .current_dir(folder.path())
         .env("DELAYQ", env!("CARGO_BIN_EXE_delayq-server"))
         .env("DELAYQ_LOG", "warn")
+        // Where a page says nothing: the default is one port for all.
+        .env("DELAYQ_LISTEN", format!("127.0.0.1:{}", ports[&7880]))
         .env("HOME", folder.path());
     eprintln!("{}", page.name);
     succeeds(&mut bash);
@@ -207,14 +215,21 @@ fn the_commands_of_the_pages_on_the_server_succeed() {
         return;
     }
     let has_grpcurl = is_there("grpcurl", &["-version"]);
-    for page in pages() {
-        if page.name == "server-grpc.md" && !has_grpcurl {
-            eprintln!(
-                "LEFT OUT: grpcurl, which {} is about, is not here",
-                page.name
-            );
-            continue;
-        }
-        run(&page);
+    let mut pages = pages();
+    if !has_grpcurl {
+        pages.retain(|page| page.name != "server-grpc.md");
+        eprintln!("LEFT OUT: grpcurl, which server-grpc.md is about, is not here");
     }
+    // Each has a server, a folder and ports of its own, and waits more than it works.
+    let pages = Mutex::new(pages.into_iter());
+    let next = || pages.lock().unwrap().next();
+    std::thread::scope(|threads| {
+        for _ in 0..AT_ONCE {
+            threads.spawn(|| {
+                while let Some(page) = next() {
+                    run(&page);
+                }
+            });
+        }
+    });
 }

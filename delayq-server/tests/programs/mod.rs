@@ -1,6 +1,7 @@
 //! Programs of other languages: where `cargo xtask test` installs what they need, and how one is
 //! run to its end.
 
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +12,18 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How long a program may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
+
+/// What `go` is told, as `cargo xtask test` does when it builds the clients: so the standard library
+/// is compiled once, and kept with all else that is built.
+#[allow(dead_code, reason = "not every test program runs Go")]
+pub(crate) fn go_variables() -> [(&'static str, OsString); 2] {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let flags = "-buildvcs=false -modcacherw '-gcflags=all=-N -l'";
+    [
+        ("GOFLAGS", flags.into()),
+        ("GOCACHE", root.join("target/go-cache").into()),
+    ]
+}
 
 /// A path in what was installed; `None`, and a line, where it is not there.
 pub(crate) fn installed(path: &str) -> Option<PathBuf> {

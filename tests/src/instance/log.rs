@@ -72,6 +72,11 @@ pub enum What {
     Blocked,
     /// They go on.
     Unblocked,
+    /// The process had no processor for a while.
+    Stalled {
+        /// Since when.
+        from: i64,
+    },
     /// The plugin has been shut down.
     Down {
         /// How many locks its handlers found lost.
@@ -115,6 +120,12 @@ impl What {
     pub fn is_told_end(&self) -> bool {
         matches!(self, Self::End { told: true, .. })
     }
+}
+
+/// Where the instance with this log writes its stalls: seldom any, and asked for often.
+#[must_use]
+pub fn stalls_beside(log: &Path) -> PathBuf {
+    log.with_extension("stalls")
 }
 
 /// The writing end.

@@ -11,7 +11,7 @@ pub mod history;
 pub mod log;
 pub mod plan;
 pub mod scene;
-mod stalls;
+pub mod stalls;
 
 use log::{Event, Reader, What};
 use plan::Plan;

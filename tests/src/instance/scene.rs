@@ -8,7 +8,7 @@ use delayq_plugin::{Clock, SystemClock, TaskSubmitService, Timestamp, open_store
 use tempfile::TempDir;
 
 use super::history::History;
-use super::log::{Reader, What};
+use super::log::{Reader, What, stalls_beside};
 use super::plan::{Plan, Served};
 use super::stalls::{Stall, Stalls, between};
 use super::{Instance, errors_of};
@@ -169,8 +169,7 @@ impl Scene {
             let events = Reader::new(log.clone()).events().to_vec();
             (name.clone(), events)
         });
-        let stalls = self.stalls.seen().into_iter();
-        let stalls = stalls.map(Fault::Stalled);
+        let stalls = self.stalls().into_iter().map(Fault::Stalled);
         let faults = self.faults.iter().cloned().chain(stalls);
         History::new(logs, faults.collect())
     }
@@ -179,7 +178,21 @@ impl Scene {
     /// is not later.
     #[must_use]
     pub fn between(&self, from: i64, to: i64) -> Duration {
-        between(from, to, &self.stalls.seen())
+        between(from, to, &self.stalls())
+    }
+
+    /// What this process has seen, and what each instance says of itself.
+    fn stalls(&self) -> Vec<Stall> {
+        let mut stalls = self.stalls.seen();
+        for (_, log) in &self.logs {
+            for event in Reader::new(stalls_beside(log)).events() {
+                if let What::Stalled { from } = event.what {
+                    let [from, to] = [from, event.at].map(Timestamp::from_millis);
+                    stalls.push(Stall { from, to });
+                }
+            }
+        }
+        stalls
     }
 
     /// Awaits that nothing is scheduled or running, and audits every type.

@@ -1,4 +1,5 @@
-//! Spans in which the machine served nobody: its disk was busy for others, or it stood still.
+//! Spans in which the machine served nobody, or not one of the processes: its disk was busy for
+//! others, or its processors.
 
 use std::fs::File;
 use std::io::Write;
@@ -82,14 +83,33 @@ impl Stalls {
     }
 }
 
+/// Tells `note` of each span in which this process had no processor, until the process ends.
+pub fn watch_own(note: impl Fn(Stall) + Send + 'static) {
+    std::thread::spawn(move || {
+        let (_until, never) = channel::<()>();
+        loop {
+            let from = SystemClock.now().plus(PULSE);
+            let waited = never.recv_timeout(PULSE);
+            let to = SystemClock.now();
+            if waited == Err(RecvTimeoutError::Timeout) && to.since(from) > LATE {
+                note(Stall { from, to });
+            }
+        }
+    });
+}
+
 /// The time between two moments in which none of the stalls was, zero when the second is not later.
 pub(super) fn between(from: i64, to: i64, stalls: &[Stall]) -> Duration {
     let (from, to) = (Timestamp::from_millis(from), Timestamp::from_millis(to));
-    let lost = stalls.iter();
-    let lost: Duration = lost
-        .map(|stall| stall.to.min(to).since(stall.from.max(from)))
-        .sum();
-    to.since(from).saturating_sub(lost)
+    let mut stalls = stalls.to_vec();
+    stalls.sort_unstable_by_key(|stall| stall.from);
+    // Several may have seen one stall.
+    let (mut passed, mut counted) = (Duration::ZERO, from);
+    for stall in stalls {
+        passed += stall.from.min(to).since(counted);
+        counted = counted.max(stall.to);
+    }
+    passed + to.since(counted)
 }
 
 #[cfg(test)]
@@ -102,7 +122,7 @@ mod tests {
             let [from, to] = [from, to].map(Timestamp::from_millis);
             Stall { from, to }
         };
-        let stalls = [stall(0, 10), stall(20, 50), stall(95, 200)];
+        let stalls = [stall(20, 50), stall(0, 10), stall(30, 40), stall(95, 200)];
         for (from, to, expected) in [(5, 100, 55), (50, 95, 45), (30, 40, 0), (9, 7, 0)] {
             let counted = between(from, to, &stalls);
             assert_eq!(counted, Duration::from_millis(expected), "{from} to {to}");

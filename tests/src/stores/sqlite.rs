@@ -29,6 +29,12 @@ impl Default for Sqlite {
 }
 
 impl Sqlite {
+    /// A new file that is not synced for each answer.
+    #[must_use]
+    pub fn unsynced() -> Self {
+        Self::synced(SqliteSync::Normal)
+    }
+
     /// A new file, synced as `sync` says: thousands of cases need not wait for the disk.
     #[must_use]
     pub fn synced(sync: SqliteSync) -> Self {

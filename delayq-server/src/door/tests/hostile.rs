@@ -6,6 +6,8 @@ use futures_util::future::{join_all, select_all};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 
+use delayq_tests::rig::PATIENCE;
+
 use super::{Site, answer, config, rest};
 
 const TYPE: &str = "/v1/default/types/mail";
@@ -250,7 +252,8 @@ async fn half_a_request_makes_no_task() {
     site.serves().await;
 }
 
-/// The memory that this process has in use, in bytes.
+/// The memory that this process has in use, in bytes. Other tests of this process have their part
+/// in it, which is little beside that of ten thousand connections.
 #[cfg(target_os = "linux")]
 fn memory() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -276,10 +279,11 @@ fn affordable(wanted: usize) -> usize {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn ten_thousand_connections_cost_little_and_the_ones_beyond_are_refused_in_words() {
+async fn thousands_of_connections_cost_little_and_the_ones_beyond_are_refused_in_words() {
     /// Places beside them, for whoever is not to be kept out.
     const OTHERS: usize = 4;
-    let connections = affordable(10_000);
+    const IS_LONG: bool = cfg!(feature = "soak");
+    let connections = affordable(if IS_LONG { 10_000 } else { 1_000 });
     let mut config = config();
     config.connections.max = connections + OTHERS;
     // None of them is closed for being idle while the others are opened.
@@ -301,8 +305,11 @@ async fn ten_thousand_connections_cost_little_and_the_ones_beyond_are_refused_in
     }
     let each = memory().saturating_sub(before) / connections.max(1);
     // Measured: about 20 KiB with both ends and whatever other tests do meanwhile.
-    assert!(each < 64 << 10, "a connection takes {each} bytes");
-    let served = tokio::time::timeout(Duration::from_secs(5), site.serves());
+    assert!(
+        !IS_LONG || each < 64 << 10,
+        "a connection takes {each} bytes"
+    );
+    let served = tokio::time::timeout(PATIENCE, site.serves());
     served.await.expect("the server keeps others waiting");
     // With every place taken the next one is told so, unasked, and those that are open are served.
     let mut others = Vec::new();
@@ -310,7 +317,7 @@ async fn ten_thousand_connections_cost_little_and_the_ones_beyond_are_refused_in
         others.push(site.connect().await);
     }
     let said = others.iter().map(|stream| Box::pin(stream.readable()));
-    let soon = tokio::time::timeout(Duration::from_secs(5), select_all(said));
+    let soon = tokio::time::timeout(PATIENCE, select_all(said));
     let (_, index, _) = soon.await.expect("nobody is refused");
     let refused = rest(&mut others[index]).await;
     assert!(

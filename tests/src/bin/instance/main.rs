@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use delayq_plugin::{DelayQueuePlugin, millis};
-use delayq_tests::instance::log::{Log, What};
+use delayq_tests::instance::log::{Log, What, stalls_beside};
 use delayq_tests::instance::plan::Plan;
+use delayq_tests::instance::stalls::watch_own;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -41,6 +42,11 @@ fn main() -> ExitCode {
 
 async fn run(plan: Plan) {
     let log = Arc::new(Log::append_to(&plan.log));
+    let stalls = stalls_beside(&plan.log);
+    watch_own(move |stall| {
+        let from = stall.from.as_millis();
+        Log::append_to(&stalls).write(What::Stalled { from });
+    });
     let plugin = start(&plan, &log).await;
     log.write(What::Up);
     let quiet = Arc::new(AtomicBool::new(plan.load.is_none()));
