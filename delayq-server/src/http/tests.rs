@@ -16,6 +16,7 @@ use crate::http::router;
 use crate::server::Server;
 
 mod callee;
+mod gauges;
 mod limits;
 mod many;
 mod moves;
