@@ -17,6 +17,7 @@ use crate::server::Server;
 
 mod callee;
 mod gauges;
+mod guide;
 mod limits;
 mod many;
 mod moves;
