@@ -157,6 +157,16 @@ impl InstanceInfo {
     }
 }
 
+/// How many of the listed instances serve a type, as far as their list tells. Of a list that is
+/// full it is at least one: the instance that serves the type may be left out.
+#[must_use]
+pub fn serving(instances: &[InstanceInfo], task_type: &TaskType) -> usize {
+    let serves = |one: &&InstanceInfo| one.may_serve(task_type);
+    let serving = instances.iter().filter(serves).count();
+    let is_full = instances.len() >= MAX_INSTANCES;
+    serving.max(usize::from(is_full))
+}
+
 impl fmt::Display for InstanceInfo {
     /// One line: `01J.. shop-3 pid 17, delayq 0.1.0, started .., seen ..: mail.send, order.cancel`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -325,6 +335,16 @@ mod tests {
             serde_json::json!(["mail.send", "order.cancel"])
         );
         assert_eq!(json["seen_at"], 1_767_225_605_000_i64);
+    }
+
+    #[test]
+    fn a_list_that_is_full_may_leave_out_who_serves_a_type() {
+        let other = TaskType::new("nobody.does").unwrap();
+        let mut listed = vec![instance(); MAX_INSTANCES - 1];
+        assert_eq!(serving(&listed, &instance().types[0]), MAX_INSTANCES - 1);
+        assert_eq!(serving(&listed, &other), 0);
+        listed.push(instance());
+        assert_eq!(serving(&listed, &other), 1);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use delayq_plugin::store::{Durability, MAX_INSTANCES, StoreOptions};
+use delayq_plugin::store::{Durability, MAX_INSTANCES, StoreOptions, serving};
 use delayq_plugin::{
     Error, InstanceInfo, Result, TaskState, TaskSubmitService, TaskType, Timestamp, minutes,
 };
@@ -213,8 +213,7 @@ fn of_type(
             fix,
         });
     };
-    let is_full = instances.len() >= MAX_INSTANCES;
-    let is_served = is_full || instances.iter().any(|one| one.may_serve(task_type));
+    let is_served = serving(instances, task_type) > 0;
     if !is_served && stats.scheduled > 0 {
         let waits = counted(stats.scheduled, "task waits", "tasks wait");
         let found = format!("{waits}, and no announced instance serves it");

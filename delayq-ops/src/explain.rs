@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delayq_plugin::store::MAX_INSTANCES;
+use delayq_plugin::store::{MAX_INSTANCES, serving};
 use delayq_plugin::{
     ClockSkew, InstanceInfo, Result, TaskId, TaskInfo, TaskState, TaskSubmitService, TaskType,
     Timestamp, WaitsFor,
@@ -189,12 +189,9 @@ impl Subject {
         }
     }
 
-    /// How many announced instances may serve the type. A full list does not show them all.
+    /// How many announced instances may serve the type.
     fn serving(&self) -> usize {
-        let serves = |one: &&InstanceInfo| one.may_serve(&self.task_type);
-        let serving = self.instances.iter().filter(serves).count();
-        let is_full = self.instances.len() >= MAX_INSTANCES;
-        serving.max(usize::from(is_full))
+        serving(&self.instances, &self.task_type)
     }
 
     async fn oldest(&self, tasks: &TaskSubmitService) -> Result<Option<OldestRun>> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delayq_plugin::store::{Figures, MAX_INSTANCES, Spell, Step};
+use delayq_plugin::store::{Figures, Spell, Step, serving};
 use delayq_plugin::{
     Error, InstanceInfo, Result, TaskSubmitService, TaskType, Timestamp, TypePattern, TypeStats,
 };
@@ -189,12 +189,8 @@ async fn look_at(
         recent.for_each(|minute| sum += &minute.figures);
         sum
     });
-    let may_serve = |one: &&InstanceInfo| one.may_serve(&task_type);
-    let serving = instances.iter().filter(may_serve).count();
-    // A full list does not show all.
-    let is_full = instances.len() >= MAX_INSTANCES;
     let mut seen = TypeOverview {
-        serving: serving.max(usize::from(is_full)),
+        serving: serving(instances, &task_type),
         recent_span: stats.now.since(since),
         task_type,
         stats,

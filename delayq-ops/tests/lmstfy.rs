@@ -97,6 +97,13 @@ impl Lmstfy {
         id
     }
 
+    /// A job whose data is this.
+    fn publish_data(&mut self, with: &[u8]) -> String {
+        let id = self.publish(0, 0, 1);
+        self.run("SET", &data(&id), &[with]);
+        id
+    }
+
     fn run(&mut self, command: &str, key: &str, arguments: &[&[u8]]) {
         let mut command = cmd(command);
         command.arg(key).arg(arguments);
@@ -208,9 +215,11 @@ async fn each_state_of_a_job_is_moved_as_it_is_and_what_a_consumer_holds_is_left
         let delayed = lmstfy.publish(3_600, 7_200, 2);
         let expired = lmstfy.publish(0, 1_000, 1);
         lmstfy.run("DEL", &data(&expired), &[]);
-        let attributes = lmstfy.publish(0, 0, 1);
-        let with = b"\x0a\x02hi\x12\x06\x0a\x01a\x12\x01b";
-        lmstfy.run("SET", &data(&attributes), &[with]);
+        let attributes = [
+            &b"\x0a\x02hi\x12\x06\x0a\x01a\x12\x01b"[..],
+            br#"{"body":"aGk=","attributes":{"a":"b"}}"#,
+        ];
+        let attributes = attributes.map(|with| lmstfy.publish_data(with));
 
         let import = LmstfyImport::connect(&tasks, &old.url(), false)
             .await
@@ -223,7 +232,7 @@ async fn each_state_of_a_job_is_moved_as_it_is_and_what_a_consumer_holds_is_left
                 report.taken_left,
                 report.dead_left_out
             ),
-            (3, 1, 1, 2),
+            (4, 1, 1, 2),
             "{report:?}"
         );
         let import = LmstfyImport::connect(&tasks, &old.url(), true)
@@ -234,7 +243,7 @@ async fn each_state_of_a_job_is_moved_as_it_is_and_what_a_consumer_holds_is_left
 
         let found = scheduled(&tasks).await;
         let tries = |id: &str| found[id].headers[LMSTFY_TRIES].clone();
-        assert_eq!(found.len(), 5);
+        assert_eq!(found.len(), 6);
         assert_eq!((tries(&ready), tries(&delayed)), ("5".into(), "2".into()));
         assert_eq!(
             (tries(&dies.id), tries(&stopped.id)),
@@ -242,8 +251,10 @@ async fn each_state_of_a_job_is_moved_as_it_is_and_what_a_consumer_holds_is_left
         );
         let message = found[&ready].message.clone().unwrap();
         assert_eq!(message, format!("job {ready}").into_bytes());
-        assert_eq!(found[&attributes].message.as_deref(), Some(&b"hi"[..]));
-        assert_eq!(found[&attributes].headers["lmstfy-attr-a"], "b");
+        for id in &attributes {
+            assert_eq!(found[id].message.as_deref(), Some(&b"hi"[..]));
+            assert_eq!(found[id].headers["lmstfy-attr-a"], "b");
+        }
         let wait = found[&delayed].due_at.unwrap().since(SystemClock.now());
         let hour = Duration::from_hours(1);
         assert!(wait <= hour && wait > Duration::from_mins(58));

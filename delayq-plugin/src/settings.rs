@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) dead: DeadBounds,
     pub(crate) slots: Slots,
     pub(crate) telemetry: Telemetry,
+    /// The gauges of the store are set here, where there are metrics.
+    pub(crate) has_gauges: bool,
 }
 
 impl Default for Settings {
@@ -46,6 +48,7 @@ impl Default for Settings {
             dead: DeadBounds::default(),
             slots: Slots::default(),
             telemetry: Telemetry::new(&(Arc::new(SystemClock) as Arc<dyn Clock>)),
+            has_gauges: true,
         }
     }
 }

@@ -7,7 +7,7 @@ pub use delayq_core::memory::MemoryStore;
 pub use delayq_core::operate::*;
 pub use delayq_core::presence::{
     ANNOUNCE_INTERVAL, INSTANCE_EXPIRY, InstanceId, InstanceInfo, MAX_INSTANCE_TYPES,
-    MAX_INSTANCES, MAX_RECENT_TYPES, Presence, RecentWork, TypeWork,
+    MAX_INSTANCES, MAX_RECENT_TYPES, Presence, RecentWork, TypeWork, serving,
 };
 pub use delayq_core::replies::*;
 pub use delayq_core::reply::*;

@@ -31,7 +31,7 @@ use crate::bulk::{self, BulkChange, Desk, TaskFilter};
 use crate::clock_skew::CallWindow;
 use crate::events::TaskEvents;
 use crate::metered_store::metered;
-use crate::metric::Metrics;
+use crate::metric::{INTERVAL, Metrics, Own, Sampler};
 use crate::middleware::{Middleware, MiddlewareStack};
 use crate::receipt::Receipt;
 use crate::recurring::RecurringInfo;
@@ -105,6 +105,22 @@ impl TaskSubmitService {
         self.store = metered(self.store, &metrics, &self.clock);
         self.telemetry = self.telemetry.with_metrics(metrics);
         self
+    }
+
+    /// Keeps the gauges of a service [with metrics](Self::with_metrics): the store is asked for the
+    /// counts of up to 100 types every 15 s, until this is dropped. For a process without a plugin;
+    /// one with metrics does it by itself. Without metrics it does nothing, for ever.
+    pub async fn keep_gauges(&self) {
+        let Some(metrics) = self.telemetry.metrics.clone() else {
+            return std::future::pending().await;
+        };
+        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
+        let mut sampler = Sampler::new(store, clock, metrics);
+        loop {
+            sampler.round(&Own::default()).await;
+            let next = self.clock.elapsed().saturating_add(INTERVAL);
+            self.clock.sleep_until(next).await;
+        }
     }
 
     /// The same service, and `middleware` sees each job on its way to the store, after the others.

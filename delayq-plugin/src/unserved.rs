@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use delayq_core::presence::{InstanceId, InstanceInfo, MAX_INSTANCES};
+use delayq_core::presence::{InstanceId, serving};
 use delayq_core::{Clock, Result, Store, TaskType, seconds};
 use tokio::runtime::Handle;
 use tracing::{debug, warn};
@@ -75,7 +75,7 @@ impl UnservedLog {
 
     async fn ask(&self, store: &dyn Store, task_type: &TaskType) {
         match store.instances().await {
-            Ok(instances) if serves(&instances, task_type) => {}
+            Ok(instances) if serving(&instances, task_type) > 0 => {}
             Ok(_) if task_type.as_str() == BATCH_TYPE && self.is_news(task_type) => warn!(
                 "a batch was sent, and no running instance watches it: start a plugin, of this \
                  release or a later one, on this store and namespace"
@@ -103,12 +103,6 @@ impl UnservedLog {
     }
 }
 
-/// Whether one of the instances serves the type, as far as the list can tell: an instance lists so
-/// many types only, and a store so many instances.
-fn serves(instances: &[InstanceInfo], task_type: &TaskType) -> bool {
-    instances.len() >= MAX_INSTANCES || instances.iter().any(|one| one.may_serve(task_type))
-}
-
 /// The types with scheduled tasks that no running instance serves, and how many; of at most `most`
 /// types. None in a store that does not list the instance `own`: it lists no instances.
 pub(crate) async fn unserved(
@@ -121,7 +115,7 @@ pub(crate) async fn unserved(
         return Ok(Vec::new());
     }
     let mut types = store.types().await?;
-    types.retain(|task_type| !serves(&instances, task_type));
+    types.retain(|task_type| serving(&instances, task_type) == 0);
     let mut found = Vec::new();
     for task_type in types.into_iter().take(most) {
         let scheduled = store.stats(&task_type).await?.scheduled;

@@ -114,7 +114,7 @@ impl Pull {
     /// Starts to claim from `store` for whoever waits.
     pub(crate) fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>, stopping: Stopping) -> Self {
         let record = Arc::new(Record::new(Arc::clone(&store), Arc::clone(&clock)));
-        let (settler, settling) = Settler::new(Arc::clone(&store));
+        let (settler, settling) = Settler::new(Arc::clone(&store), Arc::clone(&record));
         let (waiters, arrivals) = mpsc::unbounded_channel();
         let claimer = Claimer::new(
             Arc::clone(&store),
@@ -234,7 +234,7 @@ impl Pull {
             }
         }
         for (bucket, indexes, locks) in buckets {
-            let answers = self.store.extend(&bucket, locks, lock_for).await?;
+            let answers = self.extend_of(&bucket, locks, lock_for).await?;
             for (index, answer) in indexes.into_iter().zip(answers) {
                 if let Some(outcome) = outcomes.get_mut(index) {
                     *outcome = answer;
@@ -242,6 +242,35 @@ impl Pull {
             }
         }
         Ok(outcomes)
+    }
+
+    /// Makes locks of one bucket last longer; one outcome each, in order.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn extend_of(
+        &self,
+        bucket: &Bucket,
+        locks: Vec<Lock>,
+        lock_for: Duration,
+    ) -> Result<Vec<ExtendOutcome>> {
+        let fences: Vec<_> = locks.iter().map(|lock| lock.fence).collect();
+        let outcomes = self.store.extend(bucket, locks, lock_for).await?;
+        let held = fences.into_iter().zip(&outcomes);
+        let held = held.filter_map(|(fence, outcome)| match outcome {
+            ExtendOutcome::Extended(until) | ExtendOutcome::CancelRequested(until) => {
+                Some((fence, *until))
+            }
+            _ => None,
+        });
+        let held: Vec<_> = held.collect();
+        self.record.locked(bucket.task_type(), &held);
+        Ok(outcomes)
+    }
+
+    /// Somebody waits for tasks of this type, or works on them, without this.
+    pub(crate) fn serves(&self, task_type: &TaskType) {
+        self.record.asked(task_type);
     }
 
     /// Takes this server off the list of instances, and stores what was counted.

@@ -204,7 +204,7 @@ impl Push {
             .without_registered_workers()
             .workers_later()
             .threads(THREADS)
-            .metrics()
+            .metrics_without_gauges()
             .start();
         plugin.await.map_err(|error| match error {
             delayq_plugin::StartError::Store(error) => error.into(),

@@ -222,7 +222,7 @@ impl Server {
         let mut followers = JoinSet::new();
         followers.spawn(Arc::clone(&self.app.tokens).follow());
         followers.spawn(Arc::clone(&self.app.spaces).follow());
-        followers.spawn(Arc::clone(&self.app.spaces).push());
+        followers.spawn(Arc::clone(&self.app.spaces).run());
         let discovery = &self.app.spaces.discovery;
         followers.spawn(Arc::clone(discovery).run());
         let announced = discovery.announce();

@@ -280,14 +280,16 @@ impl Spaces {
         }
     }
 
-    /// Pushes the tasks of all namespaces, for ever.
-    pub(crate) async fn push(self: Arc<Self>) {
+    /// Pushes the tasks of all namespaces, and keeps their gauges, for ever.
+    pub(crate) async fn run(self: Arc<Self>) {
         let all = self.names().into_iter().map(|namespace| {
             let spaces = Arc::clone(&self);
             async move {
                 loop {
                     match spaces.of(&namespace).await {
-                        Ok(space) => space.push.run().await,
+                        Ok(space) => {
+                            tokio::join!(space.push.run(), space.tasks.keep_gauges());
+                        }
                         Err(problem) => warn!(%namespace, %problem, "not pushed yet"),
                     }
                     tokio::time::sleep(REOPEN).await;

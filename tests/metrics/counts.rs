@@ -7,8 +7,9 @@ use delayq_plugin::store::{
     AttemptEnd, Bucket, CancelOutcome, ClaimRequest, SettleOutcome, Settlement,
 };
 use delayq_plugin::{
-    Clock, Component, DelayQueueJob, DelayQueuePluginBuilder, Lock, SystemClock, TaskContext,
-    TaskError, TaskResult, TaskState, TaskSubmitService, seconds, task_worker,
+    Clock, Component, DelayQueueJob, DelayQueuePluginBuilder, InstanceId, InstanceInfo, Lock,
+    SystemClock, TaskContext, TaskError, TaskResult, TaskState, TaskSubmitService, TaskType,
+    seconds, task_worker,
 };
 use delayq_testing::{Fault, TestQueue};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -305,6 +306,43 @@ async fn a_sender_counts_and_types_beyond_a_thousand_share_their_labels() {
         "{:?}",
         counts.first()
     );
+    // What no process asks for is not there: at 0 it would be older than any store.
+    for gauge in ["delayq_sampled_timestamp_seconds", "delayq_instances"] {
+        assert!(!handle.render().contains(gauge), "{gauge}");
+    }
+}
+
+/// One that does not run, and is listed.
+fn listed(id: InstanceId, types: &[&str]) -> InstanceInfo {
+    let types: Vec<_> = types.iter().map(|name| TaskType::new(*name)).collect();
+    let types: Result<Vec<_>, _> = types.into_iter().collect();
+    InstanceInfo::new(id, "elsewhere", 7, SystemClock.now()).serving(&types.unwrap())
+}
+
+#[tokio::test]
+async fn a_type_counts_as_served_while_any_listed_instance_serves_it() {
+    let (recorder, handle) = recorder();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let queue = TestQueue::start(|builder| builder.metrics().only(["fine"]))
+        .await
+        .unwrap();
+    let store = queue.tasks().store();
+    let id = InstanceId::generate();
+    let other = listed(id.clone(), &["flaky"]);
+    store.announce(&other, seconds(3_600)).await.unwrap();
+    for name in ["fine", "flaky", "doomed"] {
+        queue.send(raw(name).after("1h")).await.unwrap();
+    }
+    queue.advance("15s").await;
+    let served = |name: &str| format!("delayq_served{{namespace=\"default\",type=\"{name}\"}}");
+    for (name, is_served) in [("fine", 1), ("flaky", 1), ("doomed", 0)] {
+        until(&handle, &format!("{} {is_served}", served(name))).await;
+    }
+    until(&handle, "delayq_instances{namespace=\"default\"} 2").await;
+    store.withdraw(&id).await.unwrap();
+    queue.advance("15s").await;
+    until(&handle, &format!("{} 0", served("flaky"))).await;
+    until(&handle, &format!("{} 1", served("fine"))).await;
 }
 
 #[tokio::test]

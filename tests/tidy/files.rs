@@ -55,6 +55,19 @@ pub(crate) fn required(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
+/// Members of the workspace that its README does not name.
+pub(crate) fn unnamed(tree: &Tree) -> Vec<String> {
+    let text = |path: &str| tree.get(path).map_or("", |file| &file.text);
+    let (readme, workspace) = (text("README.md"), text("Cargo.toml"));
+    let is_named = |member: &&str| readme.contains(&format!("`{member}`"));
+    // Those in a folder of another one go by its name.
+    let unnamed =
+        listed(workspace, "members").filter(|member| !member.contains('/') && !is_named(member));
+    unnamed
+        .map(|member| format!("README.md: `{member}` is not in the table of the workspace"))
+        .collect()
+}
+
 /// Packages that stand for somebody's application, with lints of its own.
 const FIXTURES: &str = "tests/fixtures/";
 
@@ -164,6 +177,16 @@ fn a_missing_document_is_found() {
         !missing.iter().any(|line| line.starts_with("README.md")),
         "{missing:?}"
     );
+}
+
+#[test]
+fn a_member_of_the_workspace_that_the_readme_does_not_name_is_found() {
+    let tree = Tree::of(&[
+        ("Cargo.toml", "[workspace]\nmembers = [\"a\", \"b\"]\n"),
+        ("README.md", "| `a` | the first |\n"),
+    ]);
+    let unnamed_b = "README.md: `b` is not in the table of the workspace";
+    assert_eq!(unnamed(&tree), [unnamed_b]);
 }
 
 #[test]

@@ -102,6 +102,11 @@ fn every_link_in_the_documents_leads_somewhere() {
 }
 
 #[test]
+fn every_package_is_in_the_readme() {
+    assert_tidy(files::unnamed(&Tree::of_the_workspace()));
+}
+
+#[test]
 fn every_page_of_the_guide_is_in_its_summary() {
     assert_tidy(markdown::summary(&Tree::of_the_workspace()));
 }

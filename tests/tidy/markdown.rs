@@ -15,23 +15,31 @@ pub(crate) fn links(tree: &Tree) -> Vec<String> {
     found
 }
 
-/// The table of contents of the book.
+/// The table of contents of the book, and the index of the guide.
 const SUMMARY: &str = "docs/SUMMARY.md";
+const GUIDE: &str = "docs/guide/README.md";
 
-/// Pages that the table of contents of the book does not list.
+/// Pages that the table of contents of the book, or the index of the guide, does not list.
 pub(crate) fn summary(tree: &Tree) -> Vec<String> {
-    let Some(summary) = tree.get(SUMMARY) else {
-        return vec![format!("{SUMMARY} is missing: write it")];
+    let lists = [(SUMMARY, "docs/"), (GUIDE, "docs/guide/")];
+    let left_out = lists.map(|(list, folder)| left_out(tree, list, folder));
+    left_out.concat()
+}
+
+/// Pages in `folder` that `list` does not name.
+fn left_out(tree: &Tree, list: &str, folder: &str) -> Vec<String> {
+    let Some(contents) = tree.get(list) else {
+        return vec![format!("{list} is missing: write it")];
     };
-    let targets = targets(&summary.text).into_iter();
+    let targets = targets(&contents.text).into_iter();
     let listed: Vec<_> = targets
-        .filter_map(|(_, target)| resolved(SUMMARY, target))
+        .filter_map(|(_, target)| resolved(list, target))
         .collect();
     let is_left_out = |file: &&File| {
-        let is_page = file.path.starts_with("docs/") && file.has_extension("md");
-        is_page && file.path != SUMMARY && !listed.contains(&file.path)
+        let is_page = file.path.starts_with(folder) && file.has_extension("md");
+        is_page && file.path != list && !listed.contains(&file.path)
     };
-    let what = |file: &File| format!("{}: not in {SUMMARY}: list it where it is read", file.path);
+    let what = |file: &File| format!("{}: not in {list}: list it where it is read", file.path);
     tree.files().filter(is_left_out).map(what).collect()
 }
 
@@ -162,14 +170,20 @@ fn a_page_that_the_summary_leaves_out_is_found() {
         "# Summary\n\n[Guide](guide/README.md)\n\n- [A](guide/a.md)\n- `[B](guide/b.md)`\n";
     let tree = Tree::of(&[
         (SUMMARY, contents),
-        ("docs/guide/README.md", ""),
+        (GUIDE, "[B](b.md)"),
         ("docs/guide/a.md", ""),
         ("docs/guide/b.md", ""),
         ("docs/guide/b.svg", ""),
         ("README.md", ""),
     ]);
-    let left_out = "docs/guide/b.md: not in docs/SUMMARY.md: list it where it is read";
-    assert_eq!(summary(&tree), [left_out]);
+    let left_out = [
+        "docs/guide/b.md: not in docs/SUMMARY.md: list it where it is read",
+        "docs/guide/a.md: not in docs/guide/README.md: list it where it is read",
+    ];
+    assert_eq!(summary(&tree), left_out);
     let missing = summary(&Tree::of(&[("docs/guide/a.md", "")]));
-    assert_eq!(missing, ["docs/SUMMARY.md is missing: write it"]);
+    assert_eq!(
+        missing,
+        [SUMMARY, GUIDE].map(|list| format!("{list} is missing: write it"))
+    );
 }

@@ -2,8 +2,14 @@
 
 use std::collections::BTreeMap;
 
-/// Characters of the id of a job whose data is its message alone.
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+/// Characters of an id without a version: the data of its job is the message alone.
 const PLAIN_ID: usize = 26;
+/// What an id begins with that has the version of jobs without attributes.
+const PLAIN_VERSION: u8 = b'0';
 
 /// The message of a job, and its attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,15 +19,20 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// Reads the data of the job `id`: the message, or for an id with a version a message of
-    /// Protocol Buffers with the message (1) and the attributes (2, of a name and a value). Data
-    /// of another form is the message.
+    /// Reads the data of the job `id`. For an id with a version it has the message and the
+    /// attributes: as JSON since release 1.0.15 of lmstfy, as Protocol Buffers before. Data of
+    /// another form is the message.
     pub(super) fn read(id: &str, data: Vec<u8>) -> Self {
-        if id.len() == PLAIN_ID + 1
-            && let Some(fields) = fields(&data)
-            && fields.iter().all(|(number, _)| matches!(number, 1 | 2))
-        {
-            return Self::of(fields);
+        if has_version(id) {
+            // No message of Protocol Buffers that is read here begins with a brace.
+            if let Some(payload) = Self::of_json(&data) {
+                return payload;
+            }
+            if let Some(fields) = fields(&data)
+                && fields.iter().all(|(number, _)| matches!(number, 1 | 2))
+            {
+                return Self::of(fields);
+            }
         }
         Self {
             message: data,
@@ -29,6 +40,21 @@ impl Payload {
         }
     }
 
+    /// Reads the form of JSON; `None` for anything else.
+    fn of_json(data: &[u8]) -> Option<Self> {
+        if !data.starts_with(b"{") {
+            return None;
+        }
+        let written: Written = serde_json::from_slice(data).ok()?;
+        let message = STANDARD.decode(written.body.unwrap_or_default()).ok()?;
+        Some(Self {
+            message,
+            attributes: written.attributes.unwrap_or_default(),
+        })
+    }
+
+    /// Reads the form of Protocol Buffers: the message (1), and attributes (2) of a name (1) and a
+    /// value (2).
     fn of(all: Vec<(u64, Vec<u8>)>) -> Self {
         let mut payload = Self::default();
         for (number, value) in all {
@@ -46,6 +72,20 @@ impl Payload {
         }
         payload
     }
+}
+
+/// The form of JSON. lmstfy ignores fields that it does not know, and so does this.
+#[derive(Deserialize)]
+struct Written {
+    /// In base64; an empty message may be `null`.
+    #[serde(deserialize_with = "Option::deserialize")]
+    body: Option<String>,
+    attributes: Option<BTreeMap<String, String>>,
+}
+
+/// Whether the job with this id has more data than its message.
+fn has_version(id: &str) -> bool {
+    id.len() != PLAIN_ID && !id.as_bytes().starts_with(&[PLAIN_VERSION])
 }
 
 /// The fields of a message of Protocol Buffers that has bytes alone; `None` for anything else.
@@ -81,16 +121,72 @@ fn number(data: &mut &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn read(id: &str, data: &[u8]) -> Payload {
+        Payload::read(id, data.to_vec())
+    }
+
+    /// A message without attributes.
+    fn plain(message: &[u8]) -> Payload {
+        Payload {
+            message: message.to_vec(),
+            attributes: BTreeMap::new(),
+        }
+    }
+
     #[test]
-    fn data_is_a_message_or_has_attributes_by_the_id() {
-        let (plain, versioned) = ("0".repeat(26), "1".repeat(27));
-        let data = b"\x0a\x02hi\x12\x06\x0a\x01a\x12\x01b".to_vec();
-        assert_eq!(Payload::read(&plain, data.clone()).message, data);
-        let payload = Payload::read(&versioned, data);
-        assert_eq!(payload.message, b"hi");
-        assert_eq!(payload.attributes["a"], "b");
-        for odd in [&b"hello"[..], b"*\x02hi"] {
-            assert_eq!(Payload::read(&versioned, odd.to_vec()).message, odd);
+    fn data_of_an_id_with_a_version_is_read_in_both_forms() {
+        let versioned = "1".repeat(27);
+        let wanted = Payload {
+            message: b"hi".to_vec(),
+            attributes: [("a".to_owned(), "b".to_owned())].into(),
+        };
+        let old = b"\x0a\x02hi\x12\x06\x0a\x01a\x12\x01b";
+        let new = br#"{"body":"aGk=","attributes":{"a":"b"}}"#;
+        assert_eq!(read(&versioned, old), wanted);
+        assert_eq!(read(&versioned, new), wanted);
+        assert_eq!(read("order-42", new), wanted);
+        for (data, message) in [
+            (&br#"{"body":"/+8="}"#[..], &b"\xff\xef"[..]),
+            (br#"{"body":""}"#, b""),
+            (br#"{"body":null,"attributes":null}"#, b""),
+            (br#"{"body":"aGk=","later":[1]}"#, b"hi"),
+            // A message of either form that is itself one of a job is unwrapped once.
+            (br#"{"body":"eyJib2R5IjoiYUdrPSJ9"}"#, br#"{"body":"aGk="}"#),
+            (b"\x0a\x0f{\"body\":\"aGk=\"}", br#"{"body":"aGk="}"#),
+            (br#"{"body":"CgJoaQ=="}"#, b"\x0a\x02hi"),
+            (b"\x0a\x04\x0a\x02hi", b"\x0a\x02hi"),
+        ] {
+            assert_eq!(read(&versioned, data), plain(message), "{data:?}");
+        }
+    }
+
+    #[test]
+    fn data_that_only_looks_like_one_of_the_forms_is_the_message() {
+        let [plain_id, versioned] = ["0".repeat(26), "1".repeat(27)];
+        let unversioned = "0".repeat(27);
+        for data in [
+            &b"\x0a\x02hi"[..],
+            br#"{"body":"aGk=","attributes":{"a":"b"}}"#,
+        ] {
+            assert_eq!(read(&plain_id, data), plain(data));
+            assert_eq!(read(&unversioned, data), plain(data));
+        }
+        for odd in [
+            &b"hello"[..],
+            b"*\x02hi",
+            b"{",
+            br#"{"body":5}"#,
+            br#"{"body":"hello"}"#,
+            br#"{"body":"aGk"}"#,
+            br#"{"body":"aGk=","body":"aGk="}"#,
+            br#"{"body":"aGk=","attributes":["a"]}"#,
+            br#"{"body":"aGk=","attributes":{"a":1}}"#,
+            br#"{"body":"aGk="} and more"#,
+            br#"{"attributes":{"a":"b"}}"#,
+            br#"[{"body":"aGk="}]"#,
+            br#" {"body":"aGk="}"#,
+        ] {
+            assert_eq!(read(&versioned, odd), plain(odd), "{odd:?}");
         }
     }
 }

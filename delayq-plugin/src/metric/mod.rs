@@ -4,6 +4,7 @@
 mod call_counts;
 mod process;
 mod run_counts;
+mod sampler;
 mod samples;
 mod send_counts;
 mod table;
@@ -12,5 +13,5 @@ mod type_labels;
 pub(crate) use call_counts::CallCounts;
 pub(crate) use process::Metrics;
 pub(crate) use run_counts::{Outcome, RunCounts};
-pub(crate) use samples::TypeSample;
+pub(crate) use sampler::{INTERVAL, Own, Sampler};
 pub use table::{METRICS, Metric, MetricKind, SECONDS_BUCKETS};

@@ -7,7 +7,7 @@ use delayq_core::{Namespace, TaskType};
 use metrics::{SharedString, gauge};
 
 use super::run_counts::RunCounts;
-use super::samples::{Samples, TypeSample};
+use super::samples::TypeSample;
 use super::send_counts::SendCounts;
 use super::table::{BUILD_INFO, describe_all};
 use super::type_labels::TypeLabels;
@@ -29,7 +29,6 @@ pub(crate) struct Metrics {
 #[derive(Debug)]
 struct Shared {
     namespace: SharedString,
-    samples: Samples,
     types: RwLock<HashMap<TaskType, Arc<SendCounts>>>,
     others: Arc<SendCounts>,
 }
@@ -47,7 +46,6 @@ impl Metrics {
             task_type: SharedString::const_str(OTHERS),
         };
         let shared = Shared {
-            samples: Samples::new(&namespace),
             namespace,
             types: RwLock::default(),
             others: Arc::new(SendCounts::new(others)),
@@ -59,10 +57,6 @@ impl Metrics {
 
     pub(crate) fn namespace(&self) -> &SharedString {
         &self.shared.namespace
-    }
-
-    pub(crate) fn samples(&self) -> &Samples {
-        &self.shared.samples
     }
 
     /// The counts of what is asked for, of a type that may not be one.
@@ -91,7 +85,7 @@ impl Metrics {
 
     /// Sets the gauges of a type, unless it is one of the others: the last of them would count for
     /// all.
-    pub(crate) fn set(&self, task_type: &TaskType, sample: &TypeSample) {
+    pub(super) fn set(&self, task_type: &TaskType, sample: &TypeSample) {
         if self.own_sends(task_type).is_some() {
             sample.set(&self.labels(task_type));
         }

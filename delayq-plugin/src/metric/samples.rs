@@ -14,15 +14,23 @@ use crate::clock_skew::ClockSkew;
 
 /// What was found of one type.
 #[derive(Debug, Default)]
-pub(crate) struct TypeSample {
-    pub(crate) stats: TypeStats,
+pub(super) struct TypeSample {
+    pub(super) stats: TypeStats,
     /// How long the first dead task has been dead; `None`: not known.
-    pub(crate) oldest_dead: Option<Duration>,
-    pub(crate) is_served: bool,
-    pub(crate) clock_skew: Option<ClockSkew>,
+    pub(super) oldest_dead: Option<Duration>,
+    pub(super) is_served: bool,
+    pub(super) clock_skew: Option<ClockSkew>,
 }
 
 impl TypeSample {
+    /// That of a type that is gone.
+    pub(super) fn nothing() -> Self {
+        Self {
+            oldest_dead: Some(Duration::ZERO),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn set(&self, labels: &TypeLabels) {
         let states = [
             ("scheduled", self.stats.scheduled),
@@ -45,9 +53,10 @@ impl TypeSample {
     }
 }
 
-/// Gauges that are about the whole store.
+/// Gauges that are about the whole store. Only a process that samples has them: with those of one
+/// that only sends, which would stay at 0, the store would seem to have never answered.
 #[derive(Debug)]
-pub(crate) struct Samples {
+pub(super) struct Samples {
     instances: Gauge,
     sampled: Gauge,
 }
@@ -60,12 +69,12 @@ impl Samples {
         }
     }
 
-    pub(crate) fn instances(&self, count: usize) {
+    pub(super) fn instances(&self, count: usize) {
         self.instances.set(number(count as u64));
     }
 
     /// The store answered all questions of a round.
-    pub(crate) fn sampled(&self, now: Timestamp) {
+    pub(super) fn sampled(&self, now: Timestamp) {
         let since_1970 = u64::try_from(now.as_millis()).unwrap_or_default();
         self.sampled.set(Duration::from_millis(since_1970));
     }

@@ -204,7 +204,11 @@ pub const METRICS: &[Metric] = &[
         "How long the first dead task has been dead; 0 when there is none",
     ),
     gauge(PAUSED, TYPE, "1 while the type is paused, else 0"),
-    gauge(SERVED, TYPE, "1 while this process serves the type, else 0"),
+    gauge(
+        SERVED,
+        TYPE,
+        "1 while a running instance serves the type, else 0",
+    ),
     gauge_of_seconds(
         CLOCK_SKEW,
         TYPE,
@@ -223,7 +227,7 @@ pub const METRICS: &[Metric] = &[
     gauge(
         INSTANCES,
         &[],
-        "Running plugins on this store and namespace",
+        "Running plugins and servers that announced themselves",
     ),
     gauge_of_seconds(
         SAMPLED,

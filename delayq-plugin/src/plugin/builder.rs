@@ -10,6 +10,7 @@ use delayq_core::{Clock, Components, Limits, Namespace, Store, TaskWorker, Worke
 
 mod configured;
 mod listeners;
+mod mistakes;
 #[cfg(feature = "callee")]
 mod sends_nothing;
 mod start;
@@ -17,6 +18,7 @@ mod worker_plan;
 
 use self::configured::configured;
 use self::listeners::Listeners;
+use self::mistakes::Mistakes;
 #[cfg(feature = "callee")]
 pub(crate) use self::start::{Prepared, prepare_callee};
 use self::worker_plan::WorkerPlan;
@@ -50,7 +52,7 @@ pub struct DelayQueuePluginBuilder {
     /// The options given that are about opening a store.
     opening: Vec<&'static str>,
     /// What was given twice or cannot be used; `start` says so.
-    mistakes: Vec<StartError>,
+    mistakes: Mistakes,
 }
 
 impl DelayQueuePluginBuilder {
@@ -110,7 +112,7 @@ impl DelayQueuePluginBuilder {
     pub fn limits(mut self, limits: Limits) -> Self {
         if limits.max_message_bytes > MAX_MESSAGE_BYTES || limits.max_delay > MAX_DELAY {
             let most = "at most 1 MiB (1,048,576 bytes) a message and 10 years of delay";
-            self.mistaken("limits", most);
+            self.mistakes.setting("limits", most);
         }
         self.limits = limits;
         self
@@ -121,7 +123,7 @@ impl DelayQueuePluginBuilder {
     /// second one. [`TaskSubmitService`](crate::TaskSubmitService) is one that every plugin has,
     /// for workers that send.
     pub fn component<T: Send + Sync + 'static>(mut self, component: T) -> Self {
-        self.refuse_second::<T>();
+        self.mistakes.second::<T>(&self.components);
         self.components.insert(component);
         self
     }
@@ -141,22 +143,9 @@ impl DelayQueuePluginBuilder {
     /// # let _ = builder;
     /// ```
     pub fn component_arc<T: ?Sized + Send + Sync + 'static>(mut self, component: Arc<T>) -> Self {
-        self.refuse_second::<T>();
+        self.mistakes.second::<T>(&self.components);
         self.components.insert_arc(component);
         self
-    }
-
-    fn refuse_second<T: ?Sized + Send + Sync + 'static>(&mut self) {
-        if self.components.get::<T>().is_ok() {
-            let type_name = std::any::type_name::<T>();
-            self.mistakes
-                .push(StartError::DuplicateComponent { type_name });
-        }
-    }
-
-    fn mistaken(&mut self, option: &'static str, reason: &'static str) {
-        self.mistakes
-            .push(StartError::InvalidSetting { option, reason });
     }
 
     /// Adds a worker by hand, for a type or a pattern such as `report.*`. Its name, which tells the
@@ -228,6 +217,15 @@ impl DelayQueuePluginBuilder {
         self
     }
 
+    /// Keeps the metrics that this process counts, as [`metrics`](Self::metrics) does, and asks the
+    /// store for nothing: where something else in the process keeps the gauges of the store, such
+    /// as [`keep_gauges`](crate::TaskSubmitService::keep_gauges).
+    pub fn metrics_without_gauges(mut self) -> Self {
+        self.has_metrics = true;
+        self.settings.has_gauges = false;
+        self
+    }
+
     /// Puts `middleware` around every task: the sends of the plugin's service, and the runs of its
     /// workers. The first one is the outermost. See [`Middleware`].
     pub fn middleware(mut self, middleware: impl Middleware) -> Self {
@@ -279,7 +277,7 @@ impl DelayQueuePluginBuilder {
         let before = only.len();
         only.extend(patterns.into_iter().map(Into::into));
         if only.len() == before {
-            self.mistaken(
+            self.mistakes.setting(
                 "only",
                 "at least one type or pattern: with none nothing would run",
             );
@@ -307,7 +305,7 @@ impl DelayQueuePluginBuilder {
     /// ```
     pub fn pool(mut self, name: &str, slots: usize) -> Self {
         let declared = self.settings.slots.declare(name, slots);
-        self.mistakes.extend(declared.err());
+        self.mistakes.note(declared.err());
         self
     }
 
@@ -317,7 +315,7 @@ impl DelayQueuePluginBuilder {
     /// for a pattern that no worker with a pool serves.
     pub fn weight(mut self, pattern: &str, weight: u32) -> Self {
         let weighed = self.settings.slots.weigh(pattern, weight);
-        self.mistakes.extend(weighed.err());
+        self.mistakes.note(weighed.err());
         self
     }
 
@@ -325,7 +323,7 @@ impl DelayQueuePluginBuilder {
     /// first 32 types has a thread of its own, and further types share those.
     pub fn threads(mut self, n: usize) -> Self {
         if n == 0 {
-            self.mistaken("threads", "at least 1");
+            self.mistakes.setting("threads", "at least 1");
         }
         self.settings.threads = Some(n.max(1));
         self
@@ -349,7 +347,7 @@ impl DelayQueuePluginBuilder {
     /// early, so that those of many types go out together.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         if interval < Duration::from_millis(10) {
-            self.mistaken("poll_interval", "at least 10 ms");
+            self.mistakes.setting("poll_interval", "at least 10 ms");
         }
         self.settings.poll = interval.max(Duration::from_millis(10));
         self
@@ -359,7 +357,7 @@ impl DelayQueuePluginBuilder {
     /// process. Default 3.
     pub fn max_lock_expiries(mut self, n: u32) -> Self {
         if n == 0 {
-            self.mistaken("max_lock_expiries", "at least 1");
+            self.mistakes.setting("max_lock_expiries", "at least 1");
         }
         self.settings.max_lock_expiries = n.max(1);
         self

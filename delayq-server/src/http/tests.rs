@@ -16,6 +16,8 @@ use crate::http::router;
 use crate::server::Server;
 
 mod callee;
+mod gauges;
+mod guide;
 mod limits;
 mod many;
 mod moves;

@@ -309,6 +309,11 @@ impl Claimer {
                 .map(|ms| Duration::from_millis(ms.unsigned_abs()))
                 .collect();
             self.record.started(task_type, &late);
+            let locks = claimed.tasks.iter();
+            let locks: Vec<_> = locks
+                .map(|task| (task.lock.fence, task.lock_until))
+                .collect();
+            self.record.locked(task_type, &locks);
         }
         let is_dead = |cause| matches!(cause, EndCause::Poison | EndCause::Corrupt);
         let dead = claimed.ended.iter().filter(|end| is_dead(end.cause));

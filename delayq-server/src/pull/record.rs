@@ -16,8 +16,11 @@ use tracing::debug;
 const FLUSH: Duration = Duration::from_secs(10);
 /// Most types that are counted.
 const MAX_TYPES: usize = 1_000;
-/// How long a type counts as served after the last claim that waited for it.
+/// How long a type counts as served after somebody last asked for its tasks, or extended or ended
+/// one. It does so, too, as long as somebody holds a lock.
 const SERVED_FOR: Duration = Duration::from_mins(2);
+/// Most locks of a type that are kept in mind.
+const MAX_LOCKS: usize = 1_000;
 
 /// What is counted and announced.
 #[derive(Debug)]
@@ -35,6 +38,22 @@ struct TypeRecord {
     minutes: BTreeMap<Timestamp, Figures>,
     recent: BTreeMap<Timestamp, Figures>,
     asked_at: Option<Timestamp>,
+    /// The locks that clients hold, by their fences, and until when.
+    locks: BTreeMap<u64, Timestamp>,
+}
+
+impl TypeRecord {
+    /// Whether somebody waits for its tasks or works on them.
+    fn is_served(&self, now: Timestamp) -> bool {
+        let is_asked = self.asked_at.is_some_and(|at| at.plus(SERVED_FOR) > now);
+        is_asked || self.locks.values().any(|until| *until > now)
+    }
+
+    fn hold(&mut self, fence: u64, until: Timestamp) {
+        if self.locks.len() < MAX_LOCKS || self.locks.contains_key(&fence) {
+            self.locks.insert(fence, until);
+        }
+    }
 }
 
 impl Record {
@@ -70,16 +89,45 @@ impl Record {
         change(minutes.entry(Step::Minute.begin(now)).or_default());
     }
 
-    /// Somebody wants tasks of this type.
+    /// Somebody wants tasks of this type, or works on one.
     pub(super) fn asked(&self, task_type: &TaskType) {
-        let mut types = self.types();
-        if types.contains_key(task_type) || types.len() < MAX_TYPES {
-            let now = self.clock.now();
-            let record = types.entry(task_type.clone()).or_default();
-            if record.asked_at.replace(now).is_none() {
-                self.is_new.notify_one();
-            }
+        self.seen(task_type, |_| {});
+    }
+
+    /// Somebody got locks of this type, or makes them last longer: fences, and until when.
+    pub(super) fn locked(&self, task_type: &TaskType, locks: &[(u64, Timestamp)]) {
+        if !locks.is_empty() {
+            self.seen(task_type, |record| {
+                for (fence, until) in locks {
+                    record.hold(*fence, *until);
+                }
+            });
         }
+    }
+
+    /// A lock is given back, by a client or on its way to one.
+    pub(super) fn unlocked(&self, task_type: &TaskType, fence: u64) {
+        if let Some(record) = self.types().get_mut(task_type) {
+            record.locks.remove(&fence);
+        }
+    }
+
+    fn seen(&self, task_type: &TaskType, change: impl FnOnce(&mut TypeRecord)) {
+        let (mut types, now) = (self.types(), self.clock.now());
+        if !types.contains_key(task_type) {
+            if types.len() >= MAX_TYPES {
+                return;
+            }
+            types.insert(task_type.clone(), TypeRecord::default());
+        }
+        let Some(record) = types.get_mut(task_type) else {
+            return;
+        };
+        if !record.is_served(now) {
+            self.is_new.notify_one();
+        }
+        record.asked_at = Some(now);
+        change(record);
     }
 
     /// Attempts start, each so late.
@@ -157,10 +205,10 @@ impl Record {
         let mut types = self.types();
         types.retain(|_, one| {
             one.recent.retain(|at, _| *at >= since);
-            let is_asked = one.asked_at.is_some_and(|at| at.plus(SERVED_FOR) > now);
-            is_asked || !one.recent.is_empty() || !one.minutes.is_empty()
+            one.locks.retain(|_, until| *until > now);
+            one.is_served(now) || !one.recent.is_empty() || !one.minutes.is_empty()
         });
-        let served = types.iter().filter(|(_, one)| one.asked_at.is_some());
+        let served = types.iter().filter(|(_, one)| one.is_served(now));
         let served = served.map(|(task_type, _)| task_type.clone()).collect();
         let work = types.iter().map(|(task_type, one)| {
             let mut figures = Figures::default();
@@ -204,5 +252,40 @@ impl Record {
     pub(super) async fn close(&self) {
         self.store_figures().await;
         self.store.withdraw(&self.instance.id).await.ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delayq_plugin::store::MemoryStore;
+    use delayq_testing::VirtualClock;
+
+    use super::*;
+
+    #[test]
+    fn a_type_is_served_while_somebody_asks_or_holds_a_lock_and_no_longer() {
+        let clock = Arc::new(VirtualClock::new(Timestamp::from_millis(1_767_225_600_000)));
+        let record = Record::new(Arc::new(MemoryStore::default()), Arc::clone(&clock) as _);
+        let [asked, held] = ["asked", "held"].map(|name| TaskType::new(name).unwrap());
+        let served = || record.served().0;
+        record.asked(&asked);
+        let until = clock.now().plus(Duration::from_mins(30));
+        record.locked(&held, &[(1, until), (2, until)]);
+        record.started(&asked, &[Duration::ZERO]);
+        assert_eq!(served(), [asked.clone(), held.clone()]);
+        clock.advance(Duration::from_mins(3));
+        // Its figures are kept, and its workers are gone.
+        assert_eq!(served(), std::slice::from_ref(&held));
+        record.unlocked(&held, 1);
+        assert_eq!(served(), std::slice::from_ref(&held));
+        record.unlocked(&held, 2);
+        assert_eq!(served(), []);
+        record.locked(&held, &[]);
+        assert_eq!(served(), []);
+        record.locked(&held, &[(3, clock.now().plus(Duration::from_mins(5)))]);
+        clock.advance(Duration::from_mins(4));
+        assert_eq!(served(), std::slice::from_ref(&held));
+        clock.advance(Duration::from_mins(2));
+        assert_eq!(served(), []);
     }
 }

@@ -12,9 +12,14 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 
+use super::record::Record;
+
 /// Takes settlements. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Settler(mpsc::UnboundedSender<Request>);
+pub(crate) struct Settler {
+    requests: mpsc::UnboundedSender<Request>,
+    record: Arc<Record>,
+}
 
 #[derive(Debug)]
 struct Request {
@@ -31,9 +36,16 @@ type Calls = FuturesUnordered<BoxFuture<'static, Bucket>>;
 
 impl Settler {
     /// A settler, and what it does while it is used.
-    pub(super) fn new(store: Arc<dyn Store>) -> (Self, impl Future<Output = ()>) {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        record: Arc<Record>,
+    ) -> (Self, impl Future<Output = ()>) {
         let (sender, requests) = mpsc::unbounded_channel();
-        (Self(sender), run(store, requests))
+        let settler = Self {
+            requests: sender,
+            record,
+        };
+        (settler, run(store, requests))
     }
 
     /// Settles one attempt; also if the answer is dropped.
@@ -43,12 +55,14 @@ impl Settler {
         settlement: Settlement,
     ) -> impl Future<Output = Result<SettleOutcome>> + use<> {
         let (answer, outcome) = oneshot::channel();
+        let fence = settlement.lock.fence;
+        self.record.unlocked(bucket.task_type(), fence);
         let request = Request {
             bucket,
             settlement,
             answer,
         };
-        let is_sent = self.0.send(request).is_ok();
+        let is_sent = self.requests.send(request).is_ok();
         async move {
             let closed = Err(Error::Closed("the server"));
             if is_sent {

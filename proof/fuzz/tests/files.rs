@@ -74,6 +74,10 @@ fn the_data_of_a_job_of_lmstfy_has_a_message_no_larger_than_itself() {
         "\u{a}\u{0}",
         "\u{7f}",
         "*",
+        "{\"body\":",
+        "\"aGk=\"",
+        ",\"attributes\":{\"a\":\"b\"}",
+        "}",
     ];
     let reach = Reach::at_least(2);
     check!()

@@ -145,7 +145,7 @@ pub(crate) async fn prepare_callee<C: Send + Sync + 'static>(
 
 /// Refuses what cannot be before a store is opened.
 fn check(builder: &mut DelayQueuePluginBuilder) -> Result<(), StartError> {
-    if let Some(mistake) = builder.mistakes.drain(..).next() {
+    if let Some(mistake) = builder.mistakes.first() {
         return Err(mistake);
     }
     if builder.store.is_some() && !builder.opening.is_empty() {

@@ -90,7 +90,8 @@ async fn claim(hub: &Hub, lane: &Lane) -> Result<(Bucket, Claimed)> {
 
 fn candidates(hub: &Hub, tubes: &[TubeName]) -> Vec<Candidate> {
     let now = Instant::now();
-    let state = hub.state();
+    let mut state = hub.state();
+    state.asked_for(tubes, now);
     let known = tubes
         .iter()
         .filter_map(|name| Some((name, state.tubes.get(name)?)));

@@ -33,6 +33,7 @@ pub(super) async fn run(hub: &Hub) {
         end_late(hub),
         extend_locks(hub),
         serve_waiters(hub),
+        tell_served(hub),
         follow_types(hub),
         hear(hub),
         tidy(hub)
@@ -138,6 +139,20 @@ fn next_round(hub: &Hub) -> Instant {
     let soonest = lanes.filter_map(|outlook| outlook.not_before).min();
     let poll = Instant::now() + POLL;
     soonest.map_or(poll, |soonest| soonest.min(poll))
+}
+
+/// Has the lanes count as served whose jobs clients ask for, or hold.
+async fn tell_served(hub: &Hub) {
+    let mut since = Instant::now();
+    loop {
+        tokio::time::sleep(POLL).await;
+        let lanes = hub
+            .state()
+            .served(std::mem::replace(&mut since, Instant::now()));
+        for lane in lanes {
+            hub.space.pull.serves(&lane.task_type);
+        }
+    }
 }
 
 /// Reads now and then which lanes there are.

@@ -87,6 +87,24 @@ impl State {
         listed
     }
 
+    /// A client asks for a job of these tubes.
+    pub(super) fn asked_for(&mut self, tubes: &[TubeName], now: Instant) {
+        for name in tubes {
+            if let Some(tube) = self.tubes.get_mut(name) {
+                tube.asked_at = Some(now);
+            }
+        }
+    }
+
+    /// The lanes whose jobs clients have asked for since `since`, or hold.
+    pub(super) fn served(&self, since: Instant) -> BTreeSet<Lane> {
+        let tubes = self.tubes.values();
+        let asked = tubes.filter(|tube| tube.asked_at.is_some_and(|at| at >= since));
+        let lanes = asked.flat_map(|tube| tube.lanes.keys());
+        let held = self.held.values().map(|held| &held.lane);
+        lanes.chain(held).cloned().collect()
+    }
+
     /// Waits for a job behind those that wait already.
     pub(super) fn wait(&mut self, waiter: Waiter) {
         self.waiters.insert(self.next_turn, waiter);

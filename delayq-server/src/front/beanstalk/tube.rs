@@ -47,6 +47,8 @@ pub(super) struct Tube {
     pub(super) deletes: u64,
     pub(super) pauses: u64,
     pub(super) pause: Option<Pause>,
+    /// When a client asked for a job of it last.
+    pub(super) asked_at: Option<Instant>,
 }
 
 impl Tube {
@@ -61,6 +63,7 @@ impl Tube {
             deletes: 0,
             pauses: 0,
             pause: None,
+            asked_at: None,
         }
     }
 

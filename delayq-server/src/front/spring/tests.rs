@@ -159,7 +159,7 @@ async fn an_application_of_the_original_sends_a_task_and_is_called_byte_for_byte
     };
     let site = Site::on(Server::open(config).await.unwrap()).await;
     let spaces = &site.server.app.spaces;
-    tokio::spawn(Arc::clone(spaces).push());
+    tokio::spawn(Arc::clone(spaces).run());
     tokio::spawn(Arc::clone(&spaces.discovery).run());
     let now = SystemClock.now().as_millis().to_string();
     let (content_type, wanted) = recorded("/hf/delay_queue/work");

@@ -65,7 +65,7 @@ impl Site {
         let server = Server::open(config).await.unwrap();
         let scopes = [Scope::Submit, Scope::Read, Scope::Operate];
         let token = server.new_token("test", &scopes, "default", &[]).await;
-        tokio::spawn(Arc::clone(&server.app.spaces).push());
+        tokio::spawn(Arc::clone(&server.app.spaces).run());
         let (sender, got) = mpsc::unbounded_channel();
         let failures = Arc::new(Mutex::new(0));
         let left = Arc::clone(&failures);

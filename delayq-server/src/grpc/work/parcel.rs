@@ -142,11 +142,11 @@ pub(super) fn extend(
             None => buckets.push((bucket, vec![lock])),
         }
     }
-    let store = call.store().clone();
+    let pull = call.space.pull.clone();
     Ok(async move {
         let mut results = Vec::new();
         for (bucket, locks) in buckets {
-            let outcomes = store.extend(&bucket, locks.clone(), lock_for).await;
+            let outcomes = pull.extend_of(&bucket, locks.clone(), lock_for).await;
             let task_type = bucket.task_type();
             match outcomes {
                 Ok(outcomes) => {

@@ -35,7 +35,7 @@ async fn every_task_is_pushed_once_before_during_and_after_the_move() {
     config.push.allow_networks = vec!["127.0.0.0/8".to_owned()];
     let server = Server::open(config).await.unwrap();
     tokio::spawn(Arc::clone(&server.app.spaces).follow());
-    tokio::spawn(Arc::clone(&server.app.spaces).push());
+    tokio::spawn(Arc::clone(&server.app.spaces).run());
     let shop = Namespace::new("shop").unwrap();
     let space = server.app.spaces.of(&shop).await.unwrap();
     let (url, mut got) = receiver().await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_plugin::store::{MemoryStore, Operate};
+use delayq_plugin::store::{MemoryStore, Operate, Presence};
 
 use super::{Client, start, start_on};
 
@@ -22,6 +22,39 @@ async fn a_pipeline_of_puts_is_answered_in_order_with_numbers_that_follow_each_o
         let answer = format!("RESERVED {number} 1\r\nx");
         client.expect("reserve", &answer).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tube_is_served_while_a_client_asks_for_its_jobs_or_holds_one() {
+    let store = Arc::new(MemoryStore::default());
+    let mut client = Client::connect(start_on(Arc::clone(&store) as _).await).await;
+    let is_served = async |tube: &str| {
+        let announced = store.instances().await.unwrap();
+        let mut types = announced.iter().flat_map(|one| &one.types);
+        types.any(|one| one.as_str().starts_with(&format!("tube:{tube}:")))
+    };
+    let until_served = async |tube: &str| {
+        let served = async {
+            while !is_served(tube).await {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let served = tokio::time::timeout(Duration::from_secs(30), served).await;
+        served.unwrap_or_else(|_| panic!("{tube} is served"));
+    };
+    client.expect("use left", "USING left").await;
+    client.expect("put 1 0 60 1\r\nx", "INSERTED 1").await;
+    client.expect("use held", "USING held").await;
+    client.expect("put 1 0 60 1\r\nx", "INSERTED 2").await;
+    client.expect("reserve-job 2", "RESERVED 2 1\r\nx").await;
+    until_served("held").await;
+    client.expect("put 1 3600 60 1\r\nx", "INSERTED 3").await;
+    client.expect("use asked", "USING asked").await;
+    client.expect("put 1 3600 60 1\r\nx", "INSERTED 4").await;
+    client.expect("watch asked", "WATCHING 2").await;
+    client.send("reserve\r\n").await;
+    until_served("asked").await;
+    assert!(!is_served("left").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
