@@ -15,6 +15,8 @@ const GO: &str = "delayq-server/tests/clients/go";
 const GO_FLAGS: &str = "-buildvcs=false -modcacherw '-gcflags=all=-N -l'";
 /// What has been compiled, also by these tests.
 const GO_CACHE: &str = "target/go-cache";
+/// The client of gRPC that a page of the guide is about.
+const GRPCURL: &str = "github.com/fullstorydev/grpcurl/cmd/grpcurl";
 const NODE: &str = "jackd@2.2.2";
 
 /// Fetches all that can be fetched here.
@@ -61,6 +63,7 @@ fn go() -> bool {
     Call::new("go build -o")
         .word(at("bin/"))
         .word("./...")
+        .word(GRPCURL)
         .folder(root().join(GO))
         .variable("GOFLAGS", GO_FLAGS)
         .variable("GOTOOLCHAIN", "local")

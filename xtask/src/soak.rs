@@ -173,7 +173,6 @@ fn soak_tests() -> Vec<Call> {
         Call::new("cargo build --locked --workspace --bins --examples"),
         Call::new("cargo test --locked -p delayq-tests --features soak --tests --no-fail-fast"),
         Call::new("cargo test --locked -p delayq-server --features soak --no-fail-fast"),
-        Call::new("cargo test --locked -p delayq-ui-tests --features soak --no-fail-fast"),
     ]
 }
 

@@ -2,6 +2,7 @@
 //! its order and in one shell. Every request of curl has to be answered with 2xx.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -197,6 +198,7 @@ fn run(page: &Page) {
         .env("DELAYQ_LOG", "warn")
         // Where a page says nothing: the default is one port for all.
         .env("DELAYQ_LISTEN", format!("127.0.0.1:{}", ports[&7880]))
+        .env("PATH", path())
         .env("HOME", folder.path());
     eprintln!("{}", page.name);
     succeeds(&mut bash);
@@ -207,6 +209,18 @@ fn run(page: &Page) {
     assert!(all, "{}: {statuses:?} for\n{commands}", page.name);
 }
 
+/// Where `cargo xtask test` installs programs in Go.
+fn go_programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/clients/go/bin")
+}
+
+/// The PATH with these.
+fn path() -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(go_programs()).chain(std::env::split_paths(&path));
+    std::env::join_paths(folders).unwrap()
+}
+
 #[test]
 fn the_commands_of_the_pages_on_the_server_succeed() {
     let has_bash = is_there("bash", &["--version"]);
@@ -214,7 +228,7 @@ fn the_commands_of_the_pages_on_the_server_succeed() {
         eprintln!("LEFT OUT: bash, or a curl of 7.76 or later, is not here");
         return;
     }
-    let has_grpcurl = is_there("grpcurl", &["-version"]);
+    let has_grpcurl = go_programs().join("grpcurl").is_file() || is_there("grpcurl", &["-version"]);
     let mut pages = pages();
     if !has_grpcurl {
         pages.retain(|page| page.name != "server-grpc.md");
