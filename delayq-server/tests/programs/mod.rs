@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// How long a program may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What `go` is told, as `cargo xtask test` does when it builds the clients: so the standard library
-/// is compiled once, and kept with all else that is built.
+/// What `go` is told, as `cargo xtask test` does when it builds the clients: so the standard
+/// library is compiled once, and kept with all else that is built.
 #[allow(dead_code, reason = "not every test program runs Go")]
 pub(crate) fn go_variables() -> [(&'static str, OsString); 2] {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -1,12 +1,9 @@
 //! Clients that mean harm: each is refused in words, and the server serves on.
 
-use std::time::Duration;
-
+use delayq_tests::rig::PATIENCE;
 use futures_util::future::{join_all, select_all};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
-
-use delayq_tests::rig::PATIENCE;
 
 use super::{Site, answer, config, rest};
 
