@@ -88,8 +88,8 @@ fn count(lines: &[String], what: &str) -> usize {
     lines.iter().filter(|line| line.contains(what)).count()
 }
 
-/// Faster than by default, so that the day is over in 7 s. On a busy machine a payment may come after
-/// the cancellation, so the two days need not save the same orders.
+/// Faster than by default, so that the day is over in 7 s. On a busy machine a payment may come
+/// after the cancellation, so how many orders are saved is not told beforehand.
 #[tokio::test]
 async fn a_killed_day_of_the_shop_goes_on_where_it_was_and_loses_no_order() {
     const ORDERS: usize = 42;

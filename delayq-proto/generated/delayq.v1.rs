@@ -804,7 +804,8 @@ pub enum SettleOutcome {
     Unspecified = 0,
     /// The attempt is settled (also if it had been before, in the same way).
     Settled = 1,
-    /// Somebody else holds or held the task since, or it has ended: nothing changed.
+    /// Somebody else holds or held the task since, it has ended, or the attempt was settled in another
+    /// way: nothing changed.
     LockLost = 2,
 }
 impl SettleOutcome {

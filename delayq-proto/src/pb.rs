@@ -1,5 +1,5 @@
-//! Messages and stubs, as they are generated. `tests/generated.rs` writes them anew after a change of
-//! a `.proto` file, so that a build needs no compiler of these.
+//! Messages and stubs, as they are generated. `tests/generated.rs` writes them anew after a change
+//! of a `.proto` file, so that a build needs no compiler of these.
 
 include!("../generated/delayq.v1.rs");
 

@@ -49,13 +49,23 @@ impl Replay {
     }
 
     /// Sends the requests of a file one after the other; how many answers were as expected, and
-    /// what was not.
+    /// what was not. Some were recorded within a second of each other, which a busy machine does not
+    /// manage: what is not as expected has to be so three times.
     pub(super) async fn file(&self, name: &str) -> (usize, Vec<String>) {
+        let file = name.replace(|one: char| !one.is_ascii_alphanumeric(), "");
+        let first = self.replay(name, format!("g{file}")).await;
+        if first.1.is_empty() {
+            return first;
+        }
+        let second = self.replay(name, format!("g{file}2")).await;
+        if second.1.is_empty() {
+            return second;
+        }
+        self.replay(name, format!("g{file}3")).await
+    }
+
+    async fn replay(&self, name: &str, ns: String) -> (usize, Vec<String>) {
         let text = std::fs::read_to_string(path(self.folder, name)).unwrap();
-        let ns = format!(
-            "g{}",
-            name.replace(|one: char| !one.is_ascii_alphanumeric(), "")
-        );
         let mut variables = Variables::from([("ns".to_owned(), ns)]);
         let (mut same, mut different) = (0, Vec::new());
         for line in text.lines() {
