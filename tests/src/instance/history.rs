@@ -134,9 +134,13 @@ impl History {
             What::Refused {
                 error, transient, ..
             } => self.refused.push((name.to_owned(), error, transient)),
-            // In a log of their own.
-            What::Stalled { .. } => {}
-            What::Up | What::Quiet | What::Blocked | What::Unblocked | What::Down { .. } => {}
+            // Stalls are read from the logs by themselves.
+            What::Stalled { .. }
+            | What::Up
+            | What::Quiet
+            | What::Blocked
+            | What::Unblocked
+            | What::Down { .. } => {}
         }
     }
 
