@@ -1,6 +1,11 @@
 //! The promise as the README has it, in real time: with the default lock, a task whose process is
 //! killed starts elsewhere within 31 s.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test fails by a panic, also in its helpers"
+)]
+
 use std::time::Duration;
 
 use delayq_plugin::WorkerOptions;

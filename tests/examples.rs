@@ -1,6 +1,11 @@
 //! The examples, run as a newcomer runs them. `order_timeout` is the first command of the README,
 //! which says that it can be killed and started again.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test fails by a panic, also in its helpers"
+)]
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 

@@ -10,6 +10,12 @@
 //! After a change of words write them anew with
 //! `TRYBUILD=overwrite cargo test -p delayq-tests --features soak --test ui`, and read them.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by a panic, also in its helpers"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,11 @@
 //! What stands in `generated` is what the `.proto` files say. protox compiles them, so no protoc
 //! is needed; the crate itself depends on neither.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test fails by a panic, also in its helpers"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -84,7 +84,7 @@ async fn a_client_killed_at_any_byte_of_its_claim_costs_no_attempt_and_delays_no
     // Either way of leaving at every other pair of bytes; in the soak both at each.
     let ways = [false, true].into_iter();
     let ways = ways.flat_map(|resets| (0..=claim.len()).map(move |bytes| (bytes, resets)));
-    let is_tried = |bytes: usize, resets: bool| resets == (bytes / 2 % 2 == 0);
+    let is_tried = |bytes: usize, resets: bool| resets == (bytes / 2).is_multiple_of(2);
     let tried = ways.filter(|(bytes, resets)| cfg!(feature = "soak") || is_tried(*bytes, *resets));
     for (bytes, resets) in tried {
         let mut leaving = site.connect().await;

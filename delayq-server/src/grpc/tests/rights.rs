@@ -336,8 +336,8 @@ async fn the_servers_own_namespace_is_nobodys_whatever_the_configuration_says() 
     };
     let server = Server::open(config).await.unwrap();
     let app = &server.app;
-    let served: Vec<_> = app.spaces.names().iter().map(ToString::to_string).collect();
-    assert_eq!(served, ["default", "shop"]);
+    let names: Vec<_> = app.spaces.names().iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["default", "shop"]);
     let routes = crate::http::router(app.clone()).merge(router(app.clone()));
     for namespace in [own, "*"] {
         let token = server
