@@ -49,8 +49,8 @@ impl Replay {
     }
 
     /// Sends the requests of a file one after the other; how many answers were as expected, and
-    /// what was not. Some were recorded within a second of each other, which a busy machine does not
-    /// manage: what is not as expected has to be so three times.
+    /// what was not. Some were recorded within a second of each other, which a busy machine does
+    /// not manage: what is not as expected has to be so three times.
     pub(super) async fn file(&self, name: &str) -> (usize, Vec<String>) {
         let file = name.replace(|one: char| !one.is_ascii_alphanumeric(), "");
         let first = self.replay(name, format!("g{file}")).await;
