@@ -58,7 +58,7 @@ pub(crate) fn judge(scene: &Scene) -> Result<()> {
             .iter()
             .filter(|line| line.what == What::Done)
             .collect();
-        let repeats = lock_losses(lines);
+        let repeats = lock_losses(lines) + cut_off(scene, lines);
         let (starts, is_right) = (
             starts.count(),
             match expected.done {
@@ -152,6 +152,18 @@ fn judge_starts(
 fn end_of<'a>(lines: &[&'a Line], start: &Line) -> Option<&'a Line> {
     let mut of_task = lines.iter().copied();
     of_task.find(|line| line.fence == start.fence && line.what != What::Started)
+}
+
+/// How many attempts were done by a process that was killed, and followed by another one: a worker
+/// writes down its end before the store has it, and a kill in between leads to a repeat.
+fn cut_off(scene: &Scene, lines: &[&Line]) -> usize {
+    let starts = || lines.iter().filter(|line| line.what == What::Started);
+    let is_cut_off = |start: &&&Line| {
+        scene.killed.contains(&start.instance)
+            && end_of(lines, start).is_some_and(|end| end.what == What::Done)
+            && starts().any(|next| next.fence > start.fence)
+    };
+    starts().filter(is_cut_off).count()
 }
 
 /// How many attempts were done only after the next one had started.
