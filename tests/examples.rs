@@ -107,9 +107,9 @@ async fn a_killed_day_of_the_shop_goes_on_where_it_was_and_loses_no_order() {
     let again = again.ends().await;
     let [saved, cancelled, neither] = report(&again);
     assert_eq!((saved + cancelled, neither), (ORDERS, 0), "{again:#?}");
-    // What it ran is not run again, and what it sent waits.
+    // What it sent waits. What it ran runs again only if the kill came before its end was stored.
     assert!(count(&again, "  placed  ") < ORDERS, "{again:#?}");
-    assert!(count(&again, "  cancelled  ") < cancelled, "{again:#?}");
+    assert!(count(&again, "  cancelled  ") <= cancelled, "{again:#?}");
 }
 
 #[tokio::test]
