@@ -12,6 +12,7 @@
     reason = "an example talks to a person"
 )]
 
+mod args;
 mod day;
 mod event;
 mod lines;
@@ -20,43 +21,18 @@ mod replay;
 mod shop;
 
 use std::error::Error;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::Parser;
 use delayq_plugin::store::StoreOptions;
 use delayq_plugin::{DelayQueuePlugin, TaskSubmitService, days, open_store, seconds};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
 
+use crate::args::Args;
 use crate::event::Event;
 use crate::lines::Lines;
 use crate::replay::Replay;
 use crate::shop::Shop;
-
-/// Cancels orders that are not paid in time: a day of a shop, replayed.
-#[derive(Debug, Parser)]
-struct Args {
-    /// The events, one JSON object a line; `-` is stdin.
-    #[arg(default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop_day.jsonl"))]
-    events: PathBuf,
-    /// How many seconds of the shop pass in one real second; 1 is real time.
-    #[arg(long, default_value_t = 1200.0, value_parser = parse_speed, allow_hyphen_values = true)]
-    speed: f64,
-    /// Where tasks are kept.
-    #[arg(
-        long,
-        env = "DELAYQ_URL",
-        default_value = "sqlite:order_timeout.sqlite"
-    )]
-    url: String,
-}
-
-fn parse_speed(text: &str) -> Result<f64, &'static str> {
-    let speed = text.parse().ok();
-    let fits = speed.filter(|speed| (0.001..=1e6).contains(speed));
-    fits.ok_or("the speed is a number from 0.001 to 1000000")
-}
 
 #[tokio::main]
 async fn main() {

@@ -175,7 +175,7 @@ impl Programs {
 /// The call that builds every program, and those that tests start as processes.
 fn build_call() -> Call {
     let call = Call::new(
-        "cargo build --locked --workspace --bins --examples --tests \
+        "cargo build --locked --workspace --profile test --bins --examples --tests \
          --message-format=json-render-diagnostics",
     );
     // Its C library takes minutes to build, which a person who changes something else can spare.

@@ -170,7 +170,7 @@ fn tests() -> Vec<Call> {
 
 fn soak_tests() -> Vec<Call> {
     vec![
-        Call::new("cargo build --locked --workspace --bins --examples"),
+        Call::new("cargo build --locked --workspace --profile test --bins --examples"),
         Call::new("cargo test --locked -p delayq-tests --features soak --tests --no-fail-fast"),
         Call::new("cargo test --locked -p delayq-server --features soak --no-fail-fast"),
     ]
