@@ -83,3 +83,6 @@ mod testing {}
 
 #[doc = include_str!("../../../docs/guide/workers.md")]
 mod workers {}
+
+#[doc = include_str!("../../../delayq-macros/src/task_worker.md")]
+mod task_worker {}
