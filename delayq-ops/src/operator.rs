@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use delayq_plugin::store::{Action, ActionEnd};
 use delayq_plugin::{
-    AuditReport, BulkError, BulkReport, CancelOutcome, ChangeOutcome, DelayQueueJob, Error,
-    Receipt, Result, TaskFilter, TaskId, TaskState, TaskSubmitService, TaskType, Timestamp,
+    AuditReport, BulkError, BulkReport, CancelOutcome, ChangeOutcome, DeadFilter, DelayQueueJob,
+    Error, Receipt, Result, TaskFilter, TaskId, TaskState, TaskSubmitService, TaskType, Timestamp,
     TypeSettings, When,
 };
 
@@ -20,7 +20,7 @@ mod words;
 pub use dead_selection::DeadSelection;
 
 use self::deed::{is_no_deed, is_refusal};
-use self::many::Deed;
+use self::many::DeadAction;
 use crate::lmstfy::{LmstfyError, LmstfyImport, LmstfyReport};
 use crate::transfer::{DeadTasks, Progress, TransferError, TransferReport, copy, import};
 
@@ -36,6 +36,8 @@ pub struct Operator {
     tasks: TaskSubmitService,
     actor: String,
     origin: String,
+    /// Whether somebody else writes the log.
+    is_silent: bool,
 }
 
 impl Operator {
@@ -51,13 +53,25 @@ impl Operator {
             tasks: tasks.clone(),
             actor: actor.into(),
             origin: origin.into(),
+            is_silent: false,
         }
+    }
+
+    /// The same operator without entries in the log: for an application that writes them itself,
+    /// as it has this store behind a server.
+    #[must_use]
+    pub fn silent(mut self) -> Self {
+        self.is_silent = true;
+        self
     }
 
     /// The same operator on another store.
     #[must_use]
     pub fn of(&self, tasks: &TaskSubmitService) -> Self {
-        Self::new(tasks, &self.actor, &self.origin)
+        Self {
+            tasks: tasks.clone(),
+            ..self.clone()
+        }
     }
 
     /// Who acts.
@@ -166,7 +180,7 @@ impl Operator {
     /// Leaves an entry for what was done by another way, such as a setting of a server.
     pub async fn note(&self, verb: &str, task_type: &str, detail: &str) {
         let action = self.action(verb, task_type);
-        self.log_done(&action.ended(ActionEnd::Done, detail)).await;
+        self.record(&action.ended(ActionEnd::Done, detail)).await;
     }
 
     /// Removes an empty type, as [`drop_type`](TaskSubmitService::drop_type).
@@ -220,7 +234,30 @@ impl Operator {
         interval: Duration,
         progress: impl FnMut(u64, u64) + Send,
     ) -> Result<u64> {
-        many::change_dead(self, selection, Deed::Requeue { interval }, progress).await
+        many::change_dead(self, selection, DeadAction::Requeue { interval }, progress).await
+    }
+
+    /// Schedules dead tasks again in one call of the store, as
+    /// [`requeue_dead`](TaskSubmitService::requeue_dead).
+    ///
+    /// # Errors
+    /// As `requeue_dead`, and those of the log.
+    pub async fn requeue_dead(
+        &self,
+        task_type: &str,
+        filter: &DeadFilter,
+        interval: Duration,
+    ) -> Result<Vec<TaskId>> {
+        many::change_dead_once(self, task_type, filter, DeadAction::Requeue { interval }).await
+    }
+
+    /// Removes dead tasks for good in one call of the store, as
+    /// [`discard_dead`](TaskSubmitService::discard_dead).
+    ///
+    /// # Errors
+    /// As `discard_dead`, and those of the log.
+    pub async fn discard_dead(&self, task_type: &str, filter: &DeadFilter) -> Result<Vec<TaskId>> {
+        many::change_dead_once(self, task_type, filter, DeadAction::Discard).await
     }
 
     /// Removes dead tasks for good. Returns how many. `progress` hears how many are done, and of
@@ -233,7 +270,7 @@ impl Operator {
         selection: &DeadSelection,
         progress: impl FnMut(u64, u64) + Send,
     ) -> Result<u64> {
-        many::change_dead(self, selection, Deed::Discard, progress).await
+        many::change_dead(self, selection, DeadAction::Discard, progress).await
     }
 
     /// Cancels every task that matches, as
@@ -338,12 +375,13 @@ impl Operator {
             }
             Err(error) => action.ended(ActionEnd::Failed, error.to_string()),
         };
-        self.log_done(&action).await;
+        self.record(&action).await;
         done
     }
 
-    /// Begins an entry.
-    fn action(&self, verb: &str, task_type: &str) -> Action {
+    /// Begins an entry, for [`record`](Self::record).
+    #[must_use]
+    pub fn action(&self, verb: &str, task_type: &str) -> Action {
         Action::new(&self.actor, &self.origin, verb, task_type)
     }
 
@@ -375,11 +413,11 @@ impl Operator {
             Err(error) if is_refusal(error) => action.ended(ActionEnd::Refused, error.to_string()),
             Err(error) => action.ended(ActionEnd::Failed, error.to_string()),
         };
-        self.log_done(&action).await;
+        self.record(&action).await;
     }
 
-    /// Logs what has happened, whatever becomes of the entry.
-    async fn log_done(&self, action: &Action) {
+    /// Logs what has happened. If the log cannot be written, a line at `error` says what it lacks.
+    pub async fn record(&self, action: &Action) {
         if let Err(error) = self.log(action).await {
             tracing::error!(%error, ?action, "an action was done and is not in the log");
         }
@@ -387,6 +425,9 @@ impl Operator {
 
     /// Adds an entry to the log, unless the store has none.
     async fn log(&self, action: &Action) -> Result<()> {
+        if self.is_silent {
+            return Ok(());
+        }
         match self.tasks.store().log_action(action).await {
             Err(Error::Unsupported(_)) => Ok(()),
             logged => logged,

@@ -12,15 +12,16 @@ use tonic::{Request, Response, Status};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use crate::access::Scope;
 use crate::app::App;
 use crate::problem::Problem;
+use crate::pull::Handover;
 use crate::stop::Stopping;
 
 mod call;
 mod callees;
 mod chronicle;
 mod dead;
-mod deed;
 mod delivery;
 mod documents;
 mod insight;
@@ -37,11 +38,11 @@ mod targets;
 mod task_type;
 mod tasks;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod wakeups;
 mod work;
 
-use call::{Call, Operation};
+use call::{Call, Operation, Run};
 use dead::ProgressStream;
 use refusal::Refusal;
 use wakeups::WakeupStream;
@@ -106,17 +107,14 @@ pub(crate) async fn report_health<S: NamedService>(health: HealthReporter, stopp
 
 impl Door {
     /// Checks who asks for what, and does it.
-    async fn answer<O: Operation>(
-        &self,
-        request: Request<O>,
-    ) -> Result<Response<O::Answer>, Status> {
+    async fn answer<O: Run>(&self, request: Request<O>) -> Result<Response<O::Answer>, Status> {
         let (metadata, extensions, operation) = request.into_parts();
         let headers = metadata.into_headers();
         let answer = self.run(&headers, &extensions, operation).await;
         answer.map(Response::new).map_err(Status::from)
     }
 
-    async fn run<O: Operation>(
+    async fn run<O: Run>(
         &self,
         headers: &HeaderMap,
         extensions: &Extensions,
@@ -128,9 +126,38 @@ impl Door {
     }
 }
 
-/// The methods of the service that answer once: each is an [`Operation`] of its request.
+/// Any token of the namespace.
+const ANY: Option<Scope> = None;
+const SUBMIT: Option<Scope> = Some(Scope::Submit);
+const WORK: Option<Scope> = Some(Scope::Work);
+const READ: Option<Scope> = Some(Scope::Read);
+const OPERATE: Option<Scope> = Some(Scope::Operate);
+const ADMIN: Option<Scope> = Some(Scope::Admin);
+
+/// What a request is answered with, and the scope that it needs.
+macro_rules! operation {
+    ($request:ident -> $answer:ty, $scope:ident) => {
+        impl Operation for pb::$request {
+            type Answer = $answer;
+            const SCOPE: Option<Scope> = $scope;
+
+            fn namespace(&self) -> &str {
+                &self.namespace
+            }
+        }
+    };
+}
+
+operation!(WakeupsRequest -> WakeupStream, WORK);
+operation!(RequeueSelectedRequest -> ProgressStream, OPERATE);
+operation!(DiscardSelectedRequest -> ProgressStream, OPERATE);
+operation!(PullRequest -> Handover, WORK);
+
+/// The methods of the service that answer once, with their answers and scopes.
 macro_rules! service {
-    ($($method:ident: $request:ident -> $answer:ident;)*) => {
+    ($($method:ident: $request:ident -> $answer:ident, $scope:ident;)*) => {
+        $(operation!($request -> pb::$answer, $scope);)*
+
         #[tonic::async_trait]
         impl pb::delayq_server::Delayq for Door {
             $(async fn $method(
@@ -187,60 +214,60 @@ macro_rules! service {
 }
 
 service! {
-    info: InfoRequest -> InfoResponse;
-    check: CheckRequest -> CheckResponse;
-    submit: SubmitRequest -> SubmitResponse;
-    find: FindRequest -> FindResponse;
-    cancel: CancelRequest -> CancelResponse;
-    cancel_each: CancelEachRequest -> CancelEachResponse;
-    reschedule: RescheduleRequest -> ChangeResponse;
-    update: UpdateRequest -> ChangeResponse;
-    buckets: BucketsRequest -> BucketsResponse;
-    claim: ClaimRequest -> ClaimResponse;
-    settle: SettleRequest -> SettleResponse;
-    extend: ExtendRequest -> ExtendResponse;
-    note_failure: NoteFailureRequest -> NoteFailureResponse;
-    keep_reply: KeepReplyRequest -> KeepReplyResponse;
-    get_reply: GetReplyRequest -> GetReplyResponse;
-    wait_for_reply: WaitForReplyRequest -> WaitForReplyResponse;
-    timeline: TimelineRequest -> TimelineResponse;
-    explain: ExplainRequest -> ExplainResponse;
-    overview: OverviewRequest -> OverviewResponse;
-    types: TypesRequest -> TypesResponse;
-    register_type: RegisterTypeRequest -> RegisterTypeResponse;
-    configure_type: ConfigureTypeRequest -> ConfigureTypeResponse;
-    stats: StatsRequest -> StatsResponse;
-    list: ListRequest -> ListResponse;
-    due_histogram: DueHistogramRequest -> DueHistogramResponse;
-    requeue_dead: RequeueDeadRequest -> RequeueDeadResponse;
-    discard_dead: DiscardDeadRequest -> DiscardDeadResponse;
-    dead_groups: DeadGroupsRequest -> DeadGroupsResponse;
-    cancel_all: CancelAllRequest -> ChangeAllResponse;
-    reschedule_all: RescheduleAllRequest -> ChangeAllResponse;
-    pause: PauseRequest -> PauseResponse;
-    resume: ResumeRequest -> ResumeResponse;
-    purge: PurgeRequest -> PurgeResponse;
-    drop_type: DropTypeRequest -> DropTypeResponse;
-    audit: AuditRequest -> AuditResponse;
-    announce: AnnounceRequest -> AnnounceResponse;
-    withdraw: WithdrawRequest -> WithdrawResponse;
-    instances: InstancesRequest -> InstancesResponse;
-    targets: TargetsRequest -> TargetsResponse;
-    get_target: GetTargetRequest -> TargetResponse;
-    set_target: SetTargetRequest -> TargetResponse;
-    remove_target: RemoveTargetRequest -> RemoveTargetResponse;
-    callees: CalleesRequest -> CalleesResponse;
-    announce_callee: AnnounceCalleeRequest -> AnnounceCalleeResponse;
-    withdraw_callee: WithdrawCalleeRequest -> WithdrawCalleeResponse;
-    add_figures: AddFiguresRequest -> AddFiguresResponse;
-    get_figures: GetFiguresRequest -> GetFiguresResponse;
-    log_action: LogActionRequest -> LogActionResponse;
-    actions: ActionsRequest -> ActionsResponse;
-    get_folder: GetFolderRequest -> GetFolderResponse;
-    folder_revision: FolderRevisionRequest -> FolderRevisionResponse;
-    write_document: WriteDocumentRequest -> WriteDocumentResponse;
-    remove_document: RemoveDocumentRequest -> RemoveDocumentResponse;
-    get_move: GetMoveRequest -> MoveResponse;
-    begin_move: BeginMoveRequest -> MoveResponse;
-    cancel_move: CancelMoveRequest -> MoveResponse;
+    info: InfoRequest -> InfoResponse, ANY;
+    check: CheckRequest -> CheckResponse, ANY;
+    submit: SubmitRequest -> SubmitResponse, SUBMIT;
+    find: FindRequest -> FindResponse, READ;
+    cancel: CancelRequest -> CancelResponse, SUBMIT;
+    cancel_each: CancelEachRequest -> CancelEachResponse, SUBMIT;
+    reschedule: RescheduleRequest -> ChangeResponse, SUBMIT;
+    update: UpdateRequest -> ChangeResponse, SUBMIT;
+    buckets: BucketsRequest -> BucketsResponse, WORK;
+    claim: ClaimRequest -> ClaimResponse, WORK;
+    settle: SettleRequest -> SettleResponse, WORK;
+    extend: ExtendRequest -> ExtendResponse, WORK;
+    note_failure: NoteFailureRequest -> NoteFailureResponse, WORK;
+    keep_reply: KeepReplyRequest -> KeepReplyResponse, WORK;
+    get_reply: GetReplyRequest -> GetReplyResponse, READ;
+    wait_for_reply: WaitForReplyRequest -> WaitForReplyResponse, SUBMIT;
+    timeline: TimelineRequest -> TimelineResponse, READ;
+    explain: ExplainRequest -> ExplainResponse, READ;
+    overview: OverviewRequest -> OverviewResponse, READ;
+    types: TypesRequest -> TypesResponse, READ;
+    register_type: RegisterTypeRequest -> RegisterTypeResponse, WORK;
+    configure_type: ConfigureTypeRequest -> ConfigureTypeResponse, ADMIN;
+    stats: StatsRequest -> StatsResponse, READ;
+    list: ListRequest -> ListResponse, READ;
+    due_histogram: DueHistogramRequest -> DueHistogramResponse, READ;
+    requeue_dead: RequeueDeadRequest -> RequeueDeadResponse, OPERATE;
+    discard_dead: DiscardDeadRequest -> DiscardDeadResponse, OPERATE;
+    dead_groups: DeadGroupsRequest -> DeadGroupsResponse, READ;
+    cancel_all: CancelAllRequest -> ChangeAllResponse, OPERATE;
+    reschedule_all: RescheduleAllRequest -> ChangeAllResponse, OPERATE;
+    pause: PauseRequest -> PauseResponse, OPERATE;
+    resume: ResumeRequest -> ResumeResponse, OPERATE;
+    purge: PurgeRequest -> PurgeResponse, ADMIN;
+    drop_type: DropTypeRequest -> DropTypeResponse, ADMIN;
+    audit: AuditRequest -> AuditResponse, OPERATE;
+    announce: AnnounceRequest -> AnnounceResponse, WORK;
+    withdraw: WithdrawRequest -> WithdrawResponse, WORK;
+    instances: InstancesRequest -> InstancesResponse, READ;
+    targets: TargetsRequest -> TargetsResponse, READ;
+    get_target: GetTargetRequest -> TargetResponse, READ;
+    set_target: SetTargetRequest -> TargetResponse, ADMIN;
+    remove_target: RemoveTargetRequest -> RemoveTargetResponse, ADMIN;
+    callees: CalleesRequest -> CalleesResponse, READ;
+    announce_callee: AnnounceCalleeRequest -> AnnounceCalleeResponse, WORK;
+    withdraw_callee: WithdrawCalleeRequest -> WithdrawCalleeResponse, WORK;
+    add_figures: AddFiguresRequest -> AddFiguresResponse, WORK;
+    get_figures: GetFiguresRequest -> GetFiguresResponse, READ;
+    log_action: LogActionRequest -> LogActionResponse, OPERATE;
+    actions: ActionsRequest -> ActionsResponse, OPERATE;
+    get_folder: GetFolderRequest -> GetFolderResponse, ADMIN;
+    folder_revision: FolderRevisionRequest -> FolderRevisionResponse, ADMIN;
+    write_document: WriteDocumentRequest -> WriteDocumentResponse, ADMIN;
+    remove_document: RemoveDocumentRequest -> RemoveDocumentResponse, ADMIN;
+    get_move: GetMoveRequest -> MoveResponse, OPERATE;
+    begin_move: BeginMoveRequest -> MoveResponse, OPERATE;
+    cancel_move: CancelMoveRequest -> MoveResponse, OPERATE;
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::response::Response;
 use delayq_ops::DeadSelection;
-use delayq_plugin::store::{Action, ActionEnd};
+use delayq_plugin::store::ActionEnd;
 use delayq_plugin::{Error, Result, TaskType};
 
 use super::many::begin;
@@ -76,16 +76,11 @@ pub(crate) async fn stop(Extension(visit): Extension<Visit>) -> Response {
         Some(job) => {
             let done = job.done();
             let verb = format!("stop {}", job.verb);
-            let action = Action::new(&visit.viewer.name, &visit.origin, verb, &job.task_type);
-            let action = action.on(&job.target).counted(done);
+            let operator = visit.operator();
+            let action = operator.action(&verb, &job.task_type).on(&job.target);
+            let action = action.counted(done);
             let action = action.ended(ActionEnd::Done, format!("of {}", job.count()));
-            let logged = visit.tasks().store().log_action(&action).await;
-            match logged {
-                Err(error) if !matches!(error, Error::Unsupported(_)) => {
-                    tracing::error!(%error, ?action, "an action was done and is not in the log");
-                }
-                _ => {}
-            }
+            operator.record(&action).await;
             Flash::done(format!("stopped after {}", counted(done, "task")))
         }
     };

@@ -34,10 +34,7 @@ pub(crate) async fn pause(Extension(visit): Extension<Visit>) -> Response {
             None => None,
             Some(text) => {
                 let now = visit.tasks().stats(task_type.as_str()).await?.now;
-                let until = read_time(text, now).and_then(|until| match until {
-                    past if past <= now => Err(format!("{past} is over: resume the type instead")),
-                    until => Ok(until),
-                });
+                let until = read_time(text, now);
                 Some(until.map_err(|reason| Error::invalid("end of the pause", reason))?)
             }
         };

@@ -4,7 +4,8 @@ use std::fmt;
 
 use delayq_plugin::store::{MAX_BATCH, check_condition};
 use delayq_plugin::{
-    Cursor, Result, TaskFilter, TaskId, TaskInfo, TaskState, TaskSubmitService, Timestamp,
+    Cursor, DeadFilter, Result, TaskFilter, TaskId, TaskInfo, TaskState, TaskSubmitService,
+    Timestamp,
 };
 
 use crate::dead::folded;
@@ -29,6 +30,24 @@ impl DeadSelection {
         Self {
             task_type: task_type.into(),
             ..Self::default()
+        }
+    }
+
+    /// What one call of a store selects so.
+    pub(super) fn like(task_type: &str, filter: &DeadFilter) -> Self {
+        let selection = Self::of(task_type);
+        match filter {
+            DeadFilter::Ids(ids) => selection.ids(ids.clone()),
+            DeadFilter::Matching {
+                died_before,
+                error_contains,
+                limit,
+            } => Self {
+                died_before: *died_before,
+                error: error_contains.clone(),
+                limit: (*limit != usize::MAX).then_some(*limit as u64),
+                ..selection
+            },
         }
     }
 

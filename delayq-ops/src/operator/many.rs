@@ -10,12 +10,12 @@ use super::{
 
 /// What becomes of dead tasks.
 #[derive(Clone, Copy)]
-pub(super) enum Deed {
+pub(super) enum DeadAction {
     Requeue { interval: Duration },
     Discard,
 }
 
-impl Deed {
+impl DeadAction {
     fn verb(self) -> &'static str {
         match self {
             Self::Requeue { .. } => "requeue",
@@ -27,6 +27,19 @@ impl Deed {
         match self {
             Self::Requeue { interval } => interval,
             Self::Discard => Duration::ZERO,
+        }
+    }
+
+    /// Makes the change by one call of the store.
+    async fn make(
+        self,
+        tasks: &TaskSubmitService,
+        task_type: &str,
+        filter: &DeadFilter,
+    ) -> Result<Vec<TaskId>> {
+        match self {
+            Self::Requeue { interval } => tasks.requeue_dead(task_type, filter, interval).await,
+            Self::Discard => tasks.discard_dead(task_type, filter).await,
         }
     }
 
@@ -46,13 +59,13 @@ impl Deed {
 pub(super) async fn change_dead(
     operator: &Operator,
     selection: &DeadSelection,
-    deed: Deed,
+    change: DeadAction,
     mut progress: impl FnMut(u64, u64) + Send,
 ) -> Result<u64> {
     let ids = selection.find(&operator.tasks).await?;
     let count = ids.len() as u64;
     let action = operator
-        .action(deed.verb(), selection.task_type())
+        .action(change.verb(), selection.task_type())
         .on(selection.to_string());
     if count > 1 {
         begin(operator, &action, Some(count)).await?;
@@ -62,7 +75,7 @@ pub(super) async fn change_dead(
         &operator.tasks,
         selection.task_type(),
         &ids,
-        deed,
+        change,
         &mut |slice| {
             done += slice;
             progress(done, count);
@@ -73,23 +86,44 @@ pub(super) async fn change_dead(
     ended.map(|()| done)
 }
 
+/// Requeues or discards what one call of the store does.
+pub(super) async fn change_dead_once(
+    operator: &Operator,
+    task_type: &str,
+    filter: &DeadFilter,
+    change: DeadAction,
+) -> Result<Vec<TaskId>> {
+    TaskType::new(task_type)?;
+    filter.check()?;
+    let selection = DeadSelection::like(task_type, filter);
+    let mut action = operator
+        .action(change.verb(), task_type)
+        .on(selection.to_string());
+    let is_one = matches!(filter, DeadFilter::Ids(ids) if ids.len() == 1);
+    if !is_one {
+        begin(operator, &action, None).await?;
+    }
+    let changed = change.make(&operator.tasks, task_type, filter).await;
+    action.count = changed.as_ref().ok().map(|ids| ids.len() as u64);
+    let ended = changed.as_ref().map(drop).map_err(Clone::clone);
+    end(operator, action, &ended, "").await;
+    changed
+}
+
 async fn change_slices(
     tasks: &TaskSubmitService,
     task_type: &str,
     ids: &[TaskId],
-    deed: Deed,
+    change: DeadAction,
     changed: &mut (impl FnMut(u64) + Send),
 ) -> Result<()> {
     let clock = tasks.clock();
-    let mut slices = ids.chunks(deed.slice()).peekable();
+    let mut slices = ids.chunks(change.slice()).peekable();
     while let Some(slice) = slices.next() {
         let filter = DeadFilter::Ids(slice.to_vec());
-        let ids = match deed {
-            Deed::Requeue { interval } => tasks.requeue_dead(task_type, &filter, interval).await,
-            Deed::Discard => tasks.discard_dead(task_type, &filter).await,
-        };
+        let ids = change.make(tasks, task_type, &filter).await;
         changed(ids?.len() as u64);
-        let pause = deed
+        let pause = change
             .interval()
             .saturating_mul(u32::try_from(slice.len()).unwrap_or(u32::MAX));
         if slices.peek().is_some() && !pause.is_zero() {
@@ -133,7 +167,7 @@ async fn end(operator: &Operator, action: Action, ended: &Result<()>, detail: &s
         Ok(()) => action.ended(ActionEnd::Done, detail),
         Err(error) => action.ended(ActionEnd::Failed, error.to_string()),
     };
-    operator.log_done(&action).await;
+    operator.record(&action).await;
 }
 
 /// Does a bulk change between its two entries.

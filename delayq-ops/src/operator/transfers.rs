@@ -31,6 +31,6 @@ pub(super) async fn end(
         }
         Err(failed) => action.ended(ActionEnd::Failed, failed.to_string()),
     };
-    operator.log_done(&action).await;
+    operator.record(&action).await;
     done
 }

@@ -1,16 +1,26 @@
 //! Pauses of the types that a pattern matches.
 
-use delayq_core::{Result, Store, TaskType, Timestamp};
+use delayq_core::{Error, Result, Store, TaskType, Timestamp};
 
 use super::matching_types;
 
-/// Pauses these types; returns which.
+/// Pauses these types; returns which. An end that has passed by the store's clock is refused: it
+/// would end the pause of a type that is paused.
 pub(crate) async fn pause(
     store: &dyn Store,
     types: &str,
     until: Option<Timestamp>,
 ) -> Result<Vec<TaskType>> {
     let types = matching_types(store, types).await?;
+    if let (Some(until), [first, ..]) = (until, types.as_slice()) {
+        let now = store.stats(first).await?.now;
+        if until <= now {
+            let reason = format!(
+                "{until} is over: it is {now} in the store. To end a pause, resume the type"
+            );
+            return Err(Error::invalid("end of the pause", reason));
+        }
+    }
     for task_type in &types {
         store.pause(task_type, until).await?;
     }

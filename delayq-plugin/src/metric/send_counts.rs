@@ -30,14 +30,18 @@ impl SendCounts {
             Ok(SubmitOutcome::Accepted { replaced: true, .. }) => "replaced",
             Ok(SubmitOutcome::Accepted { .. }) => return self.accepted.increment(1),
             Ok(SubmitOutcome::RunsAgain { .. }) => "runs_again",
+            Ok(SubmitOutcome::Conflict { .. }) => return self.refused("conflict"),
             Ok(_) => "already_exists",
-            Err(error) => {
-                let refused = self.labels.counter_of(REFUSED, "reason", reason(error));
-                return refused.increment(1);
-            }
+            Err(error) => return self.refused(reason(error)),
         };
         let submitted = self.labels.counter_of(SUBMITTED, "outcome", outcome);
         submitted.increment(1);
+    }
+
+    fn refused(&self, reason: &'static str) {
+        self.labels
+            .counter_of(REFUSED, "reason", reason)
+            .increment(1);
     }
 
     /// This process cancelled a scheduled task.

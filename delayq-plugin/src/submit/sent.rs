@@ -1,6 +1,6 @@
 //! A task on its way to the store.
 
-use delayq_core::store::SubmitOutcome;
+use delayq_core::store::{Durability, SubmitOutcome};
 use delayq_core::{Error, NewTask, Result, TaskId, TaskType, When};
 use tracing::trace;
 
@@ -11,49 +11,33 @@ use crate::receipt::Receipt;
 
 /// A task that was given to the store.
 pub(super) struct Sent {
-    /// Where its result belongs.
-    pub(super) index: usize,
     task_type: TaskType,
     id: TaskId,
     when: When,
 }
 
 impl Sent {
-    pub(super) fn new(index: usize, task: &NewTask) -> Self {
+    pub(super) fn new(task: &NewTask) -> Self {
         Self {
-            index,
             task_type: task.task_type.clone(),
             id: task.id.clone(),
             when: task.when,
         }
     }
 
-    /// The receipt for the store's answer, or the error; and the reports of it.
-    pub(super) fn result(
+    /// Reports the store's answer: counts, events and the log.
+    pub(super) fn answered(
         self,
         service: &TaskSubmitService,
         outcome: Result<SubmitOutcome>,
         window: CallWindow,
-    ) -> Result<Receipt> {
-        let metrics = service.telemetry.metrics.as_ref();
-        let counts = metrics.map(|metrics| metrics.sends(&self.task_type));
-        let result = outcome.and_then(|outcome| self.receipt(service, outcome, window));
-        if let Some(counts) = counts {
-            counts.sent(result.as_ref().map(|receipt| receipt.outcome));
-        }
-        result
-    }
-
-    fn receipt(
-        self,
-        service: &TaskSubmitService,
-        outcome: SubmitOutcome,
-        window: CallWindow,
-    ) -> Result<Receipt> {
-        let clock_skew = self.clock_skew(service, outcome, window);
+    ) -> Answered {
+        let clock_skew = self.clock_skew(service, &outcome, window);
         let Self { task_type, id, .. } = self;
-        trace!(%task_type, %id, ?outcome, "submitted");
-        if let SubmitOutcome::Accepted { due_at, .. } | SubmitOutcome::RunsAgain { due_at } =
+        if let Ok(outcome) = outcome {
+            trace!(%task_type, %id, ?outcome, "submitted");
+        }
+        if let Ok(SubmitOutcome::Accepted { due_at, .. } | SubmitOutcome::RunsAgain { due_at }) =
             outcome
         {
             let submitted = || TaskEventKind::Submitted { due_at };
@@ -62,20 +46,15 @@ impl Sent {
                 unserved.sent(&task_type, &service.store);
             }
         }
-        if let SubmitOutcome::Conflict { state } = outcome {
-            let (task_type, id) = (task_type.to_string(), id.to_string());
-            return Err(Error::Conflict {
-                task_type,
-                id,
-                state,
-            });
+        if let Some(metrics) = &service.telemetry.metrics {
+            metrics.sends(&task_type).sent(outcome.as_ref().copied());
         }
-        Ok(Receipt {
+        Answered {
+            task_type,
             id,
             outcome,
-            durability: service.store.durability(),
             clock_skew,
-        })
+        }
     }
 
     /// A relative delay shows the store's clock: the due time less the delay. A task that takes the
@@ -84,15 +63,15 @@ impl Sent {
     fn clock_skew(
         &self,
         service: &TaskSubmitService,
-        outcome: SubmitOutcome,
+        outcome: &Result<SubmitOutcome>,
         window: CallWindow,
     ) -> Option<ClockSkew> {
         let (
             When::After(delay),
-            SubmitOutcome::Accepted {
+            Ok(SubmitOutcome::Accepted {
                 due_at,
                 replaced: false,
-            },
+            }),
         ) = (self.when, outcome)
         else {
             return None;
@@ -103,5 +82,33 @@ impl Sent {
             .skew
             .observe(skew, service.clock.elapsed());
         skew
+    }
+}
+
+/// A task with the store's answer.
+pub(super) struct Answered {
+    task_type: TaskType,
+    id: TaskId,
+    pub(super) outcome: Result<SubmitOutcome>,
+    clock_skew: Option<ClockSkew>,
+}
+
+impl Answered {
+    /// The receipt; a conflict is an error.
+    pub(super) fn receipt(self, durability: Durability) -> Result<Receipt> {
+        let outcome = self.outcome?;
+        if let SubmitOutcome::Conflict { state } = outcome {
+            return Err(Error::Conflict {
+                task_type: self.task_type.to_string(),
+                id: self.id.to_string(),
+                state,
+            });
+        }
+        Ok(Receipt {
+            id: self.id,
+            outcome,
+            durability,
+            clock_skew: self.clock_skew,
+        })
     }
 }

@@ -10,12 +10,14 @@ use delayq_ops::Operator;
 use delayq_plugin::{Store, TaskId, TaskType, TypePattern};
 use delayq_proto::{namespace, pb, required, required_type};
 
-use super::deed::LOGS_ITSELF;
 use super::refusal::Refusal;
 use crate::access::{Caller, Scope};
 use crate::app::App;
 use crate::limits::Charge;
 use crate::space::Space;
+
+/// The metadata with which an application says that the server is its store.
+const LOGS_ITSELF: &str = "delayq-logs-itself";
 
 /// Most tasks, settlements or locks of one call.
 const MAX_BATCH: usize = 1_024;
@@ -29,7 +31,10 @@ pub(super) trait Operation: Send + Sized + 'static {
 
     /// The namespace that the request names.
     fn namespace(&self) -> &str;
+}
 
+/// What a method of the service does.
+pub(super) trait Run: Operation {
     /// Does it. The namespace and the scope are checked; types are not.
     fn run(self, call: &Call) -> impl Future<Output = Result<Self::Answer, Refusal>> + Send;
 }
@@ -41,7 +46,7 @@ pub(super) struct Call {
     pub(super) caller: Caller,
     /// Whether the caller is an application with the server as its store, which writes the log of
     /// actions and counts its attempts itself.
-    pub(super) logs_itself: bool,
+    pub(super) is_store_of_caller: bool,
     /// The header that the caller was admitted by.
     pub(super) credentials: Option<HeaderValue>,
     pub(super) space: Arc<Space>,
@@ -76,7 +81,7 @@ impl Call {
                 .of(&namespace)
                 .await
                 .map_err(Refusal::untouched)?,
-            logs_itself: headers.contains_key(LOGS_ITSELF),
+            is_store_of_caller: headers.contains_key(LOGS_ITSELF),
             credentials,
         })
     }
@@ -131,6 +136,16 @@ impl Call {
     /// An operator whose actions are logged under the name of the token.
     pub(super) fn operator(&self) -> Operator {
         self.caller.operator(&self.space)
+    }
+
+    /// The same, for an operation of the store: the application whose store it is logs it itself.
+    pub(super) fn store_operator(&self) -> Operator {
+        let operator = self.operator();
+        if self.is_store_of_caller {
+            operator.silent()
+        } else {
+            operator
+        }
     }
 
     /// A task of a type that the token is for.

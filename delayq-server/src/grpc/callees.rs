@@ -3,19 +3,11 @@
 use delayq_plugin::Timestamp;
 use delayq_proto::{pb, read_span, time};
 
-use super::call::{Call, Operation};
+use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::access::Scope;
 use crate::operation::callee;
 
-impl Operation for pb::CalleesRequest {
-    type Answer = pb::CalleesResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Read);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::CalleesRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         call.caller.require_all_types()?;
         let all = call.space.push.callees().await?.into_iter();
@@ -31,14 +23,7 @@ impl Operation for pb::CalleesRequest {
     }
 }
 
-impl Operation for pb::AnnounceCalleeRequest {
-    type Answer = pb::AnnounceCalleeResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Work);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::AnnounceCalleeRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let lease = self.lease.map(|span| read_span("lease", span));
         let announcement = callee::Announcement {
@@ -54,14 +39,7 @@ impl Operation for pb::AnnounceCalleeRequest {
     }
 }
 
-impl Operation for pb::WithdrawCalleeRequest {
-    type Answer = pb::WithdrawCalleeResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Work);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::WithdrawCalleeRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let withdrawn = callee::withdraw(&call.space, &call.caller, &self.name).await?;
         Ok(pb::WithdrawCalleeResponse { withdrawn })

@@ -4,18 +4,11 @@ use delayq_core::chronicle::{Action, MAX_ACTION_PAGE, Spell, Step};
 use delayq_plugin::Result;
 use delayq_proto::{pb, read_time_if, required};
 
-use super::call::{Call, Operation};
+use super::call::{Call, Run};
 use super::refusal::Refusal;
 use crate::access::{Caller, Scope};
 
-impl Operation for pb::AddFiguresRequest {
-    type Answer = pb::AddFiguresResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Work);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::AddFiguresRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
         let minutes = self.minutes.into_iter().map(Spell::try_from);
@@ -25,14 +18,7 @@ impl Operation for pb::AddFiguresRequest {
     }
 }
 
-impl Operation for pb::GetFiguresRequest {
-    type Answer = pb::GetFiguresResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Read);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::GetFiguresRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
         let step: Step = self.step().try_into()?;
@@ -44,14 +30,7 @@ impl Operation for pb::GetFiguresRequest {
     }
 }
 
-impl Operation for pb::LogActionRequest {
-    type Answer = pb::LogActionResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Operate);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::LogActionRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let mut action: Action = required("action", self.action)?.try_into()?;
         let Caller { token, origin } = &call.caller;
@@ -66,14 +45,7 @@ impl Operation for pb::LogActionRequest {
     }
 }
 
-impl Operation for pb::ActionsRequest {
-    type Answer = pb::ActionsResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Operate);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::ActionsRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let limit = self.limit.map(usize::try_from).and_then(Result::ok);
         let limit = limit.unwrap_or(MAX_ACTION_PAGE);

@@ -11,9 +11,8 @@ use pb::dead_progress::{Going, Progress};
 use tokio::sync::mpsc;
 use tonic::Status;
 
-use super::call::{Call, Operation};
+use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::access::Scope;
 use crate::operation::{DeadChange, WantedDead};
 
 /// How far a change is.
@@ -23,14 +22,7 @@ pub(super) type ProgressStream =
 /// Messages that wait for a client that does not read; further ones of progress are left out.
 const MOST_WAITING: usize = 256;
 
-impl Operation for pb::DeadGroupsRequest {
-    type Answer = pb::DeadGroupsResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Read);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::DeadGroupsRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let types = call.types(&self.task_type)?;
         let every = TaskFilter::new();
@@ -52,14 +44,7 @@ impl Operation for pb::DeadGroupsRequest {
     }
 }
 
-impl Operation for pb::RequeueSelectedRequest {
-    type Answer = ProgressStream;
-    const SCOPE: Option<Scope> = Some(Scope::Operate);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::RequeueSelectedRequest {
     async fn run(self, call: &Call) -> Result<ProgressStream, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
         let interval: Duration = read_span_or_zero("interval", self.interval)?;
@@ -69,14 +54,7 @@ impl Operation for pb::RequeueSelectedRequest {
     }
 }
 
-impl Operation for pb::DiscardSelectedRequest {
-    type Answer = ProgressStream;
-    const SCOPE: Option<Scope> = Some(Scope::Operate);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::DiscardSelectedRequest {
     async fn run(self, call: &Call) -> Result<ProgressStream, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
         let selection = selection(&task_type, self.selection)?;

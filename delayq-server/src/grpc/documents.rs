@@ -3,32 +3,17 @@
 use delayq_plugin::Result;
 use delayq_proto::{pb, required};
 
-use super::call::{Call, Operation};
+use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::access::Scope;
 
-impl Operation for pb::GetFolderRequest {
-    type Answer = pb::GetFolderResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Admin);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::GetFolderRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         call.caller.require_all_types()?;
         Ok(call.store().folder(&self.folder).await?.into())
     }
 }
 
-impl Operation for pb::FolderRevisionRequest {
-    type Answer = pb::FolderRevisionResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Admin);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::FolderRevisionRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         call.caller.require_all_types()?;
         let revision = call.store().folder_revision(&self.folder).await?;
@@ -36,14 +21,7 @@ impl Operation for pb::FolderRevisionRequest {
     }
 }
 
-impl Operation for pb::WriteDocumentRequest {
-    type Answer = pb::WriteDocumentResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Admin);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::WriteDocumentRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         call.caller.require_all_types()?;
         let expected = required("expected", self.expected)?.try_into()?;
@@ -58,14 +36,7 @@ impl Operation for pb::WriteDocumentRequest {
     }
 }
 
-impl Operation for pb::RemoveDocumentRequest {
-    type Answer = pb::RemoveDocumentResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Admin);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::RemoveDocumentRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         call.caller.require_all_types()?;
         let removed = call

@@ -3,20 +3,12 @@
 use delayq_proto::pb;
 use serde::Serialize;
 
-use super::call::{Call, Operation};
+use super::call::{Call, Run};
 use super::moment;
 use super::refusal::Refusal;
-use crate::access::Scope;
 use crate::problem::Problem;
 
-impl Operation for pb::TimelineRequest {
-    type Answer = pb::TimelineResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Read);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::TimelineRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let (task_type, id) = (task_type.as_str(), id.as_str());
@@ -30,14 +22,7 @@ impl Operation for pb::TimelineRequest {
     }
 }
 
-impl Operation for pb::ExplainRequest {
-    type Answer = pb::ExplainResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Read);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::ExplainRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let explained = delayq_ops::explain(&call.space.tasks, task_type.as_str(), id.as_str());
@@ -48,14 +33,7 @@ impl Operation for pb::ExplainRequest {
     }
 }
 
-impl Operation for pb::OverviewRequest {
-    type Answer = pb::OverviewResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Read);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::OverviewRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         call.caller.require_all_types()?;
         let overview = delayq_ops::overview_of_all(&call.space.tasks).await?;

@@ -3,22 +3,14 @@
 use delayq_plugin::{BulkReport, Error, TaskFilter, When};
 use delayq_proto::{pb, read_state, read_time_if, required};
 
-use super::call::{Call, Operation};
+use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::access::Scope;
 use crate::operation::{AllChange, WantedTasks};
 
 /// Most ids of one cancel.
 const MAX_IDS: usize = 1_000;
 
-impl Operation for pb::CancelEachRequest {
-    type Answer = pb::CancelEachResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Submit);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::CancelEachRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
         if self.ids.len() > MAX_IDS {
@@ -33,14 +25,7 @@ impl Operation for pb::CancelEachRequest {
     }
 }
 
-impl Operation for pb::CancelAllRequest {
-    type Answer = pb::ChangeAllResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Operate);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::CancelAllRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let types = call.types(&self.task_type)?;
         let (filter, operator) = (filter(self.selection)?, call.operator());
@@ -49,14 +34,7 @@ impl Operation for pb::CancelAllRequest {
     }
 }
 
-impl Operation for pb::RescheduleAllRequest {
-    type Answer = pb::ChangeAllResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Operate);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::RescheduleAllRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let types = call.types(&self.task_type)?;
         let when: When = required("when", self.when)?.try_into()?;

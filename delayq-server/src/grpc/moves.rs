@@ -5,33 +5,18 @@ use std::sync::Arc;
 use delayq_plugin::{Error, Result};
 use delayq_proto::pb;
 
-use super::call::{Call, Operation};
+use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::access::Scope;
 use crate::place::{MoveStatus, Mover, Phase};
 use crate::problem::Problem;
 
-impl Operation for pb::GetMoveRequest {
-    type Answer = pb::MoveResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Operate);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::GetMoveRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         Ok(answer(mover(call)?.status().await?))
     }
 }
 
-impl Operation for pb::BeginMoveRequest {
-    type Answer = pb::MoveResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Operate);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::BeginMoveRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let mover = mover(call)?;
         let to = call.app.config.destination(&self.to);
@@ -43,14 +28,7 @@ impl Operation for pb::BeginMoveRequest {
     }
 }
 
-impl Operation for pb::CancelMoveRequest {
-    type Answer = pb::MoveResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Operate);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::CancelMoveRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let mover = mover(call)?;
         mover.cancel().await.map_err(Problem::of_move)?;

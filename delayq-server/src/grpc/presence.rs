@@ -4,18 +4,10 @@ use delayq_core::presence::{InstanceId, InstanceInfo};
 use delayq_plugin::{Result, TaskType};
 use delayq_proto::{pb, read_span, required};
 
-use super::call::{Call, Operation};
+use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::access::Scope;
 
-impl Operation for pb::AnnounceRequest {
-    type Answer = pb::AnnounceResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Work);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::AnnounceRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let instance: InstanceInfo = required("instance", self.instance)?.try_into()?;
         let holds = read_span("holds", required("holds", self.holds)?)?;
@@ -25,14 +17,7 @@ impl Operation for pb::AnnounceRequest {
     }
 }
 
-impl Operation for pb::WithdrawRequest {
-    type Answer = pb::WithdrawResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Work);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::WithdrawRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let id = InstanceId::stored(self.id);
         let instances = call.store().instances().await?;
@@ -47,14 +32,7 @@ impl Operation for pb::WithdrawRequest {
     }
 }
 
-impl Operation for pb::InstancesRequest {
-    type Answer = pb::InstancesResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Read);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::InstancesRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let instances = call.store().instances().await?;
         let instances = instances.into_iter().map(|one| narrowed(call, one).into());

@@ -3,20 +3,12 @@
 use delayq_plugin::TaskType;
 use delayq_proto::{pb, read_span, read_span_or_zero, required_type};
 
-use super::call::{Call, Operation};
+use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::access::Scope;
 use crate::problem::Problem;
 use crate::pull::{Asked, Handover};
 
-impl Operation for pb::PullRequest {
-    type Answer = Handover;
-    const SCOPE: Option<Scope> = Some(Scope::Work);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::PullRequest {
     async fn run(self, call: &Call) -> Result<Handover, Refusal> {
         let is_fair = match pb::PullOrder::try_from(self.order) {
             Ok(order) => order == pb::PullOrder::Fair,

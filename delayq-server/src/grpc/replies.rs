@@ -4,19 +4,11 @@ use delayq_core::reply::{KeptReply, Reply};
 use delayq_plugin::{Error, ReplyOutcome};
 use delayq_proto::{pb, read_span, read_span_or_zero, required, time};
 
-use super::call::{Call, Operation};
+use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::access::Scope;
 use crate::pull::{MAX_WAIT, keep_own};
 
-impl Operation for pb::KeepReplyRequest {
-    type Answer = pb::KeepReplyResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Work);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::KeepReplyRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
         let lock = required("lock", self.lock)?.try_into()?;
@@ -28,14 +20,7 @@ impl Operation for pb::KeepReplyRequest {
     }
 }
 
-impl Operation for pb::GetReplyRequest {
-    type Answer = pb::GetReplyResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Read);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::GetReplyRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let reply = call.store().reply(&task_type, &id).await?;
@@ -44,14 +29,7 @@ impl Operation for pb::GetReplyRequest {
     }
 }
 
-impl Operation for pb::WaitForReplyRequest {
-    type Answer = pb::WaitForReplyResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Submit);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::WaitForReplyRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         use pb::wait_for_reply_response::Outcome;
         let (task_type, id) = call.task(&self.task_type, &self.id)?;

@@ -3,22 +3,14 @@
 use delayq_plugin::TypePattern;
 use delayq_proto::{pb, required};
 
-use super::call::{Call, Operation};
+use super::call::{Call, Run};
 use super::insight::written;
 use super::refusal::Refusal;
-use crate::access::Scope;
 use crate::operation::target;
 use crate::problem::Problem;
 use crate::push::Target;
 
-impl Operation for pb::TargetsRequest {
-    type Answer = pb::TargetsResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Read);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::TargetsRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let all = call.space.push.targets().await?.into_iter();
         let covered = all.filter(|(pattern, _)| call.caller.token.covers_all(pattern));
@@ -29,14 +21,7 @@ impl Operation for pb::TargetsRequest {
     }
 }
 
-impl Operation for pb::GetTargetRequest {
-    type Answer = pb::TargetResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Read);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::GetTargetRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let pattern = call.pattern(&self.task_type)?;
         let target = target::get(&call.space, &pattern).await?;
@@ -44,14 +29,7 @@ impl Operation for pb::GetTargetRequest {
     }
 }
 
-impl Operation for pb::SetTargetRequest {
-    type Answer = pb::TargetResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Admin);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::SetTargetRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let pattern = call.pattern(&self.task_type)?;
         let json = (!self.target.is_empty()).then_some(self.target);
@@ -63,14 +41,7 @@ impl Operation for pb::SetTargetRequest {
     }
 }
 
-impl Operation for pb::RemoveTargetRequest {
-    type Answer = pb::RemoveTargetResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Admin);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::RemoveTargetRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let pattern = call.pattern(&self.task_type)?;
         target::remove(&call.space, &call.operator(), &pattern).await?;

@@ -1,22 +1,12 @@
 //! Types: listed, configured, counted, paused, purged, dropped; and the store itself.
 
-use delayq_core::operate::AuditReport;
 use delayq_plugin::{Result, TaskType};
 use delayq_proto::{pb, read_state, read_time, read_time_if, required};
 
-use super::call::{Call, Operation};
-use super::deed::{Deed, of_type};
+use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::access::Scope;
 
-impl Operation for pb::InfoRequest {
-    type Answer = pb::InfoResponse;
-    const SCOPE: Option<Scope> = None;
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::InfoRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let store = call.store();
         Ok(pb::InfoResponse {
@@ -28,28 +18,14 @@ impl Operation for pb::InfoRequest {
     }
 }
 
-impl Operation for pb::CheckRequest {
-    type Answer = pb::CheckResponse;
-    const SCOPE: Option<Scope> = None;
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::CheckRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         call.store().check().await?;
         Ok(pb::CheckResponse {})
     }
 }
 
-impl Operation for pb::TypesRequest {
-    type Answer = pb::TypesResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Read);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::TypesRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let types = call.store().types().await?;
         let types = types.iter().filter(|one| call.caller.token.covers(one));
@@ -59,14 +35,7 @@ impl Operation for pb::TypesRequest {
     }
 }
 
-impl Operation for pb::RegisterTypeRequest {
-    type Answer = pb::RegisterTypeResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Work);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::RegisterTypeRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
         call.store().register_type(&task_type).await?;
@@ -74,34 +43,19 @@ impl Operation for pb::RegisterTypeRequest {
     }
 }
 
-impl Operation for pb::ConfigureTypeRequest {
-    type Answer = pb::ConfigureTypeResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Admin);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::ConfigureTypeRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
         let settings = required("settings", self.settings)?.try_into()?;
-        let store = call.store();
-        let configured = store.configure_type(&task_type, &settings);
-        of_type("configure", &task_type)
-            .log(call, configured, |()| None)
+        let operator = call.store_operator();
+        operator
+            .configure_type(task_type.as_str(), &settings)
             .await?;
         Ok(pb::ConfigureTypeResponse {})
     }
 }
 
-impl Operation for pb::StatsRequest {
-    type Answer = pb::StatsResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Read);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::StatsRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
         let stats = call.store().stats(&task_type).await?;
@@ -111,14 +65,7 @@ impl Operation for pb::StatsRequest {
     }
 }
 
-impl Operation for pb::DueHistogramRequest {
-    type Answer = pb::DueHistogramResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Read);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::DueHistogramRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
         let from = read_time("from", required("from", self.from)?)?;
@@ -130,116 +77,58 @@ impl Operation for pb::DueHistogramRequest {
     }
 }
 
-impl Operation for pb::PauseRequest {
-    type Answer = pb::PauseResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Operate);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::PauseRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let types = call.types(&self.task_type)?;
         let until = read_time_if("until", self.until)?;
-        let Ok(task_type) = TaskType::new(types) else {
-            let paused = call.operator().pause(types, until).await?;
-            return Ok(pb::PauseResponse {
-                task_types: paused.iter().map(ToString::to_string).collect(),
-            });
+        let paused = if call.is_store_of_caller {
+            let task_type = TaskType::new(types)?;
+            call.store().pause(&task_type, until).await?;
+            vec![task_type]
+        } else {
+            call.operator().pause(types, until).await?
         };
-        let paused = call.store().pause(&task_type, until);
-        of_type("pause", &task_type)
-            .log(call, paused, |()| None)
-            .await?;
         Ok(pb::PauseResponse {
-            task_types: vec![task_type.to_string()],
+            task_types: paused.iter().map(ToString::to_string).collect(),
         })
     }
 }
 
-impl Operation for pb::ResumeRequest {
-    type Answer = pb::ResumeResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Operate);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::ResumeRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let types = call.types(&self.task_type)?;
-        let Ok(task_type) = TaskType::new(types) else {
-            let resumed = call.operator().resume(types).await?;
-            return Ok(pb::ResumeResponse {
-                task_types: resumed.iter().map(ToString::to_string).collect(),
-            });
-        };
-        let resumed = call.store().resume(&task_type);
-        of_type("resume", &task_type)
-            .log(call, resumed, |()| None)
-            .await?;
+        let resumed = call.store_operator().resume(types).await?;
         Ok(pb::ResumeResponse {
-            task_types: vec![task_type.to_string()],
+            task_types: resumed.iter().map(ToString::to_string).collect(),
         })
     }
 }
 
-impl Operation for pb::PurgeRequest {
-    type Answer = pb::PurgeResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Admin);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::PurgeRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
         let state = read_state(self.state)?;
-        let deed = Deed {
-            target: format!("all {state}"),
-            ..of_type("purge", &task_type)
-        };
-        let purged = call.store().purge(&task_type, state);
-        let removed = deed.log(call, purged, |removed| Some(*removed)).await?;
+        let operator = call.store_operator();
+        let removed = operator.purge(task_type.as_str(), state).await?;
         Ok(pb::PurgeResponse { removed })
     }
 }
 
-impl Operation for pb::DropTypeRequest {
-    type Answer = pb::DropTypeResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Admin);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::DropTypeRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
-        let dropped = call.store().drop_type(&task_type);
-        of_type("drop-type", &task_type)
-            .log(call, dropped, |()| None)
-            .await?;
+        call.store_operator().drop_type(task_type.as_str()).await?;
         Ok(pb::DropTypeResponse {})
     }
 }
 
-impl Operation for pb::AuditRequest {
-    type Answer = pb::AuditResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Operate);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::AuditRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
-        let store = call.store();
-        let audited = store.audit(&task_type, self.repair);
         let report = if self.repair {
-            let repair = of_type("repair", &task_type);
-            let count = |report: &AuditReport| Some(report.problems.len() as u64);
-            repair.log(call, audited, count).await?
+            call.store_operator().repair(task_type.as_str()).await?
         } else {
-            audited.await?
+            call.store().audit(&task_type, false).await?
         };
         Ok(report.into())
     }

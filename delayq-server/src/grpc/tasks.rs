@@ -1,31 +1,22 @@
 //! Tasks: sent, found, changed, claimed and settled.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use delayq_core::job::check_message;
 use delayq_core::store::{AttemptEnd, Claimed, Settlement, SubmitOutcome};
 use delayq_core::{Bucket, Limits, Lock};
-use delayq_plugin::{Clock, Error, Result, Store, SystemClock, When};
+use delayq_plugin::{Clock, Error, Result, Store, SystemClock, TaskSubmitService, When};
 use delayq_proto::{pb, read_span, required};
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
-use super::call::{Call, Operation, check_batch};
+use super::call::{Call, Run, check_batch};
 use super::refusal::Refusal;
 use super::sent::{Checked, Sent};
-use crate::access::Scope;
 use crate::problem::Problem;
 
-impl Operation for pb::SubmitRequest {
-    type Answer = pb::SubmitResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Submit);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::SubmitRequest {
     async fn run(self, call: &Call) -> Result<pb::SubmitResponse, Refusal> {
         check_batch("number of tasks", self.tasks.len())?;
         // One task that the token may not send refuses all, before anything is done.
@@ -85,15 +76,19 @@ async fn submit(call: &Call, tasks: Vec<Checked>) -> Vec<Result<SubmitOutcome>> 
 async fn store(call: &Call, tasks: Vec<Checked>) -> Vec<Result<SubmitOutcome>> {
     let order: Vec<_> = tasks.iter().map(|one| one.has_target).collect();
     let (with, without): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|one| one.has_target);
-    let submit = async |store: &Arc<dyn Store>, tasks: Vec<Checked>| {
-        if tasks.is_empty() {
-            return Vec::new().into_iter();
-        }
-        let tasks = tasks.into_iter().map(|one| one.task);
-        store.submit(tasks.collect()).await.into_iter()
+    let submit = async |service: &TaskSubmitService, tasks: Vec<Checked>| {
+        let tasks: Vec<_> = tasks.into_iter().map(|one| one.task).collect();
+        let outcomes = if tasks.is_empty() {
+            Vec::new()
+        } else if call.is_store_of_caller {
+            service.store().submit(tasks).await
+        } else {
+            service.submit(tasks).await
+        };
+        outcomes.into_iter()
     };
-    let mut without = submit(call.store(), without).await;
-    let mut with = submit(call.space.within.store(), with).await;
+    let mut without = submit(&call.space.tasks, without).await;
+    let mut with = submit(&call.space.within, with).await;
     let outcomes = order.into_iter().map(|has_target| {
         let next = if has_target {
             with.next()
@@ -129,14 +124,7 @@ pub(super) fn limits(call: &Call) -> Limits {
     }
 }
 
-impl Operation for pb::FindRequest {
-    type Answer = pb::FindResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Read);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::FindRequest {
     async fn run(self, call: &Call) -> Result<pb::FindResponse, Refusal> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let found = call.store().find(&task_type, &id).await?;
@@ -146,28 +134,20 @@ impl Operation for pb::FindRequest {
     }
 }
 
-impl Operation for pb::CancelRequest {
-    type Answer = pb::CancelResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Submit);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::CancelRequest {
     async fn run(self, call: &Call) -> Result<pb::CancelResponse, Refusal> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
-        Ok(call.store().cancel(&task_type, &id).await?.into())
+        let outcome = if call.is_store_of_caller {
+            call.store().cancel(&task_type, &id).await?
+        } else {
+            let tasks = &call.space.tasks;
+            tasks.cancel(task_type.as_str(), id.as_str()).await?
+        };
+        Ok(outcome.into())
     }
 }
 
-impl Operation for pb::RescheduleRequest {
-    type Answer = pb::ChangeResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Submit);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::RescheduleRequest {
     async fn run(self, call: &Call) -> Result<pb::ChangeResponse, Refusal> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let when: When = required("when", self.when)?.try_into()?;
@@ -175,14 +155,7 @@ impl Operation for pb::RescheduleRequest {
     }
 }
 
-impl Operation for pb::UpdateRequest {
-    type Answer = pb::ChangeResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Submit);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::UpdateRequest {
     async fn run(self, call: &Call) -> Result<pb::ChangeResponse, Refusal> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let message = match required("message", self.body)? {
@@ -194,14 +167,7 @@ impl Operation for pb::UpdateRequest {
     }
 }
 
-impl Operation for pb::BucketsRequest {
-    type Answer = pb::BucketsResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Work);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::BucketsRequest {
     async fn run(self, call: &Call) -> Result<pb::BucketsResponse, Refusal> {
         let task_type = call.task_type(&self.task_type)?;
         let buckets = call.store().buckets(&task_type).await?;
@@ -211,14 +177,7 @@ impl Operation for pb::BucketsRequest {
     }
 }
 
-impl Operation for pb::ClaimRequest {
-    type Answer = pb::ClaimResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Work);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::ClaimRequest {
     async fn run(self, call: &Call) -> Result<pb::ClaimResponse, Refusal> {
         call.bucket(self.bucket.clone())?;
         let (bucket, request) = self.read(SystemClock.now())?;
@@ -254,20 +213,13 @@ async fn release(store: &dyn Store, bucket: &Bucket, claimed: Claimed) {
     }
 }
 
-impl Operation for pb::SettleRequest {
-    type Answer = pb::SettleResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Work);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::SettleRequest {
     async fn run(self, call: &Call) -> Result<pb::SettleResponse, Refusal> {
         check_batch("number of settlements", self.settlements.len())?;
         let bucket = call.bucket(self.bucket)?;
         let settlements = self.settlements.into_iter().map(TryInto::try_into);
         let settlements = settlements.collect::<Result<Vec<Settlement>>>()?;
-        let outcomes = if call.logs_itself {
+        let outcomes = if call.is_store_of_caller {
             call.store().settle(&bucket, settlements).await?
         } else {
             // What clients do is counted here, and what applications do by themselves.
@@ -284,14 +236,7 @@ impl Operation for pb::SettleRequest {
     }
 }
 
-impl Operation for pb::ExtendRequest {
-    type Answer = pb::ExtendResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Work);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::ExtendRequest {
     async fn run(self, call: &Call) -> Result<pb::ExtendResponse, Refusal> {
         check_batch("number of locks", self.locks.len())?;
         let bucket = call.bucket(self.bucket)?;
@@ -305,14 +250,7 @@ impl Operation for pb::ExtendRequest {
     }
 }
 
-impl Operation for pb::NoteFailureRequest {
-    type Answer = pb::NoteFailureResponse;
-    const SCOPE: Option<Scope> = Some(Scope::Work);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::NoteFailureRequest {
     async fn run(self, call: &Call) -> Result<pb::NoteFailureResponse, Refusal> {
         let bucket = call.bucket(self.bucket)?;
         let lock = required("lock", self.lock)?.try_into()?;

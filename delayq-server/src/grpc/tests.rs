@@ -39,7 +39,7 @@ mod tls;
 mod worker;
 
 /// A call that is made without a network.
-pub(super) fn call(token: &str, method: &str, request: &impl Message) -> http::Request<Body> {
+pub(crate) fn call(token: &str, method: &str, request: &impl Message) -> http::Request<Body> {
     let message = request.encode_to_vec();
     let length = u32::try_from(message.len()).unwrap().to_be_bytes();
     let body = [&[0], &length[..], &message[..]].concat();

@@ -11,9 +11,9 @@ use delayq_proto::pb;
 use futures_util::stream::{self, Stream};
 use tonic::Status;
 
-use super::call::{Call, Operation};
+use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::access::{Caller, Scope};
+use crate::access::Caller;
 use crate::app::App;
 
 /// The stream.
@@ -41,14 +41,7 @@ pub(super) async fn end_of(app: App, credentials: Option<HeaderValue>) -> Status
     }
 }
 
-impl Operation for pb::WakeupsRequest {
-    type Answer = WakeupStream;
-    const SCOPE: Option<Scope> = Some(Scope::Work);
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
+impl Run for pb::WakeupsRequest {
     async fn run(self, call: &Call) -> Result<WakeupStream, Refusal> {
         let wakeups = call.store().wakeups();
         let end = Box::pin(end_of(call.app.clone(), call.credentials.clone()));

@@ -289,8 +289,8 @@ async fn what_an_operator_does_by_hand_is_logged_under_the_name_of_the_token() {
     assert_eq!(
         told.collect::<Vec<_>>(),
         [
-            ("discard", "done", "all dead"),
-            ("discard", "begun", "all dead"),
+            ("discard", "done", "all dead tasks"),
+            ("discard", "begun", "all dead tasks"),
             ("resume", "done", ""),
             ("pause", "done", ""),
         ]
