@@ -17,6 +17,8 @@ mod command;
 mod config;
 mod discovery;
 mod door;
+#[cfg(test)]
+mod doors_agree;
 mod draining;
 mod front;
 #[doc(hidden)]

@@ -80,6 +80,9 @@ impl Limits {
         let rate = self.of(payer.namespace).rate;
         let namespace = rate.map(|rate| (Holder::Namespace(payer.namespace.clone()), rate));
         let wanted: Vec<_> = token.into_iter().chain(namespace).collect();
+        if wanted.is_empty() {
+            return Charge::new(cost);
+        }
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MAX_BUCKETS {
             buckets.retain(|_, bucket| !bucket.is_full(now));
@@ -101,6 +104,17 @@ impl Limits {
             }
         }
         charge
+    }
+
+    /// Takes `cost` requests once the rates allow them.
+    pub(crate) async fn pace(&self, payer: Payer<'_>, cost: u32) -> Charge {
+        loop {
+            let charge = self.charge(payer, cost);
+            if charge.is_granted() {
+                return charge;
+            }
+            tokio::time::sleep(charge.wait()).await;
+        }
     }
 
     /// Gives back what was charged for so many requests that failed for the server's reasons.

@@ -206,13 +206,7 @@ impl Caller {
             rate: self.token.rate,
             namespace,
         };
-        loop {
-            let charge = limits.charge(payer, cost);
-            if charge.is_granted() {
-                return charge;
-            }
-            tokio::time::sleep(charge.wait()).await;
-        }
+        limits.pace(payer, cost).await
     }
 
     /// Refuses a namespace that the token is not for.

@@ -90,7 +90,7 @@ async fn open(app: &App) -> Result<Hub, Problem> {
     if let Some(most) = space.max_message_bytes() {
         config.max_job_bytes = config.max_job_bytes.min(most);
     }
-    let hub = Hub::new(space, config, app.draining.clone());
+    let hub = Hub::new(app, space, config);
     hub.refresh().await?;
     Ok(hub)
 }
@@ -103,11 +103,11 @@ async fn accept(app: &App, hub: &Arc<Hub>, listeners: &Listeners, connections: &
             () = app.stopping.ended() => return,
         };
         match accepted {
-            Ok(stream) => {
+            Ok(accepted) => {
                 let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                     continue;
                 };
-                let session = Session::new(Arc::clone(hub), stream);
+                let session = Session::new(Arc::clone(hub), accepted);
                 connections.spawn(async move {
                     session.run().await;
                     drop(place);

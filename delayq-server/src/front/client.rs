@@ -16,7 +16,7 @@ use crate::problem::Problem;
 use crate::space::Space;
 
 /// The id and name of a client without a token.
-const ANYBODY: &str = "anybody";
+pub(super) const ANYBODY: &str = "anybody";
 
 /// Whom a front lets in, and where.
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ pub(super) fn bearer(header: &HeaderValue) -> HeaderValue {
 }
 
 /// Somebody without a token, who may do everything in one namespace.
-fn anybody(namespace: &str, extensions: &Extensions) -> Caller {
+pub(super) fn anybody(namespace: &str, extensions: &Extensions) -> Caller {
     let token = Token {
         v: Token::VERSION,
         id: ANYBODY.to_owned(),

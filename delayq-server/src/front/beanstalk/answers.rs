@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use delayq_plugin::TaskState;
+use delayq_plugin::store::ActionEnd;
 use tokio::time::Instant;
 
 use super::ends;
@@ -50,6 +51,11 @@ pub(super) async fn answer(session: &mut Session, order: Order) -> Answered {
         Order::Kick(bound) => {
             session.hub.counters.kick.add(1);
             let kicked = jobs::kick_some(&session.hub, &session.used, bound).await?;
+            if kicked > 0 {
+                let tube = session.used.to_string();
+                let action = session.operator.action("kick", &tube).counted(kicked);
+                session.operator.record(&action).await;
+            }
             session.say(&format!("KICKED {kicked}"));
         }
         Order::KickJob(number) => kick_job(session, number).await?,
@@ -223,7 +229,16 @@ async fn kick_job(session: &mut Session, number: u64) -> Answered {
     session.hub.counters.kick.add(1);
     let hub = std::sync::Arc::clone(&session.hub);
     let is_kicked = match jobs::find(&hub, number).await? {
-        Some(job) => jobs::kick(&hub, &job).await?,
+        Some(job) => {
+            let tube = job.tube.to_string();
+            let is_kicked = jobs::kick(&hub, &job).await?;
+            if is_kicked {
+                let action = session.operator.action("kick", &tube);
+                let action = action.on(number.to_string());
+                session.operator.record(&action).await;
+            }
+            is_kicked
+        }
         None => false,
     };
     session.say(if is_kicked { "KICKED" } else { NOT_FOUND });
@@ -249,13 +264,16 @@ async fn pause(session: &mut Session, tube: &TubeName, seconds: u32) -> Answered
             hub.store.pause(&task_type, Some(until)).await?;
         }
     }
-    let mut state = hub.state();
-    let known = state.tube(tube);
-    known.pauses += 1;
     let end = Instant::now().checked_add(length);
-    known.pause = end.map(|until| Pause { length, until });
-    drop(state);
+    hub.note_pause(tube, end.map(|until| Pause { length, until }));
     hub.heard_of_all();
+    let verb = if seconds == 0 { "resume" } else { "pause" };
+    let action = session.operator.action(verb, &tube.to_string());
+    let action = match seconds {
+        0 => action,
+        _ => action.ended(ActionEnd::Done, format!("until {until}")),
+    };
+    session.operator.record(&action).await;
     session.say("PAUSED");
     Ok(())
 }

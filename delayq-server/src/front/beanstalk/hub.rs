@@ -13,9 +13,13 @@ use super::counters::{Counter, Counters};
 use super::lane::{Lane, PREFIX, tube_of, tube_part};
 use super::numbers::Numbers;
 use super::state::State;
+use super::tube::Pause;
 use super::tube_name::TubeName;
+use crate::app::App;
 use crate::config::BeanstalkConfig;
 use crate::draining::Draining;
+use crate::front::client::ANYBODY;
+use crate::limits::{Limits, Payer};
 use crate::space::Space;
 
 /// The folder with the names of tubes that do not fit into a type.
@@ -40,11 +44,12 @@ pub(super) struct Hub {
     /// Of this server, for the statistics.
     pub(super) id: String,
     pub(super) holders: Counter,
+    limits: Arc<Limits>,
     state: Mutex<State>,
 }
 
 impl Hub {
-    pub(super) fn new(space: Arc<Space>, config: BeanstalkConfig, draining: Draining) -> Self {
+    pub(super) fn new(app: &App, space: Arc<Space>, config: BeanstalkConfig) -> Self {
         let store = Arc::clone(space.tasks.store());
         let id = delayq_plugin::TaskId::generate().to_string();
         let id = id.chars().filter(char::is_ascii_hexdigit).take(16);
@@ -56,7 +61,8 @@ impl Hub {
             store,
             counters: Counters::default(),
             config,
-            draining,
+            draining: app.draining.clone(),
+            limits: Arc::clone(&app.limits),
             changed: Notify::new(),
             reserved: Notify::new(),
             started: Instant::now(),
@@ -69,6 +75,24 @@ impl Hub {
     /// What it knows, for a short look or change.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in that a client has paused a tube, or resumed it.
+    pub(super) fn note_pause(&self, tube: &TubeName, pause: Option<Pause>) {
+        let mut state = self.state();
+        let known = state.tube(tube);
+        known.pauses += 1;
+        known.pause = pause;
+    }
+
+    /// Waits until the rate of the namespace allows so many requests.
+    pub(super) async fn pace(&self, requests: u32) {
+        let payer = Payer {
+            token: ANYBODY,
+            rate: None,
+            namespace: &self.space.namespace,
+        };
+        self.limits.pace(payer, requests).await;
     }
 
     /// The time of day here.

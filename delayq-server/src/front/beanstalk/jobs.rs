@@ -95,7 +95,8 @@ pub(super) async fn delete(hub: &Hub, number: u64) -> Result<bool> {
     let (task_type, id) = (&job.lane.task_type, &job.info.id);
     let is_gone = match job.info.state {
         TaskState::Scheduled => {
-            let cancelled = hub.store.cancel(task_type, id).await?;
+            let tasks = &hub.space.tasks;
+            let cancelled = tasks.cancel(task_type.as_str(), id.as_str()).await?;
             // One that was reserved meanwhile is not run again after that.
             matches!(cancelled, CancelOutcome::Cancelled | CancelOutcome::Running)
         }

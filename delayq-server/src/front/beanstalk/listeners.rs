@@ -19,6 +19,14 @@ pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
 /// Where its answers go.
 pub(super) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
+/// A connection that was accepted.
+pub(super) struct Accepted {
+    pub(super) reader: Reader,
+    pub(super) writer: Writer,
+    /// From where it comes.
+    pub(super) origin: String,
+}
+
 /// Where it cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListenError {
@@ -73,38 +81,55 @@ impl Listeners {
         Ok(Some(listeners))
     }
 
+    /// An address that is listened on already.
+    #[cfg(test)]
+    pub(crate) fn over(tcp: TcpListener) -> Self {
+        Self {
+            tcp: Some(tcp),
+            ..Self::default()
+        }
+    }
+
     /// The next connection.
-    pub(super) async fn accept(&self) -> io::Result<(Reader, Writer)> {
+    pub(super) async fn accept(&self) -> io::Result<Accepted> {
         tokio::select! {
             accepted = self.accept_tcp() => accepted,
             accepted = self.accept_socket() => accepted,
         }
     }
 
-    async fn accept_tcp(&self) -> io::Result<(Reader, Writer)> {
+    async fn accept_tcp(&self) -> io::Result<Accepted> {
         let Some(tcp) = &self.tcp else {
             return std::future::pending().await;
         };
-        let (stream, _) = tcp.accept().await?;
+        let (stream, peer) = tcp.accept().await?;
         if let Err(error) = stream.set_nodelay(true) {
             debug!(%error, "a connection keeps Nagle's algorithm");
         }
         let (reader, writer) = stream.into_split();
-        Ok((Box::new(reader), Box::new(writer)))
+        Ok(Accepted {
+            reader: Box::new(reader),
+            writer: Box::new(writer),
+            origin: peer.ip().to_string(),
+        })
     }
 
     #[cfg(unix)]
-    async fn accept_socket(&self) -> io::Result<(Reader, Writer)> {
+    async fn accept_socket(&self) -> io::Result<Accepted> {
         let Some(socket) = &self.socket else {
             return std::future::pending().await;
         };
         let (stream, _) = socket.listener.accept().await?;
         let (reader, writer) = stream.into_split();
-        Ok((Box::new(reader), Box::new(writer)))
+        Ok(Accepted {
+            reader: Box::new(reader),
+            writer: Box::new(writer),
+            origin: "the Unix socket".to_owned(),
+        })
     }
 
     #[cfg(not(unix))]
-    async fn accept_socket(&self) -> io::Result<(Reader, Writer)> {
+    async fn accept_socket(&self) -> io::Result<Accepted> {
         std::future::pending().await
     }
 }

@@ -39,7 +39,7 @@ async fn try_put(hub: &Hub, tube: &TubeName, jobs: Vec<PutJob>) -> Result<Vec<Re
         };
         tasks.push(task(lane, number, job)?);
     }
-    let mut outcomes = hub.store.submit(tasks.clone()).await;
+    let mut outcomes = hub.space.tasks.submit(tasks.clone()).await;
     for (task, outcome) in tasks.iter_mut().zip(&mut outcomes) {
         renumber(hub, task, outcome).await;
     }
@@ -104,7 +104,7 @@ async fn renumber(hub: &Hub, task: &mut NewTask, outcome: &mut Result<SubmitOutc
                 }
             }
             Err(Error::Indeterminate { .. }) => {
-                let again = hub.store.submit(vec![task.clone()]).await.pop();
+                let again = hub.space.tasks.submit(vec![task.clone()]).await.pop();
                 match again {
                     Some(Ok(_)) => {
                         let due_at = Hub::now();
@@ -119,7 +119,7 @@ async fn renumber(hub: &Hub, task: &mut NewTask, outcome: &mut Result<SubmitOutc
             }
             Err(_) => return,
         }
-        if let Some(again) = hub.store.submit(vec![task.clone()]).await.pop() {
+        if let Some(again) = hub.space.tasks.submit(vec![task.clone()]).await.pop() {
             *outcome = again;
         }
     }

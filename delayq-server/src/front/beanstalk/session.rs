@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use delayq_ops::Operator;
 use delayq_plugin::{Error, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
@@ -15,7 +16,7 @@ use super::claims::reserve;
 use super::ends;
 use super::hub::Hub;
 use super::input::{Input, PutJob, Request};
-use super::listeners::{Reader, Writer};
+use super::listeners::{Accepted, Reader, Writer};
 use super::order::{BadLine, Order};
 use super::puts;
 use super::reserved::Reserved;
@@ -41,6 +42,8 @@ pub(super) struct Session {
     pub(super) out: Vec<u8>,
     pub(super) is_producer: bool,
     pub(super) is_worker: bool,
+    /// Logs what it changes beside its own jobs.
+    pub(super) operator: Operator,
     reader: Reader,
     writer: Writer,
     input: Input,
@@ -63,7 +66,7 @@ enum Waited {
 
 impl Session {
     /// A connection that was accepted.
-    pub(super) fn new(hub: Arc<Hub>, (reader, writer): (Reader, Writer)) -> Self {
+    pub(super) fn new(hub: Arc<Hub>, accepted: Accepted) -> Self {
         let count = &hub.counters;
         count.connections.add(1);
         count.connections_ever.add(1);
@@ -82,8 +85,9 @@ impl Session {
             out: Vec::new(),
             is_producer: false,
             is_worker: false,
-            reader,
-            writer,
+            operator: Operator::new(&hub.space.tasks, "beanstalkd client", accepted.origin),
+            reader: accepted.reader,
+            writer: accepted.writer,
             input: Input::new(hub.config.max_job_bytes),
             hub,
         }
@@ -163,6 +167,8 @@ impl Session {
             }
             return behind;
         }
+        let count = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
+        self.hub.pace(count).await;
         for result in puts::put(&self.hub, &self.used, jobs).await {
             match result {
                 Ok(number) => self.say(&format!("INSERTED {number}")),
@@ -173,6 +179,7 @@ impl Session {
     }
 
     async fn answer(&mut self, request: Request) -> std::io::Result<Next> {
+        self.hub.pace(1).await;
         let done = match request {
             Request::Bad(BadLine::UnknownCommand) => {
                 self.say("UNKNOWN_COMMAND");

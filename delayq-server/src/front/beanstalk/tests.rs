@@ -30,10 +30,6 @@ async fn start_on(store: Arc<dyn Store>) -> SocketAddr {
     server.app.spaces.offer(namespace, store).await;
     let listener = listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let listeners = Listeners {
-        tcp: Some(listener),
-        ..Listeners::default()
-    };
-    tokio::spawn(serve(server.app, listeners));
+    tokio::spawn(serve(server.app, Listeners::over(listener)));
     address
 }

@@ -16,10 +16,12 @@ use super::call::Call;
 use super::figures::labels;
 use super::operation::Operation;
 use super::params::Params;
+use super::pool::Pool;
 use super::queue_name::{MAX_NAME_BYTES, QueueName, hash, is_name, is_word};
 use super::state::Lmstfy;
 use super::throttle::Action;
 use super::token_key::{TokenKey, split_token};
+use crate::limits::Payer;
 
 /// The header of a token.
 const TOKEN: &str = "x-token";
@@ -125,6 +127,7 @@ async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Re
         front.check_token(&key).await?;
         pool_name.clone_into(&mut seen.pool);
         namespace.clone_into(&mut seen.namespace);
+        charge(front, &pool, &key)?;
     }
     let call = Call {
         front,
@@ -150,6 +153,21 @@ async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Re
         front.throttle.give_back(&key, action);
     }
     done
+}
+
+/// Charges a request to the token and to the namespace that its pool is.
+fn charge(front: &Lmstfy, pool: &Pool, key: &TokenKey) -> Result<(), Refused> {
+    let payer = Payer {
+        token: &key.document(),
+        rate: None,
+        namespace: &pool.engine.space.namespace,
+    };
+    let charge = front.app.limits.charge(payer, 1);
+    if charge.is_granted() {
+        return Ok(());
+    }
+    let body = serde_json::json!({ "msg": charge.refusal().to_string() });
+    Err(answer(StatusCode::TOO_MANY_REQUESTS, &body).into())
 }
 
 /// The operation, the namespace and the queue of a path.

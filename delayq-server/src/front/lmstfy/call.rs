@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
+use delayq_ops::Operator;
 use futures_util::StreamExt;
 use percent_encoding::percent_decode_str;
 use serde_json::json;
@@ -22,6 +23,7 @@ use super::pool::Pool;
 use super::queue_name::QueueName;
 use super::state::Lmstfy;
 use super::token_key::TokenKey;
+use crate::access::Caller;
 
 /// Largest job.
 const MAX_JOB_BYTES: usize = 1 << 20;
@@ -58,6 +60,7 @@ impl Call<'_> {
     ) -> Result<Response, Refused> {
         let path = percent_decode_str(request.uri().path()).decode_utf8_lossy();
         let id = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let origin = Caller::origin_of(request.extensions());
         let (pool, queue) = (&self.pool, &self.queue);
         match operation {
             Operation::Publish => self.publish(request).await,
@@ -97,6 +100,7 @@ impl Call<'_> {
                 let is_all = self.front.app.config.lmstfy.destroy_all;
                 let destroyed = pool.destroy(queue, is_all).await;
                 destroyed.map_err(|error| failed(&error))?;
+                self.record(&origin, "destroy", None).await;
                 Ok(empty(StatusCode::NO_CONTENT))
             }
             Operation::DeadSize => {
@@ -107,13 +111,25 @@ impl Call<'_> {
                 Ok(self.size(size))
             }
             Operation::Dead => self.dead().await,
-            Operation::Respawn => self.respawn().await,
+            Operation::Respawn => self.respawn(&origin).await,
             Operation::DeleteDead => {
                 let deleted = pool.delete_dead(queue, self.params.limit()?).await;
-                deleted.map_err(|error| failed(&error))?;
+                let deleted = deleted.map_err(|error| failed(&error))?;
+                self.record(&origin, "discard", Some(deleted)).await;
                 Ok(empty(StatusCode::NO_CONTENT))
             }
         }
+    }
+
+    /// Leaves an entry in the log of actions, under the name of the token.
+    async fn record(&self, origin: &str, verb: &str, count: Option<usize>) {
+        let key = self.key.document();
+        let actor = format!("lmstfy token {}", key.get(..8).unwrap_or_default());
+        let operator = Operator::new(&self.pool.engine.space.tasks, actor, origin);
+        let queue = format!("{}/{}", self.queue.namespace, self.queue.queue);
+        let mut action = operator.action(verb, &queue);
+        action.count = count.map(|count| count as u64);
+        operator.record(&action).await;
     }
 
     fn size(&self, size: u64) -> Response {
@@ -288,12 +304,13 @@ impl Call<'_> {
         Ok(answer(StatusCode::OK, &body))
     }
 
-    async fn respawn(&self) -> Result<Response, Refused> {
+    async fn respawn(&self, origin: &str) -> Result<Response, Refused> {
         let limit = self.params.limit()?;
         let ttl = self.params.respawn_ttl()?;
         let respawned = self.pool.respawn(&self.queue, limit, ttl).await;
         let count = respawned.map_err(|error| failed(&error))?;
         self.count("redis_deadletter_respawn_jobs", count as u64);
+        self.record(origin, "requeue", Some(count)).await;
         let body = json!({"count": count, "msg": "respawned"});
         Ok(answer(StatusCode::OK, &body))
     }

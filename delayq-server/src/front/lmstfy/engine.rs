@@ -73,11 +73,10 @@ impl Engine {
         service: &TaskSubmitService,
         tasks: Vec<NewTask>,
     ) -> Vec<Result<SubmitOutcome>> {
-        let store = service.store();
-        let mut outcomes = store.submit(tasks.clone()).await;
+        let mut outcomes = service.submit(tasks.clone()).await;
         for (outcome, task) in outcomes.iter_mut().zip(tasks) {
             if outcome.is_err()
-                && let Some(again) = store.submit(vec![task]).await.pop()
+                && let Some(again) = service.submit(vec![task]).await.pop()
             {
                 *outcome = again;
             }
@@ -132,9 +131,14 @@ impl Engine {
             }
         }
         // Somebody takes it again and again. It does not come back after that.
-        let outcome = self.space.tasks.store().cancel(&task_type, &id).await?;
+        let outcome = self.cancel(&task_type, &id).await?;
         debug!(%task_type, %id, ?outcome, "a job is cancelled that changes too often");
         Ok(())
+    }
+
+    async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
+        let tasks = &self.space.tasks;
+        tasks.cancel(task_type.as_str(), id.as_str()).await
     }
 
     /// Whether the job has ended.
@@ -149,7 +153,7 @@ impl Engine {
                 if info.attempt > 0 {
                     info!(%task_type, %id, "acknowledged late: its time to run had ended");
                 }
-                let outcome = store.cancel(task_type, id).await?;
+                let outcome = self.cancel(task_type, id).await?;
                 Ok(!matches!(outcome, CancelOutcome::Running))
             }
             TaskState::Running => {
@@ -305,7 +309,7 @@ impl Engine {
                 .list(task_type, scheduled, cursor.as_ref(), BATCH)
                 .await?;
             for info in page.tasks.iter().filter(|info| info.at <= now) {
-                let outcome = store.cancel(task_type, &info.id).await?;
+                let outcome = self.cancel(task_type, &info.id).await?;
                 debug!(%task_type, id = %info.id, ?outcome, "a queue is destroyed");
             }
             let is_last = page.tasks.last().is_none_or(|last| last.at > now);

@@ -12,6 +12,7 @@ use delayq_plugin::{Namespace, TaskType};
 use super::answer::{Refusal, shown};
 use crate::access::{Caller, Right, Token};
 use crate::app::App;
+use crate::front::client::anybody;
 use crate::problem::Problem;
 use crate::space::Space;
 
@@ -57,6 +58,8 @@ impl<R: Right> Asking<R> {
         let namespace = Namespace::new(&app.config.service.namespace)?;
         let spring = &app.config.spring;
         if given.is_none() && in_path.is_none() && spring.is_open() {
+            let caller = anybody(namespace.as_str(), &parts.extensions);
+            caller.charge(&app.limits, &namespace, parts.extensions.get())?;
             return Ok((app.spaces.of(&namespace).await?, None));
         }
         let usual = spring.usual_token().filter(|_| given.is_none());
