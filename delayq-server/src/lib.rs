@@ -17,8 +17,6 @@ mod command;
 mod config;
 mod discovery;
 mod door;
-#[cfg(test)]
-mod doors_agree;
 mod draining;
 mod front;
 #[doc(hidden)]
@@ -40,6 +38,8 @@ mod say;
 mod server;
 mod space;
 mod stop;
+#[cfg(test)]
+mod tests;
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
