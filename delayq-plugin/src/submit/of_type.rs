@@ -58,7 +58,9 @@ of_types! {
     /// Returns which types that is. A type that appears later is not paused.
     ///
     /// # Errors
-    /// As for every call. Types before the one that failed are paused; the call can be repeated.
+    /// `InvalidInput` for a time that has passed by the store's clock, of which nothing is paused;
+    /// and as for every call. Types before the one that failed are paused; the call can be
+    /// repeated.
     pause[until: Option<Timestamp>] -> Vec<TaskType>;
 
     /// Ends the pauses of these types. Returns which types that is.

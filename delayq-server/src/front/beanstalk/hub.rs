@@ -85,14 +85,22 @@ impl Hub {
         known.pause = pause;
     }
 
-    /// Waits until the rate of the namespace allows so many requests.
-    pub(super) async fn pace(&self, requests: u32) {
-        let payer = Payer {
+    fn payer(&self) -> Payer<'_> {
+        Payer {
             token: ANYBODY,
             rate: None,
             namespace: &self.space.namespace,
-        };
-        self.limits.pace(payer, requests).await;
+        }
+    }
+
+    /// Whether the rate of the namespace allows so many requests now, which are taken then.
+    pub(super) fn may_ask(&self, requests: u32) -> bool {
+        self.limits.charge(self.payer(), requests).is_granted()
+    }
+
+    /// Waits until the rate of the namespace allows so many requests.
+    pub(super) async fn pace(&self, requests: u32) {
+        self.limits.pace(self.payer(), requests).await;
     }
 
     /// The time of day here.

@@ -117,7 +117,7 @@ impl Session {
             };
             let next = match request {
                 Some(Request::Put(job)) => {
-                    kept = self.put_all(job).await;
+                    kept = self.put_all(job).await?;
                     Next::Serve
                 }
                 Some(request) => self.answer(request).await?,
@@ -147,7 +147,7 @@ impl Session {
     }
 
     /// Puts a job and those that follow at once; the request behind them.
-    async fn put_all(&mut self, first: PutJob) -> Option<Request> {
+    async fn put_all(&mut self, first: PutJob) -> std::io::Result<Option<Request>> {
         let mut jobs = vec![first];
         let mut behind = None;
         while jobs.len() < MAX_PUTS {
@@ -165,21 +165,31 @@ impl Session {
             for _ in jobs {
                 self.say("DRAINING");
             }
-            return behind;
+            return Ok(behind);
         }
         let count = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
-        self.hub.pace(count).await;
+        self.pace(count).await?;
         for result in puts::put(&self.hub, &self.used, jobs).await {
             match result {
                 Ok(number) => self.say(&format!("INSERTED {number}")),
                 Err(error) => self.say_error(&error),
             }
         }
-        behind
+        Ok(behind)
+    }
+
+    /// Waits until the rate of the namespace allows so many requests. What was answered before is
+    /// sent first.
+    async fn pace(&mut self, requests: u32) -> std::io::Result<()> {
+        if !self.hub.may_ask(requests) {
+            self.flush().await?;
+            self.hub.pace(requests).await;
+        }
+        Ok(())
     }
 
     async fn answer(&mut self, request: Request) -> std::io::Result<Next> {
-        self.hub.pace(1).await;
+        self.pace(1).await?;
         let done = match request {
             Request::Bad(BadLine::UnknownCommand) => {
                 self.say("UNKNOWN_COMMAND");
