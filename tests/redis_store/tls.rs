@@ -348,11 +348,12 @@ async fn a_renewed_certificate_is_used_from_the_next_connection_on() {
     let kept = good.each_ref().map(|file| std::fs::read(file).unwrap());
     renew("client-expired");
     server.restart();
-    let error = store.check().await.unwrap_err();
-    assert!(
-        error.to_string().contains("of this client has expired"),
-        "{error}"
-    );
+    // A server that hangs up while the client still writes is a broken pipe now and then.
+    let expired = async || match store.check().await.unwrap_err().to_string() {
+        error if error.contains("of this client has expired") => Ok(()),
+        error => Err(error),
+    };
+    until_ok("an expired certificate", expired).await;
     for (file, bytes) in good.iter().zip(kept) {
         std::fs::write(file, bytes).unwrap();
     }

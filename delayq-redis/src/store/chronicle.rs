@@ -15,9 +15,9 @@ use crate::scripts::figures::{self, NewChunk};
 use crate::scripts::{ShardId, ShardKeys, actions};
 use crate::shard::context::Context;
 
-/// How often figures are merged because another instance came between, within a quarter of a
-/// second. Then they are left out: they are for people.
-const MAX_TRIES: usize = 8;
+/// How often figures are merged because another instance came between, within two seconds.
+/// Then they are left out: they are for people.
+const MAX_TRIES: usize = 11;
 
 #[async_trait]
 impl Chronicle for RedisStore {
