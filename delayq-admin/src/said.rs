@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use delayq_ops::is_invisible;
+
 /// Most characters of a foreign text in a row of a table.
 pub(crate) const ROW_CHARS: usize = 300;
 
@@ -111,21 +113,6 @@ pub(crate) fn one_line(text: &str, most: usize) -> String {
         line.push('…');
     }
     line
-}
-
-fn is_invisible(letter: char) -> bool {
-    matches!(
-        letter,
-        '\u{80}'..='\u{9f}'
-            | '\u{ad}'
-            | '\u{61c}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}'
-            | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}'
-    )
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{Cell, ContentArrangement, Table, presets};
+use delayq_ops::is_invisible;
 use serde_json::Value;
 
 /// What is wrong.
@@ -41,25 +42,16 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{plural}")
 }
 
-/// Text from a task, an error or a URL on one line, its control characters and marks that turn the
-/// direction of text as blanks: none of them reaches the terminal.
+/// Text from a task, an error or a URL on one line, with blanks for what is invisible or steers the
+/// terminal.
 pub(crate) fn one_line(text: &str) -> String {
-    let steers = |letter: char| letter.is_control() || turns(letter);
-    text.replace(steers, " ")
+    text.replace(|letter: char| letter.is_control() || is_invisible(letter), " ")
 }
 
 /// As [`one_line`], with its line breaks.
 pub(crate) fn lines(text: &str) -> String {
     let lines = text.lines().map(one_line);
     lines.collect::<Vec<_>>().join("\n")
-}
-
-/// Whether it is a mark that turns the direction of the text behind it.
-fn turns(letter: char) -> bool {
-    matches!(
-        letter,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    )
 }
 
 /// The JSON of a document, on one line or on many, with those control characters escaped that JSON

@@ -29,6 +29,7 @@ mod operator;
 mod overview;
 mod selection;
 mod span;
+mod text;
 mod timeline;
 mod transfer;
 
@@ -43,6 +44,7 @@ pub use operator::{DeadSelection, Operator};
 pub use overview::{
     MAX_OVERVIEW_TYPES, Overview, Trouble, TypeOverview, overview, overview_of_all,
 };
+pub use text::is_invisible;
 pub use timeline::{Moment, MomentKind, timeline};
 pub use transfer::{
     DeadTasks, Progress, Refusal, TransferError, TransferFault, TransferReport, copy, export,

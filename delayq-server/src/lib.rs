@@ -18,6 +18,7 @@ mod config;
 mod discovery;
 mod door;
 mod draining;
+mod folder_cache;
 mod front;
 #[doc(hidden)]
 pub mod fuzz;

@@ -231,6 +231,7 @@ const CRATES: [Crate; 13] = [
         floors: &[
             "problem",
             "json",
+            "folder_cache",
             "discovery",
             "push",
             "config",

@@ -1,22 +1,20 @@
 //! All tokens of a server: in the store, and a copy here that is never older than a second.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_plugin::store::{Expected, WriteOutcome};
+use delayq_core::documents::{Document, Expected, WriteOutcome};
 use delayq_plugin::{Clock, Error, Result, Store, Timestamp};
 use tracing::{error, warn};
 
 use super::secret::{Presented, generate};
 use super::token::EarlierSecret;
 use super::{Scope, Token};
+use crate::folder_cache::{Contents, FolderCache};
 
 /// The folder of documents that holds the tokens.
 const FOLDER: &str = "tokens";
-/// How often a change by others is looked for. With it a revoked token is refused everywhere within
-/// a second.
-const REFRESH: Duration = Duration::from_millis(400);
 
 /// What a new token is to be.
 #[derive(Clone, Debug)]
@@ -31,58 +29,22 @@ pub(crate) struct NewToken {
     pub(crate) max_pending: Option<u64>,
 }
 
-/// The tokens of all servers on one store.
+/// The tokens of all servers on one store. One that is revoked is refused everywhere within a
+/// second.
 #[derive(Debug)]
 pub(crate) struct TokenBook {
-    store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    pages: RwLock<Pages>,
+    tokens: FolderCache<Tokens>,
 }
 
+/// Tokens by their ids.
 #[derive(Debug, Default)]
-struct Pages {
-    revision: u64,
-    tokens: HashMap<String, Arc<Token>>,
-}
+struct Tokens(HashMap<String, Arc<Token>>);
 
-impl TokenBook {
-    /// Reads the tokens of a store.
-    pub(crate) async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
-        let book = Arc::new(Self {
-            store,
-            clock,
-            pages: RwLock::default(),
-        });
-        book.read().await?;
-        Ok(book)
-    }
-
-    /// Looks for changes, for ever.
-    pub(crate) async fn follow(self: Arc<Self>) {
-        let mut is_lost = false;
-        loop {
-            tokio::time::sleep(REFRESH).await;
-            let refreshed = self.refresh().await;
-            match &refreshed {
-                Err(error) if !is_lost => warn!(%error, "changes of tokens are not heard"),
-                _ => {}
-            }
-            is_lost = refreshed.is_err();
-        }
-    }
-
-    async fn refresh(&self) -> Result<()> {
-        let revision = self.store.folder_revision(FOLDER).await?;
-        if revision == self.pages().revision {
-            return Ok(());
-        }
-        self.read().await
-    }
-
-    async fn read(&self) -> Result<()> {
-        let folder = self.store.folder(FOLDER).await?;
+impl Contents for Tokens {
+    fn read(documents: Vec<Document>) -> Result<Self> {
         let mut tokens = HashMap::new();
-        for document in folder.documents {
+        for document in documents {
             let token: Result<Token, _> = serde_json::from_str(&document.body);
             match token {
                 Ok(token) if token.v <= Token::VERSION => {
@@ -95,28 +57,37 @@ impl TokenBook {
                 Err(error) => error!(id = document.name, %error, "a token is unreadable: refused"),
             }
         }
-        let mut pages = self.pages.write().unwrap_or_else(PoisonError::into_inner);
-        *pages = Pages {
-            revision: folder.revision,
-            tokens,
-        };
-        Ok(())
+        Ok(Self(tokens))
+    }
+}
+
+impl TokenBook {
+    /// Reads the tokens of a store.
+    pub(crate) async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
+        let tokens = FolderCache::new(store, FOLDER);
+        tokens.read().await?;
+        Ok(Arc::new(Self { clock, tokens }))
     }
 
-    fn pages(&self) -> std::sync::RwLockReadGuard<'_, Pages> {
-        self.pages.read().unwrap_or_else(PoisonError::into_inner)
+    /// Looks for changes, for ever.
+    pub(crate) async fn follow(self: Arc<Self>) {
+        self.tokens.follow().await;
+    }
+
+    fn get(&self, id: &str) -> Option<Arc<Token>> {
+        self.tokens.get().0.get(id).cloned()
     }
 
     /// The valid token that somebody presents.
     pub(crate) fn admit(&self, text: &str) -> Option<Arc<Token>> {
         let presented = Presented::read(text)?;
-        let token = self.pages().tokens.get(presented.id).cloned()?;
+        let token = self.get(presented.id)?;
         token.admits(&presented, self.clock.now()).then_some(token)
     }
 
     /// A token that is valid now, by its id.
     pub(crate) fn valid(&self, id: &str) -> Option<Arc<Token>> {
-        let token = self.pages().tokens.get(id).cloned()?;
+        let token = self.get(id)?;
         let now = self.clock.now().as_millis();
         token
             .expires_at
@@ -126,13 +97,13 @@ impl TokenBook {
 
     /// Whether a token that was admitted is valid still. What it may do never changes.
     pub(crate) fn is_valid(&self, admitted: &Token) -> bool {
-        let present = self.pages().tokens.get(&admitted.id).cloned();
+        let present = self.get(&admitted.id);
         present.is_some_and(|present| !present.is_expired(self.clock.now()))
     }
 
     /// All tokens, by their ids.
     pub(crate) fn all(&self) -> Vec<Arc<Token>> {
-        let mut tokens: Vec<_> = self.pages().tokens.values().cloned().collect();
+        let mut tokens: Vec<_> = self.tokens.get().0.values().cloned().collect();
         tokens.sort_by(|one, other| one.id.cmp(&other.id));
         tokens
     }
@@ -167,8 +138,8 @@ impl TokenBook {
         id: &str,
         overlap: Duration,
     ) -> Result<Option<(Token, String)>> {
-        self.read().await?;
-        let Some(token) = self.pages().tokens.get(id).cloned() else {
+        self.tokens.read().await?;
+        let Some(token) = self.get(id) else {
             return Ok(None);
         };
         let (text, hash) = generate(id).map_err(no_random)?;
@@ -183,20 +154,12 @@ impl TokenBook {
 
     /// Ends a token; whether there was one. Every server refuses it within a second.
     pub(crate) async fn revoke(&self, id: &str) -> Result<bool> {
-        let removed = self.store.remove_document(FOLDER, id).await?;
-        self.read().await?;
-        Ok(removed)
+        self.tokens.remove(id).await
     }
 
     async fn write(&self, token: &Token, expected: Expected) -> Result<()> {
-        let body = serde_json::to_string(token).map_err(|error| Error::Serialize {
-            reason: error.to_string(),
-        })?;
-        let written = self
-            .store
-            .write_document(FOLDER, &token.id, &body, expected);
-        match written.await? {
-            WriteOutcome::Written(_) => self.read().await,
+        match self.tokens.write(&token.id, token, expected).await? {
+            WriteOutcome::Written(_) => Ok(()),
             WriteOutcome::Conflict(_) => Err(refused("another one has this id: try again")),
             WriteOutcome::FolderFull => Err(refused("there are 10,000: revoke some")),
         }

@@ -1,9 +1,9 @@
 //! Targets of a namespace: in its store, and a copy here that is never older than a second.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
-use delayq_plugin::store::{Expected, WriteOutcome};
+use delayq_core::documents::{Document, Expected, WriteOutcome};
 use delayq_plugin::{Error, Namespace, Result, Store, TaskType, TypePattern};
 use serde::{Deserialize, Serialize};
 use tracing::{error, warn};
@@ -12,6 +12,7 @@ use super::callees::Callees;
 use super::seal::{Sealer, Seals};
 use super::{Courier, Target};
 use crate::discovery::Instance;
+use crate::folder_cache::{Contents, FolderCache};
 
 /// The folder of documents that holds the targets.
 const FOLDER: &str = "targets";
@@ -22,7 +23,7 @@ const VERSION: u32 = 1;
 
 /// The stored form.
 #[derive(Debug, Serialize, Deserialize)]
-struct Stored {
+struct Record {
     v: u32,
     /// `None` of a type whose tasks have targets of their own.
     target: Option<Target>,
@@ -31,9 +32,9 @@ struct Stored {
 /// Types and patterns, each with its target.
 pub(super) type Targets = BTreeMap<TypePattern, Arc<Target>>;
 
+/// What the folder says.
 #[derive(Debug, Default)]
-struct Copy {
-    revision: u64,
+struct Stored {
     targets: Arc<Targets>,
     /// Types whose tasks have targets of their own, be there another one for the type or not.
     own: Arc<BTreeSet<TaskType>>,
@@ -46,8 +47,41 @@ pub(crate) struct Board {
     pub(super) courier: Arc<Courier>,
     pub(super) store: Arc<dyn Store>,
     pub(super) callees: Callees,
-    copy: RwLock<Copy>,
+    stored: FolderCache<Stored>,
     pub(super) seals: Arc<Seals>,
+}
+
+impl Contents for Stored {
+    fn read(documents: Vec<Document>) -> Result<Self> {
+        let (mut targets, mut own) = (Targets::new(), BTreeSet::new());
+        for document in documents {
+            let name = &document.name;
+            if let Some(task_type) = name
+                .strip_prefix(OWN)
+                .and_then(|name| TaskType::new(name).ok())
+            {
+                own.insert(task_type);
+                continue;
+            }
+            let Some(pattern) = pattern_of(name) else {
+                error!(name, "this is no name of a target: not pushed");
+                continue;
+            };
+            match serde_json::from_str::<Record>(&document.body) {
+                Ok(record) if record.v <= VERSION => {
+                    if let Some(target) = record.target {
+                        targets.insert(pattern, Arc::new(target));
+                    }
+                }
+                Ok(_) => warn!(%pattern, "a target of a newer release: not pushed here"),
+                Err(error) => error!(%pattern, %error, "a target is unreadable: not pushed"),
+            }
+        }
+        Ok(Self {
+            targets: Arc::new(targets),
+            own: Arc::new(own),
+        })
+    }
 }
 
 impl Board {
@@ -57,14 +91,10 @@ impl Board {
             namespace,
             courier,
             callees: Callees::new(Arc::clone(&store)),
+            stored: FolderCache::new(Arc::clone(&store), FOLDER),
             store,
-            copy: RwLock::default(),
             seals: Arc::new(seals),
         }
-    }
-
-    fn copy(&self) -> RwLockReadGuard<'_, Copy> {
-        self.copy.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The instances that serve a type, in the order to ask them.
@@ -89,57 +119,17 @@ impl Board {
 
     /// Reads the targets again if one has changed.
     pub(super) async fn refresh(&self) -> Result<()> {
-        let revision = self.store.folder_revision(FOLDER).await?;
-        if revision == self.copy().revision {
-            return Ok(());
-        }
-        self.read().await
-    }
-
-    async fn read(&self) -> Result<()> {
-        let folder = self.store.folder(FOLDER).await?;
-        let (mut targets, mut own) = (Targets::new(), BTreeSet::new());
-        for document in folder.documents {
-            let name = &document.name;
-            if let Some(task_type) = name
-                .strip_prefix(OWN)
-                .and_then(|name| TaskType::new(name).ok())
-            {
-                own.insert(task_type);
-                continue;
-            }
-            let Some(pattern) = pattern_of(name) else {
-                error!(name, "this is no name of a target: not pushed");
-                continue;
-            };
-            match serde_json::from_str::<Stored>(&document.body) {
-                Ok(stored) if stored.v <= VERSION => {
-                    if let Some(target) = stored.target {
-                        targets.insert(pattern, Arc::new(target));
-                    }
-                }
-                Ok(_) => warn!(%pattern, "a target of a newer release: not pushed here"),
-                Err(error) => error!(%pattern, %error, "a target is unreadable: not pushed"),
-            }
-        }
-        let mut copy = self.copy.write().unwrap_or_else(PoisonError::into_inner);
-        // Also an older revision: that of the store that the namespace was moved to.
-        *copy = Copy {
-            revision: folder.revision,
-            targets: Arc::new(targets),
-            own: Arc::new(own),
-        };
-        Ok(())
+        self.stored.refresh().await.map(drop)
     }
 
     /// All targets.
     pub(super) fn all(&self) -> Arc<Targets> {
-        Arc::clone(&self.copy().targets)
+        Arc::clone(&self.stored.get().targets)
     }
 
     /// The types whose tasks have targets of their own.
     pub(super) fn own(&self) -> Arc<BTreeSet<TaskType>> {
-        Arc::clone(&self.copy().own)
+        Arc::clone(&self.stored.get().own)
     }
 
     /// The target of a type: its own, else that of the longest pattern.
@@ -181,13 +171,9 @@ impl Board {
     }
 
     async fn put(&self, name: &str, target: Option<Target>, expected: Expected) -> Result<()> {
-        let stored = Stored { v: VERSION, target };
-        let body = serde_json::to_string(&stored).map_err(|error| Error::Serialize {
-            reason: error.to_string(),
-        })?;
-        let written = self.store.write_document(FOLDER, name, &body, expected);
-        match written.await? {
-            WriteOutcome::Written(_) | WriteOutcome::Conflict(_) => self.read().await,
+        let record = Record { v: VERSION, target };
+        match self.stored.write(name, &record, expected).await? {
+            WriteOutcome::Written(_) | WriteOutcome::Conflict(_) => Ok(()),
             WriteOutcome::FolderFull => Err(Error::InvalidInput {
                 what: "target",
                 reason:
@@ -200,12 +186,7 @@ impl Board {
 
     /// Removes a target; whether there was one.
     pub(super) async fn remove(&self, pattern: &TypePattern) -> Result<bool> {
-        let removed = self
-            .store
-            .remove_document(FOLDER, &name_of(pattern))
-            .await?;
-        self.read().await?;
-        Ok(removed)
+        self.stored.remove(&name_of(pattern)).await
     }
 
     /// What seals the targets of tasks.

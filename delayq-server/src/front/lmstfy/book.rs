@@ -1,35 +1,36 @@
 //! What is kept of tokens, for all servers: in the store, and a copy here.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Duration;
+use std::sync::Arc;
 
-use delayq_plugin::store::{Expected, WriteOutcome};
+use delayq_core::documents::{Document, Expected, WriteOutcome};
 use delayq_plugin::{Error, Result, Store};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tracing::{error, warn};
 
 use super::token_key::TokenKey;
+use crate::folder_cache::{Contents, FolderCache};
 
 /// The version of the stored form.
 const VERSION: u32 = 1;
-/// How often a change by others is looked for. With it a revoked token is refused everywhere within
-/// a second.
-const REFRESH: Duration = Duration::from_millis(400);
 
-/// Records of one kind, each of one token.
+/// Records of one kind, each of one token. One that is removed is gone everywhere within a second.
 #[derive(Debug)]
-pub(super) struct Book<T> {
-    store: Arc<dyn Store>,
-    folder: &'static str,
-    pages: RwLock<Pages<T>>,
-}
+pub(super) struct Book<T>(FolderCache<Records<T>>);
+
+/// What a value of a record is.
+pub(super) trait Value: Clone + Serialize + DeserializeOwned + Send + Sync {}
+
+impl<T: Clone + Serialize + DeserializeOwned + Send + Sync> Value for T {}
 
 #[derive(Debug)]
-struct Pages<T> {
-    revision: u64,
-    records: BTreeMap<TokenKey, T>,
+struct Records<T>(BTreeMap<TokenKey, T>);
+
+impl<T> Default for Records<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
 }
 
 /// The stored form of a record.
@@ -40,49 +41,10 @@ struct Record<T> {
     value: T,
 }
 
-impl<T: Clone + Serialize + DeserializeOwned> Book<T> {
-    /// The records of a folder; they are read when they are first asked for.
-    pub(super) fn new(store: Arc<dyn Store>, folder: &'static str) -> Self {
-        let pages = Pages {
-            revision: 0,
-            records: BTreeMap::new(),
-        };
-        Self {
-            store,
-            folder,
-            pages: RwLock::new(pages),
-        }
-    }
-
-    fn pages(&self) -> RwLockReadGuard<'_, Pages<T>> {
-        self.pages.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Looks for changes, for ever.
-    pub(super) async fn follow(&self) {
-        let mut is_lost = false;
-        loop {
-            let refreshed = self.refresh().await;
-            match &refreshed {
-                Err(error) if !is_lost => {
-                    warn!(%error, folder = self.folder, "changes of tokens are not heard");
-                }
-                _ => {}
-            }
-            is_lost = refreshed.is_err();
-            tokio::time::sleep(REFRESH).await;
-        }
-    }
-
-    /// Reads what was changed by anybody.
-    pub(super) async fn refresh(&self) -> Result<()> {
-        let revision = self.store.folder_revision(self.folder).await?;
-        if revision == self.pages().revision {
-            return Ok(());
-        }
-        let folder = self.store.folder(self.folder).await?;
+impl<T: Value> Contents for Records<T> {
+    fn read(documents: Vec<Document>) -> Result<Self> {
         let mut records = BTreeMap::new();
-        for document in folder.documents {
+        for document in documents {
             match serde_json::from_str::<Record<T>>(&document.body) {
                 Ok(record) if record.v <= VERSION => {
                     records.insert(record.key, record.value);
@@ -91,17 +53,29 @@ impl<T: Clone + Serialize + DeserializeOwned> Book<T> {
                 Err(error) => error!(name = document.name, %error, "a record is unreadable"),
             }
         }
-        let mut pages = self.pages.write().unwrap_or_else(PoisonError::into_inner);
-        *pages = Pages {
-            revision: folder.revision,
-            records,
-        };
-        Ok(())
+        Ok(Self(records))
+    }
+}
+
+impl<T: Value> Book<T> {
+    /// The records of a folder; they are read when they are first asked for.
+    pub(super) fn new(store: Arc<dyn Store>, folder: &'static str) -> Self {
+        Self(FolderCache::new(store, folder))
+    }
+
+    /// Looks for changes, for ever.
+    pub(super) async fn follow(&self) {
+        self.0.follow().await;
+    }
+
+    /// Reads what was changed by anybody.
+    pub(super) async fn refresh(&self) -> Result<()> {
+        self.0.refresh().await.map(drop)
     }
 
     /// The record of a token, as it was read last.
     pub(super) fn get(&self, key: &TokenKey) -> Option<T> {
-        self.pages().records.get(key).cloned()
+        self.0.get().0.get(key).cloned()
     }
 
     /// The record of a token; one that is not known here may have been made elsewhere just now.
@@ -116,8 +90,8 @@ impl<T: Clone + Serialize + DeserializeOwned> Book<T> {
 
     /// All records that fulfil a condition.
     pub(super) fn all(&self, is_wanted: impl Fn(&TokenKey) -> bool) -> Vec<(TokenKey, T)> {
-        let pages = self.pages();
-        let wanted = pages.records.iter().filter(|(key, _)| is_wanted(key));
+        let records = self.0.get();
+        let wanted = records.0.iter().filter(|(key, _)| is_wanted(key));
         wanted
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect()
@@ -130,25 +104,16 @@ impl<T: Clone + Serialize + DeserializeOwned> Book<T> {
             key: key.clone(),
             value,
         };
-        let body = serde_json::to_string(&record).map_err(|error| Error::Serialize {
-            reason: error.to_string(),
-        })?;
-        let (name, any) = (key.document(), Expected::Any);
-        let written = self.store.write_document(self.folder, &name, &body, any);
-        if written.await? == WriteOutcome::FolderFull {
-            let reason = "there are 10,000: remove some".to_owned();
-            return Err(Error::InvalidInput {
-                what: "token",
-                reason,
-            });
+        let name = key.document();
+        let written = self.0.write(&name, &record, Expected::Any).await?;
+        if written == WriteOutcome::FolderFull {
+            return Err(Error::invalid("token", "there are 10,000: remove some"));
         }
-        self.refresh().await
+        Ok(())
     }
 
     /// Removes a record, if there is one.
     pub(super) async fn remove(&self, key: &TokenKey) -> Result<()> {
-        let name = key.document();
-        self.store.remove_document(self.folder, &name).await?;
-        self.refresh().await
+        self.0.remove(&key.document()).await.map(drop)
     }
 }
