@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -53,7 +54,7 @@ pub(crate) async fn admit(State(gate): State<Gate>, request: Request, next: Next
 
 /// The fields of a form that this page has made for this viewer.
 async fn read_form(visit: &Visit, parts: &Parts, body: Body) -> Result<Fields, Notice> {
-    if !is_same_site(visit, parts) {
+    if !is_same_site(parts, visit.app.trusts_forwarded) {
         return Err(Notice::foreign());
     }
     let bytes = to_bytes(body, MAX_FORM_BYTES).await;
@@ -65,15 +66,16 @@ async fn read_form(visit: &Visit, parts: &Parts, body: Body) -> Result<Fields, N
     Ok(form)
 }
 
-/// Whether the browser says that the form is of this site; one that says nothing is believed, as
-/// the token decides. `Origin: null` says nothing: the pages send no referrer, so it is what a
-/// browser sends from them.
-fn is_same_site(visit: &Visit, parts: &Parts) -> bool {
+/// Whether the browser says that a request comes from a page of this site.
+///
+/// One that says nothing is believed: a form of the page carries a token besides, and the cookie
+/// of a session is `SameSite`. `Origin: null` says nothing, as it is what a browser sends from a
+/// page without a referrer. `X-Forwarded-Host` counts where `trusts_forwarded`: behind a proxy
+/// that sets it itself.
+pub fn is_same_site(parts: &Parts, trusts_forwarded: bool) -> bool {
     let text = |name: &str| {
-        parts
-            .headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
+        let value = parts.headers.get(name);
+        value.and_then(|value| value.to_str().ok())
     };
     if let Some(site) = text("sec-fetch-site") {
         return site == "same-origin";
@@ -81,11 +83,8 @@ fn is_same_site(visit: &Visit, parts: &Parts) -> bool {
     let Some(origin) = text(header::ORIGIN.as_str()).filter(|origin| *origin != "null") else {
         return true;
     };
-    let forwarded = text("x-forwarded-host").filter(|_| visit.app.trusts_forwarded);
-    let authority = parts
-        .uri
-        .authority()
-        .map(axum::http::uri::Authority::as_str);
+    let forwarded = text("x-forwarded-host").filter(|_| trusts_forwarded);
+    let authority = parts.uri.authority().map(Authority::as_str);
     let own = forwarded.or(text(header::HOST.as_str())).or(authority);
     let host = origin.split_once("://").map(|(_, host)| host);
     own.is_some() && host == own

@@ -4,6 +4,7 @@ use askama::Template;
 use axum::response::Html;
 
 use crate::app::App;
+use crate::asset::HASH;
 use crate::fields::Link;
 use crate::flash::Flash;
 use crate::said::{count, one_line};
@@ -82,7 +83,7 @@ impl<'a> Shell<'a> {
         self.visit.flash.as_ref()
     }
 
-    /// Tells a page whether the process was restarted since it was loaded.
+    /// Tells a page whether its forms and files are still good.
     fn boot(&self) -> String {
         boot(&self.visit.app)
     }
@@ -92,9 +93,10 @@ impl<'a> Shell<'a> {
     }
 }
 
-/// The same as long as the process and its files are.
+/// The same as long as the secret of forms and the release are.
 pub(crate) fn boot(app: &App) -> String {
-    let nobody = crate::viewer::Viewer::new("boot", Role::Viewer);
+    let release = concat!("boot ", env!("CARGO_PKG_VERSION"), " ");
+    let nobody = crate::viewer::Viewer::new(format!("{release}{}", *HASH), Role::Viewer);
     app.key.token(&nobody).chars().take(16).collect()
 }
 

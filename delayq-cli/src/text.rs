@@ -45,7 +45,10 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
 /// Text from a task, an error or a URL on one line, with blanks for what is invisible or steers the
 /// terminal.
 pub(crate) fn one_line(text: &str) -> String {
-    text.replace(|letter: char| letter.is_control() || is_invisible(letter), " ")
+    text.replace(
+        |letter: char| letter.is_control() || is_invisible(letter),
+        " ",
+    )
 }
 
 /// As [`one_line`], with its line breaks.

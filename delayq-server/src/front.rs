@@ -29,8 +29,6 @@ pub(crate) enum Front {
     LmstfyAdmin,
     /// The verbs of Grape.
     Grape,
-    /// The web page of Grape.
-    GrapeAdmin,
     /// The API of the public task service.
     TaskService,
     /// The paths of the Spring delay queue.
@@ -39,11 +37,10 @@ pub(crate) enum Front {
 
 impl Front {
     /// Every front.
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::Lmstfy,
         Self::LmstfyAdmin,
         Self::Grape,
-        Self::GrapeAdmin,
         Self::TaskService,
         Self::Spring,
     ];
@@ -54,7 +51,6 @@ impl Front {
             Self::Lmstfy => "the API of lmstfy",
             Self::LmstfyAdmin => "the administration of lmstfy",
             Self::Grape => "the verbs of Grape",
-            Self::GrapeAdmin => "the web page of Grape",
             Self::TaskService => "the API of the public task service",
             Self::Spring => "the paths of the Spring delay queue",
         }
@@ -66,7 +62,6 @@ impl Front {
             Self::Lmstfy => "lmstfy",
             Self::LmstfyAdmin => "lmstfy_admin",
             Self::Grape => "grape",
-            Self::GrapeAdmin => "grape_admin",
             Self::TaskService => "task_service",
             Self::Spring => "spring",
         }
@@ -78,7 +73,6 @@ impl Front {
             Self::Lmstfy => config.lmstfy.listen,
             Self::LmstfyAdmin => config.lmstfy.admin_listen,
             Self::Grape => config.grape.listen,
-            Self::GrapeAdmin => config.grape.admin_listen,
             Self::TaskService => config.task_service.listen,
             Self::Spring => config.spring.listen,
         }

@@ -16,7 +16,7 @@ use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::{any, get, post};
 use delayq_admin::Admin;
-use delayq_plugin::Namespace;
+use delayq_plugin::{Namespace, SystemClock};
 
 use self::brake::Brake;
 use self::pages::Pages;
@@ -67,7 +67,9 @@ impl Panel {
     async fn page(&self, namespace: &Namespace) -> Result<Router, Problem> {
         let make = async || {
             let space = self.app.spaces.of(namespace).await?;
-            Ok(pages::mounted(Admin::new(space.tasks.clone()), namespace))
+            let secret = self.sessions.form_secret().await?;
+            let admin = Admin::new(space.tasks.clone()).secret(secret);
+            Ok(pages::mounted(admin, namespace))
         };
         self.pages.of(namespace, make).await
     }
@@ -76,8 +78,9 @@ impl Panel {
 /// All routes of the admin listener.
 pub(crate) fn router(app: App, is_secure: bool) -> Router {
     let minutes = u64::from(app.config.admin.session_minutes);
+    let lasts = Duration::from_secs(minutes * 60);
     let panel = Arc::new(Panel {
-        sessions: Sessions::new(Duration::from_secs(minutes * 60)),
+        sessions: Sessions::new(Arc::clone(&app.own), Arc::new(SystemClock), lasts),
         brake: Brake::new(),
         pages: Pages::default(),
         is_secure,

@@ -200,7 +200,6 @@ impl Server {
             Front::Lmstfy => lmstfy::router(&self.lmstfy),
             Front::LmstfyAdmin => lmstfy::admin(&self.lmstfy),
             Front::Grape => grape::router(app),
-            Front::GrapeAdmin => grape::admin_router(app),
             Front::TaskService => task_service::router(app),
             Front::Spring => spring::router(app),
         };

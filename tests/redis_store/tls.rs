@@ -334,7 +334,7 @@ async fn a_renewed_certificate_is_used_from_the_next_connection_on() {
     let url = url(folder, port, CLIENT);
     // Long enough for a handshake on a busy machine.
     let options = StoreOptions {
-        call_timeout: Duration::from_secs(2),
+        call_timeout: Duration::from_secs(10),
         ..options()
     };
     let store = RedisStore::connect(&url, options).await.unwrap();

@@ -172,6 +172,7 @@ const CRATES: [Crate; 13] = [
     Crate {
         name: "delayq-ops",
         floors: &[
+            "text",
             "span",
             "selection",
             "look",

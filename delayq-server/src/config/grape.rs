@@ -1,6 +1,5 @@
 //! The verbs of Grape.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
@@ -13,10 +12,6 @@ use super::TokenRule;
 pub(crate) struct GrapeConfig {
     /// Where it listens; none: it is not offered.
     pub(crate) listen: Option<SocketAddr>,
-    /// Where its web page listens; none: it is not offered.
-    pub(crate) admin_listen: Option<SocketAddr>,
-    /// Who may log in to its web page: name and password.
-    pub(crate) users: BTreeMap<String, String>,
     /// The namespace of its tubes, unless the token is for another one.
     pub(crate) namespace: String,
     /// Whether a client needs a token.
@@ -29,8 +24,6 @@ impl Default for GrapeConfig {
     fn default() -> Self {
         Self {
             listen: None,
-            admin_listen: None,
-            users: BTreeMap::new(),
             namespace: "default".to_owned(),
             token: TokenRule::Required,
             // More than a client that lets a time end on purpose needs, and an end for a job that

@@ -13,7 +13,6 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         ("lmstfy.admin_listen", config.lmstfy.admin_listen),
         ("beanstalk.listen", config.beanstalk.listen),
         ("grape.listen", config.grape.listen),
-        ("grape.admin_listen", config.grape.admin_listen),
         ("task_service.listen", config.task_service.listen),
         ("spring.listen", config.spring.listen),
     ];

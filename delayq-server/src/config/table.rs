@@ -21,7 +21,6 @@ fn options() -> BTreeMap<String, String> {
             "static": {"TYPE": []}, "dns": {"TYPE": []},
         }))
         .unwrap(),
-        grape: serde_json::from_value(serde_json::json!({"users": {"NAME": ""}})).unwrap(),
         push: serde_json::from_value(serde_json::json!({"kafka": {"NAME": {}}})).unwrap(),
         ..Config::default()
     };

@@ -65,22 +65,6 @@ impl Client {
         })
     }
 
-    /// Somebody who has logged in to the web page of a front.
-    pub(super) async fn user(
-        app: &App,
-        namespace: &str,
-        name: &str,
-        extensions: &Extensions,
-    ) -> Result<Self, Problem> {
-        let mut caller = anybody(namespace, extensions);
-        name.clone_into(&mut Arc::make_mut(&mut caller.token).name);
-        Ok(Self {
-            space: app.spaces.of(&Namespace::new(namespace)?).await?,
-            caller,
-            has_token: false,
-        })
-    }
-
     /// Refuses a type that the client has no right to.
     pub(super) fn require_type(&self, task_type: &str) -> Result<TaskType, Problem> {
         self.caller.require_type(task_type)

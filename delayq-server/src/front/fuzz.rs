@@ -4,9 +4,7 @@ use axum::http::HeaderValue;
 
 pub use super::beanstalk::fuzz::beanstalk;
 use super::client::bearer;
-pub use super::grape::fuzz::{
-    grape_cookie, grape_course, grape_id, grape_login, grape_query, grape_shown_id,
-};
+pub use super::grape::fuzz::{grape_course, grape_id, grape_query, grape_shown_id};
 pub use super::lmstfy::fuzz::{
     lmstfy_age, lmstfy_attributes, lmstfy_form, lmstfy_jobs, lmstfy_limit, lmstfy_path,
     lmstfy_query, lmstfy_token,

@@ -9,7 +9,6 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use tokio::sync::Semaphore;
 
 use super::client::{Client, Entry};
 use crate::access::Scope;
@@ -30,15 +29,9 @@ mod retained;
 mod tests;
 mod tube_routes;
 mod tubes;
-mod web;
-
-pub(crate) use web::router as admin_router;
 
 use consume::UsualTimes;
 use tubes::Tubes;
-
-/// Most logins that are checked at the same time, as a wrong one takes a second.
-const MAX_LOGINS: usize = 8;
 
 /// What every request can reach.
 #[derive(Clone, Debug)]
@@ -46,8 +39,6 @@ struct Grape {
     app: App,
     tubes: Arc<Tubes>,
     times: Arc<UsualTimes>,
-    /// Logins that are checked at the same time.
-    logins: Arc<Semaphore>,
 }
 
 impl Grape {
@@ -56,15 +47,11 @@ impl Grape {
             app,
             tubes: Arc::default(),
             times: Arc::default(),
-            logins: Arc::new(Semaphore::new(MAX_LOGINS)),
         }
     }
 
     /// Whoever asks, with the right to it.
     async fn client(&self, parts: &Parts, scope: Scope) -> Result<Client, Problem> {
-        if let Some(client) = parts.extensions.get::<Client>() {
-            return Ok(client.clone());
-        }
         let config = &self.app.config.grape;
         let entry = Entry {
             token: config.token,

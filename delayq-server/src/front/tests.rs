@@ -287,7 +287,6 @@ async fn check(front: &impl Guarded) {
 #[tokio::test]
 async fn no_route_of_a_front_is_reached_without_its_own_right() {
     check(&grape::Verbs::open().await).await;
-    check(&grape::Page::open().await).await;
     check(&task_service::Service::open().await).await;
     check(&spring::Paths::open().await).await;
     check(&lmstfy::Api::open().await).await;

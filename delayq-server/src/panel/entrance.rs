@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::extract::{ConnectInfo, Form, FromRequestParts, Request, State};
-use axum::http::header::{CONTENT_TYPE, HOST, LOCATION, ORIGIN, RETRY_AFTER, SET_COOKIE};
+use axum::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, SET_COOKIE};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
+use delayq_admin::is_same_site;
 use serde::Deserialize;
 
 use super::Panel;
 use super::seat::Seat;
 use crate::access::{Everywhere, Read};
 use crate::http::shown_metrics;
+use crate::problem::Problem;
 
 const STYLE: &str = include_str!("../../assets/panel.css");
 
@@ -45,6 +48,12 @@ impl Notice<'_> {
     /// A page with a title and a text.
     pub(super) fn reply(status: StatusCode, title: &str, text: &str) -> Response {
         page(status, &Notice { title, text })
+    }
+
+    /// What there is cannot be shown.
+    pub(super) fn unavailable(problem: &Problem) -> Response {
+        let text = problem.to_string();
+        Self::reply(problem.status(), "It cannot be shown", &text)
     }
 }
 
@@ -107,10 +116,10 @@ pub(super) async fn metrics(State(panel): State<Arc<Panel>>, request: Request) -
 pub(super) async fn login(
     State(panel): State<Arc<Panel>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
+    parts: Parts,
     Form(login): Form<Login>,
 ) -> Response {
-    if !is_own(&headers) {
+    if !is_same_site(&parts, false) {
         return foreign();
     }
     if let Err(wait) = panel.brake.attempt(peer.ip()) {
@@ -127,24 +136,23 @@ pub(super) async fn login(
         Ok(seat) => seat,
         Err(text) => return page(StatusCode::FORBIDDEN, &LoginPage { text }),
     };
-    match panel.sessions.begin(&seat.token.id) {
+    match panel.sessions.begin(&seat.token.id).await {
         Ok(secret) => {
             tracing::info!(token = seat.token.id, address = %peer.ip(), "somebody signed in");
             away("/", &panel.set_cookie(&secret, panel.sessions.lasts()))
         }
-        Err(error) => {
-            let text = format!("The system has no random numbers: {error}");
-            Notice::reply(StatusCode::SERVICE_UNAVAILABLE, "Try again", &text)
-        }
+        Err(problem) => Notice::unavailable(&problem),
     }
 }
 
-pub(super) async fn logout(State(panel): State<Arc<Panel>>, headers: HeaderMap) -> Response {
-    if !is_own(&headers) {
+pub(super) async fn logout(State(panel): State<Arc<Panel>>, parts: Parts) -> Response {
+    if !is_same_site(&parts, false) {
         return foreign();
     }
-    if let Some(secret) = panel.cookie(&headers) {
-        panel.sessions.end(secret);
+    if let Some(secret) = panel.cookie(&parts.headers)
+        && let Err(error) = panel.sessions.end(secret).await
+    {
+        return Notice::unavailable(&error.into());
     }
     away("/login", &panel.set_cookie("", Duration::ZERO))
 }
@@ -171,18 +179,4 @@ fn away(to: &'static str, cookie: &str) -> Response {
         headers.insert(SET_COOKIE, cookie);
     }
     (StatusCode::SEE_OTHER, headers).into_response()
-}
-
-/// Whether the browser says that a form is of this site; one that says nothing is believed, as the
-/// cookie goes to this site alone.
-fn is_own(headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    if let Some(site) = text("sec-fetch-site") {
-        return matches!(site, "same-origin" | "none");
-    }
-    let Some(origin) = text(ORIGIN.as_str()).filter(|origin| *origin != "null") else {
-        return true;
-    };
-    let host = origin.split_once("://").map(|(_, host)| host);
-    host.is_some() && host == text(HOST.as_str())
 }

@@ -43,10 +43,7 @@ pub(super) async fn show(
             request.extensions_mut().insert(seat);
             page.oneshot(request).await.into_response()
         }
-        Err(problem) => {
-            let text = problem.to_string();
-            Notice::reply(problem.status(), "The namespace cannot be shown", &text)
-        }
+        Err(problem) => Notice::unavailable(&problem),
     }
 }
 

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use delayq_admin::{Role, Viewer};
 
 use super::Panel;
+use super::entrance::Notice;
 use crate::access::{Scope, Token};
 
 /// Somebody who is signed in, with a token that is valid now.
@@ -46,8 +47,11 @@ impl FromRequestParts<Arc<Panel>> for Seat {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, panel: &Arc<Panel>) -> Result<Self, Response> {
-        let secret = panel.cookie(&parts.headers);
-        let token = secret.and_then(|secret| panel.sessions.token(secret));
+        let token = match panel.cookie(&parts.headers) {
+            Some(secret) => panel.sessions.token(secret).await,
+            None => Ok(None),
+        };
+        let token = token.map_err(|error| Notice::unavailable(&error.into()))?;
         let token = token.and_then(|id| panel.app.tokens.valid(&id));
         let seat = token.and_then(|token| Self::of(token).ok());
         seat.ok_or_else(|| Redirect::to("/login").into_response())

@@ -1,39 +1,76 @@
-//! Who is signed in.
+//! Who is signed in: in the store, for all servers on it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use delayq_core::documents::{Document, Expected, WriteOutcome};
+use delayq_plugin::{Clock, Result, Store};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tokio::time::Instant;
 
+use crate::folder_cache::{Contents, FolderCache};
+use crate::problem::Problem;
+
+/// The folder of documents that holds the sessions.
+const FOLDER: &str = "page-sessions";
+/// The folder that holds the secret of forms.
+const SECRET_FOLDER: &str = "page";
+/// The document of the secret of forms.
+const FORM_SECRET: &str = "form-secret";
 /// Most sessions. A further one ends the oldest.
 const MAX_SESSIONS: usize = 1_000;
-/// Random bytes of a session: 256 bits.
+/// Random bytes of a session, and of the secret of forms: 256 bits.
 const BYTES: usize = 32;
 
-/// The sessions of this process. They end with it.
+/// The sessions of the web page. One that ends is ended on every server.
 #[derive(Debug)]
 pub(super) struct Sessions {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
     lasts: Duration,
-    /// By the hash of the secret, so that the time of a search says nothing about a secret.
-    open: Mutex<HashMap<[u8; 32], Session>>,
+    open: FolderCache<Open>,
 }
 
-#[derive(Debug)]
+/// The stored form of a session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Session {
+    v: u8,
     /// The id of the token.
     token: String,
-    until: Instant,
+    /// When it ends, in milliseconds since 1970.
+    until: i64,
+}
+
+impl Session {
+    const VERSION: u8 = 1;
+}
+
+/// Sessions by the hash of their secret: a store that is read gives no session away, and the time
+/// of a search says nothing about a secret.
+#[derive(Debug, Default)]
+struct Open(HashMap<String, Session>);
+
+impl Contents for Open {
+    /// A session that cannot be read is over.
+    fn read(documents: Vec<Document>) -> Result<Self> {
+        let sessions = documents.into_iter().filter_map(|document| {
+            let session: Session = serde_json::from_str(&document.body).ok()?;
+            (session.v <= Session::VERSION).then_some((document.name, session))
+        });
+        Ok(Self(sessions.collect()))
+    }
 }
 
 impl Sessions {
-    pub(super) fn new(lasts: Duration) -> Self {
+    pub(super) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, lasts: Duration) -> Self {
         Self {
+            open: FolderCache::new(Arc::clone(&store), FOLDER),
+            store,
+            clock,
             lasts,
-            open: Mutex::default(),
         }
     }
 
@@ -43,68 +80,148 @@ impl Sessions {
     }
 
     /// Begins a session of a token; its secret.
-    pub(super) fn begin(&self, token: &str) -> Result<String, getrandom::Error> {
-        let mut bytes = [0; BYTES];
-        getrandom::fill(&mut bytes)?;
-        let secret = URL_SAFE_NO_PAD.encode(bytes);
-        let now = Instant::now();
+    pub(super) async fn begin(&self, token: &str) -> Result<String, Problem> {
+        self.make_room().await?;
+        let secret = URL_SAFE_NO_PAD.encode(random()?);
+        let lasts = i64::try_from(self.lasts.as_millis()).unwrap_or(i64::MAX);
         let session = Session {
+            v: Session::VERSION,
             token: token.to_owned(),
-            until: now + self.lasts,
+            until: self.now().saturating_add(lasts),
         };
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|_, session| now < session.until);
-        if open.len() >= MAX_SESSIONS {
-            let oldest = open.iter().min_by_key(|(_, session)| session.until);
-            let oldest = oldest.map(|(key, _)| *key);
-            oldest.and_then(|key| open.remove(&key));
+        let name = name_of(&secret);
+        let written = self.open.write(&name, &session, Expected::Absent).await?;
+        match written {
+            WriteOutcome::Written(_) => Ok(secret),
+            _ => Err(Problem::unavailable("there are too many sessions")),
         }
-        open.insert(key(&secret), session);
-        Ok(secret)
     }
 
     /// The id of the token of a session.
-    pub(super) fn token(&self, secret: &str) -> Option<String> {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let session = open.get(&key(secret))?;
-        (Instant::now() < session.until).then(|| session.token.clone())
+    pub(super) async fn token(&self, secret: &str) -> Result<Option<String>> {
+        self.open.refresh().await?;
+        let open = self.open.get();
+        let session = open.0.get(&name_of(secret));
+        let session = session.filter(|session| self.now() < session.until);
+        Ok(session.map(|session| session.token.clone()))
     }
 
     /// Ends a session.
-    pub(super) fn end(&self, secret: &str) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.remove(&key(secret));
+    pub(super) async fn end(&self, secret: &str) -> Result<()> {
+        self.open.remove(&name_of(secret)).await?;
+        Ok(())
+    }
+
+    /// The secret that signs forms, the same on every server.
+    pub(super) async fn form_secret(&self) -> Result<[u8; BYTES], Problem> {
+        let new = URL_SAFE_NO_PAD.encode(random()?);
+        let write = |expected| {
+            self.store
+                .write_document(SECRET_FOLDER, FORM_SECRET, &new, expected)
+        };
+        let _: WriteOutcome = write(Expected::Absent).await?;
+        let kept = self.store.folder(SECRET_FOLDER).await?.documents;
+        let kept = kept.into_iter().find(|kept| kept.name == FORM_SECRET);
+        let bytes = kept.and_then(|kept| URL_SAFE_NO_PAD.decode(kept.body).ok());
+        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+        bytes.ok_or_else(|| {
+            let text = format!("the document {SECRET_FOLDER}/{FORM_SECRET} cannot be read");
+            Problem::unavailable(text)
+        })
+    }
+
+    /// Forgets the sessions that are over, and the oldest where there are too many.
+    async fn make_room(&self) -> Result<()> {
+        self.open.refresh().await?;
+        let open = self.open.get();
+        let mut sessions: Vec<_> = open.0.iter().collect();
+        sessions.sort_by_key(|(_, session)| session.until);
+        let now = self.now();
+        let over = sessions.partition_point(|(_, session)| session.until <= now);
+        let too_many = (sessions.len() + 1).saturating_sub(MAX_SESSIONS);
+        for (name, _) in sessions.into_iter().take(over.max(too_many)) {
+            self.store.remove_document(FOLDER, name).await?;
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> i64 {
+        self.clock.now().as_millis()
     }
 }
 
-fn key(secret: &str) -> [u8; 32] {
-    Sha256::digest(secret.as_bytes()).into()
+fn random() -> Result<[u8; BYTES], Problem> {
+    let mut bytes = [0; BYTES];
+    let filled = getrandom::fill(&mut bytes);
+    let no_random =
+        |error| Problem::unavailable(format!("the system has no random numbers: {error}"));
+    filled.map(|()| bytes).map_err(no_random)
+}
+
+fn name_of(secret: &str) -> String {
+    URL_SAFE_NO_PAD.encode(Sha256::digest(secret.as_bytes()))
 }
 
 #[cfg(test)]
 mod tests {
+    use delayq_plugin::store::MemoryStore;
+    use delayq_testing::VirtualClock;
+
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_session_ends_by_itself_and_by_a_logout() {
-        let sessions = Sessions::new(Duration::from_mins(1));
-        let (one, other) = (sessions.begin("a").unwrap(), sessions.begin("b").unwrap());
-        assert_eq!(sessions.token(&one).as_deref(), Some("a"));
-        sessions.end(&one);
-        assert_eq!(sessions.token(&one), None);
-        assert_eq!(sessions.token(&other).as_deref(), Some("b"));
-        tokio::time::advance(Duration::from_mins(1)).await;
-        assert_eq!(sessions.token(&other), None);
+    const LASTS: Duration = Duration::from_mins(1);
+
+    /// The sessions of two servers on one store.
+    fn two() -> (Arc<VirtualClock>, [Sessions; 2]) {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let clock = Arc::new(VirtualClock::default());
+        let open = || Sessions::new(Arc::clone(&store), Arc::clone(&clock) as _, LASTS);
+        let servers = [open(), open()];
+        (clock, servers)
     }
 
-    #[test]
-    fn there_are_no_more_than_a_thousand() {
-        let sessions = Sessions::new(Duration::from_mins(1));
-        let first = sessions.begin("first").unwrap();
-        for _ in 0..MAX_SESSIONS {
-            sessions.begin("more").unwrap();
+    #[tokio::test]
+    async fn a_session_begins_and_ends_on_every_server() {
+        let (clock, [one, other]) = two();
+        let (a, b) = (
+            one.begin("a").await.unwrap(),
+            other.begin("b").await.unwrap(),
+        );
+        for server in [&one, &other] {
+            assert_eq!(server.token(&a).await.unwrap().as_deref(), Some("a"));
+            assert_eq!(server.token(&b).await.unwrap().as_deref(), Some("b"));
         }
-        assert_eq!(sessions.token(&first), None);
-        assert_eq!(sessions.open.lock().unwrap().len(), MAX_SESSIONS);
+        one.end(&a).await.unwrap();
+        assert_eq!(other.token(&a).await.unwrap(), None, "ended elsewhere");
+        clock.advance(LASTS);
+        assert_eq!(one.token(&b).await.unwrap(), None, "over");
+        let secret = one.form_secret().await.unwrap();
+        assert_eq!(secret, other.form_secret().await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn there_are_no_more_than_a_thousand_and_none_that_is_over() {
+        let (clock, [server, _]) = two();
+        let first = server.begin("first").await.unwrap();
+        clock.advance(Duration::from_millis(1));
+        let more = Session {
+            v: 1,
+            token: "more".to_owned(),
+            until: server.now() + 60_000,
+        };
+        let more = serde_json::to_string(&more).unwrap();
+        for n in 1..MAX_SESSIONS {
+            let name = n.to_string();
+            let written = server
+                .store
+                .write_document(FOLDER, &name, &more, Expected::Any);
+            let _ = written.await.unwrap();
+        }
+        server.begin("newest").await.unwrap();
+        assert_eq!(server.token(&first).await.unwrap(), None);
+        assert_eq!(server.open.get().0.len(), MAX_SESSIONS);
+        clock.advance(LASTS);
+        server.begin("last").await.unwrap();
+        assert_eq!(server.open.get().0.len(), 1);
     }
 }

@@ -6,6 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, Response, StatusCode, header};
+use delayq_plugin::Namespace;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
@@ -158,6 +159,31 @@ async fn a_session_ends_with_a_logout_and_with_its_token() {
     assert_eq!(site.get("/", pair(&other)).await.0, StatusCode::SEE_OTHER);
 }
 
+/// Behind a balancer each request may reach another server.
+#[tokio::test]
+async fn a_session_and_its_forms_are_good_on_every_server_of_a_store() {
+    let mut site = Site::open().await;
+    let namespace = Namespace::default();
+    let space = site.server.app.spaces.of(&namespace).await.unwrap();
+    let mail = "mail".parse().unwrap();
+    space.tasks.store().register_type(&mail).await.unwrap();
+    let token = site.token(Scope::Operate, "*", &[]).await;
+    let cookie = site.login(&token).await.unwrap();
+    let path = "/n/default/type?name=mail";
+    let (_, page) = site.get(path, pair(&cookie)).await;
+    site.app = router(site.server.app.clone(), true);
+    let (_, on_the_other) = site.get(path, pair(&cookie)).await;
+    let form_token = |page: &str| {
+        let (_, rest) = page.split_once("name=\"token\" value=\"").expect(page);
+        rest.split('"').next().unwrap().to_owned()
+    };
+    assert_eq!(form_token(&page), form_token(&on_the_other));
+    let out = site.post("/logout", pair(&cookie), String::new()).await;
+    assert_eq!(out.status(), StatusCode::SEE_OTHER);
+    site.app = router(site.server.app.clone(), true);
+    assert_eq!(site.get("/", pair(&cookie)).await.0, StatusCode::SEE_OTHER);
+}
+
 #[tokio::test]
 async fn guessing_is_braked_and_a_form_of_another_site_is_refused() {
     let site = Site::open().await;
@@ -174,12 +200,16 @@ async fn guessing_is_braked_and_a_form_of_another_site_is_refused() {
     let braked = site.post("/login", "", format!("token={token}")).await;
     assert_eq!(braked.status(), StatusCode::TOO_MANY_REQUESTS);
     assert!(braked.headers().contains_key(header::RETRY_AFTER));
-    let request = Request::post("/login")
-        .header("sec-fetch-site", "cross-site")
-        .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
-        .body(Body::from(format!("token={token}")));
-    assert_eq!(
-        site.send(request.unwrap()).await.status(),
-        StatusCode::FORBIDDEN
-    );
+    for (path, from) in [
+        ("/login", "cross-site"),
+        ("/login", "none"),
+        ("/logout", "none"),
+    ] {
+        let request = Request::post(path)
+            .header("sec-fetch-site", from)
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(Body::from(format!("token={token}")));
+        let status = site.send(request.unwrap()).await.status();
+        assert_eq!(status, StatusCode::FORBIDDEN, "{path} {from}");
+    }
 }

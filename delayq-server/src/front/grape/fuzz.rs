@@ -1,7 +1,5 @@
-//! Entrances of the fuzz targets: queries, ids, notes, logins and cookies of Grape.
+//! Entrances of the fuzz targets: queries, ids and notes of Grape.
 
-use axum::http::header::COOKIE;
-use axum::http::{HeaderMap, HeaderValue};
 use delayq_core::task::Headers;
 use delayq_plugin::{AttemptHistory, TaskId};
 
@@ -9,8 +7,6 @@ use super::asked::{Params, job_id, task_id};
 use super::course::{Course, DELAY, EXECUTIONS, TIME};
 use super::job::SEEN;
 use super::produce::delay;
-use super::refusal::Refusal;
-use super::web::{cookie, read_login};
 
 /// A query of a job, as a query again; `None`: its tube, id, delay or time is refused.
 ///
@@ -65,23 +61,4 @@ pub fn grape_course(numbers: [&str; 3], note: &str) -> (i64, u64) {
     assert_eq!((next.dtr, next.ttr), (course.dtr, course.ttr));
     assert!(course.time().as_secs() >= 1);
     (course.dtr, next.noe)
-}
-
-/// A login: the name and the password.
-///
-/// # Errors
-/// What is said of one that is refused.
-pub fn grape_login(body: &[u8]) -> Result<(String, String), String> {
-    read_login(body).map_err(|refusal| match refusal {
-        Refusal::Named(_, text) | Refusal::Failed(text) => text,
-        Refusal::Problem(problem) => problem.to_string(),
-    })
-}
-
-/// The session of a header `Cookie`, as a header again.
-#[must_use]
-pub fn grape_cookie(value: &[u8]) -> Option<String> {
-    let mut headers = HeaderMap::new();
-    headers.insert(COOKIE, HeaderValue::from_bytes(value).ok()?);
-    cookie(&headers).map(|session| format!("grape.session={session}"))
 }

@@ -1,17 +1,15 @@
-//! The verbs of Grape, and its web page.
+//! The verbs of Grape.
 
-use axum::http::header::SET_COOKIE;
 use serde_json::Value;
 
 use super::*;
 use crate::config::{Config, TokenRule};
-use crate::front::grape::{admin_router, router};
+use crate::front::grape::router;
 
 /// Far away, in milliseconds.
 const HOUR: &str = "3600000";
 const JOBS: &str = include_str!("../grape/job_routes.rs");
 const TUBES: &str = include_str!("../grape/tube_routes.rs");
-const PAGE: &str = include_str!("../grape/web.rs");
 
 /// The routes of tubes: those that change something, and those that show all.
 fn tube_routes() -> Vec<Route> {
@@ -40,10 +38,6 @@ async fn server(token: TokenRule) -> Server {
         ..Config::default()
     };
     config.grape.token = token;
-    config
-        .grape
-        .users
-        .insert("admin".to_owned(), "grape".to_owned());
     let server = Server::open(config).await.unwrap();
     let token = server
         .new_token("all", &[Scope::Admin], "default", &[])
@@ -129,97 +123,5 @@ impl Guarded for Verbs {
 
     fn is_own(&self, answer: &Answer) -> bool {
         is_refusal(answer)
-    }
-}
-
-/// The web page: whoever has logged in may do everything, and a token is none of its keys.
-pub(super) struct Page {
-    router: Router,
-    server: Server,
-    session: String,
-    ended: String,
-}
-
-impl Page {
-    pub(super) async fn open() -> Self {
-        let server = server(TokenRule::Optional).await;
-        let router = admin_router(server.app.clone());
-        let nobody = Intruder::new("nobody", None);
-        let mut sessions = Vec::new();
-        for _ in 0..2 {
-            let login = Route::new("POST", "/api/authen/login", &[]);
-            let login = login.body(r#"{"username": "admin", "password": "grape"}"#);
-            let answer = ask(&router, &login, &nobody).await;
-            let cookie = answer.headers[SET_COOKIE].to_str().unwrap();
-            sessions.push(cookie.split(';').next().unwrap().to_owned());
-        }
-        let (session, ended) = (sessions.remove(0), sessions.remove(0));
-        let logout = Route::new("GET", "/api/authen/logout", &[]);
-        ask(&router, &logout, &nobody.with("cookie", ended.clone())).await;
-        Self {
-            router,
-            server,
-            session,
-            ended,
-        }
-    }
-}
-
-/// What everybody may ask of the page.
-const OPEN: [&str; 3] = ["/login.html", "/api/authen/login", "/api/authen/logout"];
-
-impl Guarded for Page {
-    fn router(&self) -> &Router {
-        &self.router
-    }
-
-    fn server(&self) -> &Server {
-        &self.server
-    }
-
-    fn routes(&self) -> Vec<Route> {
-        let pages = ["/", "/index.html", "/chart.html"];
-        let mut routes: Vec<_> = pages.map(|path| Route::new("GET", path, &[])).into();
-        routes.extend(tube_routes());
-        routes
-    }
-
-    fn named(&self) -> BTreeSet<(String, String)> {
-        let mut named = routes_of("", PAGE);
-        for path in OPEN {
-            let all = named.len();
-            named.retain(|(_, one)| one != path);
-            assert_eq!(named.len(), all - 1, "{path}");
-        }
-        named.union(&named_tubes()).cloned().collect()
-    }
-
-    async fn intruders(&self, route: &Route) -> Vec<Intruder> {
-        let status = Some(if route.path.starts_with("/api/") {
-            401
-        } else {
-            302
-        });
-        let token = self
-            .server
-            .new_token("all", &[Scope::Admin], "default", &[])
-            .await;
-        vec![
-            Intruder::new("nobody", status),
-            Intruder::new("unknown", status).with("cookie", "grape.session=x"),
-            Intruder::new("logged out", status).with("cookie", self.ended.clone()),
-            Intruder::new("a token", status).with("authorization", format!("Bearer {token}")),
-        ]
-    }
-
-    async fn owner(&self, _: &Route) -> Intruder {
-        Intruder::new("its owner", None).with("cookie", self.session.clone())
-    }
-
-    fn is_own(&self, answer: &Answer) -> bool {
-        match answer.status {
-            302 => answer.headers["location"] == "/login.html",
-            _ => answer.text.is_empty(),
-        }
     }
 }
