@@ -12,11 +12,10 @@ pub use action::{
     Action, ActionEnd, LoggedAction, MAX_ACTION_PAGE, MAX_ACTION_TEXT, MAX_ACTIONS, decode_action,
     encode_action,
 };
-pub use chunk::{
-    ChunkChange, HOUR_CHUNK_BYTES, HOUR_SLOTS, MINUTE_CHUNK_BYTES, MINUTE_SLOTS, changes, merge,
-    read_chunks, slots,
+pub use chunk::{ChunkChange, changes, merge, read_chunks, slots};
+pub use figures::{
+    Figures, HOUR_CHUNK_BYTES, HOUR_SLOTS, MINUTE_CHUNK_BYTES, MINUTE_SLOTS, Spell, Step,
 };
-pub use figures::{Figures, Spell, Step};
 pub use lateness::{LATENESS_BUCKETS, Lateness};
 
 use crate::error::{Error, Result};

@@ -15,14 +15,14 @@ mod rate_limiter;
 mod settle;
 mod submit;
 
-pub use bookkeeping::{Bookkeeping, Ended};
+pub use bookkeeping::{Bookkeeping, Ended, Settled};
 pub use claim::{Claiming, Quota, Record, claim, lock_expired};
 pub use error_log::{ERROR_LOG_CHARS, ErrorLog, expiry_text, one_line};
 pub use fence::{MAX_FENCE, next_fence};
 pub use gate::{Gate, Stored};
 pub use outlook::Outlook;
 pub use rate_limiter::RateLimiter;
-pub use settle::{Settled, Settling, extend, settle, settle_ended};
+pub use settle::{Settling, extend, settle, settle_ended};
 pub use submit::{Accepted, Asked, Bound, Existing, Submission, accepted, submit};
 
 use crate::job::When;

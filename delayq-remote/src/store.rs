@@ -19,35 +19,33 @@ const MAX_CALL: usize = 1_024;
 /// Most bytes of the messages of a call; a single message may be larger.
 const MAX_CALL_BYTES: usize = 2 << 20;
 
-impl RemoteStore {
-    async fn submit_call(&self, tasks: Vec<pb::NewTask>) -> Vec<Result<SubmitOutcome>> {
-        let count = tasks.len();
-        let request = pb::SubmitRequest {
-            namespace: self.namespace.to_string(),
-            tasks,
-        };
-        let response = self.call(async move |mut client: Client| client.submit(request).await);
-        let results = match response.await {
-            Ok(response) => response.results,
-            Err(error) => return vec![Err(error); count],
-        };
-        if results.len() != count {
-            return vec![Err(self.wrong_count()); count];
-        }
-        results.into_iter().map(SubmitOutcome::try_from).collect()
+async fn submit_call(store: &RemoteStore, tasks: Vec<pb::NewTask>) -> Vec<Result<SubmitOutcome>> {
+    let count = tasks.len();
+    let request = pb::SubmitRequest {
+        namespace: store.namespace.to_string(),
+        tasks,
+    };
+    let response = store.call(async move |mut client: Client| client.submit(request).await);
+    let results = match response.await {
+        Ok(response) => response.results,
+        Err(error) => return vec![Err(error); count],
+    };
+    if results.len() != count {
+        return vec![Err(wrong_count(store)); count];
     }
+    results.into_iter().map(SubmitOutcome::try_from).collect()
+}
 
-    /// The server answered for more or fewer than it was asked about.
-    fn wrong_count(&self) -> Error {
-        Error::indeterminate(&self.name, "it did not answer for every item of the call")
-    }
+/// The server answered for more or fewer than it was asked about.
+fn wrong_count(store: &RemoteStore) -> Error {
+    Error::indeterminate(&store.name, "it did not answer for every item of the call")
+}
 
-    fn checked<T>(&self, count: usize, outcomes: Vec<T>) -> Result<Vec<T>> {
-        if outcomes.len() == count {
-            return Ok(outcomes);
-        }
-        Err(self.wrong_count())
+fn checked<T>(store: &RemoteStore, count: usize, outcomes: Vec<T>) -> Result<Vec<T>> {
+    if outcomes.len() == count {
+        return Ok(outcomes);
     }
+    Err(wrong_count(store))
 }
 
 /// The beginning of `tasks` that fits into a call.
@@ -88,7 +86,7 @@ impl Store for RemoteStore {
         let mut tasks = tasks.into_iter().peekable();
         while tasks.peek().is_some() {
             let call = next_call(&mut tasks);
-            outcomes.append(&mut self.submit_call(call).await);
+            outcomes.append(&mut submit_call(self, call).await);
         }
         outcomes
     }
@@ -132,7 +130,7 @@ impl Store for RemoteStore {
                 settlements: call,
             };
             let response = self.call(async move |mut client: Client| client.settle(request).await);
-            for outcome in self.checked(count, response.await?.outcomes)? {
+            for outcome in checked(self, count, response.await?.outcomes)? {
                 outcomes.push(read_settled(outcome)?);
             }
         }
@@ -159,7 +157,7 @@ impl Store for RemoteStore {
                 lock_for: Some(span(lock_for)),
             };
             let response = self.call(async move |mut client: Client| client.extend(request).await);
-            for outcome in self.checked(count, response.await?.outcomes)? {
+            for outcome in checked(self, count, response.await?.outcomes)? {
                 outcomes.push(outcome.try_into()?);
             }
         }

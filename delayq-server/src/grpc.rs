@@ -26,7 +26,6 @@ mod delivery;
 mod documents;
 mod insight;
 mod many;
-mod moment;
 mod moves;
 mod operate;
 mod presence;

@@ -2,6 +2,7 @@
 
 mod brake;
 mod entrance;
+mod notice;
 mod pages;
 mod seat;
 mod sessions;

@@ -30,3 +30,11 @@ pub(crate) struct Shared {
     /// Transactions committed.
     commits: Arc<AtomicU64>,
 }
+
+impl Shared {
+    /// Wakes handlers after a commit.
+    fn wake(&self, wakeup: Wakeup) {
+        // Without a listener there is nobody to wake.
+        let _ = self.wakeups.send(wakeup);
+    }
+}

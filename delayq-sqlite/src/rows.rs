@@ -5,6 +5,7 @@
 //! task's row goes through here, and is counted.
 
 mod context;
+mod end;
 mod follow_up;
 mod number;
 mod record;
@@ -12,16 +13,18 @@ mod retain;
 mod statement;
 mod task_record;
 mod task_row;
+mod tidy;
 mod tx;
 mod type_row;
 mod type_tasks;
 
 pub(crate) use context::Context;
+pub(crate) use end::end_task;
 pub(crate) use follow_up::FollowUp;
 pub(crate) use number::{code, is_time, signed};
-pub(crate) use retain::{adopt_requests, forget_overdue};
 pub(crate) use task_record::{TaskRecord, select_records};
 pub(crate) use task_row::{Status, TaskRow};
+pub(crate) use tidy::{adopt_requests, forget_overdue};
 pub(crate) use tx::{Tx, refuse_snapshot};
 pub(crate) use type_tasks::{ROWS_BYTES, TypeTasks};
 

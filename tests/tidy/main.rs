@@ -1,6 +1,7 @@
 //! The house rules that no compiler checks. Every rule says what to do instead, and has a test of
 //! its own that plants a violation and sees it found.
 
+mod circles;
 mod code;
 mod files;
 mod floors;
@@ -59,6 +60,11 @@ fn the_names_of_redis_keys_are_built_in_one_place() {
 #[test]
 fn a_module_only_uses_what_stands_above() {
     assert_each(floors::modules);
+}
+
+#[test]
+fn no_files_of_a_crate_use_each_other_in_a_circle() {
+    assert_tidy(circles::circles(&Tree::of_the_workspace()));
 }
 
 #[test]

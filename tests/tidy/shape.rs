@@ -6,7 +6,7 @@ use crate::source::{first_word, inherent_impls, is_test, parameters, production}
 use crate::tree::{File, Tree};
 
 /// The crates of the product.
-const PRODUCT: [&str; 9] = [
+const PRODUCT: [&str; 12] = [
     "delayq-admin",
     "delayq-core",
     "delayq-sqlite",
@@ -16,6 +16,9 @@ const PRODUCT: [&str; 9] = [
     "delayq-ops",
     "delayq-testing",
     "delayq-cli",
+    "delayq-proto",
+    "delayq-remote",
+    "delayq-server",
 ];
 
 fn crate_of(file: &File) -> Option<&str> {
@@ -30,6 +33,10 @@ pub(crate) fn impls(tree: &Tree) -> Vec<String> {
     for file in tree.files() {
         let Some(name) = crate_of(file) else { continue };
         for (line, implemented) in inherent_impls(&production(file)) {
+            // A program writes these types.
+            if implemented == "pb" {
+                continue;
+            }
             let blocks = blocks.entry((name, implemented)).or_default();
             blocks.push((file, line));
         }

@@ -50,6 +50,76 @@ pub(crate) fn used_modules(code: &str, own: &[&str]) -> Vec<(usize, String)> {
     used
 }
 
+/// A path in code: `use a::{b, c as d}` are two.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Path {
+    pub(crate) names: Vec<String>,
+    /// The name that it is given.
+    pub(crate) alias: Option<String>,
+}
+
+/// The paths of `use`, and those that begin with `crate` or `super` elsewhere.
+pub(crate) fn paths(code: &str) -> Vec<Path> {
+    let mut found = Vec::new();
+    for (start, begin) in [("use ", 4), ("crate::", 0), ("super::", 0)]
+        .into_iter()
+        .flat_map(|(word, skip)| {
+            code.match_indices(word)
+                .map(move |(start, _)| (start, start + skip))
+        })
+    {
+        let before = code[..start].chars().next_back();
+        if before.is_none_or(|c| c.is_whitespace() || "([{<&!,|".contains(c)) {
+            expand(&code[begin..], &mut Vec::new(), &mut found);
+        }
+    }
+    found
+}
+
+/// Reads one tree of paths; what stands behind it.
+fn expand<'a>(text: &'a str, above: &mut Vec<String>, found: &mut Vec<Path>) -> &'a str {
+    let depth = above.len();
+    let mut rest = text.trim_start();
+    loop {
+        if let Some(list) = rest.strip_prefix('{') {
+            rest = list.trim_start();
+            while !rest.is_empty() && !rest.starts_with('}') {
+                let behind = expand(rest, above, found).trim_start();
+                let behind = behind.strip_prefix(',').unwrap_or(behind).trim_start();
+                if behind.len() == rest.len() {
+                    break;
+                }
+                rest = behind;
+            }
+            above.truncate(depth);
+            return rest.strip_prefix('}').unwrap_or(rest);
+        }
+        let name = first_word(rest);
+        if name.is_empty() {
+            above.truncate(depth);
+            return rest;
+        }
+        rest = &rest[name.len()..];
+        above.push(name);
+        let Some(more) = rest.strip_prefix("::") else {
+            break;
+        };
+        rest = more.trim_start();
+    }
+    let alias = rest.trim_start().strip_prefix("as ").map(first_word);
+    if let Some(alias) = &alias {
+        rest = rest.trim_start()["as ".len()..].trim_start();
+        rest = &rest[alias.len()..];
+    }
+    let mut names = above.clone();
+    if names.last().is_some_and(|name| name == "self") {
+        names.pop();
+    }
+    found.push(Path { names, alias });
+    above.truncate(depth);
+    rest
+}
+
 /// The first name of each path in `a::b` or `{a::{b, c}, d::e}`.
 fn first_names(text: &str) -> Vec<String> {
     let Some(list) = text.strip_prefix('{') else {
@@ -169,4 +239,23 @@ fn impl_blocks_of_types_are_told_from_those_of_traits() {
 fn parameters_end_where_their_list_does() {
     let code = "fn a(b: fn(u8) -> u8, c: (D, E)) -> F {}\nfn g<H: Fn(u8)>(i: H) {}";
     assert_eq!(parameters(code)[0], (1, "b: fn(u8) -> u8, c: (D, E)"));
+}
+
+#[test]
+fn paths_are_read_as_the_trees_that_they_are() {
+    let code = "use a::{b::{C, self}, d as e};\npub(crate) use super::f;\nlet g = crate::h::i(1);";
+    let paths: Vec<_> = paths(code)
+        .into_iter()
+        .map(|path| (path.names.join("::"), path.alias))
+        .collect();
+    let plain = |path: &str| (path.to_owned(), None);
+    let expected = [
+        plain("a::b::C"),
+        plain("a::b"),
+        ("a::d".to_owned(), Some("e".to_owned())),
+        plain("super::f"),
+        plain("crate::h::i"),
+        plain("super::f"),
+    ];
+    assert_eq!(paths, expected);
 }

@@ -14,15 +14,6 @@ use std::collections::BTreeMap;
 use super::{Figures, Lateness, Spell, Step};
 use crate::time::Timestamp;
 
-/// Slots of chunks of minutes: 24 hours and the present one.
-pub const MINUTE_SLOTS: i64 = 25;
-/// Slots of chunks of hours: 30 days and the present one.
-pub const HOUR_SLOTS: i64 = 31;
-/// Most bytes of a chunk of minutes: 42 a minute.
-pub const MINUTE_CHUNK_BYTES: usize = 2_560;
-/// Most bytes of a chunk of hours: 48 an hour.
-pub const HOUR_CHUNK_BYTES: usize = 1_152;
-
 const VERSION: u8 = 1;
 /// The largest count that is stored, in five bytes: it bounds what a chunk holds.
 const MOST: u64 = u32::MAX as u64;

@@ -6,8 +6,16 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Lateness;
-use super::chunk::{HOUR_CHUNK_BYTES, HOUR_SLOTS, MINUTE_CHUNK_BYTES, MINUTE_SLOTS};
 use crate::time::Timestamp;
+
+/// Slots of chunks of minutes: 24 hours and the present one.
+pub const MINUTE_SLOTS: i64 = 25;
+/// Slots of chunks of hours: 30 days and the present one.
+pub const HOUR_SLOTS: i64 = 31;
+/// Most bytes of a chunk of minutes: 42 a minute.
+pub const MINUTE_CHUNK_BYTES: usize = 2_560;
+/// Most bytes of a chunk of hours: 48 an hour.
+pub const HOUR_CHUNK_BYTES: usize = 1_152;
 
 /// Counts of one type in one span, by those who ran its tasks. As JSON spans are milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -4,10 +4,32 @@ use std::time::Duration;
 
 use crate::job::When;
 use crate::state::TaskState;
+use crate::store::{EndKind, SettleOutcome};
 use crate::task::AttemptHistory;
 use crate::time::{Reading, Timestamp, duration_ms};
 
-use super::{Settled, due_at};
+use super::due_at;
+
+/// The lock of a task that was settled last, by which a repeated settlement is recognised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Its fence, 0 for none.
+    pub fence: u64,
+    /// The kind of its end; `None` if that is not known: an earlier release has settled it.
+    pub by: Option<EndKind>,
+}
+
+impl Settled {
+    /// The answer to a settlement with a lock that does not hold the task.
+    pub(super) fn answer(self, fence: u64, end: EndKind) -> SettleOutcome {
+        let is_same_end = self.by.is_none_or(|by| by == end);
+        if fence > 0 && self.fence == fence && is_same_end {
+            SettleOutcome::Settled
+        } else {
+            SettleOutcome::LockLost
+        }
+    }
+}
 
 /// The bookkeeping of a task that has not ended.
 ///

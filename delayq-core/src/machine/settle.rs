@@ -5,7 +5,7 @@ use crate::state::TaskState;
 use crate::store::{AttemptEnd, EndKind, ExtendOutcome, SettleOutcome, cut_error};
 use crate::time::{Reading, Timestamp};
 
-use super::{Bookkeeping, Ended, due_at};
+use super::{Bookkeeping, Ended, Settled, due_at};
 
 /// What follows from a settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,27 +23,6 @@ pub enum Settling<'a> {
         /// The workers that have succeeded now.
         succeeded: &'a [String],
     },
-}
-
-/// The lock of a task that was settled last, by which a repeated settlement is recognised.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
-    /// Its fence, 0 for none.
-    pub fence: u64,
-    /// The kind of its end; `None` if that is not known: an earlier release has settled it.
-    pub by: Option<EndKind>,
-}
-
-impl Settled {
-    /// The answer to a settlement with a lock that does not hold the task.
-    fn answer(self, fence: u64, end: EndKind) -> SettleOutcome {
-        let is_same_end = self.by.is_none_or(|by| by == end);
-        if fence > 0 && self.fence == fence && is_same_end {
-            SettleOutcome::Settled
-        } else {
-            SettleOutcome::LockLost
-        }
-    }
 }
 
 /// The answer to a settlement of a task that has ended.

@@ -11,7 +11,7 @@ use super::served_type::ServedType;
 use super::shared::Shared;
 use crate::config::{ChangedOption, Config, ConfigError, Reloaded};
 use crate::type_context::TypeContext;
-use crate::workers::{TypeWorkers, broken_rule, check_shards};
+use crate::workers::{TypeWorkers, broken_rule, check_shards, effective};
 
 /// What becomes of a type.
 struct Change {
@@ -129,19 +129,6 @@ fn spread(options: &WorkerOptions) -> Option<Duration> {
     match options.late.action {
         OnLate::Spread(span) => Some(span),
         _ => None,
-    }
-}
-
-/// The new options of a worker, without those that need a restart.
-pub(super) fn effective(now: WorkerOptions, wanted: WorkerOptions) -> WorkerOptions {
-    WorkerOptions {
-        lock: now.lock,
-        pool: now.pool,
-        weight: now.weight,
-        delivery: now.delivery,
-        blocking: now.blocking,
-        shards: now.shards,
-        ..wanted
     }
 }
 

@@ -12,12 +12,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::member::Member;
-use super::reload::effective;
 use super::thread::SchedulerThread;
 use crate::handler::{Phase, Wiring};
 use crate::health::HandlerHealth;
 use crate::type_context::TypeContext;
-use crate::workers::TypeWorkers;
+use crate::workers::{TypeWorkers, effective};
 
 /// The handlers of a type, one a bucket, on one thread.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ mod type_workers;
 mod worker;
 
 pub use built::BuiltWorker;
-pub(crate) use options::{broken_rule, check_shards, shards_of};
+pub(crate) use options::{broken_rule, check_shards, effective, shards_of};
 pub(crate) use registry::WorkerRegistry;
 pub(crate) use type_workers::TypeWorkers;
 pub(crate) use worker::Worker;

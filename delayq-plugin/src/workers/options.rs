@@ -8,6 +8,19 @@ use delayq_core::{Delivery, Error, FleetLimits, OnLate, WorkerOptions, seconds};
 
 use crate::slots::MAX_WEIGHT;
 
+/// The new options of a worker, without those that need a restart.
+pub(crate) fn effective(now: WorkerOptions, wanted: WorkerOptions) -> WorkerOptions {
+    WorkerOptions {
+        lock: now.lock,
+        pool: now.pool,
+        weight: now.weight,
+        delivery: now.delivery,
+        blocking: now.blocking,
+        shards: now.shards,
+        ..wanted
+    }
+}
+
 /// The rule that `options` break, if any.
 pub(crate) fn broken_rule(options: &WorkerOptions) -> Option<&'static str> {
     if options.lock < seconds(1) {

@@ -4,7 +4,39 @@ use redis::{ErrorKind, RedisError};
 
 use delayq_core::Error;
 
-use super::tls;
+/// Why there is no connection.
+#[derive(Clone)]
+pub(super) struct Refusal {
+    pub(super) error: Error,
+    /// The server is there, and will answer soon.
+    pub(super) is_busy: bool,
+}
+
+impl Refusal {
+    /// The refusal of the server at `place`.
+    pub(super) fn of(place: &str, error: &RedisError) -> Self {
+        Self {
+            is_busy: is_busy(error),
+            error: refused(place, error),
+        }
+    }
+
+    /// One of a server that is there, and will answer soon.
+    pub(super) fn busy(place: &str, detail: impl Into<String>) -> Self {
+        Self {
+            error: Error::unavailable(place, detail),
+            is_busy: true,
+        }
+    }
+
+    /// One that time does not mend.
+    pub(super) fn lasting(error: Error) -> Self {
+        Self {
+            error,
+            is_busy: false,
+        }
+    }
+}
 
 /// The error of a call whose answer did not come. One that only reads has lost nothing; another
 /// one, whether it was applied.
@@ -59,7 +91,7 @@ pub(super) fn refused(place: &str, error: &RedisError) -> Error {
         return wrong_password(place, &said);
     }
     let other = || Error::unavailable(place, format!("cannot connect: {said}; {}", hint(place)));
-    caused(&tls::DISTRUST, place, &said).unwrap_or_else(other)
+    caused(&DISTRUST, place, &said).unwrap_or_else(other)
 }
 
 /// The same when what the server says holds a password: it repeats what it was sent, or the
@@ -234,7 +266,7 @@ const NOT_PERMITTED: [&str; 3] = [
 ];
 
 /// Signs in what a failed connection says, what they mean, and what to change.
-pub(super) type Cause = (&'static [&'static str], &'static str, &'static str);
+type Cause = (&'static [&'static str], &'static str, &'static str);
 
 /// The error of the first cause that has a sign in `said`.
 pub(super) fn caused(causes: &[Cause], place: &str, said: &str) -> Option<Error> {
@@ -243,6 +275,76 @@ pub(super) fn caused(causes: &[Cause], place: &str, said: &str) -> Option<Error>
     let setting = format!("{setting} ({said})");
     Some(Error::misconfigured(place, setting, *fix))
 }
+
+/// Why one side does not trust the other; the first that fits. The signs are those of the client,
+/// whose errors are of no public type. A certificate `of this client` is the one that `cert=`
+/// names.
+const DISTRUST: [Cause; 11] = [
+    (
+        &["certificate not valid for name"],
+        "its certificate is for another host",
+        "connect by a name that stands in the certificate, or have one issued for this name",
+    ),
+    (
+        &["invalid peer certificate: certificate expired"],
+        "its certificate has expired",
+        "renew the file of its `tls-cert-file`; if it has not, set the clock of this machine",
+    ),
+    (
+        &["invalid peer certificate: certificate not valid yet"],
+        "its certificate is not valid yet",
+        "set the clock of this machine, or have it issued anew",
+    ),
+    (
+        &[
+            "invalid peer certificate: UnknownIssuer",
+            "invalid peer certificate: BadSignature",
+        ],
+        "its certificate is not signed by an authority that is trusted here",
+        "write ca=FILE with the certificate of that authority (PEM)",
+    ),
+    (
+        &["invalid peer certificate"],
+        "its certificate cannot be used",
+        "have the file of its `tls-cert-file` issued anew, signed by an authority",
+    ),
+    // The client reads these for each connection, also when it is given an authority.
+    (
+        &[
+            "failed to read PEM from file",
+            "opening directory",
+            "failed to open file",
+        ],
+        "the certificates of the system cannot be read",
+        "mend or unset SSL_CERT_FILE and SSL_CERT_DIR; SSL_CERT_FILE may name the same file as ca=",
+    ),
+    (
+        &["alert: CertificateRequired", "alert: HandshakeFailure"],
+        "it asks for a certificate of this client",
+        "write cert=FILE and key=FILE, signed by the authority in its `tls-ca-cert-file`; or set \
+         `tls-auth-clients no` in redis.conf",
+    ),
+    (
+        &["alert: UnknownCA"],
+        "it does not trust the authority of the certificate of this client",
+        "have that signed by the authority in its `tls-ca-cert-file`, and name it with cert= and key=",
+    ),
+    (
+        &["alert: CertificateExpired"],
+        "the certificate of this client has expired",
+        "renew the file that cert= names, and start again",
+    ),
+    (
+        &["alert: ProtocolVersion"],
+        "it speaks neither TLS 1.2 nor 1.3",
+        "set `tls-protocols \"TLSv1.2 TLSv1.3\"` in redis.conf",
+    ),
+    (
+        &["received fatal alert"],
+        "it refuses the certificate of this client",
+        "see its log; the files are those that cert= and key= name",
+    ),
+];
 
 /// What has the other kind of process at the other end.
 const OTHERS: [Cause; 2] = [

@@ -4,8 +4,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
 
 use super::command::LuaScript;
-use super::fault;
-use super::reconnecting::Refusal;
+use super::fault::{self, Refusal};
 use super::replication::Replication;
 use super::wire::extract;
 use crate::config::Address;

@@ -3,7 +3,6 @@
 use delayq_core::{Error, Result};
 use redis::ConnectionInfo;
 
-use super::fault::Cause;
 use crate::config::TlsConfig;
 
 /// # Errors
@@ -11,6 +10,3 @@ use crate::config::TlsConfig;
 pub(super) fn client(_: ConnectionInfo, _: &TlsConfig) -> Result<redis::Client> {
     Err(Error::Unsupported("TLS, see the feature `tls`"))
 }
-
-/// Nobody distrusts anybody.
-pub(super) const DISTRUST: [Cause; 0] = [];

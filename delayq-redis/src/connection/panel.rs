@@ -9,8 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisResult, Value};
 use tokio::time::timeout;
 
-use super::fault;
-use super::reconnecting::Refusal;
+use super::fault::{self, Refusal};
 use super::settings::{Kind, Settings};
 use super::wire::extract;
 use crate::config::Address;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delayq_core::{Error, Result};
-use redis::{PushInfo, PushKind, RedisError, Value};
+use redis::{PushInfo, PushKind, Value};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::fault;
+use super::fault::{self, Refusal};
 use super::handshake;
 use super::settings::{Kind, Settings};
 use super::target::Target;
@@ -47,40 +47,6 @@ enum State {
     /// No connection, and why, once one was refused.
     Down(Option<Refusal>),
     Up(Wire),
-}
-
-/// Why there is no connection.
-#[derive(Clone)]
-pub(super) struct Refusal {
-    pub(super) error: Error,
-    /// The server is there, and will answer soon.
-    pub(super) is_busy: bool,
-}
-
-impl Refusal {
-    /// The refusal of the server at `place`.
-    pub(super) fn of(place: &str, error: &RedisError) -> Self {
-        Self {
-            is_busy: fault::is_busy(error),
-            error: fault::refused(place, error),
-        }
-    }
-
-    /// One of a server that is there, and will answer soon.
-    pub(super) fn busy(place: &str, detail: impl Into<String>) -> Self {
-        Self {
-            error: Error::unavailable(place, detail),
-            is_busy: true,
-        }
-    }
-
-    /// One that time does not mend.
-    pub(super) fn lasting(error: Error) -> Self {
-        Self {
-            error,
-            is_busy: false,
-        }
-    }
 }
 
 impl Reconnecting {

@@ -10,9 +10,8 @@ use tokio::time::{Instant, sleep};
 use delayq_core::Error;
 
 use super::confirm::text;
-use super::fault;
+use super::fault::{self, Refusal};
 use super::panel::{Answers, Panel};
-use super::reconnecting::Refusal;
 use super::replication::Replication;
 use super::sentinel_replicas::{ReplicaHistory, SentinelReplicas, field, is_gone};
 use super::settings::{Kind, Settings};

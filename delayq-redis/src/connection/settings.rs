@@ -11,9 +11,8 @@ use tokio::runtime::Handle;
 
 use super::Setup;
 use super::command::LuaScript;
-use super::fault;
+use super::fault::{self, Refusal};
 use super::login;
-use super::reconnecting::Refusal;
 use super::replication::Replication;
 use crate::config::{Address, RedisConfig};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use delayq_core::Result;
 
-use super::reconnecting::Refusal;
+use super::fault::Refusal;
 use super::sentinel::Sentinels;
 use crate::config::Address;
 

@@ -12,7 +12,7 @@ use rustls::sign::CertifiedKey;
 
 use delayq_core::{Error, Result};
 
-use super::fault::{self, Cause};
+use super::fault;
 use crate::config::TlsConfig;
 
 /// The client of a server that speaks TLS.
@@ -93,73 +93,3 @@ fn refused(what: &str, path: &Path, why: &str) -> Error {
     let path = path.display();
     Error::invalid("setting", format!("cannot use {what} in {path}: {why}"))
 }
-
-/// Why one side does not trust the other; the first that fits. The signs are those of the client,
-/// whose errors are of no public type. A certificate `of this client` is the one that `cert=`
-/// names.
-pub(super) const DISTRUST: [Cause; 11] = [
-    (
-        &["certificate not valid for name"],
-        "its certificate is for another host",
-        "connect by a name that stands in the certificate, or have one issued for this name",
-    ),
-    (
-        &["invalid peer certificate: certificate expired"],
-        "its certificate has expired",
-        "renew the file of its `tls-cert-file`; if it has not, set the clock of this machine",
-    ),
-    (
-        &["invalid peer certificate: certificate not valid yet"],
-        "its certificate is not valid yet",
-        "set the clock of this machine, or have it issued anew",
-    ),
-    (
-        &[
-            "invalid peer certificate: UnknownIssuer",
-            "invalid peer certificate: BadSignature",
-        ],
-        "its certificate is not signed by an authority that is trusted here",
-        "write ca=FILE with the certificate of that authority (PEM)",
-    ),
-    (
-        &["invalid peer certificate"],
-        "its certificate cannot be used",
-        "have the file of its `tls-cert-file` issued anew, signed by an authority",
-    ),
-    // The client reads these for each connection, also when it is given an authority.
-    (
-        &[
-            "failed to read PEM from file",
-            "opening directory",
-            "failed to open file",
-        ],
-        "the certificates of the system cannot be read",
-        "mend or unset SSL_CERT_FILE and SSL_CERT_DIR; SSL_CERT_FILE may name the same file as ca=",
-    ),
-    (
-        &["alert: CertificateRequired", "alert: HandshakeFailure"],
-        "it asks for a certificate of this client",
-        "write cert=FILE and key=FILE, signed by the authority in its `tls-ca-cert-file`; or set \
-         `tls-auth-clients no` in redis.conf",
-    ),
-    (
-        &["alert: UnknownCA"],
-        "it does not trust the authority of the certificate of this client",
-        "have that signed by the authority in its `tls-ca-cert-file`, and name it with cert= and key=",
-    ),
-    (
-        &["alert: CertificateExpired"],
-        "the certificate of this client has expired",
-        "renew the file that cert= names, and start again",
-    ),
-    (
-        &["alert: ProtocolVersion"],
-        "it speaks neither TLS 1.2 nor 1.3",
-        "set `tls-protocols \"TLSv1.2 TLSv1.3\"` in redis.conf",
-    ),
-    (
-        &["received fatal alert"],
-        "it refuses the certificate of this client",
-        "see its log; the files are those that cert= and key= name",
-    ),
-];

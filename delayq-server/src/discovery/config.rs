@@ -7,9 +7,12 @@ use std::time::Duration;
 use delayq_plugin::callee::{EurekaClient, EurekaInstance};
 use delayq_plugin::{Namespace, TaskType};
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use super::secrets::Secrets;
-use super::{dns, fixed};
+
+/// Schemes of names that are looked up by SRV, and those of their instances.
+pub(super) const SRV_SCHEMES: [(&str, &str); 2] = [("srv", "http"), ("srvs", "https")];
 
 /// The shortest span between two looks.
 const MIN_REFRESH_MS: u64 = 100;
@@ -126,8 +129,8 @@ impl ServiceConfig {
                 }
                 for url in urls {
                     let checked = match option {
-                        "static" => fixed::check(url),
-                        _ => dns::check(url),
+                        "static" => check_address(url),
+                        _ => check_name(url),
                     };
                     let option = format!("{option}.{task_type}");
                     checked.map_err(|reason| refused(&option, url, reason))?;
@@ -143,4 +146,26 @@ impl EurekaConfig {
     pub(crate) fn heartbeat(&self) -> Duration {
         Duration::from_millis(self.heartbeat_ms)
     }
+}
+
+/// Refuses what is no name to look up.
+pub(super) fn check_name(text: &str) -> Result<(), String> {
+    let url = Url::parse(text).map_err(|error| format!("this is no URL: {error}"))?;
+    let is_srv = SRV_SCHEMES.iter().any(|(srv, _)| *srv == url.scheme());
+    let is_http = matches!(url.scheme(), "http" | "https");
+    if url.host_str().is_none_or(str::is_empty) || !(is_srv || is_http) {
+        return Err(
+            "write it as http://NAME:PORT, srv://_SERVICE._tcp.NAME, or srvs:// for TLS".to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// Refuses what is no address of an instance.
+fn check_address(text: &str) -> Result<(), String> {
+    let url = Url::parse(text).map_err(|error| format!("this is no URL: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err("write it as http://10.0.0.7:8080, or with the path that is called".to_owned());
+    }
+    Ok(())
 }

@@ -10,25 +10,9 @@ use hickory_resolver::proto::rr::RData;
 use tracing::{debug, warn};
 use url::Url;
 
-use super::config::ServiceConfig;
+use super::config::{SRV_SCHEMES, ServiceConfig};
 use super::instance::Instance;
 use super::{Discovery, Source};
-
-/// Schemes of names that are looked up by SRV, and those of their instances.
-const SRV_SCHEMES: [(&str, &str); 2] = [("srv", "http"), ("srvs", "https")];
-
-/// Refuses what is no name to look up.
-pub(super) fn check(text: &str) -> Result<(), String> {
-    let url = Url::parse(text).map_err(|error| format!("this is no URL: {error}"))?;
-    let is_srv = SRV_SCHEMES.iter().any(|(srv, _)| *srv == url.scheme());
-    let is_http = matches!(url.scheme(), "http" | "https");
-    if url.host_str().is_none_or(str::is_empty) || !(is_srv || is_http) {
-        return Err(
-            "write it as http://NAME:PORT, srv://_SERVICE._tcp.NAME, or srvs:// for TLS".to_owned(),
-        );
-    }
-    Ok(())
-}
 
 /// Looks the names up, again and again. A name that is not answered keeps its instances.
 pub(super) async fn follow(discovery: &Discovery) {

@@ -18,12 +18,3 @@ pub(super) fn instances(config: &ServiceConfig) -> Vec<Instance> {
     });
     instances.collect()
 }
-
-/// Refuses what is no address of an instance.
-pub(super) fn check(text: &str) -> Result<(), String> {
-    let url = Url::parse(text).map_err(|error| format!("this is no URL: {error}"))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err("write it as http://10.0.0.7:8080, or with the path that is called".to_owned());
-    }
-    Ok(())
-}

@@ -4,8 +4,7 @@ use axum::http::Uri;
 use serde_json::Value;
 use url::Url;
 
-use super::config::ServiceConfig;
-use super::dns;
+use super::config::{ServiceConfig, check_name};
 use super::eureka::{home, instances};
 use super::registry::Registry;
 
@@ -60,7 +59,7 @@ pub fn registry_change(before: &[u8], change: &[u8]) -> Option<bool> {
 /// If a name that was checked is no URL with a host.
 #[must_use]
 pub fn dns_name(text: &str) -> Option<String> {
-    dns::check(text).ok()?;
+    check_name(text).ok()?;
     let url = Url::parse(text).expect("a name that was checked is a URL");
     assert!(url.host_str().is_some_and(|host| !host.is_empty()));
     Some(url.into())

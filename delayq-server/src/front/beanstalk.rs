@@ -10,6 +10,7 @@
 
 mod answers;
 mod claims;
+mod client;
 mod counters;
 mod ends;
 mod folder;
@@ -17,6 +18,7 @@ pub(crate) mod fuzz;
 mod held;
 mod hub;
 mod input;
+mod job;
 mod jobs;
 mod keeper;
 mod lane;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::{Extensions, HeaderMap, HeaderValue};
-use delayq_core::Bucket;
+use delayq_core::{Bucket, Limits};
 use delayq_ops::Operator;
 use delayq_plugin::{Store, TaskId, TaskType, TypePattern};
 use delayq_proto::{namespace, pb, required, required_type};
@@ -103,8 +103,16 @@ impl Call {
         self.app.limits.refund(charge, requests);
     }
 
+    /// The limits of a task of this caller.
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            max_message_bytes: self.max_message_bytes(),
+            ..Limits::default()
+        }
+    }
+
     /// Most bytes of a message of this caller.
-    pub(super) fn max_message_bytes(&self) -> usize {
+    fn max_message_bytes(&self) -> usize {
         let own = [
             self.caller.token.max_message_bytes,
             self.space.max_message_bytes(),

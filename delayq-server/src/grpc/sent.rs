@@ -7,7 +7,6 @@ use delayq_proto::pb;
 
 use super::call::Call;
 use super::refusal::Refusal;
-use super::tasks::limits;
 use crate::push::refuse_reserved;
 
 /// A task that may be stored.
@@ -45,7 +44,7 @@ impl Sent {
     /// has a unit, and stores stop at the last one that there is.
     pub(super) async fn checked(self, call: &Call) -> Result<Checked> {
         let mut task = self.task?;
-        let limits = limits(call);
+        let limits = call.limits();
         check_message(&task.message, &limits)?;
         refuse_reserved(task.headers.keys())?;
         let has_target = self.target.is_some();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use delayq_core::job::check_message;
 use delayq_core::store::{AttemptEnd, Claimed, Settlement, SubmitOutcome};
-use delayq_core::{Bucket, Limits, Lock};
+use delayq_core::{Bucket, Lock};
 use delayq_plugin::{Clock, Error, Result, Store, SystemClock, TaskSubmitService, When};
 use delayq_proto::{pb, read_span, required};
 use futures_util::future::join_all;
@@ -116,14 +116,6 @@ fn is_own_fault(error: &Error) -> bool {
 fn unanswered<T>() -> Result<T> {
     Err(Error::corrupt("the store", "it has not answered for all"))
 }
-/// Limits of a task of this caller.
-pub(super) fn limits(call: &Call) -> Limits {
-    Limits {
-        max_message_bytes: call.max_message_bytes(),
-        ..Limits::default()
-    }
-}
-
 impl Run for pb::FindRequest {
     async fn run(self, call: &Call) -> Result<pb::FindResponse, Refusal> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
@@ -162,7 +154,7 @@ impl Run for pb::UpdateRequest {
             pb::update_request::Body::Message(message) => message,
             pb::update_request::Body::Text(text) => text.into_bytes(),
         };
-        check_message(&message, &limits(call))?;
+        check_message(&message, &call.limits())?;
         Ok(call.store().update(&task_type, &id, message).await?.into())
     }
 }

@@ -56,7 +56,7 @@ async fn create(
     Query(options): Query<CreateOptions>,
     sent: Sent,
 ) -> Result<Response, Problem> {
-    let wanted = read_job(&allowed, (task_type, None), sent)?;
+    let wanted = read_job(&allowed, task_type, None, sent)?;
     send(&allowed, &app, &namespace, wanted, options).await
 }
 
@@ -84,7 +84,7 @@ async fn create_with_id(
     Query(options): Query<CreateOptions>,
     sent: Sent,
 ) -> Result<Response, Problem> {
-    let wanted = read_job(&allowed, (task_type, Some(id)), sent)?;
+    let wanted = read_job(&allowed, task_type, Some(id), sent)?;
     send(&allowed, &app, &namespace, wanted, options).await
 }
 
@@ -98,7 +98,8 @@ struct Wanted {
 /// The task that a body and its headers ask for.
 fn read_job(
     allowed: &Allowed<Submit>,
-    (task_type, id): (String, Option<String>),
+    task_type: String,
+    id: Option<String>,
     Sent { headers, body }: Sent,
 ) -> Result<Wanted, Problem> {
     allowed.fits(body.len())?;

@@ -9,15 +9,15 @@ use axum::extract::{ConnectInfo, Form, FromRequestParts, Request, State};
 use axum::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, SET_COOKIE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use delayq_admin::is_same_site;
 use serde::Deserialize;
 
 use super::Panel;
+use super::notice::{Notice, page};
 use super::seat::Seat;
 use crate::access::{Everywhere, Read};
 use crate::http::shown_metrics;
-use crate::problem::Problem;
 
 const STYLE: &str = include_str!("../../assets/panel.css");
 
@@ -34,37 +34,6 @@ struct LoginPage<'a> {
 struct NamespacesPage {
     viewer: String,
     namespaces: Vec<String>,
-}
-
-/// A page that only says something.
-#[derive(Template)]
-#[template(path = "notice.html")]
-pub(super) struct Notice<'a> {
-    title: &'a str,
-    text: &'a str,
-}
-
-impl Notice<'_> {
-    /// A page with a title and a text.
-    pub(super) fn reply(status: StatusCode, title: &str, text: &str) -> Response {
-        page(status, &Notice { title, text })
-    }
-
-    /// What there is cannot be shown.
-    pub(super) fn unavailable(problem: &Problem) -> Response {
-        let text = problem.to_string();
-        Self::reply(problem.status(), "It cannot be shown", &text)
-    }
-}
-
-fn page(status: StatusCode, template: &impl Template) -> Response {
-    match template.render() {
-        Ok(html) => (status, Html(html)).into_response(),
-        Err(error) => {
-            tracing::error!(%error, "a page cannot be written");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
-        }
-    }
 }
 
 /// What the login form sends.

@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use tower::ServiceExt;
 
 use super::Panel;
-use super::entrance::Notice;
+use super::notice::Notice;
 use super::seat::Seat;
 use crate::problem::Problem;
 

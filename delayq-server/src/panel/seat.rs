@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use delayq_admin::{Role, Viewer};
 
 use super::Panel;
-use super::entrance::Notice;
+use super::notice::Notice;
 use crate::access::{Scope, Token};
 
 /// Somebody who is signed in, with a token that is valid now.

@@ -14,24 +14,22 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The revision of no document.
 const NEVER: u64 = (1 << 53) - 1;
 
-impl PlacedStore {
-    /// Waits until the documents are copied, if they are; whether that was so.
-    async fn copied(&self) -> Result<bool> {
-        let mut changes = self.wakeups.subscribe();
-        if self.refuse_while_copied().is_ok() {
-            return Ok(false);
-        }
-        let copied = async {
-            while self.refuse_while_copied().is_err() {
-                if changes.recv().await == Err(RecvError::Closed) {
-                    return;
-                }
-            }
-        };
-        // Whether it was too long is asked next.
-        let _ = tokio::time::timeout(PATIENCE, copied).await;
-        self.refuse_while_copied().map(|()| true)
+/// Waits until the documents are copied, if they are; whether that was so.
+async fn copied(store: &PlacedStore) -> Result<bool> {
+    let mut changes = store.wakeups.subscribe();
+    if store.refuse_while_copied().is_ok() {
+        return Ok(false);
     }
+    let copied = async {
+        while store.refuse_while_copied().is_err() {
+            if changes.recv().await == Err(RecvError::Closed) {
+                return;
+            }
+        }
+    };
+    // Whether it was too long is asked next.
+    let _ = tokio::time::timeout(PATIENCE, copied).await;
+    store.refuse_while_copied().map(|()| true)
 }
 
 #[async_trait]
@@ -51,7 +49,7 @@ impl Documents for PlacedStore {
         body: &str,
         expected: Expected,
     ) -> Result<WriteOutcome> {
-        let expected = match (self.copied().await?, expected) {
+        let expected = match (copied(self).await?, expected) {
             // Of the store that was left: the other one counts by itself.
             (true, Expected::Revision(_)) => Expected::Revision(NEVER),
             (_, expected) => expected,
@@ -62,7 +60,7 @@ impl Documents for PlacedStore {
     }
 
     async fn remove_document(&self, folder: &str, name: &str) -> Result<bool> {
-        self.copied().await?;
+        copied(self).await?;
         let view = self.view()?;
         view.main().store.remove_document(folder, name).await
     }

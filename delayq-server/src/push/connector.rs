@@ -8,7 +8,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::Bytes;
 use axum::http::Uri;
+use http_body_util::Full;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::rt::TokioIo;
@@ -21,6 +25,11 @@ use super::Guard;
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// How often a silent connection is probed.
 const KEEPALIVE: Duration = Duration::from_mins(1);
+
+/// A client of HTTP/1.1 and HTTP/2.
+pub(super) type HttpClient = Client<HttpsConnector<GuardedConnector>, Full<Bytes>>;
+/// A client of HTTP/2 alone.
+pub(super) type GrpcClient = Client<HttpsConnector<GuardedConnector>, tonic::body::Body>;
 
 /// Resolves names to addresses that may be called.
 #[derive(Clone, Debug)]

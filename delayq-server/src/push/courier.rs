@@ -4,10 +4,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use axum::body::Bytes;
 use delayq_plugin::{TaskError, TaskResult};
-use http_body_util::Full;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::RootCertStore;
@@ -15,7 +13,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tracing::{error, warn};
 
-use super::connector::GuardedConnector;
+use super::connector::{GrpcClient, GuardedConnector, HttpClient};
 use super::guard::BadNetwork;
 use super::parcel::Parcel;
 use super::services::{self, Services};
@@ -26,11 +24,6 @@ use crate::discovery::{Discovery, Instance};
 const MAX_IDLE: usize = 64;
 /// How long an idle connection is kept: shorter than most servers keep theirs.
 const IDLE: Duration = Duration::from_secs(30);
-
-/// A client of HTTP/1.1 and HTTP/2.
-pub(super) type HttpClient = Client<HttpsConnector<GuardedConnector>, Full<Bytes>>;
-/// A client of HTTP/2 alone.
-pub(super) type GrpcClient = Client<HttpsConnector<GuardedConnector>, tonic::body::Body>;
 
 /// What pushes. Its connections are made when the first push needs one.
 pub(crate) struct Courier {

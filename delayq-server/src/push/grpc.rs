@@ -12,7 +12,7 @@ use tonic::{Code, Status};
 
 use super::Guard;
 use super::answer::shown;
-use super::courier::GrpcClient;
+use super::connector::GrpcClient;
 use super::grpc_target::GrpcTarget;
 use super::parcel::Parcel;
 

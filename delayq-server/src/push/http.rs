@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use super::Guard;
 use super::answer::Answer;
 use super::cloud_event;
-use super::courier::HttpClient;
+use super::connector::HttpClient;
 use super::http_target::HttpTarget;
 use super::parcel::Parcel;
 use super::signature::Signer;

@@ -59,7 +59,7 @@ impl Producers {
         let place = format!("topic {} of {}", target.topic, target.cluster);
         let failed = |error: &KafkaError| failure(&place, error);
         let producer = cluster.producer().map_err(|error| failed(&error))?;
-        let key = target.key(parcel);
+        let key = key(target, parcel);
         let record = FutureRecord::to(&target.topic)
             .key(&key)
             .payload(parcel.message);
@@ -97,12 +97,11 @@ impl Cluster {
     }
 }
 
-impl KafkaTarget {
-    fn key(&self, parcel: &Parcel<'_>) -> String {
-        let id = parcel.cx.id().as_str();
-        let key = self.key.as_ref();
-        key.map_or_else(|| id.to_owned(), |key| key.replace("{id}", id))
-    }
+/// The key of the record.
+fn key(target: &KafkaTarget, parcel: &Parcel<'_>) -> String {
+    let id = parcel.cx.id().as_str();
+    let key = target.key.as_ref();
+    key.map_or_else(|| id.to_owned(), |key| key.replace("{id}", id))
 }
 
 fn headers(target: &KafkaTarget, parcel: &Parcel<'_>) -> OwnedHeaders {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::discovery::{Discovery, Instance, ServiceConfig, Trust};
 
-use super::courier::HttpClient;
+use super::connector::HttpClient;
 use super::guard::BadNetwork;
 use super::hidden::Hidden;
 use super::signature::Signer;

@@ -7,8 +7,8 @@ use delayq_core::name::TaskType;
 use delayq_core::store::Wakeup;
 use rusqlite::Connection;
 
+use crate::commit::Shared;
 use crate::commit::call::Command;
-use crate::commit::writer::Writer;
 use crate::connection::busy;
 use crate::error::Outcome;
 use crate::rows::{Tx, adopt_requests, forget_overdue};
@@ -63,49 +63,58 @@ impl Maintenance {
         }
     }
 
-    /// Runs what is due. A failure is logged only: the next call, or the next run, meets it again.
-    pub(crate) fn run(&mut self, writer: &Writer) {
+    /// Wakes the handlers that have to know of other processes. Whether it is time to tidy up. A
+    /// failure is logged only: the next call, or the next run, meets it again.
+    pub(crate) fn run(&mut self, shared: &Shared, connection: &Connection) -> bool {
         let now = Instant::now();
-        let is_signalled = writer.shared.writes.was_signalled();
+        let is_signalled = shared.writes.was_signalled();
         let is_time = now.duration_since(self.checked) >= CHECK_EVERY;
         if !is_signalled && !is_time {
-            return;
+            return false;
         }
         busy::wait_until(now + LOCK_WAIT);
-        if let Err(fault) = self.notice_commits(writer, is_time) {
-            let store = &writer.shared.context.store;
+        if let Err(fault) = self.notice_commits(shared, connection, is_time) {
+            let store = &shared.context.store;
             tracing::debug!(store, ?fault, "cannot check for other processes");
         }
         if !is_time {
-            return;
+            return false;
         }
         self.checked = now;
         if now.duration_since(self.tidied) < TIDY_UP {
-            return;
+            return false;
         }
         self.tidied = now;
-        // So that a store which takes no new tasks has its reserve, too.
-        let _ = writer.reserve.is_ready(writer.bytes.get());
+        true
+    }
+
+    /// Forgets what is to be forgotten by now.
+    pub(crate) fn tidy() -> Command {
         let tidy = |tx: &mut Tx<'_>| {
             adopt_requests(tx, TIDY_TASKS)?;
             forget_overdue(tx, TIDY_TASKS)
         };
         let mut command = Command::of_nobody(LOCK_WAIT, tidy);
         command.can_peek = true;
-        writer.serve(vec![command]);
+        command
     }
 
     /// Wakes all handlers when another process has committed: SQLite does not say what it changed.
     /// Between two checks those whose first task is another one.
-    fn notice_commits(&mut self, writer: &Writer, is_time: bool) -> Outcome<()> {
-        let seen = self.data_version.replace(data_version(&writer.connection)?);
+    fn notice_commits(
+        &mut self,
+        shared: &Shared,
+        connection: &Connection,
+        is_time: bool,
+    ) -> Outcome<()> {
+        let seen = self.data_version.replace(data_version(connection)?);
         let is_changed = seen != self.data_version;
         self.has_news |= is_changed;
         if is_time && std::mem::take(&mut self.has_news) {
-            writer.wake(Wakeup::All);
+            shared.wake(Wakeup::All);
         } else if is_changed && Instant::now() >= self.next_look {
             let start = Instant::now();
-            self.notice_heads(writer)?;
+            self.notice_heads(shared, connection)?;
             let now = Instant::now();
             self.next_look = now + LOOK_PAUSE * now.duration_since(start);
         }
@@ -113,9 +122,9 @@ impl Maintenance {
     }
 
     /// Costs microseconds a type.
-    fn notice_heads(&mut self, writer: &Writer) -> Outcome<()> {
-        let mut select = writer.connection.prepare_cached(HEADS)?;
-        let namespace = writer.shared.context.namespace.as_str();
+    fn notice_heads(&mut self, shared: &Shared, connection: &Connection) -> Outcome<()> {
+        let mut select = connection.prepare_cached(HEADS)?;
+        let namespace = shared.context.namespace.as_str();
         let heads = select.query_map([namespace], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let heads: HashMap<String, Option<String>> = heads.collect::<rusqlite::Result<_>>()?;
         for (name, head) in &heads {
@@ -123,7 +132,7 @@ impl Maintenance {
                 && self.heads.get(name) != Some(head)
                 && let Ok(task_type) = TaskType::new(name)
             {
-                writer.wake(Wakeup::Type(task_type));
+                shared.wake(Wakeup::Type(task_type));
             }
         }
         self.heads = heads;

@@ -67,7 +67,11 @@ impl Writer {
             if !group.is_empty() {
                 expected = self.serve(group);
             }
-            maintenance.run(&self);
+            if maintenance.run(&self.shared, &self.connection) {
+                // So that a store which takes no new tasks has its reserve, too.
+                let _ = self.reserve.is_ready(self.bytes.get());
+                self.serve(vec![Maintenance::tidy()]);
+            }
         }
         self.close();
     }
@@ -282,7 +286,7 @@ impl Writer {
             signal::send(self.files.path());
         }
         for task_type in woken {
-            self.wake(Wakeup::Type(task_type));
+            self.shared.wake(Wakeup::Type(task_type));
         }
     }
 
@@ -299,11 +303,6 @@ impl Writer {
         if let Err(error) = self.connection.execute_batch("ROLLBACK") {
             tracing::error!(store = self.shared.context.store, %error, "rollback failed");
         }
-    }
-
-    pub(crate) fn wake(&self, wakeup: Wakeup) {
-        // Without a listener there is nobody to wake.
-        let _ = self.shared.wakeups.send(wakeup);
     }
 }
 

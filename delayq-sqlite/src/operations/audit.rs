@@ -9,7 +9,9 @@ use delayq_core::operate::{AuditReport, Problem};
 use delayq_core::state::TaskState;
 
 use crate::error::Outcome;
-use crate::rows::{FollowUp, Status, TaskRecord, TypeTasks, code, is_time, select_records, signed};
+use crate::rows::{
+    FollowUp, Status, TaskRecord, TypeTasks, code, end_task, is_time, select_records, signed,
+};
 
 /// Most rows read in one step: some milliseconds of work.
 const STEP_ROWS: usize = 256;
@@ -245,7 +247,8 @@ fn reset(tasks: &mut TypeTasks<'_>, record: &TaskRecord, has_time: bool) -> Outc
         Status::Ended(ended) => {
             let (at, settled) = (keep(ended.at), sound_lock(ended.settled));
             tasks.row.raise_fence(settled.fence);
-            tasks.end(
+            end_task(
+                tasks,
                 row,
                 Ended {
                     at,

@@ -12,7 +12,7 @@ use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
 use crate::operations::figures;
-use crate::rows::{FollowUp, TaskRow, TypeTasks};
+use crate::rows::{FollowUp, TaskRow, TypeTasks, end_task};
 
 pub(crate) fn cancel(tasks: &mut TypeTasks<'_>, id: &TaskId) -> Outcome<CancelOutcome> {
     let row = tasks.row(id)?;
@@ -23,7 +23,7 @@ pub(crate) fn cancel(tasks: &mut TypeTasks<'_>, id: &TaskId) -> Outcome<CancelOu
     match outcome {
         CancelOutcome::Cancelled => {
             FollowUp::forget(tasks, id)?;
-            tasks.end(row, task.ended(TaskState::Cancelled, tasks.now))?;
+            end_task(tasks, row, task.ended(TaskState::Cancelled, tasks.now))?;
         }
         CancelOutcome::Running => {
             FollowUp::forget(tasks, id)?;

@@ -10,7 +10,7 @@ use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
 use crate::rows::{
-    FollowUp, TaskRecord, Tx, TypeTasks, code, refuse_snapshot, select_records, signed,
+    FollowUp, TaskRecord, Tx, TypeTasks, code, end_task, refuse_snapshot, select_records, signed,
 };
 
 const SELECT_REACHED: &str = select_records!(
@@ -124,7 +124,7 @@ fn take(
             return Ok(());
         }
         Claiming::Ended(ended, cause) => {
-            tasks.end(&record.row, ended)?;
+            end_task(tasks, &record.row, ended)?;
             cause
         }
         Claiming::Dead(task, cause, error) => {
@@ -168,7 +168,7 @@ pub(crate) fn give_back(tasks: &mut TypeTasks<'_>, claimed: &ClaimedTask) -> Out
         return Ok(());
     }
     if task.cancel_requested {
-        return tasks.end(row, task.ended(TaskState::Cancelled, tasks.now));
+        return end_task(tasks, row, task.ended(TaskState::Cancelled, tasks.now));
     }
     tasks.change(row, &task.put_back(claimed.due_at))
 }

@@ -7,7 +7,7 @@ use delayq_core::task::Lock;
 use delayq_core::time::Timestamp;
 
 use crate::error::Outcome;
-use crate::rows::{FollowUp, Status, TypeTasks, signed};
+use crate::rows::{FollowUp, Status, TypeTasks, end_task, signed};
 
 const NOTE: &str = "UPDATE tasks SET last_error = ?4 \
      WHERE type = ?1 AND id = ?2 AND state = 3 AND settled = ?3 AND last_error IS NULL";
@@ -35,7 +35,7 @@ pub(crate) fn settle(tasks: &mut TypeTasks<'_>, settlement: &Settlement) -> Outc
     }
     match settling {
         Settling::NotHeld(outcome) => return Ok(outcome),
-        Settling::Ended(ended) => tasks.end(&row, ended)?,
+        Settling::Ended(ended) => end_task(tasks, &row, ended)?,
         Settling::Changed { task, .. }
             if task.state == TaskState::Dead && FollowUp::start(tasks, &row, task.settled)? => {}
         Settling::Changed {

@@ -5,9 +5,7 @@ use delayq_core::state::TaskState;
 use delayq_core::store::warn_of_early_forgetting;
 use delayq_core::time::{Timestamp, duration_ms};
 
-use super::follow_up::FollowUp;
 use super::number::signed;
-use super::tx::{Tx, refuse_snapshot};
 use super::type_tasks::TypeTasks;
 use crate::error::Outcome;
 
@@ -26,10 +24,6 @@ const FORGET: &str = "DELETE FROM tasks WHERE seq IN (SELECT seq FROM ( \
      SELECT * FROM (SELECT seq, at, id FROM tasks INDEXED BY tasks_place \
      WHERE type = ?1 AND state = 5 AND at <= ?2 ORDER BY at, id LIMIT ?3) \
      ORDER BY at, id LIMIT ?3)) RETURNING at";
-const SELECT_RETAINING: &str = "SELECT name FROM types WHERE namespace = ?1 AND ended > 0";
-
-const SELECT_REQUESTED: &str = "SELECT name FROM types WHERE namespace = ?1 AND EXISTS \
-     (SELECT 1 FROM tasks WHERE type = -types.id)";
 
 /// Forgets twice as many old tasks as have ended in this transaction.
 pub(super) fn forget_some(tasks: &mut TypeTasks<'_>, task_type: &TaskType) -> Outcome<()> {
@@ -40,7 +34,7 @@ pub(super) fn forget_some(tasks: &mut TypeTasks<'_>, task_type: &TaskType) -> Ou
 }
 
 /// Forgets up to `limit` ended tasks: the oldest of too many, then those whose retention is over.
-fn forget(tasks: &mut TypeTasks<'_>, task_type: &TaskType, limit: usize) -> Outcome<()> {
+pub(super) fn forget(tasks: &mut TypeTasks<'_>, task_type: &TaskType, limit: usize) -> Outcome<()> {
     let ended = usize::try_from(tasks.row.count(TaskState::Done)).unwrap_or(usize::MAX);
     let surplus = ended.saturating_sub(tasks.remembered).min(limit);
     let any = Timestamp::MAX.as_millis();
@@ -64,41 +58,8 @@ fn forget(tasks: &mut TypeTasks<'_>, task_type: &TaskType, limit: usize) -> Outc
     Ok(())
 }
 
-/// Forgets ended tasks of types in which nothing ends any more, up to `limit` of each. The types
-/// are only read while there is nothing to forget.
-pub(crate) fn forget_overdue(tx: &mut Tx<'_>, limit: usize) -> Outcome<()> {
-    let is_snapshot = tx.is_snapshot;
-    for name in tx.names(SELECT_RETAINING)? {
-        // A damaged type is left alone, and does not keep the others from being forgotten.
-        if let Ok(task_type) = TaskType::new(&name)
-            && let Ok(mut tasks) = tx.known(&task_type)
-            && has_to_forget(&tasks)?
-        {
-            refuse_snapshot(is_snapshot)?;
-            forget(&mut tasks, &task_type, limit)?;
-        }
-    }
-    Ok(())
-}
-
-/// Schedules requests to run again that a process of an earlier release has left behind, up to
-/// `limit` of each type. The types are only read while there are none.
-pub(crate) fn adopt_requests(tx: &mut Tx<'_>, limit: usize) -> Outcome<()> {
-    let is_snapshot = tx.is_snapshot;
-    for name in tx.names(SELECT_REQUESTED)? {
-        if let Ok(task_type) = TaskType::new(&name)
-            && let Ok(mut tasks) = tx.known(&task_type)
-            && !FollowUp::left(&tasks, "", 1)?.is_empty()
-        {
-            refuse_snapshot(is_snapshot)?;
-            FollowUp::adopt_left(&mut tasks, limit)?;
-        }
-    }
-    Ok(())
-}
-
 /// Whether [`forget`] would find something.
-fn has_to_forget(tasks: &TypeTasks<'_>) -> Outcome<bool> {
+pub(super) fn has_to_forget(tasks: &TypeTasks<'_>) -> Outcome<bool> {
     if tasks.row.count(TaskState::Done) > tasks.remembered as u64 {
         return Ok(true);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use delayq_core::job::NewTask;
 use delayq_core::machine::{
-    Accepted, Bookkeeping, Bound, ERROR_LOG_CHARS, Ended, ErrorLog, accepted, expiry_text,
+    Accepted, Bookkeeping, Bound, ERROR_LOG_CHARS, ErrorLog, accepted, expiry_text,
 };
 use delayq_core::name::TaskId;
 use delayq_core::presence::InstanceId;
@@ -13,11 +13,10 @@ use delayq_core::time::{Reading, Timestamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
 use super::context::Context;
-use super::follow_up::FollowUp;
 use super::number::{code, settled_code, signed};
 use super::record::{StoredExpiry, checksum, headers_text};
 use super::statement::{
-    BURY, DELETE, DELETE_BODY, END, EXTEND, INSERT, INSERT_BODY, LOCK, SELECT_BODY, SELECT_FIRST,
+    BURY, DELETE, DELETE_BODY, EXTEND, INSERT, INSERT_BODY, LOCK, SELECT_BODY, SELECT_FIRST,
     SELECT_RECORD, SELECT_ROW, TAKE_OVER, UPDATE, UPDATE_MESSAGE,
 };
 use super::task_record::{TaskRecord, names_text};
@@ -329,26 +328,6 @@ impl<'a> TypeTasks<'a> {
         Ok(())
     }
 
-    /// Ends a task: frees its message, and remembers the rest for the retention. A request to run
-    /// again takes its place instead.
-    pub(crate) fn end(&mut self, row: &TaskRow, ended: Ended) -> Outcome<()> {
-        self.row.totals.count(ended.state);
-        if FollowUp::start(self, row, ended.settled)? {
-            return Ok(());
-        }
-        if self.retention.is_zero() {
-            return self.remove(row);
-        }
-        self.remove_body(row)?;
-        let (state, at) = (code(ended.state), ended.at.as_millis());
-        let (settled, by) = (signed(ended.settled.fence), settled_code(ended.settled));
-        self.execute(END, (row.seq, state, at, ended.attempt, settled, by))?;
-        self.leave(row);
-        self.row.add(ended.state, 1);
-        self.row.ended += 1;
-        Ok(())
-    }
-
     /// Counts that a task has left its state.
     pub(crate) fn leave(&mut self, row: &TaskRow) {
         if let Some(state) = row.state() {
@@ -356,7 +335,7 @@ impl<'a> TypeTasks<'a> {
         }
     }
 
-    fn remove_body(&self, row: &TaskRow) -> Outcome<()> {
+    pub(super) fn remove_body(&self, row: &TaskRow) -> Outcome<()> {
         if row.has_body {
             self.execute(DELETE_BODY, [row.seq])?;
         }

@@ -89,7 +89,7 @@ async fn a_name_leads_to_its_addresses_and_a_service_to_its_hosts_and_ports() {
         ("lost", "http://nowhere.test:8080"),
     ];
     for (task_type, url) in names {
-        assert!(super::super::dns::check(url).is_ok(), "{url}");
+        assert!(super::super::config::check_name(url).is_ok(), "{url}");
         config
             .dns
             .insert(task_type.to_owned(), vec![url.to_owned()]);
@@ -115,6 +115,6 @@ async fn a_name_leads_to_its_addresses_and_a_service_to_its_hosts_and_ports() {
     );
     following.abort();
     for bad in ["shop.test", "ftp://shop.test", "srv://"] {
-        assert!(super::super::dns::check(bad).is_err(), "{bad}");
+        assert!(super::super::config::check_name(bad).is_err(), "{bad}");
     }
 }

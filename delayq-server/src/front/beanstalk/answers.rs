@@ -6,67 +6,68 @@ use delayq_plugin::TaskState;
 use delayq_plugin::store::ActionEnd;
 use tokio::time::Instant;
 
+use super::client::{Answered, Client};
 use super::ends;
 use super::hub::{Hub, pause_type};
-use super::jobs::{self, Job};
+use super::job::Job;
+use super::jobs;
 use super::moves;
 use super::order::Order;
 use super::report;
-use super::session::{Answered, Session};
 use super::tube::Pause;
 use super::tube_name::TubeName;
 
 const NOT_FOUND: &str = "NOT_FOUND";
 
-pub(super) async fn answer(session: &mut Session, order: Order) -> Answered {
+pub(super) async fn answer(client: &mut Client, order: Order) -> Answered {
     match order {
-        Order::Use(tube) => use_tube(session, tube),
-        Order::Watch(tube) => watch(session, tube),
-        Order::Ignore(tube) => ignore(session, &tube),
-        Order::ReserveJob(number) => reserve_job(session, number).await?,
-        Order::Delete(number) => delete(session, number).await?,
-        Order::Release { number, pri, delay } => release(session, number, pri, delay).await?,
-        Order::Bury { number, pri } => bury(session, number, pri).await?,
-        Order::Touch(number) => touch(session, number),
+        Order::Use(tube) => use_tube(client, tube),
+        Order::Watch(tube) => watch(client, tube),
+        Order::Ignore(tube) => ignore(client, &tube),
+        Order::ReserveJob(number) => reserve_job(client, number).await?,
+        Order::Delete(number) => delete(client, number).await?,
+        Order::Release { number, pri, delay } => release(client, number, pri, delay).await?,
+        Order::Bury { number, pri } => bury(client, number, pri).await?,
+        Order::Touch(number) => touch(client, number),
         Order::Peek(number) => {
-            session.hub.counters.peek.add(1);
-            let job = jobs::find(&session.hub, number).await?;
-            say_found(session, job);
+            client.hub.counters.peek.add(1);
+            let job = jobs::find(&client.hub, number).await?;
+            say_found(client, job);
         }
         Order::PeekReady => {
-            session.hub.counters.peek_ready.add(1);
-            let job = jobs::first_ready(&session.hub, &session.used).await?;
-            say_found(session, job);
+            client.hub.counters.peek_ready.add(1);
+            let job = jobs::first_ready(&client.hub, &client.used).await?;
+            say_found(client, job);
         }
         Order::PeekDelayed => {
-            session.hub.counters.peek_delayed.add(1);
-            let job = jobs::first(&session.hub, &session.used, TaskState::Scheduled).await?;
-            say_found(session, job);
+            client.hub.counters.peek_delayed.add(1);
+            let job = jobs::first(&client.hub, &client.used, TaskState::Scheduled).await?;
+            say_found(client, job);
         }
         Order::PeekBuried => {
-            session.hub.counters.peek_buried.add(1);
-            let job = jobs::first(&session.hub, &session.used, TaskState::Dead).await?;
-            say_found(session, job);
+            client.hub.counters.peek_buried.add(1);
+            let job = jobs::first(&client.hub, &client.used, TaskState::Dead).await?;
+            say_found(client, job);
         }
         Order::Kick(bound) => {
-            session.hub.counters.kick.add(1);
-            let kicked = jobs::kick_some(&session.hub, &session.used, bound).await?;
+            client.hub.counters.kick.add(1);
+            let kicked = jobs::kick_some(&client.hub, &client.used, bound).await?;
             if kicked > 0 {
-                let tube = session.used.to_string();
-                let action = session.operator.action("kick", &tube).counted(kicked);
-                session.operator.record(&action).await;
+                let tube = client.used.to_string();
+                let action = client.operator.action("kick", &tube).counted(kicked);
+                client.operator.record(&action).await;
             }
-            session.say(&format!("KICKED {kicked}"));
+            client.say(&format!("KICKED {kicked}"));
         }
-        Order::KickJob(number) => kick_job(session, number).await?,
-        Order::PauseTube(tube, seconds) => pause(session, &tube, seconds).await?,
-        other => return report(session, other).await,
+        Order::KickJob(number) => kick_job(client, number).await?,
+        Order::PauseTube(tube, seconds) => pause(client, &tube, seconds).await?,
+        other => return report(client, other).await,
     }
     Ok(())
 }
 
-async fn report(session: &mut Session, order: Order) -> Answered {
-    let hub = std::sync::Arc::clone(&session.hub);
+async fn report(client: &mut Client, order: Order) -> Answered {
+    let hub = std::sync::Arc::clone(&client.hub);
     let count = &hub.counters;
     let text = match order {
         Order::Stats => {
@@ -89,65 +90,65 @@ async fn report(session: &mut Session, order: Order) -> Answered {
         }
         Order::ListTubesWatched => {
             count.list_tubes_watched.add(1);
-            Some(report::list(&session.watched))
+            Some(report::list(&client.watched))
         }
         _ => {
             count.list_tube_used.add(1);
-            session.say(&format!("USING {}", session.used.clone()));
+            client.say(&format!("USING {}", client.used.clone()));
             return Ok(());
         }
     };
     match text {
-        Some(text) => session.say_body("OK", text.as_bytes()),
-        None => session.say(NOT_FOUND),
+        Some(text) => client.say_body("OK", text.as_bytes()),
+        None => client.say(NOT_FOUND),
     }
     Ok(())
 }
 
-fn use_tube(session: &mut Session, tube: TubeName) {
-    session.hub.counters.use_tube.add(1);
-    let mut state = session.hub.state();
-    state.tube(&session.used).using -= 1;
+fn use_tube(client: &mut Client, tube: TubeName) {
+    client.hub.counters.use_tube.add(1);
+    let mut state = client.hub.state();
+    state.tube(&client.used).using -= 1;
     state.tube(&tube).using += 1;
-    state.drop_unused(&session.used);
+    state.drop_unused(&client.used);
     drop(state);
-    session.say(&format!("USING {tube}"));
-    session.used = tube;
+    client.say(&format!("USING {tube}"));
+    client.used = tube;
 }
 
-fn watch(session: &mut Session, tube: TubeName) {
-    session.hub.counters.watch.add(1);
-    if !session.watched.contains(&tube) {
-        session.hub.state().tube(&tube).watching += 1;
-        session.watched.push(tube);
+fn watch(client: &mut Client, tube: TubeName) {
+    client.hub.counters.watch.add(1);
+    if !client.watched.contains(&tube) {
+        client.hub.state().tube(&tube).watching += 1;
+        client.watched.push(tube);
     }
-    session.say(&format!("WATCHING {}", session.watched.len()));
+    client.say(&format!("WATCHING {}", client.watched.len()));
 }
 
-fn ignore(session: &mut Session, tube: &TubeName) {
-    session.hub.counters.ignore.add(1);
-    if let Some(place) = session.watched.iter().position(|known| known == tube) {
-        if session.watched.len() == 1 {
-            return session.say("NOT_IGNORED");
+fn ignore(client: &mut Client, tube: &TubeName) {
+    client.hub.counters.ignore.add(1);
+    if let Some(place) = client.watched.iter().position(|known| known == tube) {
+        if client.watched.len() == 1 {
+            return client.say("NOT_IGNORED");
         }
-        session.watched.swap_remove(place);
-        let mut state = session.hub.state();
+        client.watched.swap_remove(place);
+        let mut state = client.hub.state();
         state.tube(tube).watching -= 1;
         state.drop_unused(tube);
     }
-    session.say(&format!("WATCHING {}", session.watched.len()));
+    client.say(&format!("WATCHING {}", client.watched.len()));
 }
 
-async fn reserve_job(session: &mut Session, number: u64) -> Answered {
-    session.note_worker();
-    let hub = std::sync::Arc::clone(&session.hub);
+async fn reserve_job(client: &mut Client, number: u64) -> Answered {
+    client.note_worker();
+    let hub = std::sync::Arc::clone(&client.hub);
     let reserved = match jobs::find(&hub, number).await? {
-        Some(job) => moves::reserve_job(&hub, session.holder, job).await?,
+        Some(job) => moves::reserve_job(&hub, client.holder, job).await?,
         None => None,
     };
     match reserved {
-        Some(reserved) => session.say_reserved(&reserved),
-        None => session.say(NOT_FOUND),
+        Some(reserved) => client.say_reserved(&reserved),
+        None => client.say(NOT_FOUND),
     }
     Ok(())
 }
@@ -157,9 +158,9 @@ fn keep(hub: &Hub, held: super::held::Held) {
     hub.state().hold(held);
 }
 
-async fn delete(session: &mut Session, number: u64) -> Answered {
-    let hub = std::sync::Arc::clone(&session.hub);
-    let held = hub.state().take(session.holder, number);
+async fn delete(client: &mut Client, number: u64) -> Answered {
+    let hub = std::sync::Arc::clone(&client.hub);
+    let held = hub.state().take(client.holder, number);
     let is_gone = match held {
         Some(held) => {
             let deleted = ends::delete(&hub, &held).await;
@@ -173,15 +174,15 @@ async fn delete(session: &mut Session, number: u64) -> Answered {
         }
         None => jobs::delete(&hub, number).await?,
     };
-    session.jobs.remove(&number);
+    client.jobs.remove(&number);
     hub.counters.delete.add(1);
-    session.say(if is_gone { "DELETED" } else { NOT_FOUND });
+    client.say(if is_gone { "DELETED" } else { NOT_FOUND });
     Ok(())
 }
 
-async fn release(session: &mut Session, number: u64, pri: u32, delay: u32) -> Answered {
-    let hub = std::sync::Arc::clone(&session.hub);
-    let held = hub.state().take(session.holder, number);
+async fn release(client: &mut Client, number: u64, pri: u32, delay: u32) -> Answered {
+    let hub = std::sync::Arc::clone(&client.hub);
+    let held = hub.state().take(client.holder, number);
     let is_released = match held {
         Some(held) => {
             let released = ends::release(&hub, &held, pri, delay).await;
@@ -189,15 +190,15 @@ async fn release(session: &mut Session, number: u64, pri: u32, delay: u32) -> An
         }
         None => false,
     };
-    session.jobs.remove(&number);
+    client.jobs.remove(&number);
     hub.counters.release.add(1);
-    session.say(if is_released { "RELEASED" } else { NOT_FOUND });
+    client.say(if is_released { "RELEASED" } else { NOT_FOUND });
     Ok(())
 }
 
-async fn bury(session: &mut Session, number: u64, pri: u32) -> Answered {
-    let hub = std::sync::Arc::clone(&session.hub);
-    let held = hub.state().take(session.holder, number);
+async fn bury(client: &mut Client, number: u64, pri: u32) -> Answered {
+    let hub = std::sync::Arc::clone(&client.hub);
+    let held = hub.state().take(client.holder, number);
     let is_buried = match held {
         Some(held) => {
             let buried = ends::bury(&hub, &held, pri).await;
@@ -205,50 +206,50 @@ async fn bury(session: &mut Session, number: u64, pri: u32) -> Answered {
         }
         None => false,
     };
-    session.jobs.remove(&number);
+    client.jobs.remove(&number);
     hub.counters.bury.add(1);
-    session.say(if is_buried { "BURIED" } else { NOT_FOUND });
+    client.say(if is_buried { "BURIED" } else { NOT_FOUND });
     Ok(())
 }
 
 /// The lock is extended anyway.
-fn touch(session: &mut Session, number: u64) {
-    session.hub.counters.touch.add(1);
-    let mut state = session.hub.state();
-    let held = state.held_by(session.holder, number);
+fn touch(client: &mut Client, number: u64) {
+    client.hub.counters.touch.add(1);
+    let mut state = client.hub.state();
+    let held = state.held_by(client.holder, number);
     let ttr = held.map(|held| Duration::from_secs(held.past.ttr.into()));
     if let Some(ttr) = ttr {
         state.set_deadline(number, Instant::now() + ttr);
     }
     drop(state);
-    session.hub.reserved.notify_one();
-    session.say(if ttr.is_some() { "TOUCHED" } else { NOT_FOUND });
+    client.hub.reserved.notify_one();
+    client.say(if ttr.is_some() { "TOUCHED" } else { NOT_FOUND });
 }
 
-async fn kick_job(session: &mut Session, number: u64) -> Answered {
-    session.hub.counters.kick.add(1);
-    let hub = std::sync::Arc::clone(&session.hub);
+async fn kick_job(client: &mut Client, number: u64) -> Answered {
+    client.hub.counters.kick.add(1);
+    let hub = std::sync::Arc::clone(&client.hub);
     let is_kicked = match jobs::find(&hub, number).await? {
         Some(job) => {
             let tube = job.tube.to_string();
             let is_kicked = jobs::kick(&hub, &job).await?;
             if is_kicked {
-                let action = session.operator.action("kick", &tube);
+                let action = client.operator.action("kick", &tube);
                 let action = action.on(number.to_string());
-                session.operator.record(&action).await;
+                client.operator.record(&action).await;
             }
             is_kicked
         }
         None => false,
     };
-    session.say(if is_kicked { "KICKED" } else { NOT_FOUND });
+    client.say(if is_kicked { "KICKED" } else { NOT_FOUND });
     Ok(())
 }
 
-async fn pause(session: &mut Session, tube: &TubeName, seconds: u32) -> Answered {
-    let hub = std::sync::Arc::clone(&session.hub);
+async fn pause(client: &mut Client, tube: &TubeName, seconds: u32) -> Answered {
+    let hub = std::sync::Arc::clone(&client.hub);
     if !report::is_there(&hub, tube).await? {
-        session.say(NOT_FOUND);
+        client.say(NOT_FOUND);
         return Ok(());
     }
     hub.counters.pause_tube.add(1);
@@ -268,22 +269,22 @@ async fn pause(session: &mut Session, tube: &TubeName, seconds: u32) -> Answered
     hub.note_pause(tube, end.map(|until| Pause { length, until }));
     hub.heard_of_all();
     let verb = if seconds == 0 { "resume" } else { "pause" };
-    let action = session.operator.action(verb, &tube.to_string());
+    let action = client.operator.action(verb, &tube.to_string());
     let action = match seconds {
         0 => action,
         _ => action.ended(ActionEnd::Done, format!("until {until}")),
     };
-    session.operator.record(&action).await;
-    session.say("PAUSED");
+    client.operator.record(&action).await;
+    client.say("PAUSED");
     Ok(())
 }
 
-fn say_found(session: &mut Session, job: Option<Job>) {
+fn say_found(client: &mut Client, job: Option<Job>) {
     match job {
         Some(job) => {
             let body = job.info.message.unwrap_or_default();
-            session.say_body(&format!("FOUND {}", job.number), &body);
+            client.say_body(&format!("FOUND {}", job.number), &body);
         }
-        None => session.say(NOT_FOUND),
+        None => client.say(NOT_FOUND),
     }
 }

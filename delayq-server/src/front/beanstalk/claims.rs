@@ -46,9 +46,9 @@ pub(super) async fn reserve(
             ..
         } = candidate;
         loop {
-            let claimed = claim(hub, &lane).await?;
-            let (next_in, ended) = (claimed.1.next_in, !claimed.1.ended.is_empty());
-            if let Some(reserved) = take(hub, holder, &tube, &lane, claimed).await {
+            let claim = claim(hub, &lane).await?;
+            let (next_in, ended) = (claim.claimed.next_in, !claim.claimed.ended.is_empty());
+            if let Some(reserved) = take(hub, holder, &tube, &lane, claim).await {
                 hub.state().tube(&tube).changed(&lane, None);
                 return Ok(Some(reserved));
             }
@@ -63,14 +63,20 @@ pub(super) async fn reserve(
     Ok(None)
 }
 
-/// A claim of one job, and the bucket that it was made of: the whole lane, until its namespace is
-/// moved.
-async fn claim(hub: &Hub, lane: &Lane) -> Result<(Bucket, Claimed)> {
+/// What was claimed of a lane.
+struct LaneClaim {
+    /// The whole lane, until its namespace is moved.
+    bucket: Bucket,
+    claimed: Claimed,
+}
+
+/// Claims one job.
+async fn claim(hub: &Hub, lane: &Lane) -> Result<LaneClaim> {
     let request = ClaimRequest::new(1, LEASE, Hub::now()).max_lock_expiries(u32::MAX);
     let mut bucket = Bucket::whole(lane.task_type.clone());
     let mut claimed = hub.store.claim(&bucket, &request).await?;
     if claimed.bucket == BucketState::Open {
-        return Ok((bucket, claimed));
+        return Ok(LaneClaim { bucket, claimed });
     }
     for other in hub.store.buckets(&lane.task_type).await? {
         if !claimed.tasks.is_empty() || !claimed.ended.is_empty() {
@@ -85,7 +91,7 @@ async fn claim(hub: &Hub, lane: &Lane) -> Result<(Bucket, Claimed)> {
         claimed.next_in = waits.min();
         bucket = other;
     }
-    Ok((bucket, claimed))
+    Ok(LaneClaim { bucket, claimed })
 }
 
 fn candidates(hub: &Hub, tubes: &[TubeName]) -> Vec<Candidate> {
@@ -149,7 +155,7 @@ async fn take(
     holder: u64,
     tube: &TubeName,
     lane: &Lane,
-    (bucket, claimed): (Bucket, Claimed),
+    LaneClaim { bucket, claimed }: LaneClaim,
 ) -> Option<Reserved> {
     let task = claimed.tasks.into_iter().next()?;
     let Some(number) = number_of(&task.lock.id) else {
@@ -190,6 +196,6 @@ pub(super) async fn reserve_from(
     tube: &TubeName,
     lane: &Lane,
 ) -> Result<Option<Reserved>> {
-    let claimed = claim(hub, lane).await?;
-    Ok(take(hub, holder, tube, lane, claimed).await)
+    let claim = claim(hub, lane).await?;
+    Ok(take(hub, holder, tube, lane, claim).await)
 }

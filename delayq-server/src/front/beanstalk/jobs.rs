@@ -7,6 +7,7 @@ use delayq_plugin::{Cursor, DeadFilter, Result, TaskId, TaskInfo, TaskState, Whe
 use futures_util::future::join_all;
 
 use super::hub::Hub;
+use super::job::Job;
 use super::lane::{Lane, id_of, number_of};
 use super::moves;
 use super::past::Past;
@@ -14,22 +15,6 @@ use super::tube_name::TubeName;
 
 /// Jobs that are read at a time.
 const PAGE: usize = 128;
-
-/// A job that is not gone.
-#[derive(Debug)]
-pub(super) struct Job {
-    pub(super) number: u64,
-    pub(super) tube: TubeName,
-    pub(super) lane: Lane,
-    pub(super) info: TaskInfo,
-}
-
-impl Job {
-    /// Whether it waits for its time.
-    pub(super) fn is_delayed(&self) -> bool {
-        self.info.state == TaskState::Scheduled && self.info.at > Hub::now()
-    }
-}
 
 /// The job with a number, wherever it is.
 pub(super) async fn find(hub: &Hub, number: u64) -> Result<Option<Job>> {

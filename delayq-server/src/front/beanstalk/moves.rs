@@ -18,7 +18,7 @@ use delayq_plugin::{
 
 use super::claims;
 use super::hub::Hub;
-use super::jobs::Job;
+use super::job::Job;
 use super::lane::{Lane, id_of, number_of, tube_part};
 use super::past::{DELAY, FROM, MOVES, PAST, PRI, PUT_AT, Past, TTR};
 use super::reserved::Reserved;

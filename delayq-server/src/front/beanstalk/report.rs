@@ -8,7 +8,7 @@ use futures_util::future::try_join_all;
 
 use super::VERSION;
 use super::hub::Hub;
-use super::jobs::Job;
+use super::job::Job;
 use super::lane::Lane;
 use super::past::{PUT_AT, Past};
 use super::tube_name::TubeName;

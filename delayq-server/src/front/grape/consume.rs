@@ -33,18 +33,25 @@ const MAX_HINTS: usize = 10_000;
 /// How long the jobs of a tube are usually given out for. A claim with that lock needs no second
 /// call.
 #[derive(Debug, Default)]
-pub(super) struct UsualTimes(Mutex<HashMap<(Namespace, TaskType), Duration>>);
+pub(super) struct UsualTimes(Mutex<HashMap<Tube, Duration>>);
+
+/// A tube of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Tube {
+    namespace: Namespace,
+    task_type: TaskType,
+}
 
 impl UsualTimes {
-    fn of(&self, key: &(Namespace, TaskType)) -> Duration {
+    fn of(&self, tube: &Tube) -> Duration {
         let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        times.get(key).copied().unwrap_or(LOCK).min(LOCK)
+        times.get(tube).copied().unwrap_or(LOCK).min(LOCK)
     }
 
-    fn set(&self, key: (Namespace, TaskType), time: Duration) {
+    fn set(&self, tube: Tube, time: Duration) {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if times.len() < MAX_HINTS || times.contains_key(&key) {
-            times.insert(key, time);
+        if times.len() < MAX_HINTS || times.contains_key(&tube) {
+            times.insert(tube, time);
         }
     }
 }
@@ -82,8 +89,11 @@ async fn claim(
     lost: &mut HashSet<u64>,
 ) -> Result<Handover, Refusal> {
     let pull = &asked.client.space.pull;
-    let key = (asked.client.space.namespace.clone(), asked.tube.clone());
-    let lock_for = grape.times.of(&key);
+    let tube = Tube {
+        namespace: asked.client.space.namespace.clone(),
+        task_type: asked.tube.clone(),
+    };
+    let lock_for = grape.times.of(&tube);
     let demand = Demand {
         types: vec![asked.tube.clone()],
         limit,
@@ -105,7 +115,7 @@ async fn claim(
         let extended = fences.into_iter().zip(extended);
         let gone = extended.filter(|(_, outcome)| *outcome == ExtendOutcome::LockLost);
         lost.extend(gone.map(|(fence, _)| fence));
-        grape.times.set(key.clone(), time);
+        grape.times.set(tube.clone(), time);
     }
     Ok(handover)
 }

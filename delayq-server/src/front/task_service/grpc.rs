@@ -31,14 +31,16 @@ pub(super) async fn report_health(health: HealthReporter, stopping: Stopping) {
     crate::grpc::report_health::<TaskServiceServer<Service>>(health, stopping).await;
 }
 
-impl Service {
-    /// Whoever calls, and what for.
-    async fn admit<T>(&self, request: Request<T>, scope: Scope) -> Result<(Client, T), Status> {
-        let (metadata, extensions, message) = request.into_parts();
-        let headers = metadata.into_headers();
-        let client = self.client(&headers, &extensions, scope).await;
-        Ok((client.map_err(status_of_problem)?, message))
-    }
+/// Whoever calls, and what for.
+async fn admit<T>(
+    service: &Service,
+    request: Request<T>,
+    scope: Scope,
+) -> Result<(Client, T), Status> {
+    let (metadata, extensions, message) = request.into_parts();
+    let headers = metadata.into_headers();
+    let client = service.client(&headers, &extensions, scope).await;
+    Ok((client.map_err(status_of_problem)?, message))
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -49,7 +51,7 @@ impl TaskService for Service {
         &self,
         request: Request<tasks::CreateHttpTaskRequest>,
     ) -> Answer<tasks::CreateTaskResponse> {
-        let (client, request) = self.admit(request, Scope::Submit).await?;
+        let (client, request) = admit(self, request, Scope::Submit).await?;
         let wanted = Wanted::http(request).map_err(status_of_problem)?;
         answer(self.create(&client, wanted).await)
     }
@@ -58,7 +60,7 @@ impl TaskService for Service {
         &self,
         request: Request<tasks::CreateGrpcTaskRequest>,
     ) -> Answer<tasks::CreateTaskResponse> {
-        let (client, request) = self.admit(request, Scope::Submit).await?;
+        let (client, request) = admit(self, request, Scope::Submit).await?;
         let wanted = Wanted::grpc(request, &self.app.config).map_err(status_of_problem)?;
         answer(self.create(&client, wanted).await)
     }
@@ -67,7 +69,7 @@ impl TaskService for Service {
         &self,
         request: Request<tasks::CreateKafkaTaskRequest>,
     ) -> Answer<tasks::CreateTaskResponse> {
-        let (client, request) = self.admit(request, Scope::Submit).await?;
+        let (client, request) = admit(self, request, Scope::Submit).await?;
         let wanted = Wanted::kafka(request, &self.app.config).map_err(status_of_problem)?;
         answer(self.create(&client, wanted).await)
     }
@@ -76,7 +78,7 @@ impl TaskService for Service {
         &self,
         request: Request<tasks::CancelTaskRequest>,
     ) -> Answer<tasks::CancelTaskResponse> {
-        let (client, request) = self.admit(request, Scope::Submit).await?;
+        let (client, request) = admit(self, request, Scope::Submit).await?;
         answer(self.cancel(&client, &request.into()).await)
     }
 
@@ -84,7 +86,7 @@ impl TaskService for Service {
         &self,
         request: Request<tasks::QueryTaskRequest>,
     ) -> Answer<tasks::QueryTaskResponse> {
-        let (client, request) = self.admit(request, Scope::Read).await?;
+        let (client, request) = admit(self, request, Scope::Read).await?;
         answer(self.query(&client, &request.into()).await)
     }
 }

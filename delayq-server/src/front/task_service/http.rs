@@ -38,67 +38,69 @@ pub(super) fn router(service: Service) -> Router {
         .with_state(service)
 }
 
-impl Service {
-    async fn of_parts(&self, parts: &Parts, scope: Scope) -> Result<Client, Problem> {
-        self.client(&parts.headers, &parts.extensions, scope).await
-    }
+/// Whoever asks.
+async fn client_of(service: &Service, parts: &Parts, scope: Scope) -> Result<Client, Problem> {
+    service
+        .client(&parts.headers, &parts.extensions, scope)
+        .await
+}
 
-    /// Whoever asks, and the form that was sent.
-    async fn read<T: DeserializeOwned>(
-        &self,
-        request: Request,
-        scope: Scope,
-    ) -> Result<(Client, T), Problem> {
-        let (parts, body) = request.into_parts();
-        let client = self.of_parts(&parts, scope).await?;
-        let body = read_body(&self.app, body).await?;
-        let form = serde_json::from_slice(&body);
-        let form = form.map_err(|error| Problem::bad_request(format!("the body: {error}")))?;
-        Ok((client, form))
-    }
+/// Whoever asks, and the form that was sent.
+async fn read<T: DeserializeOwned>(
+    service: &Service,
+    request: Request,
+    scope: Scope,
+) -> Result<(Client, T), Problem> {
+    let (parts, body) = request.into_parts();
+    let client = client_of(service, &parts, scope).await?;
+    let body = read_body(&service.app, body).await?;
+    let form = serde_json::from_slice(&body);
+    let form = form.map_err(|error| Problem::bad_request(format!("the body: {error}")))?;
+    Ok((client, form))
+}
 
-    async fn make(&self, client: &Client, wanted: Wanted) -> Result<Response, Problem> {
-        let answer = CreatedForm::from(self.create(client, wanted).await?);
-        let status = if answer.created {
-            StatusCode::CREATED
-        } else {
-            StatusCode::OK
-        };
-        Ok((status, Json(answer)).into_response())
-    }
+/// Makes a task.
+async fn make(service: &Service, client: &Client, wanted: Wanted) -> Result<Response, Problem> {
+    let answer = CreatedForm::from(service.create(client, wanted).await?);
+    let status = if answer.created {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, Json(answer)).into_response())
 }
 
 async fn create_http(
     State(service): State<Service>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (client, form): (_, TaskForm) = service.read(request, Scope::Submit).await?;
-    service.make(&client, Wanted::http(form.http()?)?).await
+    let (client, form): (_, TaskForm) = read(&service, request, Scope::Submit).await?;
+    make(&service, &client, Wanted::http(form.http()?)?).await
 }
 
 async fn create_grpc(
     State(service): State<Service>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (client, form): (_, TaskForm) = service.read(request, Scope::Submit).await?;
+    let (client, form): (_, TaskForm) = read(&service, request, Scope::Submit).await?;
     let wanted = Wanted::grpc(form.grpc()?, &service.app.config)?;
-    service.make(&client, wanted).await
+    make(&service, &client, wanted).await
 }
 
 async fn create_kafka(
     State(service): State<Service>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (client, form): (_, TaskForm) = service.read(request, Scope::Submit).await?;
+    let (client, form): (_, TaskForm) = read(&service, request, Scope::Submit).await?;
     let wanted = Wanted::kafka(form.kafka()?, &service.app.config)?;
-    service.make(&client, wanted).await
+    make(&service, &client, wanted).await
 }
 
 async fn cancel(
     State(service): State<Service>,
     request: Request,
 ) -> Result<Json<CancelledForm>, Problem> {
-    let (client, form): (_, WhichForm) = service.read(request, Scope::Submit).await?;
+    let (client, form): (_, WhichForm) = read(&service, request, Scope::Submit).await?;
     Ok(Json(service.cancel(&client, &form).await?.into()))
 }
 
@@ -106,7 +108,7 @@ async fn query(
     State(service): State<Service>,
     request: Request,
 ) -> Result<Json<TaskView>, Problem> {
-    let (client, form): (_, WhichForm) = service.read(request, Scope::Read).await?;
+    let (client, form): (_, WhichForm) = read(&service, request, Scope::Read).await?;
     Ok(Json(service.query(&client, &form).await?.into()))
 }
 
@@ -115,7 +117,7 @@ async fn query_by_name(
     Query(form): Query<WhichForm>,
     parts: Parts,
 ) -> Result<Json<TaskView>, Problem> {
-    let client = service.of_parts(&parts, Scope::Read).await?;
+    let client = client_of(&service, &parts, Scope::Read).await?;
     Ok(Json(service.query(&client, &form).await?.into()))
 }
 
@@ -124,7 +126,7 @@ async fn task(
     Path(task_id): Path<String>,
     parts: Parts,
 ) -> Result<Json<TaskView>, Problem> {
-    let client = service.of_parts(&parts, Scope::Read).await?;
+    let client = client_of(&service, &parts, Scope::Read).await?;
     let form = WhichForm::of(task_id);
     Ok(Json(service.query(&client, &form).await?.into()))
 }
@@ -134,7 +136,7 @@ async fn cancel_task(
     Path(task_id): Path<String>,
     parts: Parts,
 ) -> Result<Json<CancelledForm>, Problem> {
-    let client = service.of_parts(&parts, Scope::Submit).await?;
+    let client = client_of(&service, &parts, Scope::Submit).await?;
     let form = WhichForm::of(task_id);
     Ok(Json(service.cancel(&client, &form).await?.into()))
 }

@@ -10,7 +10,7 @@ use delayq_plugin::{Clock, Lock, Namespace, TaskInfo, TaskState, When, days};
 use delayq_testing::VirtualClock;
 
 use super::super::hub::Hub;
-use super::super::jobs::Job;
+use super::super::job::Job;
 use super::super::lane::{Lane, id_of, tube_part};
 use super::super::moves::{finish, mend, reserve_job};
 use super::super::past::{BURIED, FROM, MOVES, Past};
