@@ -14,10 +14,10 @@ const OLDEST: &str = "0.39.0";
 /// Folders with workspaces of their own.
 const APART: [&str; 2] = ["delayq-summer", "proof"];
 
-/// Checks what an application builds with the oldest Rust where rustup has it or can fetch it. Elsewhere the
-/// lint `incompatible_msrv`, which Cargo.toml denies and the clippy step runs, stands for it: it
-/// knows since when each item of the standard library is there. So does Cargo.toml's own word on
-/// every dependency.
+/// Checks what an application builds with the oldest Rust, where rustup has it or can fetch it.
+/// Elsewhere the lint `incompatible_msrv`, which Cargo.toml denies and the clippy step runs, stands
+/// for it: it knows since when each item of the standard library is there. So does Cargo.toml's
+/// own word on every dependency.
 pub(crate) fn rust() -> Result<(), Failure> {
     let version = oldest_rust()?;
     let has = || Call::new(&format!("rustup run {version} cargo --version")).succeeds();

@@ -58,7 +58,8 @@ impl Step {
                 let doc = Call::new("cargo doc --locked --workspace --no-deps");
                 vec![doc.variable("RUSTDOCFLAGS", "-D warnings")]
             }
-            // The page of the macro is tested in tests/documents; `--doc` passes over `doctest = false`.
+            // The page of the macro is tested in tests/documents; `--doc` passes over
+            // `doctest = false`.
             Self::DocTests => vec![Call::new(
                 "cargo test --locked --workspace --exclude delayq-macros --doc",
             )],
