@@ -150,6 +150,26 @@ impl<T: Contents> FolderCache<T> {
     }
 }
 
+/// What a document says, which is `body` unless it was written before: by another server, perhaps.
+///
+/// # Errors
+/// Those of the store; `Corrupt` if somebody removes the document meanwhile.
+pub(crate) async fn kept(
+    store: &dyn Store,
+    folder: &str,
+    name: &str,
+    body: String,
+) -> Result<String> {
+    let written = store.write_document(folder, name, &body, Expected::Absent);
+    if let WriteOutcome::Written(_) = written.await? {
+        return Ok(body);
+    }
+    let documents = store.folder(folder).await?.documents;
+    let found = documents.into_iter().find(|document| document.name == name);
+    let gone = || Error::corrupt(format!("{folder}/{name}"), "it has gone");
+    found.map(|document| document.body).ok_or_else(gone)
+}
+
 #[cfg(test)]
 mod tests {
     use delayq_core::Documents as _;

@@ -11,7 +11,7 @@ use delayq_plugin::{Clock, Result, Store};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::folder_cache::{Contents, FolderCache};
+use crate::folder_cache::{Contents, FolderCache, kept};
 use crate::problem::Problem;
 
 /// The folder of documents that holds the sessions.
@@ -115,14 +115,8 @@ impl Sessions {
     /// The secret that signs forms, the same on every server.
     pub(super) async fn form_secret(&self) -> Result<[u8; BYTES], Problem> {
         let new = URL_SAFE_NO_PAD.encode(random()?);
-        let write = |expected| {
-            self.store
-                .write_document(SECRET_FOLDER, FORM_SECRET, &new, expected)
-        };
-        let _: WriteOutcome = write(Expected::Absent).await?;
-        let kept = self.store.folder(SECRET_FOLDER).await?.documents;
-        let kept = kept.into_iter().find(|kept| kept.name == FORM_SECRET);
-        let bytes = kept.and_then(|kept| URL_SAFE_NO_PAD.decode(kept.body).ok());
+        let kept = kept(&*self.store, SECRET_FOLDER, FORM_SECRET, new).await?;
+        let bytes = URL_SAFE_NO_PAD.decode(kept).ok();
         let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
         bytes.ok_or_else(|| {
             let text = format!("the document {SECRET_FOLDER}/{FORM_SECRET} cannot be read");

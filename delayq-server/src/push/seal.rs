@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use delayq_core::task::Headers;
-use delayq_plugin::store::{Document, Expected, WriteOutcome};
+use delayq_plugin::store::Document;
 use delayq_plugin::{
     Clock, Error, Namespace, Result, Store, SystemClock, TaskId, TaskType, Timestamp,
 };
@@ -18,8 +18,8 @@ use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 
 use super::Target;
-use super::hidden::Hidden;
 use super::own_target::OWN_TARGET;
+use crate::folder_cache::kept;
 
 /// The header that has the seal.
 pub(super) const SEAL: &str = "delayq-target-seal2";
@@ -69,18 +69,6 @@ impl std::fmt::Debug for Sealer {
     }
 }
 
-/// The document of a folder, which is written unless it is there.
-async fn document(store: &dyn Store, name: &str, body: &Hidden) -> Result<Hidden> {
-    let written = store.write_document(FOLDER, name, body.text(), Expected::Absent);
-    if let WriteOutcome::Written(_) = written.await? {
-        return Ok(body.clone());
-    }
-    let documents = store.folder(FOLDER).await?.documents;
-    let found = documents.into_iter().find(|one| one.name == name);
-    let found = found.map(|one| Hidden::new(one.body));
-    found.ok_or_else(|| refused("it has gone"))
-}
-
 fn new_key() -> Result<String> {
     let mut key = [0; KEY_BYTES];
     getrandom::fill(&mut key).map_err(|error| refused(&error.to_string()))?;
@@ -119,14 +107,14 @@ impl Sealer {
         };
         let own = serde_json::to_string(&own).map_err(Error::serialize)?;
         // First this one: who finds the earlier key alone has come after an earlier release.
-        let own = document(store, NAME, &Hidden::new(own)).await?;
-        let own = serde_json::from_str(own.text());
+        let own = kept(store, FOLDER, NAME, own).await?;
+        let own = serde_json::from_str(&own);
         let own: StoredKey = own.map_err(|_| refused("it is damaged"))?;
-        let earlier = document(store, EARLIER_NAME, &Hidden::new(new_key()?)).await?;
+        let earlier = kept(store, FOLDER, EARLIER_NAME, new_key()?).await?;
         Ok(Self {
             namespace,
             key: read_key(&own.key)?,
-            earlier: read_key(earlier.text())?,
+            earlier: read_key(&earlier)?,
             earlier_until: Timestamp::from_millis(own.earlier_until),
         })
     }
