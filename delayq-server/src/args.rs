@@ -8,11 +8,11 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use delayq_plugin::Namespace;
+use delayq_service::access::Scope;
+use delayq_service::config::ADDRESS_FORM;
 use serde_json::{Map, Value};
 
 pub(crate) use self::beanstalkd::BeanstalkdArgs;
-use crate::access::Scope;
-use crate::config::ADDRESS_FORM;
 
 /// Hold delayed tasks for programs in any language. Without a command it serves.
 #[derive(Debug, Parser)]
@@ -112,7 +112,9 @@ impl Args {
     pub(crate) fn filter(&self) -> &str {
         match &self.command {
             Some(Command::Beanstalkd(args)) if args.verbose > 1 => "debug",
-            Some(Command::Beanstalkd(args)) if args.verbose > 0 => "info,delayq_server=debug",
+            Some(Command::Beanstalkd(args)) if args.verbose > 0 => {
+                "info,delayq_server=debug,delayq_service=debug"
+            }
             _ => &self.log,
         }
     }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use delayq_ops::Operator;
 use delayq_plugin::{Clock, Error, Namespace, SystemClock, Timestamp, TypePattern};
+use delayq_service::access::{NewToken, Token};
+use delayq_service::config::{Config, is_own_namespace};
+use delayq_service::place::Mover;
 
-use crate::access::{NewToken, Token};
 use crate::args::{Command, TokenCommand, scopes};
-use crate::config::{Config, is_own_namespace};
-use crate::place::Mover;
 use crate::say::say;
 use crate::server::{Server, ServerError};
 

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use delayq_service::config::{Config, ConnectionsConfig};
+use delayq_service::stop::Stopping;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -19,8 +21,6 @@ use tracing::{debug, warn};
 
 use self::connection::Connection;
 pub(crate) use self::tls::{Tls, TlsError};
-use crate::config::{Config, ConnectionsConfig};
-use crate::stop::Stopping;
 
 /// How long no connection is accepted after an error such as too many open files.
 const AFTER_ERROR: Duration = Duration::from_millis(100);

@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use crate::config::Config;
+use delayq_service::config::Config;
 
 pub(crate) mod beanstalk;
 mod body;

@@ -3,28 +3,9 @@
 //! Each reads a text and returns it as the server would write it; `None` is a refusal. What was
 //! written is to be read as the same again. For fuzz targets alone: nothing here is kept as it is.
 
-use crate::config::Config;
-
-pub use crate::access::fuzz::{authorization, token};
-pub use crate::discovery::fuzz::{dns_name, registry, registry_change, service};
 pub use crate::front::fuzz::*;
 pub use crate::http::fuzz::{
     announcement, body, bulk_line, callee_name, cursor, header, listed_state, options, span, time,
     wait,
 };
-pub use crate::pull::fuzz::lock;
-pub use crate::push::fuzz::{answer, instance_answer, kept_task, signature, target, url};
-
-/// A configuration file.
-#[must_use]
-pub fn config(text: &str) -> Option<String> {
-    let config = Config::of_text(text).ok()?;
-    serde_json::to_string(&config).ok()
-}
-
-/// A configuration as [`config`] wrote it.
-#[must_use]
-pub fn written_config(text: &str) -> Option<String> {
-    let config: Config = serde_json::from_str(text).ok()?;
-    serde_json::to_string(&config).ok()
-}
+pub use delayq_service::fuzz::*;

@@ -12,12 +12,6 @@ use tonic::{Request, Response, Status};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use crate::access::Scope;
-use crate::app::App;
-use crate::problem::Problem;
-use crate::pull::Handover;
-use crate::stop::Stopping;
-
 mod call;
 mod callees;
 mod chronicle;
@@ -43,6 +37,11 @@ mod work;
 
 use call::{Call, Operation, Run};
 use dead::ProgressStream;
+use delayq_service::access::Scope;
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
+use delayq_service::pull::Handover;
+use delayq_service::stop::Stopping;
 use refusal::Refusal;
 use wakeups::WakeupStream;
 

@@ -4,11 +4,10 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
-
-use crate::app::App;
-use crate::problem::Problem;
 
 mod bulk;
 mod callee;

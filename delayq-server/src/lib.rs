@@ -10,35 +10,18 @@
     reason = "the comments of arguments are the text of --help, where backticks would stand as such"
 )]
 
-mod access;
-mod app;
 mod args;
 mod command;
-mod config;
-mod discovery;
 mod door;
-mod draining;
-mod folder_cache;
 mod front;
 #[doc(hidden)]
 pub mod fuzz;
 mod grpc;
-mod health;
 mod http;
-mod json;
-mod limits;
-mod meter;
 mod open_files;
-mod operation;
 mod panel;
-mod place;
-mod problem;
-mod pull;
-mod push;
 mod say;
 mod server;
-mod space;
-mod stop;
 #[cfg(test)]
 mod tests;
 
@@ -46,9 +29,9 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use delayq_service::config::Config;
 
 use crate::args::{Args, BeanstalkdArgs, Command};
-use crate::config::Config;
 use crate::front::beanstalk;
 use crate::say::say;
 use crate::server::{Listeners, Server, ServerError};

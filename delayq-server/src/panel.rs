@@ -18,12 +18,12 @@ use axum::response::Response;
 use axum::routing::{any, get, post};
 use delayq_admin::Admin;
 use delayq_plugin::{Namespace, SystemClock};
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
 
 use self::brake::Brake;
 use self::pages::Pages;
 use self::sessions::Sessions;
-use crate::app::App;
-use crate::problem::Problem;
 
 /// Most bytes of the login form.
 const MAX_LOGIN_BYTES: usize = 4 * 1_024;

@@ -4,25 +4,17 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use delayq_plugin::store::StoreOptions;
-use delayq_plugin::{Namespace, Store, SystemClock, open_store};
+use delayq_service::access::{NewToken, Scope};
+use delayq_service::app::App;
+use delayq_service::config::Config;
+use delayq_service::draining::Draining;
 use futures_util::future::{OptionFuture, join_all};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::access::{NewToken, Scope, TokenBook};
-use crate::app::App;
-use crate::config::{Config, OWN_NAMESPACE};
 use crate::door::{Door, Tls, TlsError, listen};
-use crate::draining::Draining;
 use crate::front::lmstfy::Lmstfy;
 use crate::front::{Front, beanstalk, grape, lmstfy, spring, task_service};
-use crate::health::Health;
-use crate::limits::Limits;
-use crate::meter::Meter;
-use crate::place::PlaceBook;
-use crate::space::Spaces;
-use crate::stop::Stopping;
 use crate::{grpc, http, panel};
 
 /// Why the server does not start, or ended.
@@ -79,7 +71,6 @@ pub(crate) struct Server {
     pub(crate) app: App,
     pub(crate) tls: Option<Arc<Tls>>,
     lmstfy: Arc<Lmstfy>,
-    own: Arc<dyn Store>,
 }
 
 /// Where it listens.
@@ -99,37 +90,10 @@ impl Server {
         } else {
             Draining::default()
         };
-        let stopping = Stopping::default();
         let tls = Tls::open(&config.tls)?;
-        let meter = Meter::install();
-        let config = Arc::new(config);
-        let options = StoreOptions {
-            namespace: Namespace::new(OWN_NAMESPACE)?,
-            ..config.store_options()
-        };
-        let own = open_store(&config.store, options).await?;
-        let tokens = TokenBook::open(Arc::clone(&own), Arc::new(SystemClock)).await?;
-        let places = PlaceBook::open(Arc::clone(&own)).await?;
-        let spaces = Arc::new(Spaces::new(&config, places, stopping.clone()));
-        let health = Health::new(Arc::clone(&spaces), Arc::clone(&own), stopping.clone());
-        let app = App {
-            spaces,
-            limits: Arc::new(Limits::new(&config)),
-            config,
-            own: Arc::clone(&own),
-            tokens,
-            health: Arc::new(health),
-            meter,
-            stopping,
-            draining,
-        };
+        let app = App::open(config, draining).await?;
         let lmstfy = Lmstfy::new(app.clone());
-        Ok(Self {
-            app,
-            tls,
-            lmstfy,
-            own,
-        })
+        Ok(Self { app, tls, lmstfy })
     }
 
     /// The token that a new server gives to whoever starts it; `None` if it has tokens already.
@@ -153,13 +117,12 @@ impl Server {
 
     /// The store of the server, without its secrets.
     pub(crate) fn store_name(&self) -> String {
-        self.own.name().clone()
+        self.app.own.name()
     }
 
     /// Closes the stores.
     pub(crate) async fn close(&self) {
-        self.app.spaces.close().await;
-        self.own.close().await;
+        self.app.close().await;
     }
 
     /// Listens.
@@ -285,7 +248,11 @@ impl Server {
         let config = Config {
             store: "memory:".to_owned(),
             durability: "memory".to_owned(),
-            namespaces: [("shop".to_owned(), crate::config::NamespaceConfig::default())].into(),
+            namespaces: [(
+                "shop".to_owned(),
+                delayq_service::config::NamespaceConfig::default(),
+            )]
+            .into(),
             ..Config::default()
         };
         Self::open(config).await.unwrap()

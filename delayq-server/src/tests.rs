@@ -9,6 +9,9 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use delayq_plugin::{DeadFilter, DelayQueueJob, Namespace, TaskState, TaskType, Timestamp};
 use delayq_proto::{pb, span, time};
+use delayq_service::access::Scope;
+use delayq_service::config::{Config, NamespaceConfig, NamespaceLimits};
+use delayq_service::space::Space;
 use http_body_util::BodyExt;
 use prost::Message;
 use serde_json::{Value, json};
@@ -16,12 +19,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tower::ServiceExt;
 
-use crate::access::Scope;
-use crate::config::{Config, NamespaceConfig, NamespaceLimits};
 use crate::front::lmstfy::Lmstfy;
 use crate::front::{beanstalk, grape, lmstfy, spring, task_service};
 use crate::server::Server;
-use crate::space::Space;
 use crate::{grpc, http};
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -311,7 +311,7 @@ impl House {
         let space = self.space().await;
         let job = DelayQueueJob::raw(door.task_type(), "x").id("9");
         space.tasks.send(job).await.unwrap();
-        let demand = crate::pull::Demand {
+        let demand = delayq_service::pull::Demand {
             types: vec![TaskType::new(door.task_type()).unwrap()],
             limit: 1,
             lock_for: HOUR,

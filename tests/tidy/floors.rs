@@ -11,7 +11,7 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 13] = [
+const CRATES: [Crate; 14] = [
     Crate {
         name: "delayq-core",
         floors: &[
@@ -228,7 +228,7 @@ const CRATES: [Crate; 13] = [
         above: &["delayq-plugin", "delayq-ops", "delayq-admin"],
     },
     Crate {
-        name: "delayq-server",
+        name: "delayq-service",
         floors: &[
             "problem",
             "json",
@@ -247,6 +247,13 @@ const CRATES: [Crate; 13] = [
             "health",
             "meter",
             "app",
+            "fuzz",
+        ],
+        above: &["delayq-core", "delayq-plugin", "delayq-ops"],
+    },
+    Crate {
+        name: "delayq-server",
+        floors: &[
             "grpc",
             "http",
             "panel",
@@ -266,6 +273,7 @@ const CRATES: [Crate; 13] = [
             "delayq-plugin",
             "delayq-ops",
             "delayq-admin",
+            "delayq-service",
         ],
     },
 ];

@@ -6,7 +6,7 @@ use crate::source::{first_word, inherent_impls, is_test, parameters, production}
 use crate::tree::{File, Tree};
 
 /// The crates of the product.
-const PRODUCT: [&str; 12] = [
+const PRODUCT: [&str; 13] = [
     "delayq-admin",
     "delayq-core",
     "delayq-sqlite",
@@ -19,6 +19,7 @@ const PRODUCT: [&str; 12] = [
     "delayq-proto",
     "delayq-remote",
     "delayq-server",
+    "delayq-service",
 ];
 
 fn crate_of(file: &File) -> Option<&str> {

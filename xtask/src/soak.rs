@@ -173,6 +173,7 @@ fn soak_tests() -> Vec<Call> {
         Call::new("cargo build --locked --workspace --profile test --bins --examples"),
         Call::new("cargo test --locked -p delayq-tests --features soak --tests --no-fail-fast"),
         Call::new("cargo test --locked -p delayq-server --features soak --no-fail-fast"),
+        Call::new("cargo test --locked -p delayq-service --features soak --no-fail-fast"),
     ]
 }
 

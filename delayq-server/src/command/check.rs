@@ -7,11 +7,11 @@ use std::path::Path;
 
 use delayq_plugin::store::StoreOptions;
 use delayq_plugin::{Namespace, Store, open_store};
+use delayq_service::config::{BeanstalkConfig, Config};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::missing::missing_file;
-use crate::config::{BeanstalkConfig, Config};
 use crate::door::{Tls, listen};
 use crate::front::Front;
 use crate::front::beanstalk::{ListenError, Listeners};

@@ -4,10 +4,9 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
+use delayq_service::limits::Bucket;
 use tokio::time::Instant;
 use tracing::{debug, warn};
-
-use crate::limits::Bucket;
 
 /// Warnings at once, and then one every so many seconds.
 const AT_ONCE: f64 = 5.0;

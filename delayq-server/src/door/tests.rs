@@ -8,15 +8,15 @@ mod leaving;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use delayq_service::access::Scope;
+use delayq_service::config::Config;
+use delayq_service::stop::Stopping;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use crate::access::Scope;
-use crate::config::Config;
 use crate::http::router;
 use crate::server::Server;
-use crate::stop::Stopping;
 
 /// A server that listens.
 struct Site {

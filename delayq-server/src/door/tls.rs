@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use delayq_service::config::TlsConfig;
 use rustls::RootCertStore;
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
@@ -16,7 +17,6 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{error, info};
 
 use super::handshake_log::HandshakeLog;
-use crate::config::TlsConfig;
 
 /// How often the files are read.
 const POLL: Duration = Duration::from_secs(2);

@@ -42,6 +42,8 @@ mod waiter;
 
 use std::sync::Arc;
 
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
@@ -50,8 +52,6 @@ pub(crate) use self::folder::lock;
 use self::hub::Hub;
 pub(crate) use self::listeners::{ListenError, Listeners};
 use self::session::Session;
-use crate::app::App;
-use crate::problem::Problem;
 
 /// The release of beanstalkd whose answers are given, in the form that clients read versions in.
 pub(crate) const VERSION: &str = concat!("1.13.0+delayq-", env!("CARGO_PKG_VERSION"));

@@ -3,10 +3,9 @@
 use std::error::Error;
 
 use axum::body::{Body, HttpBody, to_bytes};
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
 use http_body_util::LengthLimitError;
-
-use crate::app::App;
-use crate::problem::Problem;
 
 /// Reads a body, within the bounds of the configuration.
 pub(super) async fn read_body(app: &App, body: Body) -> Result<Vec<u8>, Problem> {

@@ -8,12 +8,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use delayq_ops::Operator;
 use delayq_plugin::{Namespace, TaskType};
-
-use crate::access::{Caller, Scope, Token};
-use crate::app::App;
-use crate::config::TokenRule;
-use crate::problem::Problem;
-use crate::space::Space;
+use delayq_service::access::{Caller, Scope, Token};
+use delayq_service::app::App;
+use delayq_service::config::TokenRule;
+use delayq_service::problem::Problem;
+use delayq_service::space::Space;
 
 /// The id and name of a client without a token.
 pub(super) const ANYBODY: &str = "anybody";

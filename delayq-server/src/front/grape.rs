@@ -11,10 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use super::client::{Client, Entry};
-use crate::access::Scope;
-use crate::app::App;
 use crate::http::counted;
-use crate::problem::Problem;
 
 mod asked;
 mod consume;
@@ -31,6 +28,9 @@ mod tube_routes;
 mod tubes;
 
 use consume::UsualTimes;
+use delayq_service::access::Scope;
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
 use tubes::Tubes;
 
 /// What every request can reach.

@@ -6,8 +6,8 @@
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
+use delayq_service::app::App;
 
-use crate::app::App;
 use crate::http::counted;
 
 mod add;

@@ -4,7 +4,6 @@
 use axum::Router;
 use tonic::service::Routes;
 
-use crate::app::App;
 use crate::grpc::reflected;
 use crate::http::counted;
 
@@ -19,6 +18,7 @@ mod state;
 mod tests;
 mod wanted;
 
+use delayq_service::app::App;
 use service::Service;
 
 /// Its routes, over HTTP and gRPC.

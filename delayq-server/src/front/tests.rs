@@ -8,10 +8,10 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request};
 use delayq_plugin::store::TypeStats;
 use delayq_plugin::{Namespace, Timestamp};
+use delayq_service::access::{NewToken, Scope};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
-use crate::access::{NewToken, Scope};
 use crate::server::Server;
 
 mod grape;

@@ -9,12 +9,12 @@ use delayq_core::{Bucket, Limits};
 use delayq_ops::Operator;
 use delayq_plugin::{Store, TaskId, TaskType, TypePattern};
 use delayq_proto::{namespace, pb, required, required_type};
+use delayq_service::access::{Caller, Scope};
+use delayq_service::app::App;
+use delayq_service::limits::Charge;
+use delayq_service::space::Space;
 
 use super::refusal::Refusal;
-use crate::access::{Caller, Scope};
-use crate::app::App;
-use crate::limits::Charge;
-use crate::space::Space;
 
 /// The metadata with which an application says that the server is its store.
 const LOGS_ITSELF: &str = "delayq-logs-itself";

@@ -2,10 +2,10 @@
 
 use delayq_plugin::Timestamp;
 use delayq_proto::{pb, read_span, time};
+use delayq_service::operation::callee;
 
 use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::operation::callee;
 
 impl Run for pb::CalleesRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {

@@ -3,10 +3,10 @@
 use delayq_core::chronicle::{Action, MAX_ACTION_PAGE, Spell, Step};
 use delayq_plugin::Result;
 use delayq_proto::{pb, read_time_if, required};
+use delayq_service::access::{Caller, Scope};
 
 use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::access::{Caller, Scope};
 
 impl Run for pb::AddFiguresRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {

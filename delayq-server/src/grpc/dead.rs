@@ -6,6 +6,7 @@ use std::time::Duration;
 use delayq_ops::{DeadGroup, DeadSelection};
 use delayq_plugin::{TaskFilter, TaskType};
 use delayq_proto::{pb, read_span_or_zero, read_time_if, required, time};
+use delayq_service::operation::{DeadChange, WantedDead};
 use futures_util::stream::{self, Stream};
 use pb::dead_progress::{Going, Progress};
 use tokio::sync::mpsc;
@@ -13,7 +14,6 @@ use tonic::Status;
 
 use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::operation::{DeadChange, WantedDead};
 
 /// How far a change is.
 pub(super) type ProgressStream =

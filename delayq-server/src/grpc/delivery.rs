@@ -8,11 +8,11 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::Response;
 use delayq_proto::pb;
+use delayq_service::pull::Handover;
 use hyper::body::{Frame, SizeHint};
 use tonic::Response as Answer;
 
 use super::work::work_task;
-use crate::pull::Handover;
 
 /// Tasks of an answer that nobody has asked for yet. Dropped before, it gives them back.
 #[derive(Clone, Default)]

@@ -2,12 +2,12 @@
 
 use delayq_ops::{Explanation, Holder, Moment, MomentKind};
 use delayq_proto::{pb, span, state, time};
+use delayq_service::problem::Problem;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::problem::Problem;
 
 impl Run for pb::TimelineRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {

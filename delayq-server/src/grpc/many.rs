@@ -2,10 +2,10 @@
 
 use delayq_plugin::{BulkReport, Error, TaskFilter, When};
 use delayq_proto::{pb, read_state, read_time_if, required};
+use delayq_service::operation::{AllChange, WantedTasks};
 
 use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::operation::{AllChange, WantedTasks};
 
 /// Most ids of one cancel.
 const MAX_IDS: usize = 1_000;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use delayq_plugin::{Error, Result};
 use delayq_proto::pb;
+use delayq_service::place::{MoveStatus, Mover, Phase};
+use delayq_service::problem::Problem;
 
 use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::place::{MoveStatus, Mover, Phase};
-use crate::problem::Problem;
 
 impl Run for pb::GetMoveRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {

@@ -2,11 +2,11 @@
 
 use delayq_plugin::TaskType;
 use delayq_proto::{pb, read_span, read_span_or_zero, required_type};
+use delayq_service::problem::Problem;
+use delayq_service::pull::{Asked, Handover};
 
 use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::problem::Problem;
-use crate::pull::{Asked, Handover};
 
 impl Run for pb::PullRequest {
     async fn run(self, call: &Call) -> Result<Handover, Refusal> {

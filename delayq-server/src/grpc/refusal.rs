@@ -4,9 +4,8 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use delayq_plugin::Error;
 use delayq_proto::status_of;
+use delayq_service::problem::Problem;
 use tonic::Status;
-
-use crate::problem::Problem;
 
 /// Why a call is refused.
 #[derive(Debug)]

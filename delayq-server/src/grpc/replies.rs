@@ -3,10 +3,10 @@
 use delayq_core::reply::{KeptReply, Reply};
 use delayq_plugin::{Error, ReplyOutcome};
 use delayq_proto::{pb, read_span, read_span_or_zero, required, time};
+use delayq_service::pull::{MAX_WAIT, keep_own};
 
 use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::pull::{MAX_WAIT, keep_own};
 
 impl Run for pb::KeepReplyRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {

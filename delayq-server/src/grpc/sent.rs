@@ -4,10 +4,10 @@ use delayq_core::NewTask;
 use delayq_core::job::{check_headers, check_message};
 use delayq_plugin::Result;
 use delayq_proto::pb;
+use delayq_service::push::refuse_reserved;
 
 use super::call::Call;
 use super::refusal::Refusal;
-use crate::push::refuse_reserved;
 
 /// A task that may be stored.
 pub(super) struct Checked {

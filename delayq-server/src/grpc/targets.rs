@@ -2,13 +2,13 @@
 
 use delayq_plugin::TypePattern;
 use delayq_proto::{pb, required};
+use delayq_service::operation::target;
+use delayq_service::problem::Problem;
+use delayq_service::push::Target;
 
 use super::call::{Call, Run};
 use super::insight::written;
 use super::refusal::Refusal;
-use crate::operation::target;
-use crate::problem::Problem;
-use crate::push::Target;
 
 impl Run for pb::TargetsRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {

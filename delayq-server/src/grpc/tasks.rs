@@ -8,13 +8,13 @@ use delayq_core::store::{AttemptEnd, Claimed, Settlement, SubmitOutcome};
 use delayq_core::{Bucket, Lock};
 use delayq_plugin::{Clock, Error, Result, Store, SystemClock, TaskSubmitService, When};
 use delayq_proto::{pb, read_span, required};
+use delayq_service::problem::Problem;
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::call::{Call, Run, check_batch};
 use super::refusal::Refusal;
 use super::sent::{Checked, Sent};
-use crate::problem::Problem;
 
 impl Run for pb::SubmitRequest {
     async fn run(self, call: &Call) -> Result<pb::SubmitResponse, Refusal> {

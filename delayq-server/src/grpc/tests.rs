@@ -8,6 +8,10 @@ use axum::http;
 use delayq_core::store::StoreOptions;
 use delayq_plugin::{Namespace, Store};
 use delayq_proto::pb;
+use delayq_service::access::{NewToken, Scope};
+use delayq_service::app::App;
+use delayq_service::config::{Config, NamespaceConfig};
+use delayq_service::space::Space;
 use pb::attempt_end::End;
 use pb::delayq_client::DelayqClient;
 use pb::submit_result::Outcome;
@@ -19,12 +23,8 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tower::ServiceExt;
 
-use crate::access::{NewToken, Scope};
-use crate::app::App;
-use crate::config::{Config, NamespaceConfig};
 use crate::grpc::router;
 use crate::server::Server;
-use crate::space::Space;
 
 mod contract;
 mod dead;

@@ -8,13 +8,13 @@ use delayq_core::store::Wakeup;
 use delayq_plugin::Result;
 use delayq_plugin::store::Wakeups;
 use delayq_proto::pb;
+use delayq_service::access::Caller;
+use delayq_service::app::App;
 use futures_util::stream::{self, Stream};
 use tonic::Status;
 
 use super::call::{Call, Run};
 use super::refusal::Refusal;
-use crate::access::Caller;
-use crate::app::App;
 
 /// The stream.
 pub(super) type WakeupStream = Pin<Box<dyn Stream<Item = Result<pb::Wakeup, Status>> + Send>>;

@@ -22,10 +22,10 @@ mod parcel;
 use super::call::{Call, check_batch};
 use super::refusal::Refusal;
 use super::wakeups::end_of;
-use crate::access::{Caller, Scope};
-use crate::app::App;
-use crate::pull::{Demand, Handover, MAX_WAIT, lock_span};
 use credits::Credits;
+use delayq_service::access::{Caller, Scope};
+use delayq_service::app::App;
+use delayq_service::pull::{Demand, Handover, MAX_WAIT, lock_span};
 use held::Held;
 pub(super) use parcel::work_task;
 

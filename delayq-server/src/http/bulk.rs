@@ -10,6 +10,11 @@ use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use delayq_plugin::DelayQueueJob;
+use delayq_service::access::{Allowed, Submit, TokenBook};
+use delayq_service::app::App;
+use delayq_service::json::read_object;
+use delayq_service::limits::{Charge, Limits};
+use delayq_service::problem::Problem;
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -19,11 +24,6 @@ use utoipa_axum::routes;
 
 use super::form::{Accepted, CreateOptions, TextOrNumber, refuse_own, text_or_number};
 use super::lines::{Gone, Lines, answer};
-use crate::access::{Allowed, Submit, TokenBook};
-use crate::app::App;
-use crate::json::read_object;
-use crate::limits::{Charge, Limits};
-use crate::problem::Problem;
 
 /// Most lines of one call to the store.
 const BATCH: usize = 1_000;

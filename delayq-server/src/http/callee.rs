@@ -2,6 +2,10 @@
 
 use axum::Json;
 use axum::extract::Path;
+use delayq_service::access::{Allowed, Read, Work};
+use delayq_service::app::App;
+use delayq_service::operation::callee;
+use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -10,10 +14,6 @@ use utoipa_axum::routes;
 
 use super::extract::JsonBody;
 use super::form::{TextOrNumber, read_span, text_or_number};
-use crate::access::{Allowed, Read, Work};
-use crate::app::App;
-use crate::operation::callee;
-use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()

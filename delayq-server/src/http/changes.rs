@@ -4,6 +4,9 @@ use axum::Json;
 use axum::extract::Path;
 use delayq_plugin::When;
 use delayq_plugin::store::ChangeOutcome;
+use delayq_service::access::{Allowed, Submit};
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -11,9 +14,6 @@ use utoipa_axum::routes;
 
 use super::extract::{Body, Query};
 use super::form::read_when;
-use crate::access::{Allowed, Submit};
-use crate::app::App;
-use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()

@@ -8,6 +8,10 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use delayq_ops::{DeadGroups, DeadSelection};
 use delayq_plugin::TaskFilter;
+use delayq_service::access::{Allowed, Operate, Read, TokenBook};
+use delayq_service::app::App;
+use delayq_service::operation::{DeadChange, WantedDead};
+use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -17,10 +21,6 @@ use utoipa_axum::routes;
 use super::extract::JsonBody;
 use super::form::{TextOrNumber, read_span, read_time, text_or_number};
 use super::lines::answer;
-use crate::access::{Allowed, Operate, Read, TokenBook};
-use crate::app::App;
-use crate::operation::{DeadChange, WantedDead};
-use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()

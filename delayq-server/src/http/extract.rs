@@ -4,11 +4,10 @@ use axum::body::{Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
+use delayq_service::app::App;
+use delayq_service::json::read_object;
+use delayq_service::problem::Problem;
 use serde::de::DeserializeOwned;
-
-use crate::app::App;
-use crate::json::read_object;
-use crate::problem::Problem;
 
 /// The query, where it says nothing that is not known.
 #[derive(Debug)]

@@ -11,11 +11,10 @@ use delayq_plugin::{
     Cursor, DelayQueueJob, IntoDelay, IntoTime, Receipt, TaskId, TaskInfo, TaskState, Timestamp,
     When,
 };
+use delayq_service::problem::Problem;
+use delayq_service::push::refuse_reserved;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
-
-use crate::problem::Problem;
-use crate::push::refuse_reserved;
 
 /// What a header of a request begins with that becomes a header of the task.
 const TASK_HEADER: &str = "delayq-header-";

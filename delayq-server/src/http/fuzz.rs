@@ -5,6 +5,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use delayq_core::Limits;
 use delayq_plugin::{DelayQueueJob, TaskType, Timestamp};
+use delayq_service::operation::callee::check_name;
 
 use super::bulk::Line;
 use super::callee::Announcement;
@@ -16,7 +17,6 @@ use super::many::Matching;
 use super::reply::{read_reply, read_wait};
 use super::settings::Settings;
 use super::settle_many::{EndingForm, LongerForm, read_endings, read_locks};
-use crate::operation::callee::check_name;
 
 /// The present time of all entrances, in milliseconds.
 const NOW: i64 = 1_767_225_600_000;

@@ -4,14 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use delayq_service::access::{Everywhere, Read};
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-
-use crate::access::{Everywhere, Read};
-use crate::app::App;
-use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()

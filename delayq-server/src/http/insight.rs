@@ -6,6 +6,9 @@ use delayq_core::chronicle::MAX_ACTION_PAGE;
 use delayq_ops::{Explanation, Moment, Overview};
 use delayq_plugin::store::{LoggedAction, MAX_HISTOGRAM_STEPS, Spell, Step};
 use delayq_plugin::{InstanceInfo, TaskType, Timestamp};
+use delayq_service::access::{Allowed, Read};
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -13,9 +16,6 @@ use utoipa_axum::routes;
 
 use super::extract::Query;
 use super::form::{read_limit, read_time};
-use crate::access::{Allowed, Read};
-use crate::app::App;
-use crate::problem::Problem;
 
 /// Actions of an answer, unless the request says.
 const ACTIONS: usize = 50;

@@ -4,10 +4,9 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
+use delayq_service::app::App;
+use delayq_service::limits::Ledger;
 use tokio::time::Instant;
-
-use crate::app::App;
-use crate::limits::Ledger;
 
 /// Puts the limits into the headers of an answer, gives back what a request was charged that failed
 /// for the server's reasons, and counts it.

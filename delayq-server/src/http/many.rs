@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::Path;
 use delayq_plugin::{BulkReport, TaskFilter};
+use delayq_service::access::{Allowed, Operate};
+use delayq_service::app::App;
+use delayq_service::operation::{AllChange, WantedTasks};
+use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -12,10 +16,6 @@ use utoipa_axum::routes;
 
 use super::extract::JsonBody;
 use super::form::{TextOrNumber, read_state, read_time, read_when, text_or_number};
-use crate::access::{Allowed, Operate};
-use crate::app::App;
-use crate::operation::{AllChange, WantedTasks};
-use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()

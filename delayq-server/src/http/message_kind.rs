@@ -2,9 +2,8 @@
 
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
+use delayq_service::problem::Problem;
 use serde::de::IgnoredAny;
-
-use crate::problem::Problem;
 
 /// What HTTP clients say where nobody chose a type: it says nothing of the message.
 const UNCHOSEN: [&str; 2] = [

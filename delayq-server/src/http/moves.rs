@@ -5,16 +5,16 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use delayq_service::access::{Allowed, Operate};
+use delayq_service::app::App;
+use delayq_service::place::{MoveStatus, Mover, Phase};
+use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::Query;
-use crate::access::{Allowed, Operate};
-use crate::app::App;
-use crate::place::{MoveStatus, Mover, Phase};
-use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(shown, begin, cancel))

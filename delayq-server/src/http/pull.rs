@@ -12,6 +12,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use delayq_plugin::{TaskType, Timestamp};
+use delayq_service::access::{Allowed, Work};
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
+use delayq_service::pull::{Asked, Handover, Pulled, lock_span};
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -20,10 +24,6 @@ use utoipa_axum::routes;
 
 use super::extract::Query;
 use super::form::{MessageView, read_span};
-use crate::access::{Allowed, Work};
-use crate::app::App;
-use crate::problem::Problem;
-use crate::pull::{Asked, Handover, Pulled, lock_span};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(claim))

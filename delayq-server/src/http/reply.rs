@@ -9,6 +9,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use delayq_plugin::store::KeptReply;
 use delayq_plugin::{Namespace, Reply, ReplyOutcome, TaskReply};
+use delayq_service::access::{Allowed, Submit};
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
+use delayq_service::pull::MAX_WAIT;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -17,10 +21,6 @@ use utoipa_axum::routes;
 
 use super::extract::Query;
 use super::form::read_span;
-use crate::access::{Allowed, Submit};
-use crate::app::App;
-use crate::problem::Problem;
-use crate::pull::MAX_WAIT;
 
 /// The id of the task that an answer is about.
 const TASK_ID: HeaderName = HeaderName::from_static("delayq-task-id");

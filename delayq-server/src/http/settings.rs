@@ -5,6 +5,9 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::Path;
 use delayq_plugin::{Rate, TypeSettings};
+use delayq_service::access::{Admin, Allowed, Operate};
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -13,9 +16,6 @@ use utoipa_axum::routes;
 
 use super::extract::{JsonBody, Query};
 use super::form::{TextOrNumber, read_span, read_state, text_or_number};
-use crate::access::{Admin, Allowed, Operate};
-use crate::app::App;
-use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()

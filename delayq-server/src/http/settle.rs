@@ -8,6 +8,10 @@ use axum::http::HeaderMap;
 use delayq_core::time::MAX_DELAY;
 use delayq_plugin::store::{ExtendOutcome, SettleOutcome};
 use delayq_plugin::{TaskId, TaskType};
+use delayq_service::access::{Allowed, Work};
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
+use delayq_service::pull::{ClientEnd, Ending, LockText, keep_held};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -17,10 +21,6 @@ use super::extract::{Body, Query};
 use super::form::read_span;
 use super::pull::read_lock_for;
 use super::reply::read_reply;
-use crate::access::{Allowed, Work};
-use crate::app::App;
-use crate::problem::Problem;
-use crate::pull::{ClientEnd, Ending, LockText, keep_held};
 
 /// Most attempts that a settlement may allow a task.
 const MAX_ATTEMPTS: u32 = 1_000_000;

@@ -6,6 +6,10 @@ use axum::Json;
 use axum::extract::Path;
 use delayq_plugin::store::{MAX_BATCH, SettleOutcome};
 use delayq_plugin::{Lock, Reply, TaskId, TaskType};
+use delayq_service::access::{Allowed, Work};
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
+use delayq_service::pull::{ClientEnd, Ending, LockText, keep_held};
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -16,10 +20,6 @@ use super::extract::{JsonBody, JsonList};
 use super::form::{TextOrNumber, text_or_number};
 use super::pull::read_lock_for;
 use super::settle::{extended, failed, read_lock, read_wait_again};
-use crate::access::{Allowed, Work};
-use crate::app::App;
-use crate::problem::Problem;
-use crate::pull::{ClientEnd, Ending, LockText, keep_held};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()

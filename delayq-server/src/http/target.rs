@@ -4,17 +4,17 @@ use axum::Json;
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
 use delayq_plugin::TypePattern;
+use delayq_service::access::{Admin, Allowed, Read, Submit};
+use delayq_service::app::App;
+use delayq_service::operation::target;
+use delayq_service::problem::Problem;
+use delayq_service::push::{OWN_TARGET, Target};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::Body;
-use crate::access::{Admin, Allowed, Read, Submit};
-use crate::app::App;
-use crate::operation::target;
-use crate::problem::Problem;
-use crate::push::{OWN_TARGET, Target};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()

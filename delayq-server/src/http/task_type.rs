@@ -4,6 +4,9 @@ use axum::Json;
 use axum::extract::Path;
 use delayq_plugin::TypeStats;
 use delayq_plugin::store::MAX_BATCH;
+use delayq_service::access::{Allowed, Operate, Read};
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -11,9 +14,6 @@ use utoipa_axum::routes;
 
 use super::extract::Query;
 use super::form::{TaskView, read_cursor, read_limit, read_state, read_time, shown_cursor};
-use crate::access::{Allowed, Operate, Read};
-use crate::app::App;
-use crate::problem::Problem;
 
 /// Tasks of a page, unless the request says.
 const PAGE: usize = 50;

@@ -9,6 +9,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use delayq_plugin::store::CancelOutcome;
 use delayq_plugin::{DelayQueueJob, Namespace, TaskReply, TaskState, TaskType};
+use delayq_service::access::{Allowed, Read, Submit};
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::IntoParams;
@@ -20,9 +23,6 @@ use super::form::{Accepted, CreateOptions, TaskView, task_headers};
 use super::message_kind::read_kind;
 use super::reply::{Pending, answer, read_wait};
 use super::target::own_target;
-use crate::access::{Allowed, Read, Submit};
-use crate::app::App;
-use crate::problem::Problem;
 
 /// Most ids of one cancel.
 const MAX_IDS: usize = 1_000;

@@ -6,12 +6,12 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use delayq_service::access::Scope;
+use delayq_service::config::Config;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::access::Scope;
-use crate::config::Config;
 use crate::http::router;
 use crate::server::Server;
 

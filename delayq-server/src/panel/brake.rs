@@ -5,9 +5,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use delayq_service::limits::Bucket;
 use tokio::time::Instant;
-
-use crate::limits::Bucket;
 
 /// Failed logins of an address at once, and then one every so many seconds.
 const OF_ADDRESS: f64 = 5.0;

@@ -11,12 +11,12 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use delayq_admin::is_same_site;
+use delayq_service::access::{Everywhere, Read};
 use serde::Deserialize;
 
 use super::Panel;
 use super::notice::{Notice, page};
 use super::seat::Seat;
-use crate::access::{Everywhere, Read};
 use crate::http::shown_metrics;
 
 const STYLE: &str = include_str!("../../assets/panel.css");

@@ -3,8 +3,7 @@
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
-
-use crate::problem::Problem;
+use delayq_service::problem::Problem;
 
 /// A page that only says something.
 #[derive(Template)]

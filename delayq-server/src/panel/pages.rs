@@ -9,13 +9,13 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use delayq_admin::Admin;
 use delayq_plugin::Namespace;
+use delayq_service::problem::Problem;
 use tokio::sync::Mutex;
 use tower::ServiceExt;
 
 use super::Panel;
 use super::notice::Notice;
 use super::seat::Seat;
-use crate::problem::Problem;
 
 /// The routers of namespaces.
 #[derive(Debug, Default)]

@@ -8,10 +8,10 @@ use axum::http::header::COOKIE;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Redirect, Response};
 use delayq_admin::{Role, Viewer};
+use delayq_service::access::{Scope, Token};
 
 use super::Panel;
 use super::notice::Notice;
-use crate::access::{Scope, Token};
 
 /// Somebody who is signed in, with a token that is valid now.
 #[derive(Clone, Debug)]

@@ -8,11 +8,10 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use delayq_core::documents::{Document, Expected, WriteOutcome};
 use delayq_plugin::{Clock, Result, Store};
+use delayq_service::folder_cache::{Contents, FolderCache, kept};
+use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-
-use crate::folder_cache::{Contents, FolderCache, kept};
-use crate::problem::Problem;
 
 /// The folder of documents that holds the sessions.
 const FOLDER: &str = "page-sessions";

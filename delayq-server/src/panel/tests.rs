@@ -7,11 +7,11 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, Response, StatusCode, header};
 use delayq_plugin::Namespace;
+use delayq_service::access::Scope;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
 use super::router;
-use crate::access::Scope;
 use crate::server::Server;
 
 struct Site {

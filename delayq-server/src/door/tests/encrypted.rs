@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use delayq_service::config::TlsConfig;
 use rustls::ClientConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::ServerName;
@@ -14,7 +15,6 @@ use tokio_rustls::client::TlsStream;
 
 use super::certificates::{Authority, read};
 use super::{Site, answer, config, rest};
-use crate::config::TlsConfig;
 use crate::door::Tls;
 use crate::server::Server;
 

@@ -6,6 +6,11 @@ use std::time::Duration;
 
 use delayq_plugin::store::Expected;
 use delayq_plugin::{Clock, Result, Store, SystemClock, TaskType, Timestamp};
+use delayq_service::app::App;
+use delayq_service::config::BeanstalkConfig;
+use delayq_service::draining::Draining;
+use delayq_service::limits::{Limits, Payer};
+use delayq_service::space::Space;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -15,12 +20,7 @@ use super::numbers::Numbers;
 use super::state::State;
 use super::tube::Pause;
 use super::tube_name::TubeName;
-use crate::app::App;
-use crate::config::BeanstalkConfig;
-use crate::draining::Draining;
 use crate::front::client::ANYBODY;
-use crate::limits::{Limits, Payer};
-use crate::space::Space;
 
 /// The folder with the names of tubes that do not fit into a type.
 const NAMES: &str = "beanstalk-tubes";

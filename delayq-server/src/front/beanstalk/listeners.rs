@@ -5,13 +5,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use delayq_service::config::BeanstalkConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tracing::debug;
 
 #[cfg(unix)]
 use super::socket::Socket;
-use crate::config::BeanstalkConfig;
 use crate::door::listen;
 
 /// The bytes that a client sends.

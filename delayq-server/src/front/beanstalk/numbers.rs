@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use delayq_plugin::store::{Documents, Expected};
 use delayq_plugin::{Error, Result, Store};
+use delayq_service::place::PlacedStore;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
-
-use crate::place::PlacedStore;
 
 /// The folder and the name of the document with the next number.
 const FOLDER: &str = "beanstalk";

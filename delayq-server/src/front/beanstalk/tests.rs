@@ -1,6 +1,8 @@
 //! The protocol over sockets, against a server in memory.
 
 mod client;
+#[cfg(unix)]
+mod moved;
 mod moves;
 mod names;
 mod noise;

@@ -7,10 +7,10 @@ use axum::http::request::Parts;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use delayq_plugin::{TaskId, TaskType};
+use delayq_service::access::Scope;
 
 use super::Grape;
 use super::refusal::Refusal;
-use crate::access::Scope;
 use crate::front::client::Client;
 
 /// What the id of a task begins with, where the id of its job cannot be one.

@@ -13,6 +13,9 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use delayq_plugin::store::{ExtendOutcome, MAX_BATCH};
 use delayq_plugin::{Namespace, TaskType};
+use delayq_service::access::Scope;
+use delayq_service::problem::Problem;
+use delayq_service::pull::{Demand, Handover, MAX_WAIT, Pulled};
 use futures_util::stream;
 
 use super::Grape;
@@ -20,9 +23,6 @@ use super::asked::Asked;
 use super::course::Course;
 use super::job::{Job, SEEN};
 use super::refusal::Refusal;
-use crate::access::Scope;
-use crate::problem::Problem;
-use crate::pull::{Demand, Handover, MAX_WAIT, Pulled};
 
 /// The lock of a claim, until a job says how long a consumer has it; the longest one, too, as
 /// nobody ends that of a server that is killed meanwhile.

@@ -5,6 +5,7 @@ use axum::http::request::Parts;
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use delayq_plugin::TaskState;
+use delayq_service::access::Scope;
 
 use super::Grape;
 use super::asked::Asked;
@@ -13,7 +14,6 @@ use super::job::{Job, SEEN};
 use super::produce::{kick, produce};
 use super::refusal::Refusal;
 use super::retained;
-use crate::access::Scope;
 
 /// The routes, below `/api/job`.
 pub(super) fn routes() -> Router<Grape> {

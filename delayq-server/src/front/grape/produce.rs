@@ -7,12 +7,12 @@ use axum::extract::{Request, State};
 use delayq_plugin::{
     DelayQueueJob, Error, SubmitOutcome, TaskId, TaskInfo, TaskState, TaskSubmitService,
 };
+use delayq_service::access::Scope;
 
 use super::Grape;
 use super::asked::Asked;
 use super::course::{Course, DELAY, EXECUTIONS, SHORTEST, TIME};
 use super::refusal::Refusal;
-use crate::access::Scope;
 use crate::front::body::read_body;
 
 /// What the original answers to a job without a body.

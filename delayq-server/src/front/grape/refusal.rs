@@ -4,9 +4,8 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
+use delayq_service::problem::Problem;
 use serde_json::json;
-
-use crate::problem::Problem;
 
 /// A refusal.
 #[derive(Clone, Debug)]

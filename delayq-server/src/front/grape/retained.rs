@@ -6,6 +6,8 @@ use axum::http::request::Parts;
 use delayq_core::time::MAX_DELAY;
 use delayq_plugin::store::AttemptEnd;
 use delayq_plugin::{Lock, TaskInfo, TaskState};
+use delayq_service::access::Scope;
+use delayq_service::pull::LockText;
 
 use super::Grape;
 use super::asked::Asked;
@@ -13,8 +15,6 @@ use super::course::Course;
 use super::produce::delay;
 use super::refusal::Refusal;
 use super::tubes::end;
-use crate::access::Scope;
-use crate::pull::LockText;
 
 /// What stands with a job that its consumer has buried.
 const BURIED: &str = "buried by its consumer";

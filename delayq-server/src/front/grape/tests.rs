@@ -10,13 +10,13 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use delayq_plugin::store::{MemoryStore, StoreOptions};
 use delayq_plugin::{Namespace, SystemClock, TaskState};
+use delayq_service::access::Scope;
+use delayq_service::config::{Config, TokenRule};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::router;
-use crate::access::Scope;
-use crate::config::{Config, TokenRule};
 use crate::server::Server;
 
 mod replay;
@@ -40,9 +40,10 @@ impl Site {
             durability: "memory".to_owned(),
             ..Config::default()
         };
-        config
-            .namespaces
-            .insert("shop".to_owned(), crate::config::NamespaceConfig::default());
+        config.namespaces.insert(
+            "shop".to_owned(),
+            delayq_service::config::NamespaceConfig::default(),
+        );
         config.grape.token = token;
         config.grape.max_executions = 4;
         let server = Server::open(config).await.unwrap();

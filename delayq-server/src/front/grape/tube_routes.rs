@@ -5,12 +5,12 @@ use axum::http::request::Parts;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use delayq_plugin::TaskType;
+use delayq_service::access::Scope;
 
 use super::Grape;
 use super::asked::Params;
 use super::refusal::Refusal;
 use super::tubes::{TubeStats, stats};
-use crate::access::Scope;
 
 /// The routes, below `/api/tube`.
 pub(super) fn routes() -> Router<Grape> {

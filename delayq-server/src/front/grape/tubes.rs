@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use delayq_plugin::store::{AttemptEnd, Bucket, MAX_BATCH};
 use delayq_plugin::{Error, Lock, Namespace, TaskState, TaskType};
+use delayq_service::space::Space;
 use serde::Serialize;
 use tokio::time::Instant;
 
 use super::refusal::Refusal;
 use crate::front::client::Client;
-use crate::space::Space;
 
 /// The longest name.
 const MAX_NAME: usize = 64;

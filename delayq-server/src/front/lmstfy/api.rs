@@ -7,6 +7,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::Response;
+use delayq_service::limits::Payer;
 use percent_encoding::percent_decode_str;
 use tokio::time::Instant;
 use ulid::Ulid;
@@ -21,7 +22,6 @@ use super::queue_name::{MAX_NAME_BYTES, QueueName, hash, is_name, is_word};
 use super::state::Lmstfy;
 use super::throttle::Action;
 use super::token_key::{TokenKey, split_token};
-use crate::limits::Payer;
 
 /// The header of a token.
 const TOKEN: &str = "x-token";

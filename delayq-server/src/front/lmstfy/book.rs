@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use delayq_core::documents::{Document, Expected, WriteOutcome};
 use delayq_plugin::{Error, Result, Store};
+use delayq_service::folder_cache::{Contents, FolderCache};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tracing::{error, warn};
 
 use super::token_key::TokenKey;
-use crate::folder_cache::{Contents, FolderCache};
 
 /// The version of the stored form.
 const VERSION: u32 = 1;

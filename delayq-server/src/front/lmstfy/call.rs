@@ -7,6 +7,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use delayq_ops::Operator;
+use delayq_service::access::Caller;
 use futures_util::StreamExt;
 use percent_encoding::percent_decode_str;
 use serde_json::json;
@@ -23,7 +24,6 @@ use super::pool::Pool;
 use super::queue_name::QueueName;
 use super::state::Lmstfy;
 use super::token_key::TokenKey;
-use crate::access::Caller;
 
 /// Largest job.
 const MAX_JOB_BYTES: usize = 1 << 20;

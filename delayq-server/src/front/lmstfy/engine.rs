@@ -8,6 +8,8 @@ use delayq_plugin::{
     CancelOutcome, DeadFilter, Lock, Result, TaskId, TaskInfo, TaskState, TaskSubmitService,
     TaskType, Timestamp, When,
 };
+use delayq_service::pull::Demand;
+use delayq_service::space::Space;
 use tracing::{debug, info};
 
 use super::appetite::Appetite;
@@ -15,8 +17,6 @@ use super::job::{describe, is_expired, lifetime, tries_left};
 use super::new_job::NewJob;
 use super::queue_name::QueueName;
 use super::taken::Taken;
-use crate::pull::Demand;
-use crate::space::Space;
 
 /// Most tasks of one step of the store.
 pub(super) const BATCH: usize = 100;

@@ -8,11 +8,11 @@ use base64::engine::general_purpose::STANDARD;
 use delayq_ops::{LMSTFY_ATTRIBUTE, LMSTFY_TRIES};
 use delayq_plugin::store::NewTask;
 use delayq_plugin::{Expiry, TaskInfo, TaskState, Timestamp};
+use delayq_service::pull::Pulled;
 use serde::Serialize;
 
 use super::job_id::age_ms;
 use super::queue_name::QueueName;
-use crate::pull::Pulled;
 
 /// The shortest delay of a request.
 const A_SECOND: Duration = Duration::from_secs(1);

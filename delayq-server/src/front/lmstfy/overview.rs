@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use delayq_service::problem::Problem;
+
 use super::figures::{gauge, labels};
 use super::queue_name::QueueName;
 use super::state::Lmstfy;
-use crate::problem::Problem;
 
 /// Most queues of a pool whose sizes are told.
 const MAX_SIZES: usize = 1_000;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use delayq_plugin::store::AttemptEnd;
 use delayq_plugin::{Result, TaskInfo};
+use delayq_service::pull::MAX_WAIT;
+use delayq_service::stop::Stopping;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -14,8 +16,6 @@ use super::job::Job;
 use super::new_job::NewJob;
 use super::queue_name::QueueName;
 use super::taken::Taken;
-use crate::pull::MAX_WAIT;
-use crate::stop::Stopping;
 
 /// How long a wait lasts at once where a pool is drained, before it is looked at again.
 const DRAIN_WAIT: Duration = Duration::from_secs(1);

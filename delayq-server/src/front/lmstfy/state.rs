@@ -6,6 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use axum::http::StatusCode;
 use delayq_plugin::Namespace;
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
 
 use super::answer::{Refused, failed, refused};
 use super::book::Book;
@@ -17,8 +19,6 @@ use super::pool::Pool;
 use super::queue_name::QueueName;
 use super::throttle::Throttle;
 use super::token_key::TokenKey;
-use crate::app::App;
-use crate::problem::Problem;
 
 /// The folders of documents that hold tokens, their limits, and the names of queues that are too
 /// long for a type.

@@ -1,10 +1,10 @@
 //! Claimed jobs on their way to a client.
 
 use delayq_plugin::Timestamp;
+use delayq_service::pull::{Handover, Pulled};
 
 use super::job::{Job, tries};
 use super::queue_name::QueueName;
-use crate::pull::{Handover, Pulled};
 
 /// Claimed jobs on their way to a client. Dropped before they are delivered they are given back,
 /// which costs no attempt.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
+use delayq_service::config::{Config, LmstfyConfig, NamespaceConfig};
 use futures_util::future::join_all;
 use futures_util::stream;
 use http_body_util::BodyExt;
@@ -13,7 +14,6 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use super::{Lmstfy, admin, router};
-use crate::config::{Config, LmstfyConfig, NamespaceConfig};
 use crate::front::exchange::Replay;
 use crate::server::Server;
 

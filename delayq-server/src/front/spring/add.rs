@@ -4,12 +4,12 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use delayq_plugin::callee::SpringJob;
 use delayq_plugin::{DelayQueueJob, TaskId, Timestamp};
+use delayq_service::access::Submit;
+use delayq_service::problem::Problem;
+use delayq_service::push::SPRING_TIME;
 
 use super::answer::Refusal;
 use super::caller::Asking;
-use crate::access::Submit;
-use crate::problem::Problem;
-use crate::push::SPRING_TIME;
 
 /// Takes a task. One with the same type and id takes its place; one that runs is run again.
 pub(super) async fn add(asking: Asking<Submit>, body: Bytes) -> Result<StatusCode, Refusal> {

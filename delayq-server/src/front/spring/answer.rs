@@ -4,9 +4,8 @@ use axum::extract::OriginalUri;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use delayq_plugin::{Clock, SystemClock};
+use delayq_service::problem::Problem;
 use serde_json::json;
-
-use crate::problem::Problem;
 
 /// An error of a path.
 #[derive(Debug)]

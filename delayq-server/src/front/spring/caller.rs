@@ -8,13 +8,13 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use delayq_plugin::{Namespace, TaskType};
+use delayq_service::access::{Caller, Right, Token};
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
+use delayq_service::space::Space;
 
 use super::answer::{Refusal, shown};
-use crate::access::{Caller, Right, Token};
-use crate::app::App;
 use crate::front::client::anybody;
-use crate::problem::Problem;
-use crate::space::Space;
 
 /// A caller with the right `R` on the namespace of service mode.
 pub(super) struct Asking<R> {

@@ -3,14 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use delayq_plugin::TaskType;
+use delayq_service::access::Read;
+use delayq_service::app::App;
+use delayq_service::discovery::{app as app_of, home};
+use delayq_service::problem::Problem;
 use serde_json::{Map, Value, json};
 
 use super::answer::Refusal;
 use super::caller::Asking;
-use crate::access::Read;
-use crate::app::App;
-use crate::discovery::{app as app_of, home};
-use crate::problem::Problem;
 
 /// The entry of the metadata that names the types of an application.
 const TYPES: &str = "delay-queue:task";

@@ -9,6 +9,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Request, StatusCode};
 use axum::routing::{get, post};
 use delayq_plugin::{Clock, ReplyOutcome, SystemClock, TaskState};
+use delayq_service::access::Scope;
+use delayq_service::config::Config;
+use delayq_service::discovery::ServiceConfig;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -16,9 +19,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tower::ServiceExt;
 
 use super::router;
-use crate::access::Scope;
-use crate::config::Config;
-use crate::discovery::ServiceConfig;
 use crate::server::Server;
 
 const RECORDED: &str = include_str!("../../../../tests/exchanges/springmode/springmode.jsonl");

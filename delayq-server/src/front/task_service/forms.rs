@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use delayq_proto::pb::tasks;
+use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::state::name;
-use crate::problem::Problem;
 
 /// What follows a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,13 +4,13 @@ use delayq_proto::pb::tasks;
 use delayq_proto::pb::tasks::{
     CreateGrpcTaskRequest, CreateHttpTaskRequest, CreateKafkaTaskRequest,
 };
+use delayq_service::config::Config;
+use delayq_service::push::{KafkaConfig, PushConfig};
 
 use super::forms::{TaskForm, TaskView, WhichForm};
 use super::place::{Place, Which};
 use super::service::read_retry;
 use super::wanted::Wanted;
-use crate::config::Config;
-use crate::push::{KafkaConfig, PushConfig};
 
 /// A configuration with a cluster of Kafka.
 fn config() -> Config {

@@ -2,16 +2,16 @@
 
 use delayq_proto::pb::tasks;
 use delayq_proto::pb::tasks::task_service_server::{TaskService, TaskServiceServer};
+use delayq_service::access::Scope;
+use delayq_service::problem::Problem;
+use delayq_service::stop::Stopping;
 use tonic::{Request, Response, Status};
 use tonic_health::server::HealthReporter;
 
 use super::service::Service;
 use super::wanted::Wanted;
-use crate::access::Scope;
 use crate::front::client::Client;
 use crate::grpc::status_of_problem;
-use crate::problem::Problem;
-use crate::stop::Stopping;
 
 /// What a request holds beside its body.
 const BESIDE_BYTES: usize = 64 * 1_024;

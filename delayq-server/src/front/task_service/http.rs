@@ -6,15 +6,15 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use delayq_service::access::Scope;
+use delayq_service::problem::Problem;
 use serde::de::DeserializeOwned;
 
 use super::forms::{CancelledForm, CreatedForm, TaskForm, TaskView, WhichForm};
 use super::service::Service;
 use super::wanted::Wanted;
-use crate::access::Scope;
 use crate::front::body::read_body;
 use crate::front::client::Client;
-use crate::problem::Problem;
 
 /// The routes.
 pub(super) fn router(service: Service) -> Router {

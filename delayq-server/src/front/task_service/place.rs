@@ -3,10 +3,10 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use delayq_plugin::{TaskId, TaskType};
+use delayq_service::problem::Problem;
 use sha2::{Digest, Sha256};
 
 use super::forms::WhichForm;
-use crate::problem::Problem;
 
 /// What the types of all tasks begin with.
 const PREFIX: &str = "tasks";

@@ -6,17 +6,17 @@ use axum::http::{Extensions, HeaderMap};
 use delayq_plugin::store::SubmitOutcome;
 use delayq_plugin::{CancelOutcome, DelayQueueJob, TaskInfo, TaskState, Timestamp};
 use delayq_proto::pb::tasks::{CancelTaskResponse, CreateTaskResponse, QueryTaskResponse, Retry};
+use delayq_service::access::Scope;
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
+use delayq_service::push::{KeptTask, OWN_TARGET};
 use serde_json::Value;
 
 use super::forms::WhichForm;
 use super::place::{Place, Which};
 use super::state;
 use super::wanted::Wanted;
-use crate::access::Scope;
-use crate::app::App;
 use crate::front::client::{Client, Entry};
-use crate::problem::Problem;
-use crate::push::{KeptTask, OWN_TARGET};
 
 /// Headers of a task, beside `group`.
 const PROJECT: &str = "project";

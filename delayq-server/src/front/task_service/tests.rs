@@ -7,15 +7,15 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use delayq_plugin::{Clock, SystemClock};
+use delayq_service::access::Scope;
+use delayq_service::config::Config;
+use delayq_service::push::PushConfig;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tower::ServiceExt;
 
 use super::router;
-use crate::access::Scope;
-use crate::config::Config;
-use crate::push::PushConfig;
 use crate::server::Server;
 
 mod grpc;

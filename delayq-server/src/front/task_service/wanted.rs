@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use delayq_proto::pb::tasks::{
     CreateGrpcTaskRequest, CreateHttpTaskRequest, CreateKafkaTaskRequest, Retry, TaskOptions,
 };
+use delayq_service::config::Config;
+use delayq_service::problem::Problem;
 use serde_json::{Map, Value, json};
-
-use crate::config::Config;
-use crate::problem::Problem;
 
 /// Most retries.
 const MAX_RETRIES: u32 = 999;

@@ -1,9 +1,9 @@
 //! The verbs of Grape.
 
+use delayq_service::config::{Config, TokenRule};
 use serde_json::Value;
 
 use super::*;
-use crate::config::{Config, TokenRule};
 use crate::front::grape::router;
 
 /// Far away, in milliseconds.
@@ -34,7 +34,11 @@ async fn server(token: TokenRule) -> Server {
     let mut config = Config {
         store: "memory:".to_owned(),
         durability: "memory".to_owned(),
-        namespaces: [("shop".to_owned(), crate::config::NamespaceConfig::default())].into(),
+        namespaces: [(
+            "shop".to_owned(),
+            delayq_service::config::NamespaceConfig::default(),
+        )]
+        .into(),
         ..Config::default()
     };
     config.grape.token = token;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use delayq_service::config::{Config, LmstfyConfig, NamespaceConfig};
 use serde_json::Value;
 
 use super::*;
-use crate::config::{Config, LmstfyConfig, NamespaceConfig};
 use crate::front::lmstfy::{Lmstfy, admin, router};
 
 const OPERATIONS: &str = include_str!("../lmstfy/operation.rs");

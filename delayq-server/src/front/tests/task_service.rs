@@ -1,14 +1,14 @@
 //! The public task service, over HTTP and gRPC.
 
 use delayq_proto::pb::tasks;
+use delayq_service::config::Config;
+use delayq_service::push::{KafkaConfig, PushConfig};
 use prost::Message;
 use prost_types::FileDescriptorSet;
 use serde_json::Value;
 
 use super::*;
-use crate::config::Config;
 use crate::front::task_service::router;
-use crate::push::{KafkaConfig, PushConfig};
 
 const HTTP: &str = include_str!("../task_service/http.rs");
 const GRPC: &str = "delayq.tasks.v1.TaskService";
@@ -25,7 +25,11 @@ impl Service {
         let config = Config {
             store: "memory:".to_owned(),
             durability: "memory".to_owned(),
-            namespaces: [("shop".to_owned(), crate::config::NamespaceConfig::default())].into(),
+            namespaces: [(
+                "shop".to_owned(),
+                delayq_service::config::NamespaceConfig::default(),
+            )]
+            .into(),
             push: PushConfig {
                 kafka: [("main".to_owned(), KafkaConfig::default())].into(),
                 ..PushConfig::default()

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use delayq_plugin::When;
 use delayq_proto::{pb, span};
+use delayq_service::access::Scope;
 use delayq_tests::rig::until;
 use pb::attempt_end::{Dead, End};
 use pb::dead_progress::Progress;
 use tonic::{Code, Status};
 
 use super::{Site, asking};
-use crate::access::Scope;
 
 impl Site {
     /// Has tasks of type `mail` die, of an error each.

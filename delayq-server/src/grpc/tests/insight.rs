@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use delayq_proto::{pb, span};
+use delayq_service::access::Scope;
 use pb::MomentKind as Kind;
 use pb::attempt_end::{End, Retry};
 use serde_json::Value;
 use tonic::Code;
 
 use super::{Site, asking};
-use crate::access::Scope;
 
 fn of(id: &str) -> pb::TimelineRequest {
     pb::TimelineRequest {

@@ -1,12 +1,12 @@
 //! Moves of a namespace, over gRPC.
 
 use delayq_proto::pb;
+use delayq_service::access::Scope;
+use delayq_service::config::Config;
 use delayq_tests::rig::until;
 use tonic::Code;
 
 use super::{Site, asking};
-use crate::access::Scope;
-use crate::config::Config;
 use crate::server::Server;
 
 fn moved(answer: tonic::Response<pb::MoveResponse>) -> pb::NamespaceMove {

@@ -5,13 +5,13 @@ use std::time::Duration;
 use delayq_plugin::store::Step;
 use delayq_plugin::{TaskState, TaskType, Timestamp};
 use delayq_proto::{pb, span};
+use delayq_service::access::Scope;
 use delayq_tests::rig::until;
 use pb::attempt_end::{Done, End};
 use tonic::Code;
 use tower::ServiceExt;
 
 use super::{Site, asking, call};
-use crate::access::Scope;
 use crate::grpc::router;
 
 fn pull(types: &[&str], wait: Duration) -> pb::PullRequest {

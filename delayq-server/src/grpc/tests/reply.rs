@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use delayq_proto::{pb, span};
+use delayq_service::access::Scope;
 use pb::attempt_end::{Dead, Done, End, Release};
 use pb::wait_for_reply_response::Outcome;
 use tonic::Code;
 
 use super::{Site, asking};
-use crate::access::Scope;
 
 fn wait(id: &str, wait: Duration) -> pb::WaitForReplyRequest {
     pb::WaitForReplyRequest {

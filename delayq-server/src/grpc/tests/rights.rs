@@ -10,6 +10,8 @@ use delayq_core::chronicle::Action;
 use delayq_core::presence::{InstanceId, InstanceInfo};
 use delayq_core::{TaskType, Timestamp};
 use delayq_proto::pb;
+use delayq_service::access::Scope;
+use delayq_service::config::{Config, NamespaceConfig};
 use http_body_util::BodyExt;
 use prost::Message;
 use prost_types::{DescriptorProto, FileDescriptorSet};
@@ -17,8 +19,6 @@ use tonic::Code;
 use tower::ServiceExt;
 
 use super::call;
-use crate::access::Scope;
-use crate::config::{Config, NamespaceConfig};
 use crate::grpc::router;
 use crate::server::Server;
 
@@ -325,7 +325,7 @@ async fn nobody_logs_an_action_under_another_name_but_an_admin_that_of_its_users
 
 #[tokio::test]
 async fn the_servers_own_namespace_is_nobodys_whatever_the_configuration_says() {
-    let own = crate::config::OWN_NAMESPACE;
+    let own = delayq_service::config::OWN_NAMESPACE;
     let names = ["shop", own].map(|name| (name.to_owned(), NamespaceConfig::default()));
     // As a configuration would be that nobody has checked.
     let config = Config {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use delayq_core::task::Headers;
 use delayq_proto::{pb, span};
+use delayq_service::access::Scope;
 use pb::submit_result::Outcome;
 use serde_json::{Value, json};
 use tonic::Code;
 
 use super::{Site, asking};
-use crate::access::Scope;
 
 const OWN: &str = r#"{"http": {"url": "https://example.org/"}}"#;
 

@@ -8,6 +8,7 @@ use delayq_plugin::{
     DelayQueueJob, Error, Namespace, Store, SystemClock, TaskSubmitService, open_store,
 };
 use delayq_remote::RemoteStore;
+use delayq_service::config::Config;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -16,7 +17,6 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use super::Site;
-use crate::config::Config;
 use crate::server::Server;
 
 #[tokio::test]

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use delayq_plugin::store::{AttemptEnd, Bucket};
 use delayq_plugin::{Lock, TaskType};
+use delayq_service::pull::{Pull, Pulled};
 use futures_util::future::join_all;
-
-use crate::pull::{Pull, Pulled};
 
 /// A task that a worker holds.
 #[derive(Debug)]

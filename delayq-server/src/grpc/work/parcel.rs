@@ -9,13 +9,13 @@ use delayq_core::{ClaimedTask, Reply};
 use delayq_plugin::store::Bucket;
 use delayq_plugin::{Error, Lock, Result, TaskType};
 use delayq_proto::{pb, required};
+use delayq_service::pull::{Pulled, keep_held};
 use futures_util::future::{Either, join_all};
 use pb::work_response::Response;
 
 use super::held::Held;
 use crate::grpc::call::Call;
 use crate::grpc::refusal::Refusal;
-use crate::pull::{Pulled, keep_held};
 
 /// Most bytes of the messages in one message to the worker; a single task may be larger. Clients
 /// refuse more than 4 MiB unless they are told.

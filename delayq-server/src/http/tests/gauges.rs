@@ -10,16 +10,16 @@ use delayq_plugin::{
     DelayQueueJob, DelayQueuePlugin, Namespace, Store, SystemClock, TaskContext, TaskResult,
     TaskWorker, TypePattern, WorkerOptions, async_trait, hours,
 };
+use delayq_service::access::Scope;
+use delayq_service::config::{Config, NamespaceConfig};
+use delayq_service::space::Space;
 use http_body_util::BodyExt;
 use serde_json::json;
 use tower::ServiceExt;
 
 use super::Site;
-use crate::access::Scope;
-use crate::config::{Config, NamespaceConfig};
 use crate::http::router;
 use crate::server::Server;
-use crate::space::Space;
 
 struct Idle;
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use delayq_plugin::Namespace;
+use delayq_service::access::Scope;
 use serde_json::Value;
 
 use super::{Site, TASKS};
-use crate::access::Scope;
 
 const PAGE: &str = include_str!("../../../../docs/guide/server-workers.md");
 const TYPE: &str = "/v1/default/types/mail.send";

@@ -3,12 +3,12 @@
 use axum::http::HeaderMap;
 use delayq_core::memory::MemoryStore;
 use delayq_plugin::Namespace;
+use delayq_service::access::NewToken;
+use delayq_service::config::NamespaceConfig;
 use delayq_testing::{Fault, FaultyStore};
 use delayq_tests::rig::until;
 
 use super::*;
-use crate::access::NewToken;
-use crate::config::NamespaceConfig;
 
 const TYPE: &str = "/v1/shop/types/mail";
 

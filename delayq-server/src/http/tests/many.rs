@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
+use delayq_service::access::Scope;
 use futures_util::stream;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::{Site, TASKS};
-use crate::access::Scope;
 
 const TYPE: &str = "/v1/default/types/mail.send";
 

@@ -1,9 +1,9 @@
 //! Moves of a namespace, over HTTP.
 
+use delayq_service::config::NamespaceConfig;
 use delayq_tests::rig::until;
 
 use super::*;
-use crate::config::NamespaceConfig;
 
 #[tokio::test]
 async fn a_namespace_is_moved_shown_and_logged_and_a_move_that_has_begun_goes_on() {

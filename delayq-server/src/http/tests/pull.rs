@@ -5,11 +5,11 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use delayq_plugin::{Namespace, TaskState, store::Durability};
+use delayq_service::access::Scope;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::{Answer, Site, TASKS};
-use crate::access::Scope;
 
 const TYPE: &str = "/v1/default/types/mail.send";
 

@@ -3,12 +3,12 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use delayq_plugin::store::MAX_REPLY_BYTES;
+use delayq_service::access::Scope;
 use http_body_util::BodyExt;
 use serde_json::json;
 use tower::ServiceExt;
 
 use super::{Site, TASKS};
-use crate::access::Scope;
 
 struct Raw {
     status: u16,

@@ -3,11 +3,11 @@
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use delayq_plugin::{DelayQueueJob, TaskId, TaskType};
+use delayq_service::access::Scope;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::{Site, TASKS};
-use crate::access::Scope;
 
 const TARGET: &str = "/v1/default/types/mail.send/target";
 

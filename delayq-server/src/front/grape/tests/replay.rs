@@ -1,9 +1,9 @@
 //! What Grape answers, request by request, recorded from the original.
 
 use axum::Router;
+use delayq_service::config::TokenRule;
 
 use super::Site;
-use crate::config::TokenRule;
 use crate::front::exchange::Replay;
 
 #[tokio::test]

@@ -1,12 +1,12 @@
 //! Records of Kafka, in the mock brokers of librdkafka, or in those of the variable
 //! `DELAYQ_TEST_KAFKA`.
 
+use delayq_service::push::PushConfig;
 use rdkafka::consumer::{Consumer, StreamConsumer};
 use rdkafka::mocking::MockCluster;
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 
 use super::*;
-use crate::push::PushConfig;
 
 #[tokio::test]
 async fn a_kafka_task_is_a_record_at_its_time_in_the_only_cluster() {

@@ -1,0 +1,174 @@
+//! All tokens of a server: in the store, and a copy here that is never older than a second.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::documents::{Document, Expected, WriteOutcome};
+use delayq_plugin::{Clock, Error, Result, Store, Timestamp};
+use tracing::{error, warn};
+
+use super::secret::{Presented, generate};
+use super::token::EarlierSecret;
+use super::{Scope, Token};
+use crate::folder_cache::{Contents, FolderCache};
+
+/// The folder of documents that holds the tokens.
+const FOLDER: &str = "tokens";
+
+/// What a new token is to be.
+#[derive(Clone, Debug)]
+pub struct NewToken {
+    pub name: String,
+    pub scopes: BTreeSet<Scope>,
+    pub namespace: String,
+    pub types: Vec<String>,
+    pub expires_at: Option<Timestamp>,
+    pub rate: Option<u32>,
+    pub max_message_bytes: Option<usize>,
+    pub max_pending: Option<u64>,
+}
+
+/// The tokens of all servers on one store. One that is revoked is refused everywhere within a
+/// second.
+#[derive(Debug)]
+pub struct TokenBook {
+    clock: Arc<dyn Clock>,
+    tokens: FolderCache<Tokens>,
+}
+
+/// Tokens by their ids.
+#[derive(Debug, Default)]
+struct Tokens(HashMap<String, Arc<Token>>);
+
+impl Contents for Tokens {
+    fn read(documents: Vec<Document>) -> Result<Self> {
+        let mut tokens = HashMap::new();
+        for document in documents {
+            let token: Result<Token, _> = serde_json::from_str(&document.body);
+            match token {
+                Ok(token) if token.v <= Token::VERSION => {
+                    tokens.insert(document.name, Arc::new(token));
+                }
+                Ok(_) => warn!(
+                    id = document.name,
+                    "a token of a newer release: refused here"
+                ),
+                Err(error) => error!(id = document.name, %error, "a token is unreadable: refused"),
+            }
+        }
+        Ok(Self(tokens))
+    }
+}
+
+impl TokenBook {
+    /// Reads the tokens of a store.
+    pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
+        let tokens = FolderCache::new(store, FOLDER);
+        tokens.read().await?;
+        Ok(Arc::new(Self { clock, tokens }))
+    }
+
+    /// Looks for changes, for ever.
+    pub async fn follow(self: Arc<Self>) {
+        self.tokens.follow().await;
+    }
+
+    fn get(&self, id: &str) -> Option<Arc<Token>> {
+        self.tokens.get().0.get(id).cloned()
+    }
+
+    /// The valid token that somebody presents.
+    pub fn admit(&self, text: &str) -> Option<Arc<Token>> {
+        let presented = Presented::read(text)?;
+        let token = self.get(presented.id)?;
+        token.admits(&presented, self.clock.now()).then_some(token)
+    }
+
+    /// A token that is valid now, by its id.
+    pub fn valid(&self, id: &str) -> Option<Arc<Token>> {
+        let token = self.get(id)?;
+        let now = self.clock.now().as_millis();
+        token
+            .expires_at
+            .is_none_or(|end| now < end)
+            .then_some(token)
+    }
+
+    /// Whether a token that was admitted is valid still. What it may do never changes.
+    pub fn is_valid(&self, admitted: &Token) -> bool {
+        let present = self.get(&admitted.id);
+        present.is_some_and(|present| !present.is_expired(self.clock.now()))
+    }
+
+    /// All tokens, by their ids.
+    pub fn all(&self) -> Vec<Arc<Token>> {
+        let mut tokens: Vec<_> = self.tokens.get().0.values().cloned().collect();
+        tokens.sort_by(|one, other| one.id.cmp(&other.id));
+        tokens
+    }
+
+    /// Makes a token; its text is shown this once.
+    pub async fn create(&self, new: NewToken) -> Result<(Token, String)> {
+        let id = ulid::Ulid::generate().to_string();
+        let (text, hash) = generate(&id).map_err(no_random)?;
+        let token = Token {
+            v: Token::VERSION,
+            id,
+            name: new.name,
+            scopes: new.scopes,
+            namespace: new.namespace,
+            types: new.types,
+            created_at: self.clock.now().as_millis(),
+            expires_at: new.expires_at.map(Timestamp::as_millis),
+            rate: new.rate,
+            max_message_bytes: new.max_message_bytes,
+            max_pending: new.max_pending,
+            hash,
+            earlier: None,
+        };
+        self.write(&token, Expected::Absent).await?;
+        Ok((token, text))
+    }
+
+    /// Gives a token a new secret; the present one is valid for `overlap` longer. `None`: there is
+    /// no such token.
+    pub async fn rotate(&self, id: &str, overlap: Duration) -> Result<Option<(Token, String)>> {
+        self.tokens.read().await?;
+        let Some(token) = self.get(id) else {
+            return Ok(None);
+        };
+        let (text, hash) = generate(id).map_err(no_random)?;
+        let mut token = (*token).clone();
+        token.earlier = Some(EarlierSecret {
+            hash: std::mem::replace(&mut token.hash, hash),
+            until: self.clock.now().plus(overlap).as_millis(),
+        });
+        self.write(&token, Expected::Any).await?;
+        Ok(Some((token, text)))
+    }
+
+    /// Ends a token; whether there was one. Every server refuses it within a second.
+    pub async fn revoke(&self, id: &str) -> Result<bool> {
+        self.tokens.remove(id).await
+    }
+
+    async fn write(&self, token: &Token, expected: Expected) -> Result<()> {
+        match self.tokens.write(&token.id, token, expected).await? {
+            WriteOutcome::Written(_) => Ok(()),
+            WriteOutcome::Conflict(_) => Err(refused("another one has this id: try again")),
+            WriteOutcome::FolderFull => Err(refused("there are 10,000: revoke some")),
+        }
+    }
+}
+
+fn refused(reason: &str) -> Error {
+    Error::InvalidInput {
+        what: "token",
+        reason: reason.to_owned(),
+    }
+}
+
+fn no_random(error: getrandom::Error) -> Error {
+    refused(&format!("the system has no random numbers: {error}"))
+}

@@ -1,0 +1,85 @@
+//! What every request can reach.
+
+use std::sync::Arc;
+
+use axum::extract::FromRef;
+use delayq_plugin::store::StoreOptions;
+use delayq_plugin::{Namespace, Result, Store, SystemClock, open_store};
+
+use crate::access::TokenBook;
+use crate::config::{Config, OWN_NAMESPACE};
+use crate::draining::Draining;
+use crate::health::Health;
+use crate::limits::Limits;
+use crate::meter::Meter;
+use crate::place::PlaceBook;
+use crate::space::Spaces;
+use crate::stop::Stopping;
+
+/// What every request can reach. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct App {
+    pub config: Arc<Config>,
+    pub spaces: Arc<Spaces>,
+    /// The store of what the server keeps for itself.
+    pub own: Arc<dyn Store>,
+    pub tokens: Arc<TokenBook>,
+    pub limits: Arc<Limits>,
+    pub health: Arc<Health>,
+    pub meter: Meter,
+    pub stopping: Stopping,
+    pub draining: Draining,
+}
+
+impl App {
+    /// Opens the server's own store, and what is kept in it.
+    pub async fn open(config: Config, draining: Draining) -> Result<Self> {
+        let stopping = Stopping::default();
+        let meter = Meter::install();
+        let config = Arc::new(config);
+        let options = StoreOptions {
+            namespace: Namespace::new(OWN_NAMESPACE)?,
+            ..config.store_options()
+        };
+        let own = open_store(&config.store, options).await?;
+        let tokens = TokenBook::open(Arc::clone(&own), Arc::new(SystemClock)).await?;
+        let places = PlaceBook::open(Arc::clone(&own)).await?;
+        let spaces = Arc::new(Spaces::new(&config, places, stopping.clone()));
+        let health = Health::new(Arc::clone(&spaces), Arc::clone(&own), stopping.clone());
+        Ok(Self {
+            spaces,
+            limits: Arc::new(Limits::new(&config)),
+            config,
+            own,
+            tokens,
+            health: Arc::new(health),
+            meter,
+            stopping,
+            draining,
+        })
+    }
+
+    /// Closes the stores.
+    pub async fn close(&self) {
+        self.spaces.close().await;
+        self.own.close().await;
+    }
+}
+
+impl FromRef<App> for Arc<Limits> {
+    fn from_ref(app: &App) -> Self {
+        Arc::clone(&app.limits)
+    }
+}
+
+impl FromRef<App> for Arc<Spaces> {
+    fn from_ref(app: &App) -> Self {
+        Arc::clone(&app.spaces)
+    }
+}
+
+impl FromRef<App> for Arc<TokenBook> {
+    fn from_ref(app: &App) -> Self {
+        Arc::clone(&app.tokens)
+    }
+}

@@ -1,0 +1,362 @@
+//! Configuration: defaults, then a file, then the environment, then flags.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use delayq_plugin::Namespace;
+use delayq_plugin::store::{Durability, StoreOptions};
+use figment::Figment;
+use figment::providers::{Env, Format, Serialized, Toml};
+use serde::{Deserialize, Serialize};
+
+use crate::discovery::ServiceConfig;
+use crate::push::{Guard, PushConfig};
+
+mod admin;
+mod beanstalk;
+mod connections;
+mod error;
+mod grape;
+mod limits;
+mod listeners;
+mod lmstfy;
+mod own_namespace;
+mod service;
+mod spring;
+mod stop;
+#[cfg(test)]
+mod table;
+mod task_service;
+mod tls;
+mod token_rule;
+
+pub use admin::AdminConfig;
+pub use beanstalk::BeanstalkConfig;
+pub use connections::ConnectionsConfig;
+pub use error::{ADDRESS_FORM, ConfigError};
+pub use grape::GrapeConfig;
+pub use limits::{LimitsConfig, NamespaceLimits};
+pub use lmstfy::LmstfyConfig;
+pub use own_namespace::{OWN_NAMESPACE, is_own_namespace};
+pub use spring::SpringConfig;
+pub use stop::StopConfig;
+pub use task_service::TaskServiceConfig;
+pub use tls::TlsConfig;
+pub use token_rule::TokenRule;
+
+/// What every variable of the environment begins with.
+const PREFIX: &str = "DELAYQ_";
+
+/// The options, as the fields of [`Config`].
+const OPTIONS: [&str; 18] = [
+    "listen",
+    "store",
+    "durability",
+    "pools",
+    "namespaces",
+    "max_message_bytes",
+    "stop",
+    "connections",
+    "tls",
+    "admin",
+    "limits",
+    "push",
+    "service",
+    "lmstfy",
+    "beanstalk",
+    "grape",
+    "task_service",
+    "spring",
+];
+
+/// The configuration of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// The URL of the store of tokens, and of namespaces without a pool.
+    pub store: String,
+    /// What an acknowledgement must survive: memory, process, disk or replicated.
+    pub durability: String,
+    /// Further stores: name and URL.
+    pub pools: BTreeMap<String, String>,
+    /// Declared namespaces.
+    pub namespaces: BTreeMap<String, NamespaceConfig>,
+    /// Most bytes of a message.
+    pub max_message_bytes: usize,
+    /// How it stops.
+    pub stop: StopConfig,
+    /// Bounds of connections.
+    pub connections: ConnectionsConfig,
+    /// The files of TLS.
+    pub tls: TlsConfig,
+    /// The web page.
+    pub admin: AdminConfig,
+    /// Limits of tokens and namespaces.
+    pub limits: LimitsConfig,
+    /// Where it may push to.
+    pub push: PushConfig,
+    /// How instances of applications are found, and called.
+    pub service: ServiceConfig,
+    /// The API of lmstfy.
+    pub lmstfy: LmstfyConfig,
+    /// The protocol of beanstalkd.
+    pub beanstalk: BeanstalkConfig,
+    /// The verbs of Grape.
+    pub grape: GrapeConfig,
+    /// The API of the public task service.
+    pub task_service: TaskServiceConfig,
+    /// The paths of the Spring delay queue.
+    pub spring: SpringConfig,
+}
+
+/// Whether a variable of this name, without its prefix, is an option: others are for the command
+/// line of delayq, such as `DELAYQ_URL`.
+fn is_option(variable: &str) -> bool {
+    let variable = variable.to_ascii_lowercase();
+    let (option, _) = variable.split_once("__").unwrap_or((&variable, ""));
+    OPTIONS.contains(&option)
+}
+
+/// A declared namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NamespaceConfig {
+    /// The pool that its tasks are in; none: the store of the server.
+    pub pool: Option<String>,
+    /// Its limits, where they differ from `limits.namespace`.
+    pub limits: NamespaceLimits,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7880)),
+            store: "sqlite:delayq-server.sqlite".to_owned(),
+            durability: "process".to_owned(),
+            pools: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
+            max_message_bytes: 256 * 1_024,
+            stop: StopConfig::default(),
+            connections: ConnectionsConfig::default(),
+            tls: TlsConfig::default(),
+            admin: AdminConfig::default(),
+            limits: LimitsConfig::default(),
+            push: PushConfig::default(),
+            service: ServiceConfig::default(),
+            lmstfy: LmstfyConfig::default(),
+            beanstalk: BeanstalkConfig::default(),
+            grape: GrapeConfig::default(),
+            task_service: TaskServiceConfig::default(),
+            spring: SpringConfig::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Reads `file`, if one is given, and the environment, and puts `flags` over both.
+    pub fn load(file: Option<&Path>, flags: impl Serialize) -> Result<Self, ConfigError> {
+        let mut figment = Figment::from(Serialized::defaults(Self::default()));
+        if let Some(file) = file {
+            if !file.is_file() {
+                return Err(ConfigError::Missing(file.to_owned()));
+            }
+            figment = figment.merge(Toml::file_exact(file));
+        }
+        let environment = Env::prefixed(PREFIX)
+            .filter(|key| is_option(key.as_str()))
+            .split("__");
+        figment = figment
+            .merge(environment)
+            .merge(Serialized::defaults(flags));
+        let config: Self = figment
+            .extract()
+            .map_err(|error| ConfigError::Unreadable(Box::new(error)))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Reads the text of a file alone.
+    pub fn of_text(text: &str) -> Result<Self, ConfigError> {
+        let figment = Figment::from(Serialized::defaults(Self::default()));
+        let config: Self = figment
+            .merge(Toml::string(text))
+            .extract()
+            .map_err(|error| ConfigError::Unreadable(Box::new(error)))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let refused = |option: String, value: &str, reason: String| ConfigError::Refused {
+            option,
+            value: value.to_owned(),
+            reason,
+        };
+        for (name, namespace) in &self.namespaces {
+            if let Err(error) = Namespace::new(name) {
+                return Err(refused("namespaces".to_owned(), name, error.to_string()));
+            }
+            if let Some(pool) = &namespace.pool
+                && !self.pools.contains_key(pool)
+            {
+                let option = format!("namespaces.{name}.pool");
+                let reason = format!("there is no such pool: add pools.{pool} = \"URL\"");
+                return Err(refused(option, pool, reason));
+            }
+        }
+        own_namespace::check(self)?;
+        listeners::check(self)?;
+        for (option, namespace) in [
+            ("grape.namespace", &self.grape.namespace),
+            ("task_service.namespace", &self.task_service.namespace),
+        ] {
+            if namespace != Namespace::default().as_str()
+                && !self.namespaces.contains_key(namespace)
+            {
+                let reason = format!("there is no such namespace: add [namespaces.{namespace}]");
+                return Err(refused(option.to_owned(), namespace, reason));
+            }
+        }
+        if self.tls.certificate.is_some() != self.tls.key.is_some() {
+            let reason = "give tls.certificate and tls.key, or none of them".to_owned();
+            return Err(refused("tls".to_owned(), "one file", reason));
+        }
+        if self.tls.client_ca.is_some() && self.tls.certificate.is_none() {
+            let reason = "it needs tls.certificate and tls.key".to_owned();
+            return Err(refused("tls.client_ca".to_owned(), "alone", reason));
+        }
+        let connections = &self.connections;
+        if connections.max == 0 || connections.max_streams == 0 {
+            let reason = "use at least 1".to_owned();
+            return Err(refused("connections.max".to_owned(), "0", reason));
+        }
+        if connections.max_header_bytes < 8_192 {
+            let value = connections.max_header_bytes.to_string();
+            let option = "connections.max_header_bytes".to_owned();
+            return Err(refused(option, &value, "use at least 8192".to_owned()));
+        }
+        let declared = |name: &str| name == "default" || self.namespaces.contains_key(name);
+        if let Some([option, value, reason]) = self.lmstfy.mistake(declared) {
+            return Err(refused(option, &value, reason));
+        }
+        if let Err(bad) = Guard::new(&self.push) {
+            let option = "push.allow_networks".to_owned();
+            return Err(refused(option, &bad.text, bad.reason));
+        }
+        service::check(self)?;
+        let durability: Result<Durability, _> = self.durability.parse();
+        durability.map(drop).map_err(|_| {
+            let reason = "use memory, process, disk or replicated".to_owned();
+            refused("durability".to_owned(), &self.durability, reason)
+        })
+    }
+
+    /// The pool that a namespace is in until it is moved; `None`: the store of the server.
+    pub fn pool_of(&self, namespace: &Namespace) -> Option<String> {
+        self.namespaces.get(namespace.as_str())?.pool.clone()
+    }
+
+    /// The pool of this name; `None` for `store`, which is the store of the server.
+    ///
+    /// # Errors
+    /// Which pools there are.
+    pub fn destination(&self, name: &str) -> Result<Option<String>, String> {
+        const STORE: &str = "store";
+        if self.pools.contains_key(name) {
+            return Ok(Some(name.to_owned()));
+        }
+        if name == STORE {
+            return Ok(None);
+        }
+        let known: Vec<_> = self
+            .pools
+            .keys()
+            .map(String::as_str)
+            .chain([STORE])
+            .collect();
+        Err(format!(
+            "there is no pool {name}: there are {}; add pools.{name} = \"URL\" to the configuration \
+             of every server",
+            known.join(", ")
+        ))
+    }
+
+    /// The URL of a pool, or of the store of the server; `None` for a pool that is not there.
+    pub fn url_of(&self, pool: Option<&str>) -> Option<&str> {
+        match pool {
+            None => Some(&self.store),
+            Some(pool) => self.pools.get(pool).map(String::as_str),
+        }
+    }
+
+    /// The options of every store.
+    pub fn store_options(&self) -> StoreOptions {
+        StoreOptions {
+            durability: self.durability.parse().unwrap_or(Durability::Process),
+            ..StoreOptions::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_go_over_the_file_and_the_file_over_the_defaults() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("server.toml");
+        let text = "listen = \"127.0.0.1:1\"\nstore = \"memory:\"\n[namespaces.shop]\n";
+        std::fs::write(&file, text).unwrap();
+        let flags = serde_json::json!({"listen": "127.0.0.1:2"});
+        let config = Config::load(Some(&file), flags).unwrap();
+        assert_eq!(config.listen.port(), 2);
+        assert_eq!(config.store, "memory:");
+        assert!(config.namespaces.contains_key("shop"));
+        assert_eq!(config.max_message_bytes, 262_144);
+    }
+
+    #[test]
+    fn every_option_may_come_from_the_environment_and_other_variables_are_left() {
+        let config = serde_json::to_value(Config::default()).unwrap();
+        let fields = config.as_object().unwrap().keys();
+        let mut fields: Vec<_> = fields.map(String::as_str).collect();
+        let mut options = OPTIONS.to_vec();
+        fields.sort_unstable();
+        options.sort_unstable();
+        assert_eq!(fields, options);
+        assert!(is_option("LISTEN") && is_option("NAMESPACES__SHOP__POOL"));
+        assert!(!is_option("URL") && !is_option("ACTOR") && !is_option("CONFIG"));
+    }
+
+    #[test]
+    fn a_mistake_names_the_option() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("server.toml");
+        let refused = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            let loaded = Config::load(Some(&file), serde_json::json!({}));
+            loaded.unwrap_err().to_string()
+        };
+        assert!(refused("lisen = 1").contains("lisen"));
+        let listen = refused("listen = \"x\"");
+        assert!(
+            listen.starts_with("listen: an address has") && listen.contains("server.toml"),
+            "{listen}"
+        );
+        let twice = refused("listen = \"127.0.0.1:1\"\n[admin]\nlisten = \"127.0.0.1:1\"");
+        assert!(
+            twice.contains("admin.listen") && twice.contains("that of listen"),
+            "{twice}"
+        );
+        let word = refused("max_message_bytes = \"many\"");
+        assert!(word.contains("expected a whole number"), "{word}");
+        assert!(refused("durability = \"x\"").contains("durability"));
+        let pool = refused("[namespaces.shop]\npool = \"fast\"");
+        assert!(pool.contains("add pools.fast"), "{pool}");
+        assert!(refused("[namespaces.\"a b\"]").contains("a b"));
+    }
+}

@@ -1,0 +1,54 @@
+//! What is wrong with a configuration.
+
+use std::path::PathBuf;
+
+/// What an address looks like.
+pub const ADDRESS_FORM: &str = "an address has an IP and a port, such as 127.0.0.1:7880";
+
+/// Numbers as the code names them.
+const NUMBERS: [&str; 4] = ["usize", "u64", "u32", "u16"];
+
+/// What is wrong with a configuration, and which line to change.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file or a variable is not understood.
+    #[error("{}", told(.0))]
+    Unreadable(Box<figment::Error>),
+    /// The file is not there.
+    #[error("the configuration file {0:?} is not there")]
+    Missing(PathBuf),
+    /// An option cannot be used.
+    #[error("{option} = {value:?}: {reason}")]
+    Refused {
+        option: String,
+        value: String,
+        reason: String,
+    },
+}
+
+/// What is not understood, where it stands, and in which words it is to be said.
+fn told(error: &figment::Error) -> String {
+    let one = |error: figment::Error| {
+        let option = error.path.join(".");
+        let kind = error.kind.to_string();
+        // In the words of the standard library there is nothing to go by.
+        let kind = if kind.contains("invalid socket address syntax") {
+            ADDRESS_FORM.to_owned()
+        } else {
+            NUMBERS.iter().fold(kind, |kind, number| {
+                kind.replace(&format!("expected {number}"), "expected a whole number")
+            })
+        };
+        let place = error.metadata.as_ref().map(|metadata| {
+            let file = metadata.source.as_ref().map(|source| format!(" {source}"));
+            format!(" (in {}{})", metadata.name, file.unwrap_or_default())
+        });
+        let place = place.unwrap_or_default();
+        match option.as_str() {
+            "" => format!("{kind}{place}"),
+            option => format!("{option}: {kind}{place}"),
+        }
+    };
+    let all: Vec<_> = error.clone().into_iter().map(one).collect();
+    all.join("; ")
+}

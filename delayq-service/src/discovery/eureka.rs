@@ -1,0 +1,141 @@
+//! Instances that a Eureka registry lists.
+
+use std::collections::BTreeSet;
+
+use axum::http::Uri;
+use delayq_plugin::TaskType;
+use delayq_plugin::callee::{EurekaClient, EurekaError, SPRING_PATH, WORK_PATH};
+use serde_json::Value;
+use tracing::{debug, warn};
+
+use super::instance::{Form, Instance, Trust};
+use super::registry::Registry;
+use super::{Discovery, Source};
+
+/// The entry of the metadata that applications of the Spring delay queue name their types in.
+const SPRING_TYPES: &str = "delay-queue:task";
+/// The entry with the path that is called.
+const PATH: &str = "delayq.path";
+
+/// Reads the registry, again and again. One that does not answer keeps its instances.
+pub(super) async fn follow(discovery: &Discovery) {
+    let config = &discovery.config;
+    if config.eureka.urls.is_empty() {
+        return;
+    }
+    let client = match EurekaClient::new(&config.eureka.urls) {
+        Ok(client) => client,
+        Err(error) => {
+            warn!(%error, "the registry is not read");
+            return;
+        }
+    };
+    let (mut copy, mut is_lost) = (None, false);
+    loop {
+        match read(&client, &mut copy).await {
+            Ok(registry) => {
+                is_lost = false;
+                let key = &config.eureka.types_key;
+                let instances = registry.all().flat_map(|record| instances(record, key));
+                discovery.put(Source::Eureka, instances.collect());
+                discovery.keep(registry.all().cloned().collect());
+            }
+            Err(error) if !is_lost => {
+                warn!(%error, "the registry is not read: its instances are kept");
+                is_lost = true;
+            }
+            Err(error) => debug!(%error, "the registry is not read"),
+        }
+        tokio::time::sleep(config.refresh()).await;
+    }
+}
+
+/// Brings the copy up to date: by what has changed, or whole where that does not lead there.
+async fn read<'a>(
+    client: &EurekaClient,
+    copy: &'a mut Option<Registry>,
+) -> Result<&'a Registry, EurekaError> {
+    if let Some(present) = copy
+        && present.apply(&client.delta().await?)
+    {
+        return Ok(copy.get_or_insert_default());
+    }
+    let whole = Registry::of(&client.apps().await?);
+    Ok(copy.insert(whole))
+}
+
+/// The instances that a record is: by the types of delayq, and by those of the Spring delay queue.
+pub(super) fn instances(record: &Value, types_key: &str) -> Vec<Instance> {
+    if record.get("status").and_then(Value::as_str) != Some("UP") {
+        return Vec::new();
+    }
+    let Some(home) = home(record) else {
+        return Vec::new();
+    };
+    let metadata = record.get("metadata");
+    let entry = |name: &str| {
+        let text = metadata.and_then(|metadata| metadata.get(name)?.as_str());
+        text.filter(|text| !text.is_empty())
+    };
+    let named = |text: &str, prefix: &str| -> BTreeSet<TaskType> {
+        let names = text
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        let types = names.filter_map(|name| TaskType::new(format!("{prefix}{name}")).ok());
+        types.collect()
+    };
+    let mut instances = Vec::new();
+    if let Some(text) = entry(types_key) {
+        let path = entry(PATH).filter(|path| path.starts_with('/'));
+        instances.push(Instance {
+            url: format!("{home}{}", path.unwrap_or(WORK_PATH)),
+            form: Form::Own,
+            types: named(text, ""),
+            trust: Trust::Announced,
+        });
+    }
+    if let Some(text) = entry(SPRING_TYPES) {
+        let app = app(record);
+        instances.push(Instance {
+            url: format!("{home}{SPRING_PATH}"),
+            types: named(text, &format!("{app}-")),
+            form: Form::Spring { app },
+            trust: Trust::Announced,
+        });
+    }
+    instances.retain(|instance| !instance.types.is_empty());
+    instances
+}
+
+/// The name of the application of a record, in lower case, as callers write it.
+pub fn app(record: &Value) -> String {
+    let name = record.get("vipAddress").or_else(|| record.get("app"));
+    name.and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_lowercase()
+}
+
+/// Scheme, host and port of a record.
+pub fn home(record: &Value) -> Option<String> {
+    let host = record.get("hostName").and_then(Value::as_str)?;
+    let port = |name: &str| {
+        let port = record.get(name)?;
+        let is_enabled = match port.get("@enabled")? {
+            Value::Bool(enabled) => *enabled,
+            Value::String(text) => text == "true",
+            _ => false,
+        };
+        let number = port.get("$")?;
+        let number = number.as_u64().or_else(|| number.as_str()?.parse().ok());
+        u16::try_from(number.filter(|_| is_enabled)?).ok()
+    };
+    let home = match (port("securePort"), port("port")) {
+        (Some(port), _) => format!("https://{host}:{port}"),
+        (None, Some(port)) => format!("http://{host}:{port}"),
+        (None, None) => return None,
+    };
+    // A host with more in it, such as a path or a user, would lead to another one.
+    let uri: Uri = home.parse().ok()?;
+    (!host.is_empty() && uri.host() == Some(host)).then_some(home)
+}

@@ -1,0 +1,97 @@
+//! Whether the server can do its work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_plugin::Store;
+use futures_util::future::join_all;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::problem::Problem;
+use crate::space::Spaces;
+use crate::stop::Stopping;
+
+/// How long an answer of the stores counts, so that probes cost them nothing.
+const FRESH: Duration = Duration::from_secs(1);
+/// How long the stores may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What is known of the stores.
+#[derive(Debug)]
+pub struct Health {
+    spaces: Arc<Spaces>,
+    own: Arc<dyn Store>,
+    stopping: Stopping,
+    last: Mutex<Option<Reading>>,
+}
+
+#[derive(Clone, Debug)]
+struct Reading {
+    at: Instant,
+    trouble: Option<String>,
+}
+
+impl Health {
+    pub fn new(spaces: Arc<Spaces>, own: Arc<dyn Store>, stopping: Stopping) -> Self {
+        Self {
+            spaces,
+            own,
+            stopping,
+            last: Mutex::default(),
+        }
+    }
+
+    /// Refuses with the reason while the server stops, or a store does not answer.
+    pub async fn ready(&self) -> Result<(), Problem> {
+        if self.stopping.is_leaving() {
+            return Err(Problem::not_ready("the server stops"));
+        }
+        let mut last = self.last.lock().await;
+        let fresh = last.as_ref().filter(|last| last.at.elapsed() < FRESH);
+        let trouble = if let Some(fresh) = fresh {
+            fresh.trouble.clone()
+        } else {
+            let trouble = self.trouble().await;
+            let at = Instant::now();
+            *last = Some(Reading {
+                at,
+                trouble: trouble.clone(),
+            });
+            trouble
+        };
+        match trouble {
+            Some(trouble) => Err(Problem::not_ready(trouble)),
+            None => Ok(()),
+        }
+    }
+
+    /// The first trouble of a store.
+    async fn trouble(&self) -> Option<String> {
+        let own = async {
+            let checked = self.own.check().await;
+            checked
+                .err()
+                .map(|error| format!("the store of the server: {error}"))
+        };
+        let names = self.spaces.names();
+        let spaces = join_all(names.iter().map(async |name| {
+            let checked: Result<(), Problem> = async {
+                let space = self.spaces.of(name).await?;
+                Ok(space.tasks.store().check().await?)
+            }
+            .await;
+            checked
+                .err()
+                .map(|problem| format!("namespace {name}: {problem}"))
+        }));
+        let checks = async {
+            let (own, spaces) = tokio::join!(own, spaces);
+            own.or_else(|| spaces.into_iter().flatten().next())
+        };
+        match tokio::time::timeout(PATIENCE, checks).await {
+            Ok(trouble) => trouble,
+            Err(_) => Some(format!("a store took longer than {PATIENCE:?} to answer")),
+        }
+    }
+}

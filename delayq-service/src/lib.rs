@@ -1,0 +1,34 @@
+//! What every door of delayq-server stands on.
+//!
+//! Who may do what ([`access`]), how much and how fast ([`limits`]), where a namespace is
+//! ([`place`], [`space`]), and how its tasks are given out ([`pull`]) and sent out ([`push`]). A
+//! door reads a request, calls this, and writes the answer.
+
+#![allow(
+    missing_docs,
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    reason = "nothing outside this workspace builds on it"
+)]
+
+pub mod access;
+pub mod app;
+pub mod config;
+pub mod discovery;
+pub mod draining;
+pub mod folder_cache;
+#[doc(hidden)]
+pub mod fuzz;
+pub mod health;
+pub mod json;
+pub mod limits;
+pub mod meter;
+pub mod operation;
+pub mod place;
+pub mod problem;
+pub mod pull;
+pub mod push;
+pub mod space;
+pub mod stop;

@@ -1,0 +1,43 @@
+//! Metrics of the process, as Prometheus reads them.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use delayq_plugin::SECONDS_BUCKETS;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+
+/// How often samples are put into their buckets, so that they take no memory unread.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// The metrics of this process: one recorder, whatever the number of servers in it.
+static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+
+/// The metrics of this process. Cheap to clone.
+#[derive(Clone, Copy, Debug)]
+pub struct Meter(Option<&'static PrometheusHandle>);
+
+impl Meter {
+    /// Records from here on, unless the process has another recorder.
+    pub fn install() -> Self {
+        let handle = HANDLE.get_or_init(|| {
+            let builder = PrometheusBuilder::new().set_buckets(SECONDS_BUCKETS).ok()?;
+            builder.install_recorder().ok()
+        });
+        Self(handle.as_ref())
+    }
+
+    /// All metrics as text; `None` where the process has another recorder.
+    pub fn render(self) -> Option<String> {
+        Some(self.0?.render())
+    }
+
+    /// Keeps the memory of samples small, for ever.
+    pub async fn follow(self) {
+        loop {
+            tokio::time::sleep(UPKEEP).await;
+            if let Some(handle) = self.0 {
+                handle.run_upkeep();
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Pull: clients claim tasks with a long wait in front, and settle, extend and release them.
+//!
+//! ```text
+//! requests -> waiters -> claimer (one a namespace) -> Store::claim, one call for many waiters
+//!          <- handovers <-
+//! settlements -> settler (one a namespace) -> Store::settle, one call for many clients
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use delayq_plugin::store::{AttemptEnd, Bucket, ExtendOutcome, SettleOutcome, Settlement};
+use delayq_plugin::{Clock, Error, Lock, Result, RetryPolicy, Store, TaskType};
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::stop::Stopping;
+
+mod asked;
+mod claimer;
+pub mod fuzz;
+mod handover;
+mod lock_text;
+mod queue;
+mod record;
+mod reply;
+mod settler;
+mod type_line;
+mod waiter;
+
+pub use asked::{Asked, lock_span};
+pub use handover::{Handover, Pulled};
+pub use lock_text::LockText;
+pub use reply::{keep_held, keep_own};
+pub use waiter::Demand;
+
+use claimer::Claimer;
+use record::Record;
+use settler::Settler;
+use waiter::Waiter;
+
+/// Longest wait of a claim.
+pub const MAX_WAIT: Duration = Duration::from_mins(1);
+
+/// How an attempt ended, as a client says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientEnd {
+    /// Success.
+    Done,
+    /// Failure: repeated after the given wait, or after the one of the default policy while the
+    /// attempt is below `max_attempts`, else dead.
+    Failed {
+        error: String,
+        after: Option<Duration>,
+        max_attempts: Option<u32>,
+    },
+    /// Failure for good.
+    Dead { error: String },
+    /// Given back, which costs no attempt.
+    Released { after: Duration },
+}
+
+impl ClientEnd {
+    fn into_end(self, attempt: u32) -> AttemptEnd {
+        let succeeded = Vec::new();
+        match self {
+            Self::Done => AttemptEnd::Done,
+            Self::Dead { error } => AttemptEnd::Dead { error, succeeded },
+            Self::Released { after } => AttemptEnd::Release { after, succeeded },
+            Self::Failed {
+                error,
+                after,
+                max_attempts,
+            } => {
+                let mut policy = RetryPolicy::DEFAULT;
+                policy.max_attempts = max_attempts.unwrap_or(policy.max_attempts);
+                let wait = policy.wait_after(attempt);
+                match wait.map(|wait| after.unwrap_or(wait)) {
+                    Some(after) => AttemptEnd::Retry {
+                        after,
+                        error,
+                        succeeded,
+                    },
+                    None => AttemptEnd::Dead { error, succeeded },
+                }
+            }
+        }
+    }
+}
+
+/// The end of one attempt that a client asks for.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    pub task_type: TaskType,
+    pub id: delayq_plugin::TaskId,
+    pub lock: LockText,
+    pub end: ClientEnd,
+}
+
+/// The claims and settlements of all clients of a namespace. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Pull {
+    store: Arc<dyn Store>,
+    waiters: mpsc::UnboundedSender<Waiter>,
+    settler: Settler,
+    record: Arc<Record>,
+    stopping: Stopping,
+    turns: Arc<AtomicUsize>,
+    _tasks: Arc<[AbortOnDropHandle<()>; 3]>,
+}
+
+impl Pull {
+    /// Starts to claim from `store` for whoever waits.
+    pub fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>, stopping: Stopping) -> Self {
+        let record = Arc::new(Record::new(Arc::clone(&store), Arc::clone(&clock)));
+        let (settler, settling) = Settler::new(Arc::clone(&store), Arc::clone(&record));
+        let (waiters, arrivals) = mpsc::unbounded_channel();
+        let claimer = Claimer::new(
+            Arc::clone(&store),
+            clock,
+            settler.clone(),
+            Arc::clone(&record),
+        );
+        let tasks = [
+            tokio::spawn(settling),
+            tokio::spawn(claimer.run(arrivals)),
+            tokio::spawn(Arc::clone(&record).keep()),
+        ];
+        Self {
+            store,
+            waiters,
+            settler,
+            record,
+            stopping,
+            turns: Arc::default(),
+            _tasks: Arc::new(tasks.map(AbortOnDropHandle::new)),
+        }
+    }
+
+    /// A number that grows with each call, for types that take turns.
+    pub fn turn(&self) -> usize {
+        self.turns.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Claims what is demanded, now or within `wait`; empty if nothing fell due. Dropping it at any
+    /// point gives back what was claimed.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn claim(&self, demand: Demand, wait: Duration) -> Result<Handover> {
+        let wait = wait.min(MAX_WAIT);
+        let (waiter, answer) = Waiter::new(demand, wait);
+        if self.waiters.send(waiter).is_err() {
+            return Err(Error::Closed("the server"));
+        }
+        answer.within(wait, &self.stopping).await
+    }
+
+    /// Ends attempts; one outcome each, in order.
+    pub async fn settle(&self, endings: Vec<Ending>) -> Vec<Result<SettleOutcome>> {
+        let sent: Vec<_> = endings
+            .into_iter()
+            .map(|ending| {
+                let Ending {
+                    task_type,
+                    id,
+                    lock,
+                    end,
+                } = ending;
+                let bucket = lock.bucket(&task_type);
+                let end = end.into_end(lock.attempt);
+                let settlement = Settlement::new(lock.of(id), end.clone());
+                (
+                    lock,
+                    bucket.clone(),
+                    end,
+                    self.settler.settle(bucket, settlement),
+                )
+            })
+            .collect();
+        let mut outcomes = Vec::with_capacity(sent.len());
+        for (lock, bucket, end, answer) in sent {
+            let outcome = answer.await;
+            if matches!(outcome, Ok(SettleOutcome::Settled)) {
+                self.record.ended(bucket.task_type(), lock.fence, &end);
+            }
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+
+    /// Ends one attempt, also if the answer is dropped.
+    pub fn end(
+        &self,
+        bucket: Bucket,
+        lock: Lock,
+        end: AttemptEnd,
+    ) -> impl Future<Output = Result<SettleOutcome>> + use<> {
+        let (record, fence) = (Arc::clone(&self.record), lock.fence);
+        let settlement = Settlement::new(lock, end.clone());
+        let answer = self.settler.settle(bucket.clone(), settlement);
+        async move {
+            let outcome = answer.await;
+            if matches!(outcome, Ok(SettleOutcome::Settled)) {
+                record.ended(bucket.task_type(), fence, &end);
+            }
+            outcome
+        }
+    }
+
+    /// Makes locks of one type last longer; one outcome each, in order.
+    ///
+    /// # Errors
+    /// Those of the store; some may have been extended then.
+    pub async fn extend(
+        &self,
+        task_type: &TaskType,
+        locks: Vec<(delayq_plugin::TaskId, LockText)>,
+        lock_for: Duration,
+    ) -> Result<Vec<ExtendOutcome>> {
+        let mut outcomes = vec![ExtendOutcome::LockLost; locks.len()];
+        let mut buckets: Vec<(Bucket, Vec<usize>, Vec<Lock>)> = Vec::new();
+        for (index, (id, lock)) in locks.into_iter().enumerate() {
+            let bucket = lock.bucket(task_type);
+            let known = buckets.iter().position(|(one, _, _)| *one == bucket);
+            let lock = lock.of(id);
+            match known.and_then(|known| buckets.get_mut(known)) {
+                Some((_, indexes, locks)) => {
+                    indexes.push(index);
+                    locks.push(lock);
+                }
+                None => buckets.push((bucket, vec![index], vec![lock])),
+            }
+        }
+        for (bucket, indexes, locks) in buckets {
+            let answers = self.extend_of(&bucket, locks, lock_for).await?;
+            for (index, answer) in indexes.into_iter().zip(answers) {
+                if let Some(outcome) = outcomes.get_mut(index) {
+                    *outcome = answer;
+                }
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Makes locks of one bucket last longer; one outcome each, in order.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn extend_of(
+        &self,
+        bucket: &Bucket,
+        locks: Vec<Lock>,
+        lock_for: Duration,
+    ) -> Result<Vec<ExtendOutcome>> {
+        let fences: Vec<_> = locks.iter().map(|lock| lock.fence).collect();
+        let outcomes = self.store.extend(bucket, locks, lock_for).await?;
+        let held = fences.into_iter().zip(&outcomes);
+        let held = held.filter_map(|(fence, outcome)| match outcome {
+            ExtendOutcome::Extended(until) | ExtendOutcome::CancelRequested(until) => {
+                Some((fence, *until))
+            }
+            _ => None,
+        });
+        let held: Vec<_> = held.collect();
+        self.record.locked(bucket.task_type(), &held);
+        Ok(outcomes)
+    }
+
+    /// Somebody waits for tasks of this type, or works on them, without this.
+    pub fn serves(&self, task_type: &TaskType) {
+        self.record.asked(task_type);
+    }
+
+    /// Takes this server off the list of instances, and stores what was counted.
+    pub async fn close(&self) {
+        self.record.close().await;
+    }
+}

@@ -1,0 +1,80 @@
+//! Claimed tasks on their way to a client.
+
+use std::time::Duration;
+
+use delayq_core::ClaimedTask;
+use delayq_plugin::TaskType;
+use delayq_plugin::store::{AttemptEnd, Bucket, Settlement};
+
+use super::lock_text::LockText;
+use super::settler::Settler;
+
+/// A task that was claimed for a client.
+#[derive(Debug)]
+pub struct Pulled {
+    pub bucket: Bucket,
+    pub task: ClaimedTask,
+}
+
+impl Pulled {
+    pub fn task_type(&self) -> &TaskType {
+        self.bucket.task_type()
+    }
+
+    /// The lock, as the client gives it back.
+    pub fn lock(&self) -> LockText {
+        LockText::new(&self.bucket, self.task.lock.fence, self.task.attempt)
+    }
+}
+
+/// Tasks on their way to a client. Dropped before they are [`delivered`](Self::delivered) they are
+/// released at once, which costs no attempt.
+#[derive(Debug)]
+pub struct Handover {
+    tasks: Vec<Pulled>,
+    settler: Option<Settler>,
+}
+
+impl Handover {
+    pub(super) fn new(tasks: Vec<Pulled>, settler: Settler) -> Self {
+        Self {
+            tasks,
+            settler: Some(settler),
+        }
+    }
+
+    /// No tasks.
+    pub(super) fn nothing() -> Self {
+        Self {
+            tasks: Vec::new(),
+            settler: None,
+        }
+    }
+
+    /// The tasks.
+    pub fn tasks(&self) -> &[Pulled] {
+        &self.tasks
+    }
+
+    /// The client has them, or as good as has them: from here on their locks decide.
+    pub fn delivered(mut self) -> Vec<Pulled> {
+        self.settler = None;
+        std::mem::take(&mut self.tasks)
+    }
+}
+
+impl Drop for Handover {
+    fn drop(&mut self) {
+        let Some(settler) = &self.settler else {
+            return;
+        };
+        for Pulled { bucket, task } in self.tasks.drain(..) {
+            let end = AttemptEnd::Release {
+                after: Duration::ZERO,
+                succeeded: task.history.succeeded,
+            };
+            // Nobody waits for the answer: if it fails the lock expires.
+            drop(settler.settle(bucket, Settlement::new(task.lock, end)));
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Push: targets that tasks are sent to when they are due.
+//!
+//! A target is a worker of delayq's own plugin, which runs in the server like in any application:
+//! nothing here schedules, claims or settles.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_core::task::Headers;
+use delayq_plugin::{
+    DelayQueueJob, DelayQueuePlugin, Error, Namespace, Result, Store, TaskId, TaskType,
+    TypePattern, WorkerOptions,
+};
+use futures_util::future::poll_immediate;
+use tokio::sync::{Mutex, Notify};
+use tracing::{info, warn};
+
+use crate::problem::Problem;
+
+mod answer;
+mod board;
+mod callees;
+mod cloud_event;
+mod config;
+mod connector;
+mod courier;
+mod forbidden;
+pub mod fuzz;
+mod grpc;
+mod grpc_target;
+mod guard;
+mod header_set;
+mod hidden;
+mod http;
+mod http_target;
+#[cfg(feature = "kafka")]
+mod kafka;
+mod kafka_target;
+mod kept_task;
+mod later;
+mod own_target;
+mod parcel;
+mod seal;
+mod service;
+mod service_answer;
+mod service_target;
+mod services;
+mod signature;
+mod span;
+mod target;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use self::board::Board;
+pub use self::callees::Announced;
+pub use self::config::{KafkaConfig, PushConfig};
+pub use self::courier::Courier;
+pub use self::guard::Guard;
+use self::hidden::Hidden;
+pub use self::kept_task::KeptTask;
+pub use self::own_target::{OWN_TARGET, refuse_reserved, veil};
+pub use self::seal::Seals;
+use self::seal::Subject;
+pub use self::service::SPRING_TIME;
+pub use self::services::{BadService, check_service};
+pub use self::target::Target;
+use self::worker::PushWorker;
+
+/// How often a change by others is looked for.
+const REFRESH: Duration = Duration::from_millis(400);
+/// How long a push that runs may take when its target is removed.
+const GRACE: Duration = Duration::from_secs(30);
+/// Scheduler threads of a namespace.
+const THREADS: usize = 2;
+
+/// The push of a namespace.
+#[derive(Debug)]
+pub struct Push {
+    board: Arc<Board>,
+    store: Arc<dyn Store>,
+    /// A target was changed here.
+    news: Notify,
+    serving: Mutex<Serving>,
+}
+
+/// What the plugin serves.
+#[derive(Debug, Default)]
+struct Serving {
+    /// Started with the first target.
+    plugin: Option<Arc<DelayQueuePlugin>>,
+    served: BTreeMap<TypePattern, WorkerOptions>,
+    is_over: bool,
+}
+
+impl Push {
+    pub fn new(store: Arc<dyn Store>, namespace: Namespace, courier: Arc<Courier>) -> Self {
+        Self {
+            board: Arc::new(Board::new(Arc::clone(&store), namespace, courier)),
+            store,
+            news: Notify::new(),
+            serving: Mutex::default(),
+        }
+    }
+
+    /// Pushes, and looks for changed targets, for ever.
+    pub async fn run(&self) {
+        let mut is_lost = false;
+        loop {
+            let refreshed = self.refresh().await;
+            match &refreshed {
+                Err(error) if !is_lost => {
+                    let namespace = &self.board.namespace;
+                    warn!(%namespace, %error, "changes of targets are not heard");
+                }
+                _ => {}
+            }
+            is_lost = refreshed.is_err();
+            tokio::select! {
+                () = tokio::time::sleep(REFRESH) => {}
+                () = self.news.notified() => {}
+            }
+        }
+    }
+
+    async fn refresh(&self) -> Result<(), Problem> {
+        self.board.refresh().await?;
+        self.board.callees.refresh().await?;
+        self.serve().await
+    }
+
+    /// What is served, each with the options of its target: what a target was set for, and types
+    /// that instances serve.
+    fn wanted(&self) -> BTreeMap<TypePattern, WorkerOptions> {
+        let targets = self.board.all();
+        // Those of instances only while there are any: the tasks of others wait unclaimed.
+        let others = targets.iter().filter(|(_, one)| one.service.is_none());
+        let mut wanted: BTreeMap<_, _> = others
+            .map(|(pattern, target)| (pattern.clone(), target.options()))
+            .collect();
+        for task_type in &*self.board.own() {
+            if self.board.of_type(task_type).is_none() {
+                let pattern = TypePattern::Exact(task_type.clone());
+                wanted.insert(pattern, Target::options_of_own());
+            }
+        }
+        let is_service = |set: &Option<Arc<Target>>| {
+            let set = set.as_ref();
+            set.is_some_and(|target| target.service.is_some())
+        };
+        for task_type in self.board.announced_types() {
+            let set = self.board.of_type(&task_type);
+            if set.is_none() || is_service(&set) {
+                let target = set.unwrap_or_else(|| Arc::new(Target::of_service()));
+                wanted.insert(TypePattern::Exact(task_type), target.options());
+            }
+        }
+        wanted
+    }
+
+    /// Has the plugin serve what there are targets for, and nothing else.
+    async fn serve(&self) -> Result<(), Problem> {
+        let targets = self.wanted();
+        let mut serving = self.serving.lock().await;
+        if serving.is_over || (targets.is_empty() && serving.plugin.is_none()) {
+            return Ok(());
+        }
+        let plugin = match &serving.plugin {
+            Some(plugin) => Arc::clone(plugin),
+            None => Arc::clone(serving.plugin.insert(Arc::new(self.start().await?))),
+        };
+        let gone = serving
+            .served
+            .keys()
+            .filter(|one| !targets.contains_key(one));
+        for pattern in gone.cloned().collect::<Vec<_>>() {
+            serving.served.remove(&pattern);
+            info!(namespace = %self.board.namespace, %pattern, "pushed no more");
+            // Begun here, it goes on by itself: other targets do not wait for what runs.
+            let pattern = pattern.to_string();
+            drop(poll_immediate(pin!(plugin.unserve(&pattern, GRACE))).await);
+        }
+        for (pattern, options) in targets {
+            if serving.served.get(&pattern) == Some(&options) {
+                continue;
+            }
+            let worker = PushWorker::new(&self.board);
+            let namespace = &self.board.namespace;
+            // After an error of the store the plugin goes on trying.
+            match plugin.serve(pattern.to_string(), options, worker).await {
+                Ok(()) => info!(%namespace, %pattern, "pushed"),
+                Err(error) => warn!(%namespace, %pattern, %error, "not pushed as it should be"),
+            }
+            serving.served.insert(pattern, options);
+        }
+        Ok(())
+    }
+
+    async fn start(&self) -> Result<DelayQueuePlugin, Problem> {
+        let plugin = DelayQueuePlugin::builder()
+            .store(Arc::clone(&self.store))
+            .without_registered_workers()
+            .workers_later()
+            .threads(THREADS)
+            .metrics_without_gauges()
+            .start();
+        plugin.await.map_err(|error| match error {
+            delayq_plugin::StartError::Store(error) => error.into(),
+            error => Problem::unavailable(error.to_string()),
+        })
+    }
+
+    /// Ends: pushes that run have `grace` to finish.
+    pub async fn close(&self, grace: Duration) {
+        let plugin = {
+            let mut serving = self.serving.lock().await;
+            serving.is_over = true;
+            serving.plugin.take()
+        };
+        if let Some(plugin) = plugin {
+            plugin.shutdown(grace).await;
+        }
+    }
+
+    /// The targets, as they may be shown.
+    pub async fn targets(&self) -> Result<Vec<(TypePattern, Target)>, Problem> {
+        self.board.refresh().await?;
+        let targets = self.board.all();
+        let targets = targets
+            .iter()
+            .map(|(pattern, target)| (pattern.clone(), target.shown()));
+        Ok(targets.collect())
+    }
+
+    /// The target of a type or pattern, as it may be shown.
+    pub async fn target(&self, pattern: &TypePattern) -> Result<Option<Target>, Problem> {
+        let target = self.board.stored(pattern).await?;
+        Ok(target.map(|target| target.shown()))
+    }
+
+    /// Sets the target of a type or pattern. Answers with it as it may be shown, and with a new
+    /// secret, if one was made.
+    pub async fn set(
+        &self,
+        pattern: &TypePattern,
+        mut target: Target,
+    ) -> Result<(Target, Option<String>), Problem> {
+        target.keep_from(self.board.stored(pattern).await?.as_deref());
+        let mut made = None;
+        if let Some(http) = target.http.as_mut().filter(|http| http.secrets.is_none()) {
+            let secret = signature::new_secret();
+            let secret = secret.map_err(|error| Problem::unavailable(error.to_string()))?;
+            http.secrets = Some(vec![Hidden::new(secret.clone())]);
+            made = Some(secret);
+        }
+        let courier = &self.board.courier;
+        let checked = target.check(&courier.guard, &courier.config);
+        checked.map_err(Problem::bad_request)?;
+        let shown = target.shown();
+        self.board.write(pattern, target).await?;
+        self.news.notify_one();
+        Ok((shown, made))
+    }
+
+    /// Removes the target of a type or pattern; whether there was one.
+    pub async fn remove(&self, pattern: &TypePattern) -> Result<bool, Problem> {
+        let removed = self.board.remove(pattern).await?;
+        self.news.notify_one();
+        Ok(removed)
+    }
+
+    /// The seals of targets of tasks.
+    pub fn seals(&self) -> Arc<Seals> {
+        Arc::clone(&self.board.seals)
+    }
+
+    /// Gives a task a target of its own, and has its type pushed. Its id and its message stay as
+    /// they are from now on.
+    pub async fn with_target(
+        &self,
+        job: DelayQueueJob,
+        task_type: &TaskType,
+        text: &str,
+    ) -> Result<DelayQueueJob> {
+        let (id, message) = (TaskId::new(job.task_id())?, job.message());
+        let headers = self.headers_of_own((task_type, &id), message, text).await?;
+        Ok(headers
+            .into_iter()
+            .fold(job, |job, (name, value)| job.header(name, value)))
+    }
+
+    /// The headers of a task that has a target of its own, whose type is pushed from now on.
+    ///
+    /// # Errors
+    /// `InvalidInput` for what is no target of a task, and those of the store.
+    pub async fn headers_of_own(
+        &self,
+        (task_type, id): (&TaskType, &TaskId),
+        message: &[u8],
+        text: &str,
+    ) -> Result<Headers> {
+        let target = own_target::read(text, &self.board.courier);
+        let target = target.map_err(|reason| Error::invalid("target", reason))?;
+        let subject = Subject {
+            task_type,
+            id,
+            message,
+        };
+        let headers = self.board.sealer().await?.headers(subject, &target)?;
+        self.board.push_own_of(task_type).await?;
+        self.news.notify_one();
+        Ok(headers)
+    }
+
+    /// The applications that announced themselves, by name.
+    pub async fn callees(&self) -> Result<Vec<(String, Announced)>, Problem> {
+        Ok(self.board.callees.all().await?)
+    }
+
+    /// Takes an announcement of an application.
+    pub async fn announce(&self, name: &str, announced: &Announced) -> Result<(), Problem> {
+        let guard = &self.board.courier.services.announced;
+        let url = guard.url(&announced.url);
+        let url = url.map_err(|reason| {
+            let text = format!("url: {reason} (networks of instances: service.allow_networks)");
+            Problem::bad_request(text)
+        });
+        url?;
+        self.board.callees.put(name, announced).await?;
+        self.news.notify_one();
+        Ok(())
+    }
+
+    /// Takes an announcement back; whether there was one.
+    pub async fn withdraw(&self, name: &str) -> Result<bool, Problem> {
+        let removed = self.board.callees.remove(name).await?;
+        self.news.notify_one();
+        Ok(removed)
+    }
+
+    /// Whether everybody who may create a task may give it a target.
+    pub fn is_open(&self) -> bool {
+        self.board.courier.config.allow_task_targets
+    }
+}

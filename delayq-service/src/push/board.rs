@@ -1,0 +1,227 @@
+//! Targets of a namespace: in its store, and a copy here that is never older than a second.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use delayq_core::documents::{Document, Expected, WriteOutcome};
+use delayq_plugin::{Error, Namespace, Result, Store, TaskType, TypePattern};
+use serde::{Deserialize, Serialize};
+use tracing::{error, warn};
+
+use super::callees::Callees;
+use super::seal::{Sealer, Seals};
+use super::{Courier, Target};
+use crate::discovery::Instance;
+use crate::folder_cache::{Contents, FolderCache};
+
+/// The folder of documents that holds the targets.
+const FOLDER: &str = "targets";
+/// What the names of documents begin with that say of a type that its tasks have own targets.
+const OWN: &str = "o:";
+/// The version of the stored form, and the newest that is read.
+const VERSION: u32 = 1;
+
+/// The stored form.
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    v: u32,
+    /// `None` of a type whose tasks have targets of their own.
+    target: Option<Target>,
+}
+
+/// Types and patterns, each with its target.
+pub(super) type Targets = BTreeMap<TypePattern, Arc<Target>>;
+
+/// What the folder says.
+#[derive(Debug, Default)]
+struct Stored {
+    targets: Arc<Targets>,
+    /// Types whose tasks have targets of their own, be there another one for the type or not.
+    own: Arc<BTreeSet<TaskType>>,
+}
+
+/// The targets of a namespace.
+#[derive(Debug)]
+pub(super) struct Board {
+    pub(super) namespace: Namespace,
+    pub(super) courier: Arc<Courier>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) callees: Callees,
+    stored: FolderCache<Stored>,
+    pub(super) seals: Arc<Seals>,
+}
+
+impl Contents for Stored {
+    fn read(documents: Vec<Document>) -> Result<Self> {
+        let (mut targets, mut own) = (Targets::new(), BTreeSet::new());
+        for document in documents {
+            let name = &document.name;
+            if let Some(task_type) = name
+                .strip_prefix(OWN)
+                .and_then(|name| TaskType::new(name).ok())
+            {
+                own.insert(task_type);
+                continue;
+            }
+            let Some(pattern) = pattern_of(name) else {
+                error!(name, "this is no name of a target: not pushed");
+                continue;
+            };
+            match serde_json::from_str::<Record>(&document.body) {
+                Ok(record) if record.v <= VERSION => {
+                    if let Some(target) = record.target {
+                        targets.insert(pattern, Arc::new(target));
+                    }
+                }
+                Ok(_) => warn!(%pattern, "a target of a newer release: not pushed here"),
+                Err(error) => error!(%pattern, %error, "a target is unreadable: not pushed"),
+            }
+        }
+        Ok(Self {
+            targets: Arc::new(targets),
+            own: Arc::new(own),
+        })
+    }
+}
+
+impl Board {
+    pub(super) fn new(store: Arc<dyn Store>, namespace: Namespace, courier: Arc<Courier>) -> Self {
+        let seals = Seals::new(Arc::clone(&store), namespace.clone());
+        Self {
+            namespace,
+            courier,
+            callees: Callees::new(Arc::clone(&store)),
+            stored: FolderCache::new(Arc::clone(&store), FOLDER),
+            store,
+            seals: Arc::new(seals),
+        }
+    }
+
+    /// The instances that serve a type, in the order to ask them.
+    pub(super) fn instances(&self, task_type: &TaskType) -> Vec<Arc<Instance>> {
+        let discovery = &self.courier.services.discovery;
+        let mut instances = self.callees.index().of(task_type).to_vec();
+        if discovery.is_for(&self.namespace) {
+            instances.extend_from_slice(discovery.index().of(task_type));
+        }
+        discovery.ordered(instances)
+    }
+
+    /// The types that there are instances for.
+    pub(super) fn announced_types(&self) -> BTreeSet<TaskType> {
+        let discovery = &self.courier.services.discovery;
+        let mut types: BTreeSet<_> = self.callees.index().types().cloned().collect();
+        if discovery.is_for(&self.namespace) {
+            types.extend(discovery.types());
+        }
+        types
+    }
+
+    /// Reads the targets again if one has changed.
+    pub(super) async fn refresh(&self) -> Result<()> {
+        self.stored.refresh().await.map(drop)
+    }
+
+    /// All targets.
+    pub(super) fn all(&self) -> Arc<Targets> {
+        Arc::clone(&self.stored.get().targets)
+    }
+
+    /// The types whose tasks have targets of their own.
+    pub(super) fn own(&self) -> Arc<BTreeSet<TaskType>> {
+        Arc::clone(&self.stored.get().own)
+    }
+
+    /// The target of a type: its own, else that of the longest pattern.
+    pub(super) fn of_type(&self, task_type: &TaskType) -> Option<Arc<Target>> {
+        let targets = self.all();
+        let matching = targets.iter().filter(|(one, _)| one.matches(task_type));
+        let (_, target) = matching.max_by_key(|(pattern, _)| pattern.rank())?;
+        Some(Arc::clone(target))
+    }
+
+    /// The target that is stored for a pattern, as of now.
+    pub(super) async fn stored(&self, pattern: &TypePattern) -> Result<Option<Arc<Target>>> {
+        self.refresh().await?;
+        Ok(self.all().get(pattern).cloned())
+    }
+
+    /// Stores a target.
+    pub(super) async fn write(&self, pattern: &TypePattern, target: Target) -> Result<()> {
+        self.put(&name_of(pattern), Some(target), Expected::Any)
+            .await
+    }
+
+    /// Has the tasks of a type pushed that have targets of their own, from now on and whatever
+    /// becomes of the target of the type.
+    pub(super) async fn push_own_of(&self, task_type: &TaskType) -> Result<()> {
+        if self.own().contains(task_type) {
+            return Ok(());
+        }
+        self.refresh().await?;
+        if self.own().contains(task_type) {
+            return Ok(());
+        }
+        let name = format!("{OWN}{task_type}");
+        match self.put(&name, None, Expected::Absent).await {
+            // As long as the type has a target its tasks are pushed.
+            Err(Error::InvalidInput { .. }) if self.of_type(task_type).is_some() => Ok(()),
+            put => put,
+        }
+    }
+
+    async fn put(&self, name: &str, target: Option<Target>, expected: Expected) -> Result<()> {
+        let record = Record { v: VERSION, target };
+        match self.stored.write(name, &record, expected).await? {
+            WriteOutcome::Written(_) | WriteOutcome::Conflict(_) => Ok(()),
+            WriteOutcome::FolderFull => Err(Error::InvalidInput {
+                what: "target",
+                reason:
+                    "there are 10,000 in this namespace, types with own targets among them: use \
+                         a pattern"
+                        .to_owned(),
+            }),
+        }
+    }
+
+    /// Removes a target; whether there was one.
+    pub(super) async fn remove(&self, pattern: &TypePattern) -> Result<bool> {
+        self.stored.remove(&name_of(pattern)).await
+    }
+
+    /// What seals the targets of tasks.
+    pub(super) async fn sealer(&self) -> Result<&Sealer> {
+        self.seals.sealer().await
+    }
+}
+
+/// The name of a document. A type may end as the beginning of a pattern does, so a letter tells
+/// them apart.
+fn name_of(pattern: &TypePattern) -> String {
+    match pattern {
+        TypePattern::Exact(task_type) => format!("t:{task_type}"),
+        TypePattern::Prefix(prefix) => format!("p:{prefix}"),
+    }
+}
+
+fn pattern_of(name: &str) -> Option<TypePattern> {
+    match name.split_once(':')? {
+        ("t", task_type) => TaskType::new(task_type).ok().map(TypePattern::Exact),
+        ("p", prefix) => TypePattern::new(&format!("{prefix}*")).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_and_pattern_has_a_name_of_its_own() {
+        for text in ["mail", "mail.", "mail.*", "*", "a:b", "p:mail.", "t:x"] {
+            let pattern = TypePattern::new(text).unwrap();
+            assert_eq!(pattern_of(&name_of(&pattern)), Some(pattern), "{text}");
+        }
+        assert_eq!(pattern_of("mail"), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! Courier: pushes tasks to targets, over connections that all namespaces of a server share.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use delayq_plugin::{TaskError, TaskResult};
+use hyper_rustls::HttpsConnectorBuilder;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use tracing::{error, warn};
+
+use super::connector::{GrpcClient, GuardedConnector, HttpClient};
+use super::guard::BadNetwork;
+use super::parcel::Parcel;
+use super::services::{self, Services};
+use super::{Guard, PushConfig, Target, grpc, http};
+use crate::discovery::{Discovery, Instance};
+
+/// Idle connections that are kept for each host.
+const MAX_IDLE: usize = 64;
+/// How long an idle connection is kept: shorter than most servers keep theirs.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// What pushes. Its connections are made when the first push needs one.
+pub struct Courier {
+    pub(super) config: PushConfig,
+    pub(super) guard: Arc<Guard>,
+    pub(super) services: Services,
+    http: OnceLock<HttpClient>,
+    grpc: OnceLock<GrpcClient>,
+    #[cfg(feature = "kafka")]
+    kafka: super::kafka::Producers,
+}
+
+impl fmt::Debug for Courier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Courier")
+            .field("guard", &self.guard)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Courier {
+    pub fn new(config: &PushConfig, discovery: Arc<Discovery>) -> Result<Self, BadNetwork> {
+        Ok(Self {
+            guard: Arc::new(Guard::new(config)?),
+            services: Services::new(config, discovery)?,
+            config: config.clone(),
+            http: OnceLock::new(),
+            grpc: OnceLock::new(),
+            #[cfg(feature = "kafka")]
+            kafka: super::kafka::Producers::new(&config.kafka),
+        })
+    }
+
+    /// Pushes a task. Returns within the time limit of the target.
+    pub(super) async fn push(&self, target: &Target, parcel: &Parcel<'_>) -> TaskResult {
+        let limit = target.timeout();
+        let push = async {
+            if let Some(one) = &target.http {
+                return http::push(self.http(), &self.guard, one, parcel).await;
+            }
+            if let Some(one) = &target.grpc {
+                return grpc::push(self.grpc(), &self.guard, one, parcel, limit).await;
+            }
+            #[cfg(feature = "kafka")]
+            if let Some(one) = &target.kafka {
+                return self.kafka.push(one, parcel, limit).await.map(|()| None);
+            }
+            Err(TaskError::retry("this server cannot push to such a target"))
+        };
+        let Ok(pushed) = tokio::time::timeout(limit, push).await else {
+            let text = format!("the target did not answer within {limit:?}");
+            return Err(TaskError::retry(text));
+        };
+        if let Some(reply) = pushed?.filter(|_| target.keep_answer != Some(false)) {
+            parcel.cx.reply_with(reply)?;
+        }
+        Ok(())
+    }
+
+    fn http(&self) -> &HttpClient {
+        let new = || self.client(GuardedConnector::new(&self.guard));
+        self.http.get_or_init(new)
+    }
+
+    /// The client that calls an instance.
+    pub(super) fn service_client(&self, instance: &Instance) -> &HttpClient {
+        self.services.client(instance, |guard| {
+            self.client(GuardedConnector::within(guard, services::CONNECT_WITHIN))
+        })
+    }
+
+    fn client(&self, connector: GuardedConnector) -> HttpClient {
+        let tls = self.connector().enable_all_versions();
+        Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(MAX_IDLE)
+            .build(tls.wrap_connector(connector))
+    }
+
+    fn grpc(&self) -> &GrpcClient {
+        self.grpc.get_or_init(|| {
+            let connector = self.connector().enable_http2();
+            let connector = connector.wrap_connector(GuardedConnector::new(&self.guard));
+            Client::builder(TokioExecutor::new())
+                .http2_only(true)
+                .pool_timer(TokioTimer::new())
+                .timer(TokioTimer::new())
+                .pool_idle_timeout(IDLE)
+                .build(connector)
+        })
+    }
+
+    fn connector(&self) -> HttpsConnectorBuilder<hyper_rustls::builderstates::WantsProtocols1> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let versions = rustls::ClientConfig::builder_with_provider(provider);
+        let tls = match versions.with_safe_default_protocol_versions() {
+            Ok(versions) => versions
+                .with_root_certificates(self.roots())
+                .with_no_client_auth(),
+            // The versions of ring are those of rustls: this is for a build that mixes others.
+            Err(error) => {
+                error!(%error, "TLS is not to be had as it was built");
+                rustls::ClientConfig::builder()
+                    .with_root_certificates(self.roots())
+                    .with_no_client_auth()
+            }
+        };
+        HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+    }
+
+    /// The authorities of the system, and those of the configuration.
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        let system = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(system.certs);
+        if let Some(file) = &self.config.ca_file {
+            match CertificateDer::pem_file_iter(file) {
+                Ok(certificates) => {
+                    roots.add_parsable_certificates(certificates.filter_map(Result::ok));
+                }
+                Err(error) => error!(?file, %error, "push.ca_file cannot be read"),
+            }
+        }
+        if roots.is_empty() {
+            warn!(
+                "no authority is known: no push over TLS succeeds; install ca-certificates, or set push.ca_file"
+            );
+        }
+        roots
+    }
+}

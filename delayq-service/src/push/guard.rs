@@ -1,0 +1,169 @@
+//! Guard against server-side request forgery: which targets may be called.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use ipnet::IpNet;
+use url::{Host, Url};
+
+use super::PushConfig;
+use super::forbidden::why_forbidden;
+
+/// Most bytes of a URL.
+const MAX_URL_BYTES: usize = 2_048;
+/// Ports below are those of the services of a system, such as 22 and 25.
+const FIRST_FREE_PORT: u16 = 1_024;
+/// Ports that may be used all the same.
+const WEB_PORTS: [u16; 2] = [80, 443];
+
+/// Endings of names that no public resolver has: those of
+/// [RFC 6761](https://www.rfc-editor.org/rfc/rfc6761),
+/// [RFC 6762](https://www.rfc-editor.org/rfc/rfc6762) and
+/// [RFC 8375](https://www.rfc-editor.org/rfc/rfc8375), `internal`, which ICANN has set aside, and
+/// `localdomain` of many hosts files.
+const LOCAL_ENDINGS: [&str; 6] = [
+    ".home.arpa",
+    ".internal",
+    ".invalid",
+    ".local",
+    ".localdomain",
+    ".onion",
+];
+
+/// What may be called. It is asked about every URL when it is stored, and about every address when
+/// it is dialled.
+#[derive(Debug)]
+pub struct Guard {
+    networks: Vec<IpNet>,
+    ports: Vec<u16>,
+    allows_http: bool,
+}
+
+/// A network that is none.
+#[derive(Debug)]
+pub struct BadNetwork {
+    pub text: String,
+    pub reason: String,
+}
+
+impl Guard {
+    pub fn new(config: &PushConfig) -> Result<Self, BadNetwork> {
+        let networks = config.allow_networks.iter().map(|text| {
+            let network: Result<IpNet, _> = text.parse();
+            network.map_err(|error| BadNetwork {
+                text: text.clone(),
+                reason: format!("{error}: write a network such as 10.0.0.0/8 or fd00::/8"),
+            })
+        });
+        Ok(Self {
+            networks: networks.collect::<Result<_, _>>()?,
+            ports: config.allow_ports.clone(),
+            allows_http: config.allow_http,
+        })
+    }
+
+    /// The URL that a text is, if it may be called as far as that shows without its addresses.
+    pub fn url(&self, text: &str) -> Result<Url, String> {
+        if text.len() > MAX_URL_BYTES {
+            return Err(format!("a URL has at most {MAX_URL_BYTES} bytes"));
+        }
+        // The standard for URLs reads these as if they were something else or not there.
+        if text
+            .bytes()
+            .any(|byte| byte <= b' ' || byte == 127 || byte == b'\\')
+        {
+            return Err("a URL has no blanks, control characters or backslashes".to_owned());
+        }
+        let url = Url::parse(text).map_err(|error| format!("this is no URL: {error}"))?;
+        match url.scheme() {
+            "https" => {}
+            "http" if self.allows_http => {}
+            "http" => {
+                return Err("use https, or allow http with push.allow_http = true".to_owned());
+            }
+            other => return Err(format!("use https instead of {other}")),
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("a URL has no user or password: use the headers of the target".to_owned());
+        }
+        if url.fragment().is_some() {
+            return Err("a URL of a target has no fragment (#)".to_owned());
+        }
+        self.port(url.port_or_known_default().unwrap_or_default())?;
+        match url.host() {
+            None => return Err("a URL of a target has a host".to_owned()),
+            Some(Host::Ipv4(address)) => self.address(address.into())?,
+            Some(Host::Ipv6(address)) => self.address(address.into())?,
+            Some(Host::Domain(name)) => self.name(name)?,
+        }
+        Ok(url)
+    }
+
+    /// Refuses a name that is this host wherever it is resolved, and one that can only be private
+    /// where no private network is allowed.
+    fn name(&self, name: &str) -> Result<(), String> {
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        if name.is_empty() {
+            return Err("a URL of a target has a host".to_owned());
+        }
+        // Such as `169.254.169.254..`, which is no address to the standard for URLs.
+        if name.split('.').any(str::is_empty) {
+            return Err("a host has no empty part between two dots".to_owned());
+        }
+        if name == "localhost" || name.ends_with(".localhost") {
+            self.address(Ipv4Addr::LOCALHOST.into())?;
+        }
+        let is_local = !name.contains('.') || LOCAL_ENDINGS.iter().any(|end| name.ends_with(end));
+        if is_local && self.networks.is_empty() {
+            return Err(format!(
+                "{name} is a name of a private network: allow that with push.allow_networks"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses a port that is not for targets.
+    pub fn port(&self, port: u16) -> Result<(), String> {
+        if port >= FIRST_FREE_PORT || WEB_PORTS.contains(&port) || self.ports.contains(&port) {
+            return Ok(());
+        }
+        Err(format!(
+            "port {port} is not for targets: allow it with push.allow_ports = [{port}]"
+        ))
+    }
+
+    /// Refuses an address that is not public, nor in a network that is allowed.
+    pub fn address(&self, address: IpAddr) -> Result<(), String> {
+        let is_allowed = |address: &IpAddr| self.networks.iter().any(|one| one.contains(address));
+        let plain = address.to_canonical();
+        match why_forbidden(address) {
+            None => Ok(()),
+            Some(_) if is_allowed(&address) || is_allowed(&plain) => Ok(()),
+            Some(why) => Err(format!(
+                "{address} is not called: it is {why}; allow it with push.allow_networks"
+            )),
+        }
+    }
+
+    /// Those of the addresses of a name that may be called; the refusal of one, if there are none.
+    pub fn addresses(
+        &self,
+        name: &str,
+        found: impl IntoIterator<Item = SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, String> {
+        let (mut allowed, mut refusal) = (Vec::new(), None);
+        for address in found {
+            match self.address(address.ip()) {
+                Ok(()) => allowed.push(address),
+                Err(reason) => refusal = Some(reason),
+            }
+        }
+        if allowed.is_empty() {
+            let reason = refusal.unwrap_or_else(|| "it has no address".to_owned());
+            return Err(format!("{name}: {reason}"));
+        }
+        Ok(allowed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

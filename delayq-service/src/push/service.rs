@@ -1,0 +1,189 @@
+//! Call of an instance that serves the type of a task: of the next one, if it does not answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::header::{CONTENT_TYPE, USER_AGENT};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
+use delayq_core::log_limit::LogLimit;
+use delayq_plugin::callee::SpringJob;
+use delayq_plugin::{Clock, SystemClock, TaskError, TaskResult};
+use http_body_util::Full;
+use tracing::warn;
+
+use crate::discovery::{Form, Instance};
+
+use super::answer::Answer;
+use super::board::Board;
+use super::parcel::Parcel;
+use super::service_answer::Called;
+use super::signature::Signer;
+use super::{Target, http, later};
+
+/// How long a task waits that no instance took: without costing an attempt.
+const NOBODY: Duration = Duration::from_secs(2);
+/// Most instances that are asked in one attempt.
+const MOST: usize = 16;
+
+/// The header of a task with the time that its sender gave it, which a retry does not change.
+pub const SPRING_TIME: &str = "spring-delay-time";
+
+/// Tasks that no instance took.
+static UNTAKEN: LogLimit = LogLimit::new();
+
+/// Has a task run by an instance. Given back, which costs no attempt, while nobody takes it.
+pub(super) async fn push(board: &Board, target: &Target, parcel: &Parcel<'_>) -> TaskResult {
+    let mut refusals = Vec::new();
+    let mut wait = NOBODY;
+    let instances = board.instances(parcel.cx.task_type());
+    for instance in instances.iter().take(MOST) {
+        let called = call(board, target, parcel, instance).await;
+        match called {
+            Called::Ended(result) => {
+                board.courier.services.discovery.trust(instance);
+                return result.map(drop);
+            }
+            Called::Replied(reply) => {
+                board.courier.services.discovery.trust(instance);
+                if target.keep_answer != Some(false) {
+                    parcel.cx.reply_with(reply)?;
+                }
+                return Ok(());
+            }
+            Called::Later => return later::settled(board, target, parcel).await,
+            Called::InDoubt(error) => {
+                // It may be running: nobody else gets it in this attempt.
+                board.courier.services.discovery.doubt(instance, &error);
+                return Err(TaskError::retry(error));
+            }
+            Called::Unreached(error) => {
+                board.courier.services.discovery.doubt(instance, &error);
+                refusals.push(error);
+            }
+            Called::Refused { error, after } => {
+                wait = after.unwrap_or(wait);
+                refusals.push(error);
+            }
+        }
+    }
+    if let Some(left_out) = UNTAKEN.admit() {
+        let (task_type, id) = (parcel.cx.task_type(), parcel.cx.id());
+        let said = if refusals.is_empty() {
+            "there is none".to_owned()
+        } else {
+            refusals.join("; ")
+        };
+        warn!(%task_type, %id, left_out, "no instance took the task, which waits: {said}");
+    }
+    Err(TaskError::release(wait))
+}
+
+async fn call(
+    board: &Board,
+    target: &Target,
+    parcel: &Parcel<'_>,
+    instance: &Arc<Instance>,
+) -> Called {
+    let courier = &board.courier;
+    let url = match courier.services.guard(instance).url(&instance.url) {
+        Ok(url) => url,
+        Err(reason) => return Called::Unreached(format!("{}: {reason}", instance.url)),
+    };
+    let place = format!("POST {}{}", url.authority(), url.path());
+    let request = match request(board, parcel, instance) {
+        Ok(request) => request,
+        Err(error) => return Called::Ended(Err(error)),
+    };
+    let limit = target.timeout();
+    let answering = async {
+        let response = match courier.service_client(instance).request(request).await {
+            Ok(response) => response,
+            Err(error) => {
+                let text = http::unreached(&place, &error);
+                let is_unreached = error.is_connect();
+                return Err(if is_unreached {
+                    Called::Unreached(text)
+                } else {
+                    Called::InDoubt(text)
+                });
+            }
+        };
+        let (head, body) = response.into_parts();
+        let read = http::read(body).await;
+        let (body, is_cut) = read.map_err(|error| Called::InDoubt(format!("{place}: {error}")))?;
+        Ok(Answer {
+            status: head.status,
+            headers: head.headers,
+            body,
+            is_cut,
+        })
+    };
+    match tokio::time::timeout(limit, answering).await {
+        Ok(Ok(answer)) => Called::of(&answer, &instance.form, &place),
+        Ok(Err(called)) => called,
+        Err(_) => Called::InDoubt(format!("{place} did not answer within {limit:?}")),
+    }
+}
+
+/// The request: what a push has, and the lock.
+fn request(
+    board: &Board,
+    parcel: &Parcel<'_>,
+    instance: &Instance,
+) -> Result<Request<Full<Bytes>>, TaskError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(USER_AGENT, HeaderValue::from_static(http::AGENT));
+    parcel.put_into(&mut headers);
+    let (content_type, body) = match &instance.form {
+        Form::Own => (
+            parcel.content_type(None).into_owned(),
+            parcel.message.to_vec(),
+        ),
+        Form::Spring { app } => (
+            "application/json;charset=UTF-8".to_owned(),
+            spring_body(parcel, app)?,
+        ),
+    };
+    if let Ok(value) = HeaderValue::from_str(&content_type) {
+        headers.insert(CONTENT_TYPE, value);
+    }
+    let signer = Signer::new(&board.courier.services.secrets).map_err(TaskError::retry)?;
+    let (id, timestamp) = (parcel.push_id(), SystemClock.now().as_millis() / 1_000);
+    let mut stamps = vec![
+        ("delayq-lock", parcel.lock()),
+        ("webhook-id", id.clone()),
+        ("webhook-timestamp", timestamp.to_string()),
+    ];
+    if !signer.is_empty() {
+        stamps.push(("webhook-signature", signer.sign(&id, timestamp, &body)));
+    }
+    for (name, value) in stamps {
+        let value = HeaderValue::from_str(&value).map_err(TaskError::from)?;
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    let mut request = Request::new(Full::new(Bytes::from(body)));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = instance.url.parse().map_err(TaskError::from)?;
+    *request.headers_mut() = headers;
+    Ok(request)
+}
+
+/// The body as the Spring delay queue sends it.
+fn spring_body(parcel: &Parcel<'_>, app: &str) -> Result<Vec<u8>, TaskError> {
+    let text = std::str::from_utf8(parcel.message).map_err(|_| {
+        TaskError::dead("its message is no text, and applications of the Spring form take text")
+    })?;
+    let (task_type, cx) = (parcel.cx.task_type().as_str(), parcel.cx);
+    let task = task_type
+        .strip_prefix(app)
+        .and_then(|rest| rest.strip_prefix('-'));
+    let mut job = SpringJob::default();
+    job.task_id = Some(cx.id().to_string());
+    job.task_type = Some(task.unwrap_or(task_type).to_owned());
+    let sent = cx.header(SPRING_TIME).and_then(|text| text.parse().ok());
+    job.delay_time = sent.unwrap_or(cx.due_at().as_millis());
+    job.params = Some(text.to_owned());
+    job.app_name = Some(app.to_owned());
+    serde_json::to_vec(&job).map_err(TaskError::from)
+}

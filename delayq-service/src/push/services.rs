@@ -1,0 +1,108 @@
+//! What calls of instances are made with.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::discovery::{Discovery, Instance, ServiceConfig, Trust};
+
+use super::connector::HttpClient;
+use super::guard::BadNetwork;
+use super::hidden::Hidden;
+use super::signature::Signer;
+use super::{Guard, PushConfig};
+
+/// How long a connection to an instance may take: another one can be asked.
+pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+
+/// The instances of the configuration, and the guards and keys of calls.
+#[derive(Debug)]
+pub(super) struct Services {
+    pub(super) discovery: Arc<Discovery>,
+    pub(super) secrets: Vec<Hidden>,
+    /// For instances that a registry lists, or that announced themselves.
+    pub(super) announced: Arc<Guard>,
+    /// For those that the configuration names.
+    configured: Arc<Guard>,
+    announced_client: OnceLock<HttpClient>,
+    configured_client: OnceLock<HttpClient>,
+}
+
+/// Why the options of service mode cannot be used.
+#[derive(Debug)]
+pub struct BadService {
+    /// The option, within `service`.
+    pub option: &'static str,
+    pub value: String,
+    pub reason: String,
+}
+
+/// Refuses networks and secrets that are none.
+pub fn check_service(push: &PushConfig, service: &ServiceConfig) -> Result<(), BadService> {
+    let announced = announced(push, service);
+    announced.map_err(|bad| BadService {
+        option: "allow_networks",
+        value: bad.text,
+        reason: bad.reason,
+    })?;
+    let signer = Signer::new(&secrets(service));
+    signer.map(drop).map_err(|reason| BadService {
+        option: "secrets",
+        value: "***".to_owned(),
+        reason,
+    })
+}
+
+fn announced(push: &PushConfig, service: &ServiceConfig) -> Result<Guard, BadNetwork> {
+    let networks = push.allow_networks.iter().chain(&service.allow_networks);
+    Guard::new(&PushConfig {
+        allow_networks: networks.cloned().collect(),
+        // Within networks of one's own it is usual.
+        allow_http: push.allow_http || !service.allow_networks.is_empty(),
+        ..push.clone()
+    })
+}
+
+fn secrets(service: &ServiceConfig) -> Vec<Hidden> {
+    service.secrets.0.iter().cloned().map(Hidden::new).collect()
+}
+
+impl Services {
+    pub(super) fn new(push: &PushConfig, discovery: Arc<Discovery>) -> Result<Self, BadNetwork> {
+        let service = discovery.config();
+        let everywhere = PushConfig {
+            allow_networks: vec!["0.0.0.0/0".to_owned(), "::/0".to_owned()],
+            allow_ports: (1..1_024).collect(),
+            allow_http: true,
+            ..push.clone()
+        };
+        Ok(Self {
+            secrets: secrets(service),
+            announced: Arc::new(announced(push, service)?),
+            configured: Arc::new(Guard::new(&everywhere)?),
+            announced_client: OnceLock::new(),
+            configured_client: OnceLock::new(),
+            discovery,
+        })
+    }
+
+    /// The guard of an instance.
+    pub(super) fn guard(&self, instance: &Instance) -> &Arc<Guard> {
+        match instance.trust {
+            Trust::Configured => &self.configured,
+            Trust::Announced => &self.announced,
+        }
+    }
+
+    /// The client that calls an instance, made by `new` with the first call.
+    pub(super) fn client(
+        &self,
+        instance: &Instance,
+        new: impl FnOnce(&Arc<Guard>) -> HttpClient,
+    ) -> &HttpClient {
+        let client = match instance.trust {
+            Trust::Configured => &self.configured_client,
+            Trust::Announced => &self.announced_client,
+        };
+        client.get_or_init(|| new(self.guard(instance)))
+    }
+}

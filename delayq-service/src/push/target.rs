@@ -1,0 +1,305 @@
+//! A target: where the tasks of a type, or one task, are pushed to.
+
+use std::time::Duration;
+
+use delayq_plugin::{Backoff, FleetLimits, Rate, RetryPolicy, WorkerOptions};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::grpc_target::GrpcTarget;
+use super::http_target::HttpTarget;
+use super::kafka_target::KafkaTarget;
+use super::service_target::ServiceTarget;
+use super::span::Span;
+use super::{Guard, PushConfig};
+
+/// Time limit of a push, unless the target says.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// That of a call of an instance, which answers when its workers have ended.
+const SERVICE_TIMEOUT: Duration = Duration::from_mins(5);
+/// Most attempts of a task that instances serve: their workers have policies of their own.
+const SERVICE_ATTEMPTS: u32 = 20;
+/// The longest time limit.
+const MAX_TIMEOUT: Duration = Duration::from_mins(30);
+/// What a worker may take beyond the time limit of its push, so that the push tells how it ended.
+const MARGIN: Duration = Duration::from_secs(15);
+/// Pushes of a type that one server makes at the same time, unless the target says.
+const CONCURRENCY: usize = 64;
+/// The most.
+const MAX_CONCURRENCY: usize = 4_096;
+/// Most attempts.
+const MAX_ATTEMPTS: u32 = 1_000;
+
+/// Where the tasks of a type are pushed to, and how. Exactly one of `http`, `grpc`, `kafka` and
+/// `service`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Target {
+    /// An HTTP request for each task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpTarget>,
+    /// A unary gRPC call for each task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<GrpcTarget>,
+    /// A record in a topic of Kafka for each task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kafka: Option<KafkaTarget>,
+    /// A call of an instance that serves the type, for each task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceTarget>,
+    /// Time limit of a push: milliseconds, or a span such as `30s`; 100 ms to 30 min, default 30 s,
+    /// of `service` 5 min.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+    /// Most pushes of a type at the same time on one server; 1 to 4096, default 64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<usize>,
+    /// How many pushes of a type begin in a span, over all servers; default: no bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<PushRate>,
+    /// When a push that failed is repeated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// Whether an answer with a body is kept as the reply of the task; default true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_answer: Option<bool>,
+    /// Whether the task itself is kept as its reply, in place of the answer; the task service sets
+    /// it and tells of its tasks after their end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_task: Option<bool>,
+}
+
+/// So many pushes in a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PushRate {
+    /// How many.
+    pub pushes: u32,
+    /// In which span; default 1 s.
+    #[serde(default = "second")]
+    pub per: Span,
+}
+
+fn second() -> Span {
+    Span(Duration::from_secs(1))
+}
+
+/// When a push that failed is repeated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Retry {
+    /// Attempts in all; 1 to 1000, default 5, of `service` 20. The task is dead after the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// The wait before the second attempt; default 1 s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Span>,
+    /// The longest wait; default 10 min.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_wait: Option<Span>,
+    /// Whether each wait is the same, instead of twice the one before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_fixed: Option<bool>,
+}
+
+impl Target {
+    /// Refuses what cannot be, or may not be called.
+    pub fn check(&self, guard: &Guard, config: &PushConfig) -> Result<(), String> {
+        match (&self.http, &self.grpc, &self.kafka, &self.service) {
+            (Some(http), None, None, None) => http.check(guard)?,
+            (None, Some(grpc), None, None) => grpc.check(guard)?,
+            (None, None, Some(kafka), None) => kafka.check(config)?,
+            (None, None, None, Some(service)) => service.check()?,
+            _ => return Err("a target has exactly one of http, grpc, kafka and service".to_owned()),
+        }
+        let timeout = self.timeout();
+        if timeout < Duration::from_millis(100) || timeout > MAX_TIMEOUT {
+            return Err("timeout: 100 ms to 30 min".to_owned());
+        }
+        if self
+            .concurrency
+            .is_some_and(|most| !(1..=MAX_CONCURRENCY).contains(&most))
+        {
+            return Err(format!("concurrency: 1 to {MAX_CONCURRENCY}"));
+        }
+        let attempts = self.retry.and_then(|retry| retry.attempts);
+        if attempts.is_some_and(|attempts| !(1..=MAX_ATTEMPTS).contains(&attempts)) {
+            return Err(format!("retry.attempts: 1 to {MAX_ATTEMPTS}"));
+        }
+        match self.options().fleet.problem() {
+            Some(problem) => Err(format!("rate: {problem}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses what a task cannot say of its own target.
+    pub fn check_of_task(&self, guard: &Guard, config: &PushConfig) -> Result<(), String> {
+        let has_secrets = self
+            .http
+            .as_ref()
+            .is_some_and(|http| http.secrets.is_some());
+        if has_secrets {
+            return Err(
+                "a task shows its target to whoever may read it, so it has no secrets: its pushes \
+                 are signed with those of the target of its type"
+                    .to_owned(),
+            );
+        }
+        if self.concurrency.is_some() || self.rate.is_some() {
+            return Err(
+                "concurrency and rate are those of the type: give its target them".to_owned(),
+            );
+        }
+        self.check(guard, config)
+    }
+
+    /// The options of a worker of tasks that have their own targets: how often one is repeated is
+    /// for its target to say.
+    pub fn options_of_own() -> WorkerOptions {
+        let mut options = Self::default().options();
+        options.retry.max_attempts = MAX_ATTEMPTS;
+        options
+    }
+
+    /// When a task is repeated whose own target this is: as it says, to the millisecond where the
+    /// waits are fixed; as usual where it says nothing, and its type nothing either.
+    pub fn own_retry(&self, has_type_target: bool) -> Option<RetryPolicy> {
+        if self.retry.is_none() && has_type_target {
+            return None;
+        }
+        let policy = self.options().retry;
+        let jitter_percent = match policy.backoff {
+            Backoff::Fixed => 0,
+            Backoff::Exponential => policy.jitter_percent,
+        };
+        Some(RetryPolicy {
+            jitter_percent,
+            ..policy
+        })
+    }
+
+    /// The time limit of a push.
+    pub fn timeout(&self) -> Duration {
+        let usual = match self.service {
+            Some(_) => SERVICE_TIMEOUT,
+            None => TIMEOUT,
+        };
+        self.timeout.map_or(usual, |span| span.0)
+    }
+
+    /// How long an instance may take that settles a task by a request of its own.
+    pub fn settle_within(&self) -> Duration {
+        let service = self.service.as_ref();
+        service.map_or(Duration::ZERO, ServiceTarget::settle_within)
+    }
+
+    /// The target of a type that instances serve, unless one is set.
+    pub fn of_service() -> Self {
+        Self {
+            service: Some(ServiceTarget::default()),
+            ..Self::default()
+        }
+    }
+
+    /// The options of a worker that pushes to it.
+    pub fn options(&self) -> WorkerOptions {
+        let (default, retry) = (RetryPolicy::DEFAULT, self.retry.unwrap_or_default());
+        let base = retry.wait.map_or(default.base, |span| span.0);
+        let rate = self.rate.map(|rate| Rate::new(rate.pushes, rate.per.0));
+        WorkerOptions {
+            retry: RetryPolicy {
+                max_attempts: retry.attempts.unwrap_or(match self.service {
+                    Some(_) => SERVICE_ATTEMPTS,
+                    None => default.max_attempts,
+                }),
+                base,
+                cap: retry.max_wait.map_or(default.cap, |span| span.0).max(base),
+                backoff: match retry.is_fixed {
+                    Some(true) => Backoff::Fixed,
+                    _ => default.backoff,
+                },
+                ..default
+            },
+            // A task without a target waits for one, however long.
+            max_releases: u32::MAX,
+            timeout: self.timeout().saturating_add(self.settle_within()) + MARGIN,
+            concurrency: self.concurrency.unwrap_or(CONCURRENCY),
+            fleet: FleetLimits {
+                concurrency: None,
+                rate,
+            },
+            ..WorkerOptions::DEFAULT
+        }
+    }
+
+    /// Where it leads, for the log of actions: without a query, which may have secrets.
+    pub fn place(&self) -> String {
+        let bare = |url: &str| url.split('?').next().unwrap_or_default().to_owned();
+        match (&self.http, &self.grpc, &self.kafka) {
+            (Some(http), ..) => bare(&http.url),
+            (_, Some(grpc), _) => format!("{} {}/{}", bare(&grpc.url), grpc.service, grpc.method),
+            (.., Some(kafka)) => format!("topic {} of {}", kafka.topic, kafka.cluster),
+            _ if self.service.is_some() => "instances of the type".to_owned(),
+            _ => String::new(),
+        }
+    }
+
+    /// The same without what is never shown again.
+    pub fn shown(&self) -> Self {
+        let mut shown = self.clone();
+        if let Some(http) = &mut shown.http {
+            http.hide();
+        }
+        if let Some(grpc) = &mut shown.grpc {
+            grpc.hide();
+        }
+        shown
+    }
+
+    /// Takes from the target before what this one leaves as it is.
+    pub fn keep_from(&mut self, before: Option<&Self>) {
+        let before = before.cloned().unwrap_or_default();
+        if let Some(http) = &mut self.http {
+            http.keep_from(before.http.as_ref());
+        }
+        if let Some(grpc) = &mut self.grpc {
+            grpc.keep_from(before.grpc.as_ref());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_of_a_target_are_those_of_its_worker() {
+        let target = |text: &str| serde_json::from_str::<Target>(text).unwrap();
+        let plain = target("{}").options();
+        assert_eq!((plain.concurrency, plain.fleet.rate), (CONCURRENCY, None));
+        assert_eq!(plain.retry, RetryPolicy::DEFAULT);
+        let wanted = target(
+            r#"{"timeout": "2s", "concurrency": 3, "rate": {"pushes": 100, "per": "1m"},
+                "retry": {"attempts": 7, "wait": "20m", "is_fixed": true}}"#,
+        );
+        let options = wanted.options();
+        let minute = Duration::from_mins(1);
+        assert_eq!(options.fleet.rate, Some(Rate::new(100, minute)));
+        assert_eq!(
+            (options.concurrency, wanted.timeout()),
+            (3, Duration::from_secs(2))
+        );
+        // The push says how it ended before its worker's time is up.
+        assert!(options.timeout > wanted.timeout());
+        let retry = options.retry;
+        assert_eq!((retry.max_attempts, retry.backoff), (7, Backoff::Fixed));
+        assert_eq!((retry.base, retry.cap), (20 * minute, 20 * minute));
+    }
+
+    #[test]
+    fn the_log_of_actions_gets_no_query() {
+        let target = r#"{"http": {"url": "https://example.org/hook?key=secret"}}"#;
+        let target: Target = serde_json::from_str(target).unwrap();
+        assert_eq!(target.place(), "https://example.org/hook");
+    }
+}

@@ -1,0 +1,313 @@
+//! A namespace of the server, with all that it offers.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use delayq_plugin::store::StoreOptions;
+use delayq_plugin::{
+    DelayQueueJob, Namespace, Receipt, Store, SystemClock, TaskReply, TaskSubmitService, TaskType,
+};
+use futures_util::future::join_all;
+use tokio::sync::{Mutex, OnceCell};
+use tracing::{debug, warn};
+
+use crate::config::{Config, NamespaceLimits, is_own_namespace};
+use crate::discovery::Discovery;
+use crate::limits::{Bounded, Limits, Pending};
+use crate::place::{Mover, PlaceBook, PlacedStore};
+use crate::problem::Problem;
+use crate::pull::Pull;
+use crate::push::{Courier, Push};
+use crate::stop::Stopping;
+
+/// How often a store that is not in reach is tried again for what is to be pushed.
+const REOPEN: Duration = Duration::from_secs(5);
+/// How long pushes that run may take when the server ends.
+const PUSH_GRACE: Duration = Duration::from_secs(20);
+
+/// How often moves of namespaces by others are looked for.
+const REFRESH: Duration = Duration::from_millis(400);
+/// After so many looks each move is driven on.
+const DRIVE: u64 = 3;
+
+/// A namespace.
+#[derive(Debug)]
+pub struct Space {
+    /// Its tasks, as clients see them at every door.
+    pub tasks: TaskSubmitService,
+    /// The same tasks with the targets of their own, which no client is shown and none gives.
+    pub within: TaskSubmitService,
+    pub namespace: Namespace,
+    /// What clients claim and settle.
+    pub pull: Pull,
+    /// Its store, and whether that is being changed for another one.
+    pub place: Arc<PlacedStore>,
+    /// What is pushed.
+    pub push: Push,
+    limits: NamespaceLimits,
+    pending: Pending,
+    stopping: Stopping,
+}
+
+impl Space {
+    /// Most bytes of a message, where the namespace has a limit of its own.
+    pub fn max_message_bytes(&self) -> Option<usize> {
+        self.limits.max_message_bytes
+    }
+
+    /// The end of the server.
+    pub fn stopping(&self) -> &Stopping {
+        &self.stopping
+    }
+
+    /// Refuses a message that is too large here.
+    pub fn fits(&self, bytes: usize) -> Result<(), Problem> {
+        if let Some(max) = self.limits.max_message_bytes
+            && bytes > max
+        {
+            let text = format!("a message of {bytes} bytes: the namespace allows {max}");
+            return Err(Problem::too_large(text));
+        }
+        Ok(())
+    }
+
+    /// The reply of a task within `wait`, or what is known of it then or when the server stops.
+    pub async fn reply(
+        &self,
+        task_type: &str,
+        id: &str,
+        wait: Duration,
+    ) -> delayq_plugin::Result<TaskReply> {
+        tokio::select! {
+            reply = self.tasks.wait_for_reply(task_type, id, wait) => reply,
+            () = self.stopping.ended() => {
+                self.tasks.wait_for_reply(task_type, id, Duration::ZERO).await
+            }
+        }
+    }
+
+    /// Creates a task with a target of its own, which the caller may give it.
+    pub async fn send_to(
+        &self,
+        job: DelayQueueJob,
+        target: &str,
+    ) -> delayq_plugin::Result<Receipt> {
+        let task_type = TaskType::new(job.task_type())?;
+        let job = self.push.with_target(job, &task_type, target).await?;
+        self.within.send(job).await
+    }
+
+    /// Makes room for `tasks` new tasks, or refuses them.
+    pub async fn admit(&self, tasks: u64) -> Result<(), Problem> {
+        match self.limits.max_pending {
+            Some(max) => self.admit_within(Bounded::Namespace, tasks, max).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a task that there is no room for, unless it is there already: a repeat is harmless
+    /// also when full. One that has ended would be a new task.
+    pub async fn unless_known(
+        &self,
+        full: Problem,
+        task_type: &str,
+        id: &str,
+    ) -> Result<(), Problem> {
+        let known = self.tasks.find(task_type, id).await?;
+        known.filter(|task| !task.state.is_ended()).ok_or(full)?;
+        Ok(())
+    }
+
+    /// Makes room for `tasks` new tasks where no more than `max` are allowed, or refuses them.
+    pub(crate) async fn admit_within(
+        &self,
+        bounded: Bounded<'_>,
+        tasks: u64,
+        max: u64,
+    ) -> Result<(), Problem> {
+        self.pending.admit(&self.tasks, bounded, tasks, max).await
+    }
+}
+
+/// The namespaces of the server, each opened when it is first asked for.
+#[derive(Debug)]
+pub struct Spaces {
+    config: Arc<Config>,
+    stopping: Stopping,
+    book: Arc<PlaceBook>,
+    names: BTreeSet<Namespace>,
+    courier: Option<Arc<Courier>>,
+    /// Which instances of applications there are.
+    pub discovery: Arc<Discovery>,
+    open: Mutex<HashMap<Namespace, Arc<OnceCell<Arc<Space>>>>>,
+}
+
+impl Spaces {
+    pub fn new(config: &Arc<Config>, book: Arc<PlaceBook>, stopping: Stopping) -> Self {
+        let declared = config.namespaces.keys();
+        let mut names: BTreeSet<_> = declared
+            .filter(|name| !is_own_namespace(name))
+            .filter_map(|name| Namespace::new(name).ok())
+            .collect();
+        names.insert(Namespace::default());
+        let discovery = Arc::new(Discovery::new(&config.service));
+        Self {
+            config: Arc::clone(config),
+            stopping,
+            book,
+            names,
+            // The configuration was checked.
+            courier: Courier::new(&config.push, Arc::clone(&discovery))
+                .ok()
+                .map(Arc::new),
+            discovery,
+            open: Mutex::default(),
+        }
+    }
+
+    /// The declared namespaces.
+    pub fn names(&self) -> Vec<Namespace> {
+        self.names.iter().cloned().collect()
+    }
+
+    /// A declared namespace.
+    pub async fn of(&self, namespace: &Namespace) -> Result<Arc<Space>, Problem> {
+        // Whatever the configuration and the token say: this is the only way to a namespace.
+        if is_own_namespace(namespace.as_str()) {
+            let text = format!("the namespace {namespace} is that of the server itself");
+            return Err(Problem::forbidden(text));
+        }
+        if !self.names.contains(namespace) {
+            let text = format!(
+                "there is no namespace {namespace}: declare it as [namespaces.{namespace}] in the \
+                 configuration"
+            );
+            return Err(Problem::not_found(text));
+        }
+        let cell = {
+            let mut open = self.open.lock().await;
+            Arc::clone(open.entry(namespace.clone()).or_default())
+        };
+        let space = cell.get_or_try_init(|| self.open(namespace)).await?;
+        Ok(Arc::clone(space))
+    }
+
+    async fn open(&self, namespace: &Namespace) -> Result<Arc<Space>, Problem> {
+        let (config, book) = (Arc::clone(&self.config), Arc::clone(&self.book));
+        let options = StoreOptions {
+            namespace: namespace.clone(),
+            ..config.store_options()
+        };
+        let place = PlacedStore::open(options, config, book).await?;
+        Ok(Arc::new(self.space(namespace, place)?))
+    }
+
+    fn space(&self, namespace: &Namespace, place: Arc<PlacedStore>) -> Result<Space, Problem> {
+        let within: Arc<dyn Store> = Arc::clone(&place) as _;
+        let courier = self.courier.clone();
+        let courier = courier
+            .ok_or_else(|| Problem::unavailable("push.allow_networks is no list of networks"))?;
+        let push = Push::new(Arc::clone(&within), namespace.clone(), courier);
+        let door: Arc<dyn Store> = place.door(push.seals());
+        let pull = Pull::start(
+            Arc::clone(&door),
+            Arc::new(SystemClock),
+            self.stopping.clone(),
+        );
+        let sizes = delayq_core::Limits {
+            max_message_bytes: self.config.max_message_bytes,
+            ..delayq_core::Limits::default()
+        };
+        let service = |store| {
+            let service = TaskSubmitService::new(store);
+            service.with_limits(sizes).with_metrics()
+        };
+        Ok(Space {
+            tasks: service(door),
+            within: service(within),
+            namespace: namespace.clone(),
+            pull,
+            limits: Limits::new(&self.config).of(namespace),
+            pending: Pending::default(),
+            stopping: self.stopping.clone(),
+            place,
+            push,
+        })
+    }
+
+    /// Follows the moves of namespaces, and drives them, for ever.
+    pub async fn follow(self: Arc<Self>) {
+        let mut movers = HashMap::new();
+        for tick in 1_u64.. {
+            tokio::time::sleep(REFRESH).await;
+            if let Err(error) = self.book.refresh().await {
+                debug!(%error, "moves of namespaces are not heard");
+                continue;
+            }
+            let open: Vec<_> = self.open.lock().await.values().cloned().collect();
+            for space in open.iter().filter_map(|cell| cell.get()) {
+                space.place.follow().await;
+            }
+            if tick.is_multiple_of(DRIVE) {
+                self.drive(&mut movers).await;
+            }
+        }
+    }
+
+    async fn drive(&self, movers: &mut HashMap<Namespace, Mover>) {
+        for namespace in self.book.moving() {
+            let Ok(space) = self.of(&namespace).await else {
+                continue;
+            };
+            let mover = movers
+                .entry(namespace.clone())
+                .or_insert_with(|| Mover::new(Arc::clone(&space.place)));
+            if let Err(error) = mover.advance().await {
+                warn!(%namespace, %error, "the move of the namespace does not go on");
+            }
+        }
+    }
+
+    /// Offers a store that is open already: for tests.
+    #[doc(hidden)]
+    pub async fn offer(&self, namespace: Namespace, store: Arc<dyn delayq_plugin::Store>) {
+        let (config, book) = (Arc::clone(&self.config), Arc::clone(&self.book));
+        let place = PlacedStore::of(namespace.clone(), store, config, book);
+        if let Ok(space) = self.space(&namespace, place) {
+            let cell = OnceCell::new_with(Some(Arc::new(space)));
+            self.open.lock().await.insert(namespace, Arc::new(cell));
+        }
+    }
+
+    /// Pushes the tasks of all namespaces, and keeps their gauges, for ever.
+    pub async fn run(self: Arc<Self>) {
+        let all = self.names().into_iter().map(|namespace| {
+            let spaces = Arc::clone(&self);
+            async move {
+                loop {
+                    match spaces.of(&namespace).await {
+                        Ok(space) => {
+                            tokio::join!(space.push.run(), space.tasks.keep_gauges());
+                        }
+                        Err(problem) => warn!(%namespace, %problem, "not pushed yet"),
+                    }
+                    tokio::time::sleep(REOPEN).await;
+                }
+            }
+        });
+        join_all(all).await;
+    }
+
+    /// Closes all stores.
+    pub async fn close(&self) {
+        let open = std::mem::take(&mut *self.open.lock().await);
+        let spaces = || open.values().filter_map(|cell| cell.get());
+        // Together: each may wait for pushes that run.
+        join_all(spaces().map(|space| space.push.close(PUSH_GRACE))).await;
+        for space in spaces() {
+            space.pull.close().await;
+            space.tasks.close().await;
+        }
+    }
+}
