@@ -5,25 +5,21 @@ mod handshake_log;
 mod refusal;
 mod tls;
 
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use delayq_service::config::{Config, ConnectionsConfig};
+use delayq_service::listener::after;
 use delayq_service::stop::Stopping;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, warn};
+use tracing::warn;
 
 use self::connection::Connection;
 pub(crate) use self::tls::{Tls, TlsError};
-
-/// How long no connection is accepted after an error such as too many open files.
-const AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// What all connections of one listener share.
 #[derive(Clone, Debug)]
@@ -105,24 +101,5 @@ impl Door {
     }
 }
 
-/// An error of one connection is of no concern; one of the listener passes with time.
-pub(crate) async fn after(error: &io::Error) {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
-    if matches!(
-        error.kind(),
-        ConnectionAborted | ConnectionRefused | ConnectionReset
-    ) {
-        debug!(%error, "a connection ended before it was accepted");
-        return;
-    }
-    warn!(%error, "no connection can be accepted: the limit of open files may be too low");
-    tokio::time::sleep(AFTER_ERROR).await;
-}
-
 #[cfg(test)]
 mod tests;
-
-/// Listens on an address.
-pub(crate) async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    TcpListener::bind(address).await
-}

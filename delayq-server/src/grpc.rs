@@ -6,11 +6,8 @@ use axum::middleware::map_response;
 use delayq_proto::pb::delayq_server::DelayqServer;
 use delayq_proto::{DESCRIPTORS, pb};
 use tonic::codegen::http::Extensions;
-use tonic::server::NamedService;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
-use tonic_health::ServingStatus;
-use tonic_health::server::HealthReporter;
 
 mod call;
 mod callees;
@@ -39,9 +36,8 @@ use call::{Call, Operation, Run};
 use dead::ProgressStream;
 use delayq_service::access::Scope;
 use delayq_service::app::App;
-use delayq_service::problem::Problem;
+use delayq_service::grpc_server::{reflected, report_health};
 use delayq_service::pull::Handover;
-use delayq_service::stop::Stopping;
 use refusal::Refusal;
 use wakeups::WakeupStream;
 
@@ -69,38 +65,6 @@ pub(crate) fn router(app: App) -> Router {
         .into_axum_router()
         .reset_fallback()
         .layer(map_response(delivery::delivering))
-}
-
-/// The same services, and server reflection for them.
-pub(crate) fn reflected(routes: Routes, descriptors: &'static [u8]) -> Routes {
-    let descriptors = || {
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(descriptors)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-    };
-    match (descriptors().build_v1(), descriptors().build_v1alpha()) {
-        (Ok(v1), Ok(v1alpha)) => routes.add_service(v1).add_service(v1alpha),
-        (Err(error), _) | (_, Err(error)) => {
-            tracing::error!(%error, "there is no server reflection");
-            routes
-        }
-    }
-}
-
-/// A problem as a status.
-pub(crate) fn status_of_problem(problem: Problem) -> Status {
-    Refusal::untouched(problem).into()
-}
-
-/// The service is there until the server begins to end.
-pub(crate) async fn report_health<S: NamedService>(health: HealthReporter, stopping: Stopping) {
-    health.set_serving::<S>().await;
-    stopping.left().await;
-    for service in ["", S::NAME] {
-        health
-            .set_service_status(service, ServingStatus::NotServing)
-            .await;
-    }
 }
 
 impl Door {

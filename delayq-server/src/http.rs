@@ -6,6 +6,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use delayq_service::app::App;
 use delayq_service::problem::Problem;
+use delayq_service::requests;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -20,7 +21,6 @@ mod form;
 pub(crate) mod fuzz;
 mod health;
 mod insight;
-mod ledger;
 mod lines;
 mod many;
 mod message_kind;
@@ -94,11 +94,6 @@ pub(crate) fn router(app: App) -> Router {
             Problem::method_not_allowed("the path has other methods: see /openapi.json")
         })
         .layer(DefaultBodyLimit::max(limit))
-        .layer(from_fn_with_state(app.clone(), ledger::keep))
+        .layer(from_fn_with_state(app.clone(), requests::keep))
         .with_state(app)
-}
-
-/// Other routes, counted as those over HTTP are.
-pub(crate) fn counted(app: &App, router: Router) -> Router {
-    router.layer(from_fn_with_state(app.clone(), ledger::keep))
 }

@@ -13,7 +13,6 @@
 mod args;
 mod command;
 mod door;
-mod front;
 #[doc(hidden)]
 pub mod fuzz;
 mod grpc;
@@ -29,12 +28,12 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use delayq_service::config::Config;
 
 use crate::args::{Args, BeanstalkdArgs, Command};
-use crate::front::beanstalk;
 use crate::say::say;
 use crate::server::{Listeners, Server, ServerError};
+use delayq_fronts::beanstalk;
+use delayq_service::config::Config;
 
 /// The program: reads its arguments, serves or runs a command, and tells how it ended.
 ///

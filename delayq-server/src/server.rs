@@ -4,18 +4,22 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use delayq_service::access::{NewToken, Scope};
-use delayq_service::app::App;
-use delayq_service::config::Config;
-use delayq_service::draining::Draining;
 use futures_util::future::{OptionFuture, join_all};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::door::{Door, Tls, TlsError, listen};
-use crate::front::lmstfy::Lmstfy;
-use crate::front::{Front, beanstalk, grape, lmstfy, spring, task_service};
+use crate::door::{Door, Tls, TlsError};
 use crate::{grpc, http, panel};
+use delayq_fronts::lmstfy::Lmstfy;
+use delayq_fronts::{Front, beanstalk, grape, lmstfy, spring, task_service};
+use delayq_service::access::{NewToken, Scope};
+use delayq_service::app::App;
+use delayq_service::config::Config;
+use delayq_service::draining::Draining;
+use delayq_service::listener::listen;
+use delayq_service::requests::counted;
+#[cfg(test)]
+use delayq_service::testing;
 
 /// Why the server does not start, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -210,7 +214,7 @@ impl Server {
             tokio::time::sleep(ready_grace).await;
             stopping.end();
         });
-        let grpc = http::counted(&self.app, grpc::router(self.app.clone()));
+        let grpc = counted(&self.app, grpc::router(self.app.clone()));
         let routes = http::router(self.app.clone()).merge(grpc);
         let door = listener.map(|listener| self.door("http", routes).serve(listener));
         let admin = admin.map(|listener| {
@@ -245,17 +249,7 @@ impl Server {
     /// A server in memory, with a namespace beside the default one.
     #[cfg(test)]
     pub(crate) async fn in_memory() -> Self {
-        let config = Config {
-            store: "memory:".to_owned(),
-            durability: "memory".to_owned(),
-            namespaces: [(
-                "shop".to_owned(),
-                delayq_service::config::NamespaceConfig::default(),
-            )]
-            .into(),
-            ..Config::default()
-        };
-        Self::open(config).await.unwrap()
+        Self::open(testing::in_memory()).await.unwrap()
     }
 
     /// A token for everything, whose time is over.
@@ -283,16 +277,6 @@ impl Server {
         namespace: &str,
         types: &[&str],
     ) -> String {
-        let new = NewToken {
-            name: name.to_owned(),
-            scopes: scopes.iter().copied().collect(),
-            namespace: namespace.to_owned(),
-            types: types.iter().map(ToString::to_string).collect(),
-            expires_at: None,
-            rate: None,
-            max_message_bytes: None,
-            max_pending: None,
-        };
-        self.app.tokens.create(new).await.unwrap().1
+        testing::new_token(&self.app, name, scopes, namespace, types).await
     }
 }

@@ -9,9 +9,6 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use delayq_plugin::{DeadFilter, DelayQueueJob, Namespace, TaskState, TaskType, Timestamp};
 use delayq_proto::{pb, span, time};
-use delayq_service::access::Scope;
-use delayq_service::config::{Config, NamespaceConfig, NamespaceLimits};
-use delayq_service::space::Space;
 use http_body_util::BodyExt;
 use prost::Message;
 use serde_json::{Value, json};
@@ -19,10 +16,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tower::ServiceExt;
 
-use crate::front::lmstfy::Lmstfy;
-use crate::front::{beanstalk, grape, lmstfy, spring, task_service};
 use crate::server::Server;
 use crate::{grpc, http};
+use delayq_fronts::lmstfy::Lmstfy;
+use delayq_fronts::{beanstalk, grape, lmstfy, spring, task_service};
+use delayq_service::access::Scope;
+use delayq_service::config::{Config, NamespaceConfig, NamespaceLimits};
+use delayq_service::space::Space;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -130,7 +130,7 @@ impl House {
         let space = server.app.spaces.of(&own).await.unwrap();
         let grape = TaskType::new(Door::Grape.task_type()).unwrap();
         space.tasks.store().register_type(&grape).await.unwrap();
-        let listener = crate::door::listen(([127, 0, 0, 1], 0).into()).await;
+        let listener = delayq_service::listener::listen(([127, 0, 0, 1], 0).into()).await;
         let listener = listener.unwrap();
         let beanstalkd = listener.local_addr().unwrap();
         let listeners = beanstalk::Listeners::over(listener);

@@ -154,12 +154,7 @@ impl<T: Contents> FolderCache<T> {
 ///
 /// # Errors
 /// Those of the store; `Corrupt` if somebody removes the document meanwhile.
-pub(crate) async fn kept(
-    store: &dyn Store,
-    folder: &str,
-    name: &str,
-    body: String,
-) -> Result<String> {
+pub async fn kept(store: &dyn Store, folder: &str, name: &str, body: String) -> Result<String> {
     let written = store.write_document(folder, name, &body, Expected::Absent);
     if let WriteOutcome::Written(_) = written.await? {
         return Ok(body);

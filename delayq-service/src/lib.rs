@@ -21,14 +21,19 @@ pub mod draining;
 pub mod folder_cache;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod grpc_server;
 pub mod health;
 pub mod json;
 pub mod limits;
+pub mod listener;
 pub mod meter;
 pub mod operation;
 pub mod place;
 pub mod problem;
 pub mod pull;
 pub mod push;
+pub mod requests;
 pub mod space;
 pub mod stop;
+#[cfg(feature = "testing")]
+pub mod testing;

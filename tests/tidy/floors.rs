@@ -11,7 +11,7 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 14] = [
+const CRATES: [Crate; 15] = [
     Crate {
         name: "delayq-core",
         floors: &[
@@ -232,11 +232,12 @@ const CRATES: [Crate; 14] = [
         floors: &[
             "problem",
             "json",
+            "stop",
+            "listener",
             "folder_cache",
             "discovery",
             "push",
             "config",
-            "stop",
             "draining",
             "limits",
             "pull",
@@ -247,9 +248,32 @@ const CRATES: [Crate; 14] = [
             "health",
             "meter",
             "app",
+            "requests",
+            "grpc_server",
             "fuzz",
+            "testing",
         ],
-        above: &["delayq-core", "delayq-plugin", "delayq-ops"],
+        above: &["delayq-core", "delayq-proto", "delayq-plugin", "delayq-ops"],
+    },
+    Crate {
+        name: "delayq-fronts",
+        floors: &[
+            "body",
+            "client",
+            "fuzz",
+            "beanstalk",
+            "grape",
+            "lmstfy",
+            "spring",
+            "task_service",
+        ],
+        above: &[
+            "delayq-core",
+            "delayq-proto",
+            "delayq-plugin",
+            "delayq-ops",
+            "delayq-service",
+        ],
     },
     Crate {
         name: "delayq-server",
@@ -258,7 +282,6 @@ const CRATES: [Crate; 14] = [
             "http",
             "panel",
             "door",
-            "front",
             "fuzz",
             "open_files",
             "say",
@@ -274,6 +297,7 @@ const CRATES: [Crate; 14] = [
             "delayq-ops",
             "delayq-admin",
             "delayq-service",
+            "delayq-fronts",
         ],
     },
 ];

@@ -6,7 +6,7 @@ use crate::source::{first_word, inherent_impls, is_test, parameters, production}
 use crate::tree::{File, Tree};
 
 /// The crates of the product.
-const PRODUCT: [&str; 13] = [
+const PRODUCT: [&str; 14] = [
     "delayq-admin",
     "delayq-core",
     "delayq-sqlite",
@@ -20,6 +20,7 @@ const PRODUCT: [&str; 13] = [
     "delayq-remote",
     "delayq-server",
     "delayq-service",
+    "delayq-fronts",
 ];
 
 fn crate_of(file: &File) -> Option<&str> {

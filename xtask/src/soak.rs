@@ -174,6 +174,7 @@ fn soak_tests() -> Vec<Call> {
         Call::new("cargo test --locked -p delayq-tests --features soak --tests --no-fail-fast"),
         Call::new("cargo test --locked -p delayq-server --features soak --no-fail-fast"),
         Call::new("cargo test --locked -p delayq-service --features soak --no-fail-fast"),
+        Call::new("cargo test --locked -p delayq-fronts --features soak --no-fail-fast"),
     ]
 }
 

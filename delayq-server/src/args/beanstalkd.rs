@@ -4,9 +4,8 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use clap::ArgAction;
+use delayq_fronts::beanstalk::VERSION;
 use serde_json::{Map, Value};
-
-use crate::front::beanstalk::VERSION;
 
 /// Most bytes that beanstalkd allows a job to have.
 const MAX_JOB_BYTES: u64 = 1_073_741_824;

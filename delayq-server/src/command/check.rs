@@ -7,17 +7,18 @@ use std::path::Path;
 
 use delayq_plugin::store::StoreOptions;
 use delayq_plugin::{Namespace, Store, open_store};
-use delayq_service::config::{BeanstalkConfig, Config};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::missing::missing_file;
-use crate::door::{Tls, listen};
-use crate::front::Front;
-use crate::front::beanstalk::{ListenError, Listeners};
+use crate::door::Tls;
 use crate::open_files;
 use crate::say::say;
 use crate::server::{Server, ServerError};
+use delayq_fronts::Front;
+use delayq_fronts::beanstalk::{ListenError, Listeners};
+use delayq_service::config::{BeanstalkConfig, Config};
+use delayq_service::listener::listen;
 
 /// Checks all parts, also after one that cannot be used, and says so of each.
 pub(crate) async fn run(config: Config) -> Result<(), ServerError> {

@@ -1,9 +1,8 @@
 //! Why a call is refused, as a gRPC status.
 
-use axum::body::Bytes;
-use axum::http::StatusCode;
 use delayq_plugin::Error;
 use delayq_proto::status_of;
+use delayq_service::grpc_server::status_of_problem;
 use delayq_service::problem::Problem;
 use tonic::Status;
 
@@ -45,31 +44,10 @@ impl From<Problem> for Refusal {
 
 impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
-        let problem = match refusal {
-            Refusal::Store(error) => return status_of(error),
-            Refusal::Status(status) => return *status,
-            Refusal::Server(problem) => problem,
-        };
-        let text = problem.to_string();
-        if let Some(error) = problem.cause() {
-            let status = status_of(error.clone());
-            let details = Bytes::copy_from_slice(status.details());
-            return Self::with_details(status.code(), text, details);
-        }
-        match problem.status() {
-            StatusCode::UNAUTHORIZED => Self::unauthenticated(text),
-            StatusCode::FORBIDDEN => Self::permission_denied(text),
-            StatusCode::NOT_FOUND => Self::not_found(text),
-            StatusCode::BAD_REQUEST => Self::invalid_argument(text),
-            StatusCode::CONFLICT => Self::failed_precondition(text),
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE => {
-                Self::resource_exhausted(text)
-            }
-            // The store of the namespace was not opened, so nothing was done.
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
-                status_of(Error::unavailable("the store of the server", text))
-            }
-            _ => Self::internal(text),
+        match refusal {
+            Refusal::Store(error) => status_of(error),
+            Refusal::Status(status) => *status,
+            Refusal::Server(problem) => status_of_problem(&problem),
         }
     }
 }

@@ -1,0 +1,121 @@
+//! The protocol of beanstalkd.
+//!
+//! ```text
+//! connection -> Session -> orders -> Hub (tubes, held jobs, waiters) -> Store
+//! ```
+//!
+//! A job is a task whose id is its number. The jobs of a tube with one priority are a task type, a
+//! [lane](lane::Lane); a reservation claims from the lanes of the watched tubes, the most urgent
+//! first. What a server knows beside the store follows from it and from the open connections.
+
+mod answers;
+mod claims;
+mod client;
+mod counters;
+mod ends;
+mod folder;
+pub mod fuzz;
+mod held;
+mod hub;
+mod input;
+mod job;
+mod jobs;
+mod keeper;
+mod lane;
+mod listeners;
+mod moves;
+mod numbers;
+mod order;
+mod past;
+mod puts;
+mod report;
+mod reserved;
+mod session;
+#[cfg(unix)]
+mod socket;
+mod state;
+#[cfg(test)]
+mod tests;
+mod tube;
+mod tube_name;
+mod waiter;
+
+use std::sync::Arc;
+
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+use tracing::warn;
+
+pub use self::folder::lock;
+use self::hub::Hub;
+pub use self::listeners::{ListenError, Listeners};
+use self::session::Session;
+
+/// The release of beanstalkd whose answers are given, in the form that clients read versions in.
+pub const VERSION: &str = concat!("1.13.0+delayq-", env!("CARGO_PKG_VERSION"));
+
+/// Serves its clients until the server ends.
+pub async fn serve(app: App, listeners: Listeners) {
+    let hub = match open(&app).await {
+        Ok(hub) => Arc::new(hub),
+        Err(problem) => {
+            warn!(%problem, "the protocol of beanstalkd is not served");
+            return;
+        }
+    };
+    let keeping = {
+        let hub = Arc::clone(&hub);
+        async move { keeper::run(&hub).await }
+    };
+    let connections = TaskTracker::new();
+    tokio::select! {
+        () = keeping => {}
+        () = accept(&app, &hub, &listeners, &connections) => {}
+    }
+    drop(listeners);
+    connections.close();
+    let ended = tokio::time::timeout(app.config.stop.grace(), connections.wait());
+    if ended.await.is_err() {
+        warn!(
+            open = connections.len(),
+            "connections are cut: their jobs come back later"
+        );
+    }
+}
+
+async fn open(app: &App) -> Result<Hub, Problem> {
+    let mut config = app.config.beanstalk.clone();
+    let namespace = delayq_plugin::Namespace::new(&config.namespace)?;
+    let space = app.spaces.of(&namespace).await?;
+    if let Some(most) = space.max_message_bytes() {
+        config.max_job_bytes = config.max_job_bytes.min(most);
+    }
+    let hub = Hub::new(app, space, config);
+    hub.refresh().await?;
+    Ok(hub)
+}
+
+async fn accept(app: &App, hub: &Arc<Hub>, listeners: &Listeners, connections: &TaskTracker) {
+    let places = Arc::new(Semaphore::new(app.config.connections.max));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listeners.accept() => accepted,
+            () = app.stopping.ended() => return,
+        };
+        match accepted {
+            Ok(accepted) => {
+                let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                    continue;
+                };
+                let session = Session::new(Arc::clone(hub), accepted);
+                connections.spawn(async move {
+                    session.run().await;
+                    drop(place);
+                });
+            }
+            Err(error) => delayq_service::listener::after(&error).await,
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The tubes of a namespace, for all connections of this server.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use delayq_plugin::store::Expected;
+use delayq_plugin::{Clock, Result, Store, SystemClock, TaskType, Timestamp};
+use delayq_service::app::App;
+use delayq_service::config::BeanstalkConfig;
+use delayq_service::draining::Draining;
+use delayq_service::limits::{Limits, Payer};
+use delayq_service::space::Space;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::counters::{Counter, Counters};
+use super::lane::{Lane, PREFIX, tube_of, tube_part};
+use super::numbers::Numbers;
+use super::state::State;
+use super::tube::Pause;
+use super::tube_name::TubeName;
+use crate::client::ANYBODY;
+
+/// The folder with the names of tubes that do not fit into a type.
+const NAMES: &str = "beanstalk-tubes";
+/// Most lanes of a tube: a job with one more priority goes to the next lane that is less urgent.
+const MAX_LANES: usize = 1_024;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Hub {
+    pub(super) space: Arc<Space>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) numbers: Numbers,
+    pub(super) counters: Counters,
+    pub(super) config: BeanstalkConfig,
+    pub(super) draining: Draining,
+    /// A lane has something for those who wait, or one more waits.
+    pub(super) changed: Notify,
+    /// A job was reserved whose time to run may be over first.
+    pub(super) reserved: Notify,
+    pub(super) started: Instant,
+    /// Of this server, for the statistics.
+    pub(super) id: String,
+    pub(super) holders: Counter,
+    limits: Arc<Limits>,
+    state: Mutex<State>,
+}
+
+impl Hub {
+    pub(super) fn new(app: &App, space: Arc<Space>, config: BeanstalkConfig) -> Self {
+        let store = Arc::clone(space.tasks.store());
+        let id = delayq_plugin::TaskId::generate().to_string();
+        let id = id.chars().filter(char::is_ascii_hexdigit).take(16);
+        let mut state = State::default();
+        state.tube(&TubeName::first());
+        Self {
+            numbers: Numbers::start(Arc::clone(&space.place)),
+            space,
+            store,
+            counters: Counters::default(),
+            config,
+            draining: app.draining.clone(),
+            limits: Arc::clone(&app.limits),
+            changed: Notify::new(),
+            reserved: Notify::new(),
+            started: Instant::now(),
+            id: id.collect::<String>().to_ascii_lowercase(),
+            holders: Counter::default(),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// What it knows, for a short look or change.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in that a client has paused a tube, or resumed it.
+    pub(super) fn note_pause(&self, tube: &TubeName, pause: Option<Pause>) {
+        let mut state = self.state();
+        let known = state.tube(tube);
+        known.pauses += 1;
+        known.pause = pause;
+    }
+
+    fn payer(&self) -> Payer<'_> {
+        Payer {
+            token: ANYBODY,
+            rate: None,
+            namespace: &self.space.namespace,
+        }
+    }
+
+    /// Whether the rate of the namespace allows so many requests now, which are taken then.
+    pub(super) fn may_ask(&self, requests: u32) -> bool {
+        self.limits.charge(self.payer(), requests).is_granted()
+    }
+
+    /// Waits until the rate of the namespace allows so many requests.
+    pub(super) async fn pace(&self, requests: u32) {
+        self.limits.pace(self.payer(), requests).await;
+    }
+
+    /// The time of day here.
+    pub(super) fn now() -> Timestamp {
+        SystemClock.now()
+    }
+
+    /// Whether somebody waits for a job.
+    fn has_waiters(&self) -> bool {
+        !self.state().waiters.is_empty()
+    }
+
+    /// A lane has something new after `delay`.
+    pub(super) fn lane_changed(&self, tube: &TubeName, lane: &Lane, delay: Duration) {
+        let at = (!delay.is_zero()).then(|| Instant::now().checked_add(delay));
+        // A delay without an end is no news.
+        if let Some(None) = at {
+            return;
+        }
+        let mut state = self.state();
+        state.tube(tube).changed(lane, at.flatten());
+        drop(state);
+        if self.has_waiters() {
+            self.changed.notify_one();
+        }
+    }
+
+    /// The lanes of a tube that are known, the most urgent first.
+    pub(super) fn lanes(&self, tube: &TubeName) -> Vec<Lane> {
+        let state = self.state();
+        let tube = state.tubes.get(tube);
+        tube.map_or(Vec::new(), |tube| tube.lanes.keys().cloned().collect())
+    }
+
+    /// The lane of a tube for jobs of a priority. One that is new here is paused as its tube is.
+    pub(super) async fn lane(&self, tube: &TubeName, pri: u32) -> Result<Lane> {
+        let (lane, is_known) = {
+            let mut state = self.state();
+            let tube = state.tube(tube);
+            let lane = Lane::new(&tube.part, pri)?;
+            let is_known = tube.lanes.contains_key(&lane);
+            let is_full = !is_known && tube.lanes.len() >= MAX_LANES;
+            let shared = is_full.then(|| tube.shared_lane(&lane)).flatten();
+            match shared {
+                Some(shared) => (shared, true),
+                None => (lane, is_known),
+            }
+        };
+        if !is_known {
+            self.name_tube(tube).await?;
+            self.pause_as_tube(tube, &lane).await?;
+            // It counts from now on, for those that are put with it.
+            let mut state = self.state();
+            state.tube(tube).lanes.entry(lane.clone()).or_default();
+        }
+        Ok(lane)
+    }
+
+    /// Keeps the name of a tube that does not fit into a type.
+    async fn name_tube(&self, tube: &TubeName) -> Result<()> {
+        let part = tube_part(tube);
+        if tube_of(&part).as_ref() == Some(tube) {
+            return Ok(());
+        }
+        let written = self.store.write_document(
+            NAMES,
+            part.trim_start_matches('-'),
+            tube.as_str(),
+            Expected::Any,
+        );
+        written.await.map(|_| ())
+    }
+
+    async fn pause_as_tube(&self, tube: &TubeName, lane: &Lane) -> Result<()> {
+        let marker = self.store.stats(&pause_type(tube)?).await?;
+        if let Some(until) = marker.paused_until {
+            self.store.pause(&lane.task_type, Some(until)).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads from the store which tubes and lanes there are.
+    pub(super) async fn refresh(&self) -> Result<()> {
+        let types = self.store.types().await?;
+        let lanes = types.iter().filter_map(Lane::read);
+        let mut unknown = BTreeSet::new();
+        for (part, lane) in lanes {
+            if !self.note_lane(&part, &lane) {
+                unknown.insert((part, lane));
+            }
+        }
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        for document in self.store.folder(NAMES).await?.documents {
+            if let Some(name) = TubeName::read(document.body.as_bytes()) {
+                self.state()
+                    .parts
+                    .insert(format!("-{}", document.name), name);
+            }
+        }
+        for (part, lane) in unknown {
+            self.note_lane(&part, &lane);
+        }
+        Ok(())
+    }
+
+    /// Takes note of a lane; whether the name of its tube is known.
+    fn note_lane(&self, part: &str, lane: &Lane) -> bool {
+        let mut state = self.state();
+        let known = state.parts.get(part).cloned();
+        let Some(name) = known.or_else(|| tube_of(part)) else {
+            return false;
+        };
+        state.tube(&name).lanes.entry(lane.clone()).or_default();
+        true
+    }
+
+    /// The store says that a type has something new.
+    pub(super) fn heard_of(&self, task_type: &TaskType) {
+        let Some((part, lane)) = Lane::read(task_type) else {
+            return;
+        };
+        let name = {
+            let state = self.state();
+            let known = state.parts.get(&part).cloned();
+            known.or_else(|| tube_of(&part))
+        };
+        if let Some(name) = name {
+            self.lane_changed(&name, &lane, Duration::ZERO);
+        }
+    }
+
+    /// The store says that anything may have changed.
+    pub(super) fn heard_of_all(&self) {
+        let mut state = self.state();
+        for tube in state.tubes.values_mut() {
+            for outlook in tube.lanes.values_mut() {
+                outlook.changes += 1;
+                outlook.head = None;
+                outlook.not_before = None;
+            }
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+}
+
+/// The type whose pause is that of the tube; no task has it.
+pub(super) fn pause_type(tube: &TubeName) -> Result<TaskType> {
+    TaskType::new(format!("{PREFIX}{}", tube_part(tube)))
+}

@@ -1,0 +1,148 @@
+//! Where the clients of the protocol connect.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use delayq_service::config::BeanstalkConfig;
+use delayq_service::listener::listen;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tracing::debug;
+
+#[cfg(unix)]
+use super::socket::Socket;
+
+/// The bytes that a client sends.
+pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
+/// Where its answers go.
+pub(super) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// A connection that was accepted.
+pub(super) struct Accepted {
+    pub(super) reader: Reader,
+    pub(super) writer: Writer,
+    /// From where it comes.
+    pub(super) origin: String,
+}
+
+/// Where it cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// At an address.
+    #[error("cannot listen on {address}: {error}")]
+    Address {
+        address: SocketAddr,
+        error: io::Error,
+    },
+    /// On a Unix socket.
+    #[error("cannot listen on unix:{}: {error}", path.display())]
+    Socket { path: PathBuf, error: io::Error },
+}
+
+/// An address, a Unix socket, or both.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    pub(super) tcp: Option<TcpListener>,
+    #[cfg(unix)]
+    pub(super) socket: Option<Socket>,
+}
+
+impl Listeners {
+    /// Listens by the configuration; `None` where the protocol is not offered.
+    ///
+    /// # Errors
+    /// Which address or path is taken, and by what.
+    pub async fn open(config: &BeanstalkConfig) -> Result<Option<Self>, ListenError> {
+        if !config.is_offered() {
+            return Ok(None);
+        }
+        let mut listeners = Self::default();
+        if let Some(address) = config.listen {
+            let listening = listen(address).await;
+            let tcp = listening.map_err(|error| ListenError::Address { address, error })?;
+            listeners.tcp = Some(tcp);
+        }
+        #[cfg(unix)]
+        if let Some(path) = &config.socket {
+            let listening = Socket::listen(path).await;
+            let socket = listening.map_err(|error| {
+                let path = path.clone();
+                ListenError::Socket { path, error }
+            })?;
+            listeners.socket = Some(socket);
+        }
+        #[cfg(not(unix))]
+        if let Some(path) = config.socket.clone() {
+            let error = io::Error::other("this system has no Unix sockets");
+            return Err(ListenError::Socket { path, error });
+        }
+        Ok(Some(listeners))
+    }
+
+    /// An address that is listened on already.
+    #[doc(hidden)]
+    pub fn over(tcp: TcpListener) -> Self {
+        Self {
+            tcp: Some(tcp),
+            ..Self::default()
+        }
+    }
+
+    /// The next connection.
+    pub(super) async fn accept(&self) -> io::Result<Accepted> {
+        tokio::select! {
+            accepted = self.accept_tcp() => accepted,
+            accepted = self.accept_socket() => accepted,
+        }
+    }
+
+    async fn accept_tcp(&self) -> io::Result<Accepted> {
+        let Some(tcp) = &self.tcp else {
+            return std::future::pending().await;
+        };
+        let (stream, peer) = tcp.accept().await?;
+        if let Err(error) = stream.set_nodelay(true) {
+            debug!(%error, "a connection keeps Nagle's algorithm");
+        }
+        let (reader, writer) = stream.into_split();
+        Ok(Accepted {
+            reader: Box::new(reader),
+            writer: Box::new(writer),
+            origin: peer.ip().to_string(),
+        })
+    }
+
+    #[cfg(unix)]
+    async fn accept_socket(&self) -> io::Result<Accepted> {
+        let Some(socket) = &self.socket else {
+            return std::future::pending().await;
+        };
+        let (stream, _) = socket.listener.accept().await?;
+        let (reader, writer) = stream.into_split();
+        Ok(Accepted {
+            reader: Box::new(reader),
+            writer: Box::new(writer),
+            origin: "the Unix socket".to_owned(),
+        })
+    }
+
+    #[cfg(not(unix))]
+    async fn accept_socket(&self) -> io::Result<Accepted> {
+        std::future::pending().await
+    }
+}
+
+impl fmt::Display for Listeners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut places = Vec::new();
+        let address = self.tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
+        places.extend(address.map(|address| address.to_string()));
+        #[cfg(unix)]
+        let socket = self.socket.as_ref();
+        #[cfg(unix)]
+        places.extend(socket.map(|socket| format!("unix:{}", socket.path.display())));
+        f.write_str(&places.join(" and "))
+    }
+}

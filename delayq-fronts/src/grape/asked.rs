@@ -1,0 +1,147 @@
+//! What a client of Grape asks for.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use axum::http::request::Parts;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use delayq_plugin::{TaskId, TaskType};
+use delayq_service::access::Scope;
+
+use super::Grape;
+use super::refusal::Refusal;
+use crate::client::Client;
+
+/// What the id of a task begins with, where the id of its job cannot be one.
+const ENCODED: &str = "b64:";
+
+/// Parameters of the query; the first one of a name counts.
+#[derive(Clone, Debug)]
+pub(super) struct Params(Vec<(String, String)>);
+
+impl Params {
+    pub(super) fn of(parts: &Parts) -> Self {
+        Self::read(parts.uri.query().unwrap_or_default())
+    }
+
+    pub(super) fn read(query: &str) -> Self {
+        let pairs = url::form_urlencoded::parse(query.as_bytes());
+        Self(
+            pairs
+                .map(|(name, value)| (name.into_owned(), value.into_owned()))
+                .collect(),
+        )
+    }
+
+    /// A parameter that is there.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// A parameter that is not empty.
+    pub(super) fn given(&self, name: &str) -> Option<&str> {
+        self.get(name).filter(|value| !value.is_empty())
+    }
+
+    /// The name of the tube.
+    pub(super) fn tube(&self) -> Result<&str, Refusal> {
+        self.given("tube").ok_or_else(Refusal::no_tube)
+    }
+
+    /// The id of the task that stands for the job.
+    pub(super) fn id(&self) -> Result<TaskId, Refusal> {
+        task_id(self.given("jid").ok_or_else(Refusal::no_id)?)
+    }
+
+    /// The delay in milliseconds; 0 without one.
+    pub(super) fn delay(&self) -> Result<i64, Refusal> {
+        let dtr = self.get("dtr").unwrap_or("0");
+        dtr.parse().map_err(|_| Refusal::bad_delay())
+    }
+
+    /// The time to run in milliseconds; 0 without one.
+    pub(super) fn time(&self) -> Result<i64, Refusal> {
+        let ttr = self.get("ttr").unwrap_or("0");
+        ttr.parse().map_err(|_| Refusal::bad_time())
+    }
+
+    /// How many jobs; 1 without a number.
+    pub(super) fn most(&self, bound: usize) -> usize {
+        let max: Option<i64> = self.get("max").and_then(|text| text.parse().ok());
+        usize::try_from(max.unwrap_or(1))
+            .unwrap_or(1)
+            .clamp(1, bound)
+    }
+
+    /// How long to wait for the first job, in milliseconds. The original knows no wait.
+    pub(super) fn wait(&self) -> Duration {
+        let ms = self.get("wait").and_then(|text| text.parse().ok());
+        Duration::from_millis(ms.unwrap_or(0))
+    }
+}
+
+/// A request of a client with the right to it, about a tube that is there.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) client: Client,
+    pub(super) params: Params,
+    pub(super) tube: TaskType,
+}
+
+impl Asked {
+    pub(super) async fn of(grape: &Grape, parts: &Parts, scope: Scope) -> Result<Self, Refusal> {
+        let client = grape.client(parts, scope).await?;
+        let params = Params::of(parts);
+        let tube = params.tube()?.to_owned();
+        let tube = grape.tubes.known(&client, &tube).await?;
+        Ok(Self {
+            client,
+            params,
+            tube,
+        })
+    }
+}
+
+/// The id of the task that stands for a job.
+pub(super) fn task_id(jid: &str) -> Result<TaskId, Refusal> {
+    let plain = TaskId::new(jid).ok().filter(|_| !jid.starts_with(ENCODED));
+    let encoded = || TaskId::new(format!("{ENCODED}{}", URL_SAFE_NO_PAD.encode(jid)));
+    plain.map_or_else(encoded, Ok).map_err(|_| {
+        let text = "job id is too long: use up to 90 bytes, or 128 visible ASCII characters";
+        Refusal::Named(2_001, text.to_owned())
+    })
+}
+
+/// The id of the job that a task stands for.
+pub(super) fn job_id(id: &TaskId) -> Cow<'_, str> {
+    let decoded = id.as_str().strip_prefix(ENCODED).and_then(|encoded| {
+        let bytes = URL_SAFE_NO_PAD.decode(encoded).ok()?;
+        String::from_utf8(bytes).ok()
+    });
+    decoded.map_or(Cow::Borrowed(id.as_str()), Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_id_of_a_job_comes_back_as_it_was() {
+        for jid in [
+            "a",
+            "order-42",
+            "b64:",
+            "b64:YQ",
+            "a b",
+            "Auftrag/42",
+            "\u{8ba2}\u{5355}",
+        ] {
+            assert_eq!(job_id(&task_id(jid).unwrap()), jid);
+        }
+        let [longest, longer] = [90, 129].map(|length| "x".repeat(length));
+        assert_eq!(job_id(&task_id(&longest).unwrap()), longest);
+        assert!(task_id(&longer).is_err());
+    }
+}

@@ -1,0 +1,116 @@
+//! Produce and kick: a job begins to wait.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use delayq_plugin::{
+    DelayQueueJob, Error, SubmitOutcome, TaskId, TaskInfo, TaskState, TaskSubmitService,
+};
+use delayq_service::access::Scope;
+
+use super::Grape;
+use super::asked::Asked;
+use super::course::{Course, DELAY, EXECUTIONS, SHORTEST, TIME};
+use super::refusal::Refusal;
+use crate::body::read_body;
+
+/// What the original answers to a job without a body.
+const NO_BODY: &str = "java.lang.NullPointerException: Cannot invoke \
+     \"io.vertx.core.buffer.Buffer.getBytes()\" because the return value of \
+     \"io.vertx.ext.web.RoutingContext.getBody()\" is null";
+
+/// Produces a job; false if its id waits, runs or has failed already.
+pub(super) async fn produce(
+    State(grape): State<Grape>,
+    request: Request,
+) -> Result<Json<bool>, Refusal> {
+    let (parts, body) = request.into_parts();
+    let asked = Asked::of(&grape, &parts, Scope::Submit).await?;
+    let id = asked.params.id()?;
+    let (dtr, ttr) = (asked.params.delay()?, asked.params.time()?);
+    let message = read_body(&grape.app, body).await?;
+    if message.is_empty() {
+        return Err(Refusal::Failed(NO_BODY.to_owned()));
+    }
+    asked.client.fits(message.len())?;
+    let made = asked.client.make_room_for(asked.tube.as_str(), id.as_str());
+    made.await?;
+    let job = DelayQueueJob::raw(asked.tube.as_str(), message)
+        .id(id.as_str())
+        .after(delay(dtr))
+        .header(DELAY, dtr.to_string())
+        .header(TIME, ttr.max(SHORTEST).to_string());
+    Ok(Json(send(&asked.client.space.tasks, job).await?))
+}
+
+/// Sends a job; whether it waits now. A job that has ended does not stand in the way of another one
+/// like it: its id may be used again, as in the original.
+async fn send(tasks: &TaskSubmitService, job: DelayQueueJob) -> Result<bool, Refusal> {
+    match attempt(tasks, job.clone()).await? {
+        SubmitOutcome::AlreadyExists { state } if state.is_ended() => {
+            let job = job.header("grape-run", ulid::Ulid::generate().to_string());
+            let outcome = attempt(tasks, job).await?;
+            Ok(matches!(outcome, SubmitOutcome::Accepted { .. }))
+        }
+        outcome => Ok(matches!(outcome, SubmitOutcome::Accepted { .. })),
+    }
+}
+
+async fn attempt(tasks: &TaskSubmitService, job: DelayQueueJob) -> Result<SubmitOutcome, Refusal> {
+    match tasks.send(job).await {
+        Ok(receipt) => Ok(receipt.outcome),
+        Err(Error::Conflict { state, .. }) => Ok(SubmitOutcome::Conflict { state }),
+        Err(Error::InvalidInput { what: "delay", .. }) => Err(Refusal::bad_delay()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Has a job that has failed wait again; false if it has not failed.
+pub(super) async fn kick(
+    State(grape): State<Grape>,
+    request: Request,
+) -> Result<Json<bool>, Refusal> {
+    let asked = Asked::of(&grape, &request.into_parts().0, Scope::Operate).await?;
+    let (id, dtr) = (asked.params.id()?, asked.params.delay()?);
+    // With all headers of the job, which it keeps.
+    let tasks = &asked.client.space.within;
+    let task = tasks.find(asked.tube.as_str(), id.as_str()).await?;
+    let Some(task) = task.filter(|task| task.state == TaskState::Dead) else {
+        return Ok(Json(false));
+    };
+    // In one step in its own place: there is no moment in which it is due too early.
+    let job = again(asked.tube.as_str(), &id, task, dtr);
+    let outcome = attempt(tasks, job).await?;
+    let kicked = matches!(outcome, SubmitOutcome::Accepted { .. });
+    if kicked {
+        let operator = asked.client.operator();
+        operator
+            .note("requeue", asked.tube.as_str(), id.as_str())
+            .await;
+    }
+    Ok(Json(kicked))
+}
+
+/// The job of a task that has failed, with its executions so far.
+fn again(tube: &str, id: &TaskId, task: TaskInfo, dtr: i64) -> DelayQueueJob {
+    let course = Course::of(&task.headers, &task.history);
+    let mut job = DelayQueueJob::raw(tube, task.message.unwrap_or_default())
+        .id(id.as_str())
+        .replace()
+        .after(delay(dtr));
+    for (name, value) in task.headers {
+        job = job.header(name, value);
+    }
+    if let Some(expires_at) = task.expires_at {
+        job = job.expires_at(expires_at);
+    }
+    job.header(DELAY, dtr.to_string())
+        .header(TIME, course.ttr.to_string())
+        .header(EXECUTIONS, course.noe.to_string())
+}
+
+/// A delay of Grape; one below 0 is none.
+pub(super) fn delay(dtr: i64) -> Duration {
+    Duration::from_millis(u64::try_from(dtr).unwrap_or(0))
+}

@@ -1,0 +1,193 @@
+//! Tubes: each is a task type of the namespace.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use delayq_plugin::store::{AttemptEnd, Bucket, MAX_BATCH};
+use delayq_plugin::{Error, Lock, Namespace, TaskState, TaskType};
+use delayq_service::space::Space;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::refusal::Refusal;
+use crate::client::Client;
+
+/// The longest name.
+const MAX_NAME: usize = 64;
+/// How long a tube is known to be there without another look.
+const KNOWN_FOR: Duration = Duration::from_millis(500);
+/// How often a tube is emptied again because something came in between.
+const ROUNDS: usize = 5;
+
+/// The states whose tasks are purged with their tube.
+const PURGED: [TaskState; 5] = [
+    TaskState::Scheduled,
+    TaskState::Dead,
+    TaskState::Done,
+    TaskState::Cancelled,
+    TaskState::Expired,
+];
+
+/// Numbers of a tube.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TubeStats {
+    date_time: i64,
+    tube_name: String,
+    delay_queue_size: u64,
+    retain_queue_size: u64,
+    failed_queue_size: u64,
+}
+
+/// Which tubes there are, as of a moment ago.
+#[derive(Debug, Default)]
+pub(super) struct Tubes(Mutex<HashMap<Namespace, Known>>);
+
+#[derive(Debug)]
+struct Known {
+    at: Instant,
+    types: BTreeSet<TaskType>,
+}
+
+impl Tubes {
+    /// A tube that is there, and that the client has a right to.
+    pub(super) async fn known(&self, client: &Client, name: &str) -> Result<TaskType, Refusal> {
+        let Ok(tube) = TaskType::new(name) else {
+            return Err(Refusal::unknown_tube(name));
+        };
+        let tube = client.require_type(tube.as_str())?;
+        let is_known = {
+            let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = known.get(&client.space.namespace);
+            known.is_some_and(|one| one.at.elapsed() < KNOWN_FOR && one.types.contains(&tube))
+        };
+        if is_known || self.read(&client.space).await?.contains(&tube) {
+            return Ok(tube);
+        }
+        Err(Refusal::unknown_tube(name))
+    }
+
+    async fn read(&self, space: &Space) -> Result<BTreeSet<TaskType>, Refusal> {
+        let at = Instant::now();
+        let types: BTreeSet<_> = space.tasks.store().types().await?.into_iter().collect();
+        let known = Known {
+            at,
+            types: types.clone(),
+        };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(space.namespace.clone(), known);
+        Ok(types)
+    }
+
+    fn forget(&self, space: &Space) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(&space.namespace);
+    }
+
+    /// The names of all tubes that the client has a right to.
+    pub(super) async fn all(&self, client: &Client) -> Result<Vec<TaskType>, Refusal> {
+        let types = self.read(&client.space).await?.into_iter();
+        let tubes = types.filter(|one| client.covers(one) && check_name(one.as_str()).is_ok());
+        Ok(tubes.collect())
+    }
+
+    /// Creates a tube. Repeating it is harmless.
+    pub(super) async fn create(&self, client: &Client, name: &str) -> Result<(), Refusal> {
+        check_name(name)?;
+        let tube = client.require_type(name)?;
+        client.space.tasks.store().register_type(&tube).await?;
+        self.forget(&client.space);
+        Ok(())
+    }
+
+    /// Removes a tube with all its jobs. Repeating it is harmless.
+    pub(super) async fn delete(&self, client: &Client, name: &str) -> Result<(), Refusal> {
+        let Ok(tube) = TaskType::new(name) else {
+            return Ok(());
+        };
+        let tube = client.require_type(tube.as_str())?;
+        if !self.read(&client.space).await?.contains(&tube) {
+            return Ok(());
+        }
+        let mut dropped = Ok(());
+        for _ in 0..ROUNDS {
+            empty(&client.space, &tube).await?;
+            dropped = client.space.tasks.store().drop_type(&tube).await;
+            if !matches!(dropped, Err(Error::TypeInUse { .. })) {
+                break;
+            }
+        }
+        self.forget(&client.space);
+        dropped?;
+        client.operator().note("delete-tube", name, "").await;
+        Ok(())
+    }
+}
+
+/// Numbers of a tube.
+pub(super) async fn stats(client: &Client, tube: &TaskType) -> Result<TubeStats, Refusal> {
+    let stats = client.space.tasks.store().stats(tube).await?;
+    Ok(TubeStats {
+        date_time: stats.now.as_millis(),
+        tube_name: tube.to_string(),
+        delay_queue_size: stats.scheduled,
+        retain_queue_size: stats.running,
+        failed_queue_size: stats.dead,
+    })
+}
+
+/// Ends whatever there is of a tube.
+async fn empty(space: &Space, tube: &TaskType) -> Result<(), Refusal> {
+    let store = space.tasks.store();
+    loop {
+        let running = store
+            .list(tube, TaskState::Running, None, MAX_BATCH)
+            .await?;
+        if running.tasks.is_empty() {
+            break;
+        }
+        let buckets = store.buckets(tube).await?;
+        for task in running.tasks {
+            if let Some(fence) = task.fence {
+                let lock = Lock { id: task.id, fence };
+                end(space, &buckets, &lock, &AttemptEnd::Expired).await?;
+            }
+        }
+    }
+    for state in PURGED {
+        store.purge(tube, state).await?;
+    }
+    Ok(())
+}
+
+/// Ends an attempt, in whichever bucket of its type it was claimed from; whether the lock held.
+pub(super) async fn end(
+    space: &Space,
+    buckets: &[Bucket],
+    lock: &Lock,
+    end: &AttemptEnd,
+) -> Result<bool, Refusal> {
+    for bucket in buckets {
+        let ended = space.pull.end(bucket.clone(), lock.clone(), end.clone());
+        if ended.await? == delayq_plugin::store::SettleOutcome::Settled {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Refuses what is no name of a tube.
+fn check_name(name: &str) -> Result<(), Refusal> {
+    let mut bytes = name.bytes();
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if !bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic()) || !bytes.all(is_word) {
+        let text = "tube name not match ^([a-z]|[A-Z])(\\w|-)*";
+        return Err(Refusal::Named(1_002, text.to_owned()));
+    }
+    if name.len() > MAX_NAME {
+        let text = format!("tube name great than {MAX_NAME}");
+        return Err(Refusal::Named(1_003, text));
+    }
+    Ok(())
+}

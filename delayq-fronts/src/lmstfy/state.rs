@@ -1,0 +1,143 @@
+//! What every request of the API and of its administration can reach.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use axum::http::StatusCode;
+use delayq_plugin::Namespace;
+use delayq_service::app::App;
+use delayq_service::problem::Problem;
+
+use super::answer::{Refused, failed, refused};
+use super::book::Book;
+use super::engine::Engine;
+use super::figures::Figures;
+use super::job_id::JobIds;
+use super::limit::Limit;
+use super::pool::Pool;
+use super::queue_name::QueueName;
+use super::throttle::Throttle;
+use super::token_key::TokenKey;
+
+/// The folders of documents that hold tokens, their limits, and the names of queues that are too
+/// long for a type.
+const TOKENS: &str = "lmstfy-tokens";
+const LIMITS: &str = "lmstfy-limits";
+const QUEUES: &str = "lmstfy-queues";
+
+/// The API of lmstfy of one server.
+#[derive(Debug)]
+pub struct Lmstfy {
+    pub(super) app: App,
+    /// Pools, and the namespace that each of them is.
+    pub(super) pools: BTreeMap<String, String>,
+    /// Tokens with their descriptions.
+    pub(super) tokens: Book<String>,
+    pub(super) limits: Book<Limit>,
+    /// Queues whose types do not say their names.
+    pub(super) queues: Book<()>,
+    pub(super) throttle: Throttle,
+    pub(super) figures: Figures,
+    pub(super) ids: JobIds,
+    pub(super) logs_access: AtomicBool,
+}
+
+impl Lmstfy {
+    /// The API by the configuration.
+    pub fn new(app: App) -> Arc<Self> {
+        let own = || Arc::clone(&app.own);
+        Arc::new(Self {
+            pools: app.config.lmstfy.all_pools(),
+            tokens: Book::new(own(), TOKENS),
+            limits: Book::new(own(), LIMITS),
+            queues: Book::new(own(), QUEUES),
+            throttle: Throttle::default(),
+            figures: Figures::default(),
+            ids: JobIds::default(),
+            logs_access: AtomicBool::new(false),
+            app,
+        })
+    }
+
+    /// Follows the changes that other servers make, for ever.
+    pub async fn follow(self: Arc<Self>) {
+        tokio::join!(
+            self.tokens.follow(),
+            self.limits.follow(),
+            self.queues.follow()
+        );
+    }
+
+    /// The engine of a pool; `None`: there is no such pool.
+    pub(super) async fn engine(&self, pool: &str) -> Option<Result<Engine, Problem>> {
+        let namespace = self.pools.get(pool)?;
+        let namespace = match Namespace::new(namespace) {
+            Ok(namespace) => namespace,
+            Err(error) => return Some(Err(error.into())),
+        };
+        let space = self.app.spaces.of(&namespace).await;
+        Some(space.map(|space| Engine { space }))
+    }
+
+    /// A pool; `None`: there is no such pool.
+    pub(super) async fn pool(&self, name: &str) -> Option<Result<Pool, Problem>> {
+        let engine = match self.engine(name).await? {
+            Ok(engine) => engine,
+            Err(problem) => return Some(Err(problem)),
+        };
+        let stopping = self.app.stopping.clone();
+        let Some(target) = self.app.config.lmstfy.migrate.get(name) else {
+            return Some(Ok(Pool {
+                engine,
+                drained: None,
+                stopping,
+            }));
+        };
+        let target = self.engine(target).await?;
+        Some(target.map(|target| Pool {
+            engine: target,
+            drained: Some(engine),
+            stopping,
+        }))
+    }
+
+    /// Refuses a token that there is not, or no longer.
+    pub(super) async fn check_token(&self, key: &TokenKey) -> Result<(), Refused> {
+        if key.token.is_empty() {
+            return Err(refused(StatusCode::UNAUTHORIZED, "token not found"));
+        }
+        match self.tokens.find(key).await {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(refused(StatusCode::UNAUTHORIZED, "invalid token")),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    /// Remembers the name of a queue whose type does not say it.
+    pub(super) async fn remember(&self, pool: &str, queue: &QueueName) {
+        let key = TokenKey::new(pool, &queue.namespace, &queue.queue);
+        if !queue.is_hashed() || self.queues.get(&key).is_some() {
+            return;
+        }
+        if let Err(error) = self.queues.put(&key, &()).await {
+            tracing::warn!(%error, "a queue with a long name is not listed");
+        }
+    }
+
+    /// The queues of a pool.
+    pub(super) async fn queues(&self, pool: &str) -> Result<Vec<QueueName>, Problem> {
+        let Some(engine) = self.engine(pool).await else {
+            return Ok(Vec::new());
+        };
+        let types = engine?.queues().await?;
+        let mut queues: Vec<_> = types
+            .iter()
+            .filter_map(|one| QueueName::read(one.as_str()))
+            .collect();
+        let long = self.queues.all(|key| key.pool == pool).into_iter();
+        let long = long.map(|(key, ())| QueueName::new(&key.namespace, &key.token));
+        queues.extend(long.filter(|one| one.task_type().is_ok_and(|one| types.contains(&one))));
+        Ok(queues)
+    }
+}

@@ -1,0 +1,32 @@
+//! The public task service: HTTP requests, gRPC calls and records of Kafka at a time. Each task has
+//! a target and a retry of its own, which the push of delayq calls and keeps.
+
+use axum::Router;
+use tonic::service::Routes;
+
+mod forms;
+pub mod fuzz;
+mod grpc;
+mod http;
+mod place;
+mod service;
+mod state;
+#[cfg(test)]
+mod tests;
+mod wanted;
+
+use delayq_service::app::App;
+use delayq_service::grpc_server::reflected;
+use delayq_service::requests::counted;
+use service::Service;
+
+/// Its routes, over HTTP and gRPC.
+pub fn router(app: App) -> Router {
+    let service = Service::new(app);
+    let (health, health_service) = tonic_health::server::health_reporter();
+    tokio::spawn(grpc::report_health(health, service.app.stopping.clone()));
+    let calls = Routes::new(grpc::service(service.clone())).add_service(health_service);
+    let calls = reflected(calls, delayq_proto::TASKS_DESCRIPTORS);
+    let calls = calls.into_axum_router().reset_fallback();
+    counted(&service.app, http::router(service.clone()).merge(calls))
+}

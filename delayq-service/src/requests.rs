@@ -1,0 +1,75 @@
+//! What is counted of every request, whichever way it ends.
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use tokio::time::Instant;
+
+use crate::app::App;
+use crate::limits::Ledger;
+
+/// Routes whose requests are counted.
+pub fn counted(app: &App, router: Router) -> Router {
+    router.layer(from_fn_with_state(app.clone(), keep))
+}
+
+/// Puts the limits into the headers of an answer, gives back what a request was charged that failed
+/// for the server's reasons, and counts it.
+pub async fn keep(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map_or("none".to_owned(), |path| path.as_str().to_owned());
+    let method = known(request.method());
+    let ledger = Ledger::default();
+    request.extensions_mut().insert(ledger.clone());
+    let mut response = next.run(request).await;
+    let status = response.status();
+    if let Some(mut charge) = ledger.take() {
+        if status.is_server_error() || is_own_fault(response.headers()) {
+            app.limits.refund(&mut charge, 1);
+        }
+        charge.write(response.headers_mut());
+    }
+    if let Some(reason) = refusal(status) {
+        metrics::counter!("delayq_server_refused_total", "reason" => reason).increment(1);
+    }
+    let status = status.as_str().to_owned();
+    metrics::counter!(
+        "delayq_server_requests_total",
+        "route" => route.clone(), "method" => method, "status" => status
+    )
+    .increment(1);
+    metrics::histogram!("delayq_server_request_seconds", "route" => route, "method" => method)
+        .record(started.elapsed().as_secs_f64());
+    response
+}
+
+/// Whether a gRPC call failed for the server's reasons: unknown, internal, unavailable, data loss.
+fn is_own_fault(headers: &HeaderMap) -> bool {
+    let status = headers.get("grpc-status").map(HeaderValue::as_bytes);
+    matches!(status, Some(b"2" | b"13" | b"14" | b"15"))
+}
+
+/// The method, as a word out of few.
+fn known(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        _ => "other",
+    }
+}
+
+fn refusal(status: StatusCode) -> Option<&'static str> {
+    match status {
+        StatusCode::UNAUTHORIZED => Some("unauthorized"),
+        StatusCode::FORBIDDEN => Some("forbidden"),
+        StatusCode::TOO_MANY_REQUESTS => Some("limit"),
+        StatusCode::PAYLOAD_TOO_LARGE => Some("too-large"),
+        _ => None,
+    }
+}

@@ -1,0 +1,36 @@
+//! What the tests of the crates above have in common.
+
+use crate::access::{NewToken, Scope};
+use crate::app::App;
+use crate::config::{Config, NamespaceConfig};
+
+/// In memory, with a namespace beside the default one.
+pub fn in_memory() -> Config {
+    Config {
+        store: "memory:".to_owned(),
+        durability: "memory".to_owned(),
+        namespaces: [("shop".to_owned(), NamespaceConfig::default())].into(),
+        ..Config::default()
+    }
+}
+
+/// A new token of `name`.
+pub async fn new_token(
+    app: &App,
+    name: &str,
+    scopes: &[Scope],
+    namespace: &str,
+    types: &[&str],
+) -> String {
+    let new = NewToken {
+        name: name.to_owned(),
+        scopes: scopes.iter().copied().collect(),
+        namespace: namespace.to_owned(),
+        types: types.iter().map(ToString::to_string).collect(),
+        expires_at: None,
+        rate: None,
+        max_message_bytes: None,
+        max_pending: None,
+    };
+    app.tokens.create(new).await.expect("the name is new").1
+}
