@@ -23,15 +23,16 @@ const SILENCE: Duration = Duration::from_mins(1);
 const SLOWEST: usize = 10;
 
 /// Programs that take long, the longest first: started late they would run alone at the end.
-const LONG: [&str; 8] = [
-    "delayq-tests redis_store",
+const LONG: [&str; 9] = [
     "delayq-server lib",
-    "delayq-tests multi_server",
     "delayq-tests contract",
-    "delayq-tests faults",
-    "delayq-server languages",
+    "delayq-ui-tests compiler",
+    "delayq-tests redis_store",
+    "delayq-tests multi_server",
+    "delayq-tests model",
     "delayq-admin browser",
-    "delayq-tests ui",
+    "delayq-server languages",
+    "delayq-tests faults",
 ];
 
 /// One test program.
