@@ -14,6 +14,7 @@ mod client;
 mod counters;
 mod ends;
 mod folder;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod held;
 mod hub;

@@ -15,6 +15,7 @@ use super::client::{Client, Entry};
 mod asked;
 mod consume;
 mod course;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod job;
 mod job_routes;

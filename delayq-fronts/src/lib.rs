@@ -20,6 +20,7 @@ pub mod beanstalk;
 mod body;
 mod client;
 #[doc(hidden)]
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 pub mod grape;
 pub mod lmstfy;

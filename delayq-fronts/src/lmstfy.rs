@@ -12,6 +12,7 @@ mod call;
 mod dead_letters;
 mod engine;
 mod figures;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod histogram;
 mod job;

@@ -12,6 +12,7 @@ use delayq_service::requests::counted;
 mod add;
 mod answer;
 mod caller;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod look;
 #[cfg(test)]

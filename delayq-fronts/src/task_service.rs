@@ -5,6 +5,7 @@ use axum::Router;
 use tonic::service::Routes;
 
 mod forms;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod grpc;
 mod http;

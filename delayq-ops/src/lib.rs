@@ -22,6 +22,7 @@ mod doctor;
 mod explain;
 mod forecast;
 #[doc(hidden)]
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod lmstfy;
 mod look;

@@ -10,6 +10,7 @@ use std::fmt::Write;
 use delayq_plugin::{Result, TaskType};
 use sha2::{Digest, Sha256};
 
+#[cfg(feature = "fuzz")]
 pub(crate) mod fuzz;
 mod job;
 mod mover;

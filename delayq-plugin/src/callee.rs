@@ -33,6 +33,7 @@ mod answer;
 mod call;
 mod eureka;
 #[doc(hidden)]
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod http_client;
 mod load;

@@ -22,6 +22,7 @@ mod chronicle;
 mod documents;
 mod failure;
 #[doc(hidden)]
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod io_thread;
 mod operate;

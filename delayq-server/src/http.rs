@@ -18,6 +18,7 @@ mod docs;
 mod document;
 mod extract;
 mod form;
+#[cfg(feature = "fuzz")]
 pub(crate) mod fuzz;
 mod health;
 mod insight;

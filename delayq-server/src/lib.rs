@@ -14,6 +14,7 @@ mod args;
 mod command;
 mod door;
 #[doc(hidden)]
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod grpc;
 mod http;

@@ -2,6 +2,7 @@
 
 mod book;
 mod everywhere;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod right;
 mod secret;

@@ -17,6 +17,7 @@ mod config;
 mod dns;
 mod eureka;
 mod fixed;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod index;
 mod instance;

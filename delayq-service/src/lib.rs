@@ -20,6 +20,7 @@ pub mod discovery;
 pub mod draining;
 pub mod folder_cache;
 #[doc(hidden)]
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 pub mod grpc_server;
 pub mod health;

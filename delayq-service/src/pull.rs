@@ -19,6 +19,7 @@ use crate::stop::Stopping;
 
 mod asked;
 mod claimer;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod handover;
 mod lock_text;

@@ -27,6 +27,7 @@ mod config;
 mod connector;
 mod courier;
 mod forbidden;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod grpc;
 mod grpc_target;

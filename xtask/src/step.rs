@@ -50,9 +50,9 @@ impl Step {
             Self::Install | Self::Tests | Self::OldestRust | Self::Deny => Vec::new(),
             Self::Fmt => vec![Call::new("cargo fmt --all -- --check")],
             Self::Clippy => {
-                vec![Call::new(
-                    "cargo clippy --locked --workspace --all-targets -- -D warnings",
-                )]
+                let clippy = "cargo clippy --locked --workspace --all-targets \
+                              --features delayq-server/fuzz,delayq-remote/fuzz -- -D warnings";
+                vec![Call::new(clippy)]
             }
             Self::Docs => {
                 let doc = Call::new("cargo doc --locked --workspace --no-deps");
