@@ -1,6 +1,7 @@
 //! One shard: every operation that one script does in one slot.
 //!
-//! [`context`] is what the shards of a store share, [`batcher`] sends submits together, [`stagger`]
+//! [`context`] is what the shards of a store share, [`batcher`] sends submits together and
+//! [`cancels`] cancels, [`stagger`]
 //! keeps instances from claiming the same task at the same time, and [`in_doubt`] remembers claims
 //! whose answers were lost.
 
@@ -17,6 +18,7 @@ use delayq_core::{Error, FleetLimits, Result, TaskId};
 
 pub(crate) mod batch;
 pub(crate) mod batcher;
+pub(crate) mod cancels;
 pub(crate) mod context;
 pub(crate) mod in_doubt;
 pub(crate) mod stagger;
@@ -31,6 +33,7 @@ use crate::scripts::settle::Ending;
 use crate::scripts::submit::{Prepared, WakeCall};
 use crate::scripts::{ShardKeys, change, claim, query, record, settle};
 use batch::Landing;
+use cancels::Cancels;
 use context::Context;
 use upkeep::Upkeep;
 
@@ -44,6 +47,7 @@ pub(crate) struct Shard {
     pub(crate) keys: Arc<ShardKeys>,
     wake: Arc<WakeCall>,
     cx: Arc<Context>,
+    cancels: Arc<Cancels>,
 }
 
 impl Shard {
@@ -52,6 +56,7 @@ impl Shard {
             wake: Arc::new(cx.wake_call(&keys)),
             keys: Arc::new(keys),
             cx: Arc::clone(cx),
+            cancels: Arc::default(),
         }
     }
 
@@ -227,12 +232,40 @@ impl Shard {
         Ok(outcomes)
     }
 
-    pub(crate) async fn cancel(&self, id: &TaskId) -> Result<Lookup<CancelOutcome>> {
-        let command = change::cancel(&self.keys, id, self.cx.retention);
-        let fields = self.run(Class::Main, command).await?;
-        let (answer, forgot_early) = change::read_cancelled(fields)?;
-        self.note_forgetting(forgot_early);
-        Ok(answer)
+    /// Cancels a task, together with others that are cancelled at the same time.
+    pub(crate) async fn cancel(self: &Arc<Self>, id: &TaskId) -> Result<Lookup<CancelOutcome>> {
+        let deadline = Instant::now() + self.cx.timeout;
+        let (answer, is_first) = self.cancels.join(id.clone(), deadline);
+        if is_first {
+            let (shard, mut turn) = (Arc::clone(self), self.cancels.turn());
+            self.cx.connections.spawn(async move {
+                while let Some(batch) = turn.take() {
+                    shard.cancel_batch(batch).await;
+                }
+            });
+        }
+        answer
+            .await
+            .unwrap_or(Err(Error::Closed("the Redis store")))
+    }
+
+    /// Those whose deadline is over are not sent.
+    async fn cancel_batch(&self, mut batch: cancels::Batch) {
+        let routing = self.cx.connections.routing();
+        batch.refuse_late(|| routing.why_not_sent(Class::Main, self.keys.slot));
+        let Some(deadline) = batch.deadline() else {
+            return;
+        };
+        let command = change::cancel(&self.keys, batch.ids(), self.cx.retention);
+        let fields = self.fields(routing.call(Class::Main, command, deadline).await);
+        let answers = match fields.await.and_then(change::read_cancelled) {
+            Ok(cancelled) => {
+                self.note_forgetting(cancelled.forgot_early);
+                Ok(cancelled.answers)
+            }
+            Err(error) => Err(error),
+        };
+        batch.answer(answers);
     }
 
     pub(crate) async fn note_failure(&self, lock: &Lock, error: &str) -> Result<bool> {

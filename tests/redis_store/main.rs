@@ -14,6 +14,7 @@
 mod access;
 mod again;
 mod bounds;
+mod cancels;
 mod certificates;
 mod chronicle;
 mod clock;

@@ -1,42 +1,71 @@
 #!lua flags=allow-oom
--- Cancels a scheduled task, or marks a running one; a request to run it again is dropped.
+-- Cancels scheduled tasks, and marks running ones; requests to run them again are dropped.
 -- KEYS: the nine of model.lua.
--- ARGV: 1 id · 2 retention, ms · 3 ends that one generation holds
--- Returns: "ok" cancelled, "ok!" and ends were forgotten early, "r" running and marked, the letter
---   of its state (k dead, d done, c cancelled, e expired), or "" and split_of() for an id that is
---   not known.
-local id, retention, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+-- ARGV: 1 retention, ms · 2 ends that one generation holds · 3.. ids, which differ
+-- Returns: whether ends were forgotten early · split_of() if an id is not known, else "" · for each
+--   id: "ok" cancelled, "r" running and marked, the letter of its state (k dead, d done, c
+--   cancelled, e expired), or "" not known.
+local retention, most = tonumber(ARGV[1]), tonumber(ARGV[2])
+local ids = { unpack(ARGV, 3) }
 
 local now = clock()
 check_all()
 local meta = numbers_of_meta('again', 'gone', unpack(TOTALS))
-local requests = meta[1]
-local record = call('HGET', TASKS, id)
-if not record then
-  local ended = remembered({ id }, retention, now)[id]
-  if ended then
-    touch()
+local records = call('HMGET', TASKS, unpack(ids))
+local answer, gone, running, scheduled, records_of = { 0, '' }, {}, {}, {}, {}
+local is_read = false
+for i, id in ipairs(ids) do
+  local place = records[i] and place_of(id)
+  answer[i + 2] = place or ''
+  if not place then
+    gone[#gone + 1] = id
+  elseif place == 'k' then
+    is_read = true
+  elseif place == 'r' then
+    running[#running + 1] = id
+  else
+    answer[i + 2] = 'ok'
+    scheduled[#scheduled + 1] = id
+    records_of[#scheduled] = records[i]
   end
-  return ended and sub(ended, 1, 1) or { '', split_of() }
 end
-local place = place_of(id)
-if place == 'k' then
+if #gone > 0 then
+  local ends = remembered(gone, retention, now)
+  for i, id in ipairs(ids) do
+    if ends[id] then
+      answer[i + 2] = sub(ends[id], 1, 1)
+      is_read = true
+    elseif answer[i + 2] == '' then
+      answer[2] = split_of()
+    end
+  end
+end
+local ends = {}
+if #scheduled > 0 then
+  local trails = call('HMGET', TRAIL, unpack(scheduled))
+  for i, id in ipairs(scheduled) do
+    ends[2 * i - 1] = id
+    ends[2 * i] = end_text('c', now, parse_trail(trails[i]), records_of[i])
+  end
+end
+
+if is_read and #scheduled == 0 then
   touch()
-  return 'k'
 end
-if place == 'r' then
+for _, id in ipairs(running) do
   local lock = call('HGET', LOCKS, id)
   if lock then
     call('HSET', LOCKS, id, sub(lock, -1) == '!' and lock or lock .. '!')
   end
-  drop_requests({ id }, requests)
-  return 'r'
 end
-local trail = parse_trail(call('HGET', TRAIL, id))
-call('ZREM', DUE, id)
-call('HDEL', TASKS, id)
-call('HDEL', TRAIL, id)
-drop_requests({ id }, requests)
-local value = end_text('c', now, trail, record)
-add_to_totals({ cancelled = 1 }, meta, 2)
-return remember({ id, value }, retention, most, now, meta[2]) and 'ok!' or 'ok'
+drop_requests(running, meta[1])
+if #scheduled > 0 then
+  call('ZREM', DUE, unpack(scheduled))
+  call('HDEL', TASKS, unpack(scheduled))
+  call('HDEL', TRAIL, unpack(scheduled))
+  -- What was dropped of the running ones is not to be counted again.
+  drop_requests(scheduled, #running > 0 and numbers_of_meta('again')[1] or meta[1])
+  add_to_totals({ cancelled = #scheduled }, meta, 2)
+  answer[1] = remember(ends, retention, most, now, meta[2]) and 1 or 0
+end
+return answer

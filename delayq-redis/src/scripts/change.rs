@@ -8,9 +8,6 @@ use super::submit::WakeCall;
 use super::{Retention, Script, ShardKeys, record, state_of};
 use crate::connection::{Command, Fields};
 
-/// Cancelled, and ends were forgotten before their retention was over.
-const FORGOT_EARLY: &str = "ok!";
-
 /// How much a shard knows of a task. A task that is live in one shard has ended in every other one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Knowledge {
@@ -32,34 +29,57 @@ pub(crate) struct Lookup<T> {
 impl Knowledge {
     /// What follows from the word for a task's state; of an unknown task, from the field behind it.
     pub(crate) fn read(word: &str, fields: &mut Fields) -> Result<Self> {
+        Self::of(word, || fields.text())
+    }
+
+    fn of(word: &str, split: impl FnOnce() -> Result<String>) -> Result<Self> {
         Ok(match word {
-            "" => Self::Nothing {
-                split: fields.text()?,
-            },
+            "" => Self::Nothing { split: split()? },
             "d" | "c" | "e" => Self::Ended,
             _ => Self::Live,
         })
     }
 }
 
-pub(crate) fn cancel(keys: &ShardKeys, id: &TaskId, retention: Retention) -> Command {
-    keys.script(Script::Cancel, 192)
-        .arg(id.as_str())
+/// A call for these ids, which differ: at most [`MAX_BATCH`](delayq_core::store::MAX_BATCH).
+pub(crate) fn cancel(keys: &ShardKeys, ids: &[TaskId], retention: Retention) -> Command {
+    let bytes = ids.iter().map(|id| id.as_str().len() + 16).sum::<usize>();
+    let mut command = keys
+        .script(Script::Cancel, 128 + bytes)
         .number(retention.ms)
-        .arg(retention.most.to_string())
+        .arg(retention.most.to_string());
+    for id in ids {
+        command.push(id.as_str());
+    }
+    command
 }
 
-/// The answer to a cancel, and whether ends were forgotten early.
-pub(crate) fn read_cancelled(mut fields: Fields) -> Result<(Lookup<CancelOutcome>, bool)> {
-    let word = fields.text()?;
-    let answer = match word.as_str() {
-        "ok" | FORGOT_EARLY => CancelOutcome::Cancelled,
-        "" => CancelOutcome::NotFound,
-        "r" => CancelOutcome::Running,
-        letter => CancelOutcome::Finished(state_of(letter)?),
-    };
-    let knowledge = Knowledge::read(&word, &mut fields)?;
-    Ok((Lookup { knowledge, answer }, word == FORGOT_EARLY))
+/// The answer to cancels.
+#[derive(Debug)]
+pub(crate) struct Cancelled {
+    pub(crate) forgot_early: bool,
+    /// One for each id.
+    pub(crate) answers: Vec<Lookup<CancelOutcome>>,
+}
+
+pub(crate) fn read_cancelled(mut fields: Fields) -> Result<Cancelled> {
+    let (forgot_early, split) = (fields.flag()?, fields.text()?);
+    let mut answers = Vec::new();
+    while !fields.is_empty() {
+        let word = fields.text()?;
+        let answer = match word.as_str() {
+            "ok" => CancelOutcome::Cancelled,
+            "" => CancelOutcome::NotFound,
+            "r" => CancelOutcome::Running,
+            letter => CancelOutcome::Finished(state_of(letter)?),
+        };
+        let knowledge = Knowledge::of(&word, || Ok(split.clone()))?;
+        answers.push(Lookup { knowledge, answer });
+    }
+    Ok(Cancelled {
+        forgot_early,
+        answers,
+    })
 }
 
 pub(crate) fn reschedule(
