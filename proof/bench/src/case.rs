@@ -28,6 +28,8 @@ pub(crate) enum Case {
     SubmitAlone,
     /// The bare script likewise, from another thread than that of its connection.
     BareApart,
+    /// By id, by many callers.
+    Cancel,
     /// Of so many types.
     Drain(usize),
     /// What a task's whole life costs the server.
@@ -44,7 +46,12 @@ pub(crate) enum Case {
 /// The cases of a store, in their order.
 pub(crate) fn of(place: Place) -> Vec<Case> {
     let steady = |rate| Case::Lateness(Load::Steady(rate));
-    let mut cases = vec![Case::SubmitInBulk, Case::SubmitSingly, Case::Drain(1)];
+    let mut cases = vec![
+        Case::SubmitInBulk,
+        Case::SubmitSingly,
+        Case::Cancel,
+        Case::Drain(1),
+    ];
     match place {
         Place::Redis => {
             cases.splice(2..2, [Case::SubmitAlone, Case::BareApart]);
@@ -74,6 +81,7 @@ impl Case {
             Self::SubmitSingly => "submit singly, 64 in flight",
             Self::SubmitAlone => "submit singly, one after the other, p50",
             Self::BareApart => "the bare call, across threads, p50",
+            Self::Cancel => "cancel by id, 64 in flight",
             Self::Drain(1) => "drain of due tasks",
             Self::Drain(_) => "drain of due tasks, 16 types",
             Self::LifeCpu => "processor time of the server, whole life",
@@ -102,6 +110,7 @@ impl Case {
             | Self::SubmitSingly
             | Self::SubmitAlone
             | Self::BareApart
+            | Self::Cancel
             | Self::Drain(_)
             | Self::LifeCpu => self.in_turns(stage, size).await?,
             Self::Memory(ids) => {
@@ -139,6 +148,7 @@ impl Case {
             Self::SubmitAlone => latency::of_send(stage, size.alone).await,
             Self::BareApart => latency::of_bare_apart(stage, size.alone).await,
             Self::LifeCpu => backlog::life_cpu(stage, size.drain).await,
+            Self::Cancel => throughput::cancel(stage, size.single).await,
             Self::Drain(types) => throughput::drain(stage, types, size.drain).await,
             _ => Err(format!("{} has no rounds", self.name()).into()),
         }
@@ -146,7 +156,9 @@ impl Case {
 
     async fn bare_round(self, stage: &Stage, size: &Size) -> Result<Option<f64>, Failure> {
         let rate = match (stage.place, self) {
-            (Place::Memory, _) | (Place::Sqlite, Self::SubmitSingly) => return Ok(None),
+            (Place::Memory, _) | (_, Self::Cancel) | (Place::Sqlite, Self::SubmitSingly) => {
+                return Ok(None);
+            }
             (Place::Redis, case) => {
                 let mut redis = stage.bare_redis().await?;
                 match case {
