@@ -24,6 +24,7 @@ use async_trait::async_trait;
 
 mod bucket;
 mod claim;
+mod layer;
 mod options;
 mod outcome;
 mod retention;
@@ -31,6 +32,7 @@ mod wakeup;
 
 pub use bucket::{Bucket, BucketState};
 pub use claim::{CLOCK_GUARD, ClaimEnd, ClaimRequest, Claimed, EndCause, MAX_BATCH};
+pub use layer::{Layer, StoreCall};
 pub use options::{
     DEFAULT_REMEMBERED, DEFAULT_RETENTION, Durability, MAX_CALL_TIMEOUT, MAX_REMEMBERED,
     StoreOptions,

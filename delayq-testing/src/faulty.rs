@@ -5,25 +5,22 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_core::store::{SubmitOutcome, Wakeup, Wakeups};
+use delayq_core::store::{
+    CancelOutcome, ClaimRequest, Claimed, ExtendOutcome, Layer, SettleOutcome, Settlement,
+    StoreCall, Wakeup, Wakeups,
+};
 use delayq_core::time::Sleep;
-use delayq_core::{Bucket, Clock, Error, NewTask, Result, Store};
+use delayq_core::{Bucket, Clock, Error, Lock, Result, Store, TaskId, TaskType};
 use tokio::sync::broadcast;
 
-mod chronicle;
 mod crash;
-mod documents;
 mod fault;
 mod inline;
 mod observed;
-mod operate;
-mod presence;
-mod replies;
-mod store;
 
 pub use crash::Crash;
 pub use fault::Fault;
-pub(crate) use inline::Inline;
+pub(crate) use inline::{Inline, InlineStore};
 pub use observed::Observed;
 
 /// Decides by the name of the operation (`claim`, `settle`, ..).
@@ -61,7 +58,6 @@ pub struct FaultyStore {
     witness: Witness,
     crash: Crash,
     delay: Delay,
-    inline: Option<Inline>,
 }
 
 impl fmt::Debug for FaultyStore {
@@ -84,7 +80,6 @@ impl FaultyStore {
             witness: Box::new(|_| ()),
             crash: Crash::default(),
             delay: Box::new(|| Box::pin(std::future::ready(()))),
-            inline: None,
         }
     }
 
@@ -112,13 +107,6 @@ impl FaultyStore {
         self
     }
 
-    /// The same, and a submit returns once the tasks have run.
-    #[must_use]
-    pub(crate) fn with_inline(mut self, inline: Inline) -> Self {
-        self.inline = Some(inline);
-        self
-    }
-
     /// The same, and no wake-up ever arrives.
     #[must_use]
     pub fn without_wakeups(self) -> Self {
@@ -138,23 +126,15 @@ impl FaultyStore {
         self.crash.clone()
     }
 
-    async fn call<T: Send>(
-        &self,
-        operation: &'static str,
-        call: impl Future<Output = Result<T>> + Send,
-    ) -> Result<T> {
-        self.answer(operation, (self.plan)(operation), call).await
-    }
-
     async fn call_bucket<T: Send>(
         &self,
-        operation: &'static str,
+        call: StoreCall,
         bucket: &Bucket,
-        call: impl Future<Output = Result<T>> + Send,
+        answer: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
-        match (self.bucket_plan)(bucket, operation) {
-            Fault::None => self.call(operation, call).await,
-            fault => self.answer(operation, fault, call).await,
+        match (self.bucket_plan)(bucket, call.name()) {
+            Fault::None => self.around(call, answer).await,
+            fault => self.answer(call.name(), fault, answer).await,
         }
     }
 
@@ -218,17 +198,76 @@ impl FaultyStore {
             }
         }
     }
+}
 
-    async fn submit_all(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
-        let count = tasks.len();
-        let submit = async { Ok(self.inner.submit(tasks).await) };
-        match self.call("submit", submit).await {
-            Ok(results) => results,
-            Err(error) => vec![Err(error); count],
-        }
+impl Layer for FaultyStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
-    fn subscribe(&self) -> Wakeups {
+    async fn around<T: Send>(
+        &self,
+        call: StoreCall,
+        answer: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        let fault = (self.plan)(call.name());
+        self.answer(call.name(), fault, answer).await
+    }
+
+    async fn claim(&self, bucket: &Bucket, request: &ClaimRequest) -> Result<Claimed> {
+        let claim = async {
+            let claimed = self.inner.claim(bucket, request).await?;
+            (self.witness)(Observed::Claim {
+                bucket,
+                claimed: &claimed,
+            });
+            Ok(claimed)
+        };
+        self.call_bucket(StoreCall::Claim, bucket, claim).await
+    }
+
+    async fn settle(
+        &self,
+        bucket: &Bucket,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<SettleOutcome>> {
+        let settle = async {
+            let outcomes = self.inner.settle(bucket, settlements.clone()).await?;
+            (self.witness)(Observed::Settle {
+                bucket,
+                settlements: &settlements,
+                outcomes: &outcomes,
+            });
+            Ok(outcomes)
+        };
+        self.call_bucket(StoreCall::Settle, bucket, settle).await
+    }
+
+    async fn extend(
+        &self,
+        bucket: &Bucket,
+        locks: Vec<Lock>,
+        lock_for: Duration,
+    ) -> Result<Vec<ExtendOutcome>> {
+        let extend = self.inner.extend(bucket, locks, lock_for);
+        self.call_bucket(StoreCall::Extend, bucket, extend).await
+    }
+
+    async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
+        let note = self.inner.note_failure(bucket, lock, error);
+        self.call_bucket(StoreCall::NoteFailure, bucket, note).await
+    }
+
+    async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
+        let cancel = async {
+            let outcome = self.inner.cancel(task_type, id).await?;
+            (self.witness)(Observed::Cancel(outcome));
+            Ok(outcome)
+        };
+        self.around(StoreCall::Cancel, cancel).await
+    }
+
+    fn wakeups(&self) -> Wakeups {
         self.wakeups.as_ref().map_or_else(
             || self.inner.wakeups(),
             |wakeups| Wakeups::new(wakeups.subscribe()),

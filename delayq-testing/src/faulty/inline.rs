@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use delayq_core::store::{AttemptEnd, SettleOutcome, SubmitOutcome};
+use delayq_core::store::{AttemptEnd, Layer, SettleOutcome, SubmitOutcome};
 use delayq_core::worker::OCCURRENCE_HEADER;
-use delayq_core::{Error, NewTask, Result, TaskId, TaskType, TypePattern, When};
+use delayq_core::{Error, NewTask, Result, Store, TaskId, TaskType, TypePattern, When};
 use tokio::sync::oneshot;
 
-use super::Observed;
+use super::{FaultyStore, Observed};
 
 /// How long a run may take, in real time, before the submit fails.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ impl Inline {
 
     /// The tasks, those that have a worker due now but for occurrences of
     /// recurring tasks, and the runs to wait for.
-    pub(super) fn before(&self, mut tasks: Vec<NewTask>) -> (Vec<NewTask>, Vec<Option<Run>>) {
+    fn before(&self, mut tasks: Vec<NewTask>) -> (Vec<NewTask>, Vec<Option<Run>>) {
         let served = lock(&self.served);
         let mut waiting = lock(&self.waiting);
         let runs = tasks.iter_mut().map(|task| {
@@ -67,7 +67,7 @@ impl Inline {
     }
 
     /// The results of a submit, once each accepted task has run: its failure is an error.
-    pub(super) async fn after(
+    async fn after(
         &self,
         mut results: Vec<Result<SubmitOutcome>>,
         runs: Vec<Option<Run>>,
@@ -128,6 +128,32 @@ impl Inline {
             // The sender may have given up.
             let _ = waiting.send(end);
         }
+    }
+}
+
+/// A store whose submits return once the tasks have run. The inner one's witness has to let
+/// [`Inline`] observe it.
+#[derive(Debug)]
+pub(crate) struct InlineStore {
+    inner: FaultyStore,
+    inline: Inline,
+}
+
+impl InlineStore {
+    pub(crate) fn new(inner: FaultyStore, inline: Inline) -> Self {
+        Self { inner, inline }
+    }
+}
+
+impl Layer for InlineStore {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
+    async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
+        let (tasks, runs) = self.inline.before(tasks);
+        let results = self.inner().submit(tasks).await;
+        self.inline.after(results, runs).await
     }
 }
 

@@ -2,41 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::faulty::Fault;
+use delayq_core::store::StoreCall;
 
-/// The operations of a store, as faults name them.
-const OPERATIONS: [&str; 30] = [
-    "actions",
-    "add_figures",
-    "announce",
-    "audit",
-    "buckets",
-    "cancel",
-    "check",
-    "claim",
-    "configure_type",
-    "discard_dead",
-    "drop_type",
-    "due_histogram",
-    "extend",
-    "figures",
-    "find",
-    "instances",
-    "list",
-    "log_action",
-    "pause",
-    "purge",
-    "register_type",
-    "requeue_dead",
-    "reschedule",
-    "resume",
-    "settle",
-    "stats",
-    "submit",
-    "types",
-    "update",
-    "withdraw",
-];
+use crate::faulty::Fault;
 
 /// The calls that are to fail. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -56,10 +24,11 @@ impl Faults {
     /// # Panics
     /// For 0, and for a name that no operation has.
     pub(super) fn plan(&self, operation: &str, nth: usize, fault: Fault) {
+        let names: Vec<_> = StoreCall::ALL.iter().map(|call| call.name()).collect();
         assert!(
-            OPERATIONS.contains(&operation),
+            names.contains(&operation),
             "{operation:?} is no operation of a store: it is one of {}",
-            OPERATIONS.join(", ")
+            names.join(", ")
         );
         assert!(
             nth > 0,

@@ -17,7 +17,7 @@ use delayq_plugin::{
 
 use super::done::Done;
 use super::faults::Faults;
-use crate::faulty::{Fault, FaultyStore, Inline};
+use crate::faulty::{Fault, FaultyStore, Inline, InlineStore};
 
 /// How long, in real time, workers may run before a wait for them fails.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -300,7 +300,7 @@ fn store(
         }
     });
     match inline {
-        Some(inline) => Arc::new(store.with_inline(inline)),
+        Some(inline) => Arc::new(InlineStore::new(store, inline)),
         None => Arc::new(store),
     }
 }
