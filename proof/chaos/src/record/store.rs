@@ -3,17 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use delayq_core::chronicle::{Spell, Step};
-use delayq_core::operate::{AuditReport, Cursor, DeadFilter, Page, TypeSettings, TypeStats};
-use delayq_core::presence::{InstanceId, InstanceInfo};
+use delayq_core::operate::DeadFilter;
 use delayq_core::store::{
-    Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, Durability, ExtendOutcome,
-    SettleOutcome, Settlement, SubmitOutcome, Wakeups,
+    Bucket, CancelOutcome, ChangeOutcome, ClaimRequest, Claimed, ExtendOutcome, Layer,
+    SettleOutcome, Settlement, SubmitOutcome,
 };
+use delayq_core::task::Headers;
 use delayq_core::{
-    Chronicle, Documents, Error, Lock, Namespace, NewTask, Operate, Presence, Replies, Result,
-    Store, TaskId, TaskInfo, TaskState, TaskType, Timestamp, When,
+    Error, Lock, NewTask, Result, Store, TaskId, TaskState, TaskType, Timestamp, When,
 };
 
 use super::{Recorder, digest};
@@ -22,7 +19,8 @@ use crate::event::{Change, TypeChange, What};
 mod translate;
 
 /// Records every submit, claim, settle, extend, cancel, reschedule, update, requeue, discard,
-/// pause, resume and purge of the store inside: before the call, and its answer after it.
+/// pause, resume and purge of the store inside: before the call, and its answer after it. No
+/// operation of a run drops a type, so that is not recorded.
 #[derive(Clone, Debug)]
 pub struct RecordedStore {
     inner: Arc<dyn Store>,
@@ -125,18 +123,9 @@ fn task_name(task_type: &TaskType, id: &TaskId) -> String {
     format!("{task_type}/{id}")
 }
 
-#[async_trait]
-impl Store for RecordedStore {
-    fn name(&self) -> String {
-        self.inner.name()
-    }
-
-    fn namespace(&self) -> Option<&Namespace> {
-        self.inner.namespace()
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
+impl Layer for RecordedStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
@@ -151,10 +140,6 @@ impl Store for RecordedStore {
             answers: results.iter().map(translate::submit_answer).collect(),
         });
         results
-    }
-
-    async fn buckets(&self, task_type: &TaskType) -> Result<Vec<Bucket>> {
-        self.inner.buckets(task_type).await
     }
 
     async fn claim(&self, bucket: &Bucket, request: &ClaimRequest) -> Result<Claimed> {
@@ -215,10 +200,6 @@ impl Store for RecordedStore {
         .await
     }
 
-    async fn note_failure(&self, bucket: &Bucket, lock: &Lock, error: &str) -> Result<bool> {
-        self.inner.note_failure(bucket, lock, error).await
-    }
-
     async fn cancel(&self, task_type: &TaskType, id: &TaskId) -> Result<CancelOutcome> {
         let task = task_name(task_type, id);
         let invoked = |call| What::ChangeInvoked {
@@ -260,59 +241,15 @@ impl Store for RecordedStore {
         self.change(task_name(task_type, id), change, call).await
     }
 
-    async fn find(&self, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
-        self.inner.find(task_type, id).await
-    }
-
-    fn wakeups(&self) -> Wakeups {
-        self.inner.wakeups()
-    }
-
-    async fn check(&self) -> Result<()> {
-        self.inner.check().await
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
-    }
-}
-
-#[async_trait]
-impl Operate for RecordedStore {
-    async fn types(&self) -> Result<Vec<TaskType>> {
-        self.inner.types().await
-    }
-
-    async fn register_type(&self, task_type: &TaskType) -> Result<()> {
-        self.inner.register_type(task_type).await
-    }
-
-    async fn configure_type(&self, task_type: &TaskType, settings: &TypeSettings) -> Result<()> {
-        self.inner.configure_type(task_type, settings).await
-    }
-
-    async fn stats(&self, task_type: &TaskType) -> Result<TypeStats> {
-        self.inner.stats(task_type).await
-    }
-
-    async fn list(
+    /// Refused: an event has no word for new values of headers.
+    async fn update_with(
         &self,
-        task_type: &TaskType,
-        state: TaskState,
-        cursor: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page> {
-        self.inner.list(task_type, state, cursor, limit).await
-    }
-
-    async fn due_histogram(
-        &self,
-        task_type: &TaskType,
-        from: Timestamp,
-        to: Timestamp,
-        steps: usize,
-    ) -> Result<Vec<u64>> {
-        self.inner.due_histogram(task_type, from, to, steps).await
+        _: &TaskType,
+        _: &TaskId,
+        _: Vec<u8>,
+        _: &Headers,
+    ) -> Result<ChangeOutcome> {
+        Err(Error::Unsupported("update_with"))
     }
 
     async fn requeue_dead(
@@ -348,48 +285,4 @@ impl Operate for RecordedStore {
         let removed = |removed: &u64| *removed;
         self.change_type(task_type, change, purge, removed).await
     }
-
-    /// Not recorded: no operation of a run drops a type.
-    async fn drop_type(&self, task_type: &TaskType) -> Result<()> {
-        self.inner.drop_type(task_type).await
-    }
-
-    async fn audit(&self, task_type: &TaskType, repair: bool) -> Result<AuditReport> {
-        self.inner.audit(task_type, repair).await
-    }
 }
-
-#[async_trait]
-impl Presence for RecordedStore {
-    async fn announce(&self, instance: &InstanceInfo, holds: Duration) -> Result<()> {
-        self.inner.announce(instance, holds).await
-    }
-
-    async fn withdraw(&self, id: &InstanceId) -> Result<()> {
-        self.inner.withdraw(id).await
-    }
-
-    async fn instances(&self) -> Result<Vec<InstanceInfo>> {
-        self.inner.instances().await
-    }
-}
-
-#[async_trait]
-impl Chronicle for RecordedStore {
-    async fn add_figures(&self, task_type: &TaskType, minutes: &[Spell]) -> Result<()> {
-        self.inner.add_figures(task_type, minutes).await
-    }
-
-    async fn figures(
-        &self,
-        task_type: &TaskType,
-        step: Step,
-        since: Timestamp,
-    ) -> Result<Vec<Spell>> {
-        self.inner.figures(task_type, step, since).await
-    }
-}
-
-impl Documents for RecordedStore {}
-
-impl Replies for RecordedStore {}
