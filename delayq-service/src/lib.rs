@@ -10,6 +10,7 @@
     clippy::missing_panics_doc,
     clippy::must_use_candidate,
     clippy::return_self_not_must_use,
+    rustdoc::private_intra_doc_links,
     reason = "nothing outside this workspace builds on it"
 )]
 
