@@ -266,6 +266,16 @@ pub async fn a_store_clock_far_ahead_of_the_caller_starts_nothing_early(rig: &Ri
     rig.claim_one().await;
 }
 
+pub async fn a_task_is_claimed_at_its_time_and_not_a_moment_before(rig: &Rig) {
+    let due_at = rig.accept(job("1").after(millis(150))).await;
+    let mut claimed = rig.claim().await;
+    while claimed.tasks.is_empty() {
+        rig.pass(millis(1)).await;
+        claimed = rig.claim().await;
+    }
+    assert!(claimed.now() >= due_at, "{:?} at {due_at:?}", claimed.now());
+}
+
 pub async fn a_caller_far_ahead_of_the_store_starts_nothing_early(rig: &Rig) {
     rig.accept(job("1").after(LONG)).await;
     let mut request = rig.request().await;

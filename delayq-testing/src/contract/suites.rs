@@ -94,6 +94,7 @@ sentences! {
         the_next_claim_counts_the_locks_just_taken,
         every_lock_has_a_larger_fence,
         a_store_clock_far_ahead_of_the_caller_starts_nothing_early,
+        a_task_is_claimed_at_its_time_and_not_a_moment_before,
         a_caller_far_ahead_of_the_store_starts_nothing_early,
         locks_live_on_the_stores_clock_alone,
         an_expiry_is_not_judged_by_a_store_clock_far_ahead,
