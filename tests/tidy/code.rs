@@ -9,7 +9,7 @@ const MAX_COLUMNS: usize = 100;
 /// The one file that may read the time of day.
 pub(crate) const TIME: &str = "delayq-core/src/time.rs";
 /// The one file that may build the names of keys.
-pub(crate) const KEYS: &str = "delayq-redis/src/scripts/keys.rs";
+pub(crate) const KEYS: &str = "stores/delayq-redis/src/scripts/keys.rs";
 
 /// The rules look for words that they must not contain themselves.
 const UNFINISHED: [(&str, &str); 5] = [
@@ -184,7 +184,7 @@ fn a_second_place_that_builds_keys_is_found() {
         concat!("let key = format!(\"", "delayq:{{{ns}}}\");"),
         concat!("redis.call('GET', '", "delayq:types')"),
     ] {
-        for path in ["delayq-redis/src/store.rs", "a.lua"] {
+        for path in ["stores/delayq-redis/src/store.rs", "a.lua"] {
             assert_eq!(
                 key_prefix(&File::new(path, text)).len(),
                 1,

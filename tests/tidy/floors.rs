@@ -5,7 +5,7 @@ use crate::tree::{File, Tree};
 
 /// The modules of one crate, those that use no other first. A new module takes its place here.
 struct Crate {
-    name: &'static str,
+    path: &'static str,
     floors: &'static [&'static str],
     /// The crates of this workspace that it may depend on.
     above: &'static [&'static str],
@@ -13,7 +13,7 @@ struct Crate {
 
 const CRATES: [Crate; 15] = [
     Crate {
-        name: "delayq-core",
+        path: "delayq-core",
         floors: &[
             "time",
             "log_limit",
@@ -42,7 +42,7 @@ const CRATES: [Crate; 15] = [
         above: &[],
     },
     Crate {
-        name: "delayq-sqlite",
+        path: "stores/delayq-sqlite",
         floors: &[
             "error",
             "schema",
@@ -60,7 +60,7 @@ const CRATES: [Crate; 15] = [
         above: &["delayq-core"],
     },
     Crate {
-        name: "delayq-redis",
+        path: "stores/delayq-redis",
         floors: &[
             "config",
             "lock",
@@ -75,7 +75,7 @@ const CRATES: [Crate; 15] = [
         above: &["delayq-core"],
     },
     Crate {
-        name: "delayq-proto",
+        path: "server/delayq-proto",
         floors: &[
             "pb",
             "field",
@@ -97,7 +97,7 @@ const CRATES: [Crate; 15] = [
         above: &["delayq-core"],
     },
     Crate {
-        name: "delayq-remote",
+        path: "stores/delayq-remote",
         floors: &[
             "address",
             "fuzz",
@@ -114,12 +114,12 @@ const CRATES: [Crate; 15] = [
         above: &["delayq-core", "delayq-proto"],
     },
     Crate {
-        name: "delayq-macros",
+        path: "delayq-macros",
         floors: &["name", "parse", "expand"],
         above: &[],
     },
     Crate {
-        name: "delayq-plugin",
+        path: "delayq-plugin",
         floors: &[
             "config",
             "error",
@@ -170,7 +170,7 @@ const CRATES: [Crate; 15] = [
         ],
     },
     Crate {
-        name: "delayq-ops",
+        path: "tools/delayq-ops",
         floors: &[
             "text",
             "span",
@@ -190,17 +190,17 @@ const CRATES: [Crate; 15] = [
         above: &["delayq-plugin"],
     },
     Crate {
-        name: "delayq-testing",
+        path: "tools/delayq-testing",
         floors: &["assert", "contract", "faulty", "kit"],
         above: &["delayq-core", "delayq-plugin"],
     },
     Crate {
-        name: "delayq-summer",
+        path: "tools/delayq-summer",
         floors: &["section", "gate", "shutdown", "start", "plugin"],
         above: &["delayq-plugin"],
     },
     Crate {
-        name: "delayq-admin",
+        path: "server/delayq-admin",
         floors: &[
             "viewer", "said", "moment", "svg", "message", "tag", "fields", "flash", "key", "asset",
             "cache", "job", "jobs", "look", "app", "visit", "shell", "notice", "admit", "page",
@@ -209,7 +209,7 @@ const CRATES: [Crate; 15] = [
         above: &["delayq-core", "delayq-plugin", "delayq-ops"],
     },
     Crate {
-        name: "delayq-cli",
+        path: "tools/delayq-cli",
         floors: &[
             "failure",
             "span",
@@ -228,7 +228,7 @@ const CRATES: [Crate; 15] = [
         above: &["delayq-plugin", "delayq-ops", "delayq-admin"],
     },
     Crate {
-        name: "delayq-service",
+        path: "server/delayq-service",
         floors: &[
             "problem",
             "json",
@@ -256,7 +256,7 @@ const CRATES: [Crate; 15] = [
         above: &["delayq-core", "delayq-proto", "delayq-plugin", "delayq-ops"],
     },
     Crate {
-        name: "delayq-fronts",
+        path: "server/delayq-fronts",
         floors: &[
             "body",
             "client",
@@ -276,7 +276,7 @@ const CRATES: [Crate; 15] = [
         ],
     },
     Crate {
-        name: "delayq-server",
+        path: "server/delayq-server",
         floors: &[
             "grpc",
             "http",
@@ -304,8 +304,11 @@ const CRATES: [Crate; 15] = [
 
 impl Crate {
     fn of(file: &File) -> Option<&'static Self> {
-        let (name, _) = file.path.split_once('/')?;
-        CRATES.iter().find(|known| known.name == name)
+        let is_in = |known: &&Self| {
+            let rest = file.path.strip_prefix(known.path);
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        CRATES.iter().find(is_in)
     }
 
     fn floor(&self, module: &str) -> Option<usize> {
@@ -318,7 +321,7 @@ pub(crate) fn missing(tree: &Tree) -> Vec<String> {
     let mut gone = Vec::new();
     for known in &CRATES {
         for floor in known.floors {
-            let path = format!("{}/src/{floor}", known.name);
+            let path = format!("{}/src/{floor}", known.path);
             if !tree.has(&path) && !tree.has(&format!("{path}.rs")) {
                 gone.push(format!("{path} does not exist: take it off the list"));
             }
@@ -329,7 +332,7 @@ pub(crate) fn missing(tree: &Tree) -> Vec<String> {
 
 /// The path of the module that a file holds; empty for lib.rs and mod.rs at the root.
 fn module_of<'a>(known: &Crate, file: &'a File) -> Option<Vec<&'a str>> {
-    let path = file.path.strip_prefix(known.name)?;
+    let path = file.path.strip_prefix(known.path)?;
     let path = path.strip_prefix("/src/")?.strip_suffix(".rs")?;
     let mut module: Vec<&str> = path.split('/').collect();
     if module.last() == Some(&"mod") || module == ["lib"] {
@@ -370,7 +373,7 @@ pub(crate) fn modules(file: &File) -> Vec<String> {
 pub(crate) fn crates(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     for known in &CRATES {
-        let Some(manifest) = tree.get(&format!("{}/Cargo.toml", known.name)) else {
+        let Some(manifest) = tree.get(&format!("{}/Cargo.toml", known.path)) else {
             continue;
         };
         let mut section = "";
@@ -381,7 +384,7 @@ pub(crate) fn crates(tree: &Tree) -> Vec<String> {
             let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
             let is_ours = section == "[dependencies]" && name.starts_with("delayq-");
             if is_ours && !known.above.contains(&name) {
-                let what = format!("{} must not depend on {name}", known.name);
+                let what = format!("{} must not depend on {name}", known.path);
                 found.push(manifest.at(index + 1, what));
             }
         }
@@ -408,7 +411,7 @@ fn a_use_of_a_lower_floor_is_found_in_every_form() {
     let third = File::new("delayq-core/src/task.rs", third);
     assert!(modules(&third)[0].starts_with("delayq-core/src/task.rs:3: "));
     let deep = File::new(
-        "delayq-redis/src/connection/link.rs",
+        "stores/delayq-redis/src/connection/link.rs",
         "use super::super::shard::Shard;\n",
     );
     assert!(modules(&deep)[0].contains("connection uses shard"));
@@ -437,7 +440,7 @@ fn a_module_without_a_floor_is_found_by_name_and_in_use() {
 
 #[test]
 fn a_store_that_depends_on_another_is_found_and_tests_may() {
-    let path = "delayq-redis/Cargo.toml";
+    let path = "stores/delayq-redis/Cargo.toml";
     let good =
         "[dependencies]\ndelayq-core.workspace = true\n[dev-dependencies]\ndelayq-sqlite = \"1\"\n";
     assert_eq!(crates(&Tree::of(&[(path, good)])), [""; 0]);

@@ -7,25 +7,25 @@ use crate::tree::{File, Tree};
 
 /// The crates of the product.
 const PRODUCT: [&str; 14] = [
-    "delayq-admin",
+    "server/delayq-admin",
     "delayq-core",
-    "delayq-sqlite",
-    "delayq-redis",
+    "stores/delayq-sqlite",
+    "stores/delayq-redis",
     "delayq-macros",
     "delayq-plugin",
-    "delayq-ops",
-    "delayq-testing",
-    "delayq-cli",
-    "delayq-proto",
-    "delayq-remote",
-    "delayq-server",
-    "delayq-service",
-    "delayq-fronts",
+    "tools/delayq-ops",
+    "tools/delayq-testing",
+    "tools/delayq-cli",
+    "server/delayq-proto",
+    "stores/delayq-remote",
+    "server/delayq-server",
+    "server/delayq-service",
+    "server/delayq-fronts",
 ];
 
 fn crate_of(file: &File) -> Option<&str> {
-    let (name, rest) = file.path.split_once('/')?;
-    let is_source = PRODUCT.contains(&name) && rest.starts_with("src/") && !is_test(file);
+    let (name, _) = file.path.split_once("/src/")?;
+    let is_source = PRODUCT.contains(&name) && !is_test(file);
     (is_source && file.has_extension("rs")).then_some(name)
 }
 

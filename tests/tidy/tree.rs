@@ -82,7 +82,7 @@ impl Tree {
             let name = entry.file_name().into_string().expect("names are UTF-8");
             let path = format!("{prefix}{name}");
             // What a program writes follows its own rules.
-            let is_written = path == "delayq-proto/generated";
+            let is_written = path == "server/delayq-proto/generated";
             if name.starts_with('.') || path == "target" || is_written {
                 continue;
             }

@@ -7,11 +7,11 @@ use crate::call::{Call, root};
 /// Where the tests look for them.
 const FOLDER: &str = "target/clients";
 /// What the programs in Python need.
-const REQUIREMENTS: &str = "delayq-server/tests/clients/requirements.txt";
+const REQUIREMENTS: &str = "server/delayq-server/tests/clients/requirements.txt";
 /// The programs in Go.
-const GO: &str = "delayq-server/tests/clients/go";
-/// The same as those of the tests that run a program in Go, `delayq-server/tests/programs`: with
-/// other flags the standard library would be compiled once more.
+const GO: &str = "server/delayq-server/tests/clients/go";
+/// The same as those of `server/delayq-server/tests/programs`: with other flags the standard
+/// library would be compiled once more.
 const GO_FLAGS: &str = "-buildvcs=false -modcacherw '-gcflags=all=-N -l'";
 /// What has been compiled, also by these tests.
 const GO_CACHE: &str = "target/go-cache";

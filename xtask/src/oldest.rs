@@ -11,8 +11,8 @@ use crate::call::{Call, Failure, root};
 /// The lower end of the range of rusqlite in the workspace's Cargo.toml; a test compares them.
 const OLDEST: &str = "0.39.0";
 
-/// Folders with workspaces of their own.
-const APART: [&str; 2] = ["delayq-summer", "proof"];
+/// A workspace beside that of the product.
+const APART: &str = "proof";
 
 /// Checks what an application builds with the oldest Rust, where rustup has it or can fetch it.
 /// Elsewhere the lint `incompatible_msrv`, which Cargo.toml denies and the clippy step runs, stands
@@ -114,13 +114,26 @@ fn copy_sources(from: &Path, to: &Path) -> Result<(), Failure> {
         let entry = entry?;
         let name = entry.file_name();
         let path = entry.path();
-        if path.join("Cargo.toml").is_file() && !APART.iter().any(|apart| name == *apart) {
+        if holds_packages(&path)? && name != APART {
             copy_folder(&path, &to.join(&name))?;
         } else if name == "Cargo.toml" || name == "Cargo.lock" || name == "README.md" {
             fs::copy(&path, to.join(&name))?;
         }
     }
     Ok(())
+}
+
+/// Is a package, or a folder of some.
+fn holds_packages(path: &Path) -> Result<bool, Failure> {
+    if !path.is_dir() || path.join("Cargo.toml").is_file() {
+        return Ok(path.is_dir());
+    }
+    for entry in fs::read_dir(path)? {
+        if entry?.path().join("Cargo.toml").is_file() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn copy_folder(from: &Path, to: &Path) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! Calls of cargo in `proof/` and in other workspaces beside that of the product.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::call::{Call, root};
 
@@ -17,7 +17,8 @@ pub(crate) fn call_in(folder: &str, line: &str) -> Call {
         return call;
     }
     // Relative to the folder of the call: the line can be repeated from there.
-    call.variable("CARGO_TARGET_DIR", "../target")
+    let up = "../".repeat(Path::new(folder).components().count());
+    call.variable("CARGO_TARGET_DIR", format!("{up}target"))
 }
 
 /// Renders the guide as a book; a link to nowhere fails it.

@@ -65,8 +65,8 @@ impl Step {
             )],
             Self::Features => features(),
             Self::Summer => vec![
-                proof::call_in("delayq-summer", "cargo fmt -- --check"),
-                proof::call_in("delayq-summer", "cargo test --locked"),
+                proof::call_in("tools/delayq-summer", "cargo fmt -- --check"),
+                proof::call_in("tools/delayq-summer", "cargo test --locked"),
             ],
         }
     }

@@ -1,0 +1,85 @@
+//! The answers that the guide shows are those that are given.
+
+use std::collections::BTreeSet;
+
+use delayq_plugin::Namespace;
+use delayq_service::access::Scope;
+use serde_json::Value;
+
+use super::{Site, TASKS};
+
+const PAGE: &str = include_str!("../../../../../docs/guide/server-workers.md");
+const TYPE: &str = "/v1/default/types/mail.send";
+
+/// The answers that the page shows.
+fn shown() -> Vec<Value> {
+    let blocks = PAGE.split("\n```json\n").skip(1);
+    let blocks = blocks.map(|block| block.split_once("\n```").unwrap().0);
+    let answers = blocks.flat_map(|block| serde_json::Deserializer::from_str(block).into_iter());
+    answers.map(Result::unwrap).collect()
+}
+
+/// The names of the fields of an answer, also of those within it, but for headers.
+fn fields(answer: &Value) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    match answer {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                names.insert(name.clone());
+                if name != "headers" {
+                    names.extend(self::fields(value));
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| names.extend(fields(item))),
+        _ => {}
+    }
+    names
+}
+
+#[tokio::test]
+async fn the_answers_to_a_worker_have_the_fields_that_the_guide_shows() {
+    let site = Site::open().await;
+    let token = site
+        .token(&[Scope::Submit, Scope::Work], "default", &[])
+        .await;
+    let ask = async |method: &str, path: &str, body: &str| {
+        site.ask(&token, method, path, body).await.body
+    };
+    let claim = async || ask("POST", &format!("{TYPE}/claim?wait=10s"), "").await;
+    let lock = |claimed: &Value| claimed["tasks"][0]["lock"].as_str().unwrap().to_owned();
+    let create = format!("{TASKS}/order-42?group=tenant-7");
+    ask("PUT", &create, r#"{"order":42}"#).await;
+    let first = lock(&claim().await);
+    let task = async |end: &str, lock: &str, rest: &str| {
+        let path = format!("{TASKS}/order-42/{end}?lock={lock}{rest}");
+        ask("POST", &path, "no van").await
+    };
+    let settled = task("fail", &first, "&retry_after=0").await;
+    let claimed = claim().await;
+    let second = lock(&claimed);
+    let extended = task("extend", &second, "&lock_for=1m").await;
+    ask("DELETE", &format!("{TASKS}/order-42"), "").await;
+    let cancelled = task("extend", &second, "&lock_for=1m").await;
+    let lost = task("extend", &first, "&lock_for=1m").await;
+    let given = [claimed, settled, extended, cancelled, lost];
+    let shown = shown();
+    assert_eq!(shown.len(), given.len(), "{shown:#?}");
+    for (shown, given) in shown.iter().zip(&given) {
+        assert_eq!(fields(shown), fields(given), "{given}");
+        for name in ["outcome", "type", "title", "status", "is_repeatable"] {
+            assert_eq!(shown[name], given[name], "{name}: {given}");
+        }
+    }
+    // The same for many at once, and of a task that is looked up.
+    let locks = [("order-42", &second), ("order-42", &first)];
+    let locks = locks.map(|(id, lock)| serde_json::json!({"id": id, "lock": lock}));
+    let body = serde_json::json!({"locks": locks}).to_string();
+    let many = ask("POST", &format!("{TYPE}/extend"), &body).await;
+    let outcomes = many.as_array().unwrap().iter().map(|one| &one["outcome"]);
+    let outcomes: Vec<_> = outcomes.map(|one| one.as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["cancel_requested", "lock_lost"], "{many}");
+    let space = site.server.app.spaces.of(&Namespace::default()).await;
+    let found = space.unwrap().tasks.find("mail.send", "order-42").await;
+    assert!(found.unwrap().unwrap().cancel_requested);
+}
