@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use delayq_core::job::{check_delay, check_message};
 use delayq_core::operate::{Cursor, Page};
-use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions, SubmitOutcome};
+use delayq_core::store::{CancelOutcome, ChangeOutcome, StoreOptions};
 use delayq_core::{
     Clock, DelayQueueJob, Error, Limits, NewTask, Result, Store, SystemClock, TaskId, TaskType,
     Timestamp, When,
@@ -26,7 +26,7 @@ pub use self::reply_wait::{ReplyOutcome, TaskReply};
 
 use self::declared::Declared;
 use self::reply_wait::ReplyWait;
-use self::sent::{Answered, Sent};
+use self::sent::Sent;
 use crate::bulk::{self, BulkChange, Desk, TaskFilter};
 use crate::clock_skew::CallWindow;
 use crate::events::TaskEvents;
@@ -183,7 +183,7 @@ impl TaskSubmitService {
         let before = self.clock.now();
         let (mut refused, mut tasks) = (Vec::with_capacity(jobs.len()), Vec::new());
         for job in jobs {
-            match self.task(job, before).await {
+            match self.prepare_at(job, before).await {
                 Ok(task) => {
                     tasks.push(task);
                     refused.push(None);
@@ -191,28 +191,38 @@ impl TaskSubmitService {
                 Err(error) => refused.push(Some(error)),
             }
         }
-        let mut answered = self.submit_since(tasks, before).await.into_iter();
-        let durability = self.store.durability();
+        let mut receipts = self.submit_since(tasks, before).await.into_iter();
         let results = refused.into_iter().map(|refused| match refused {
             Some(error) => Err(error),
-            None => match answered.next() {
-                Some(answered) => answered.receipt(durability),
-                None => Err(Error::Closed("the store")),
-            },
+            None => receipts.next().unwrap_or(Err(Error::Closed("the store"))),
         });
         results.collect()
     }
 
-    /// Gives tasks that are complete to the store, as
-    /// [`Store::submit`](delayq_core::Store::submit), and reports them as those of
-    /// [`send_all`](Self::send_all): for doors that tasks come through in a form of their own. No
-    /// middleware sees them, and no limit is checked.
-    pub async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
-        let answered = self.submit_since(tasks, self.clock.now()).await;
-        answered.into_iter().map(|one| one.outcome).collect()
+    /// The task of a job, as [`send`](Self::send) would give it to the store: it has passed the
+    /// middleware and is within the limits. A refusal is counted.
+    ///
+    /// # Errors
+    /// `InvalidName`, `InvalidInput` or `LimitExceeded` for a bad job; those of the middleware.
+    pub async fn prepare(&self, job: DelayQueueJob) -> Result<NewTask> {
+        self.prepare_at(job, self.clock.now()).await
     }
 
-    async fn submit_since(&self, tasks: Vec<NewTask>, before: Timestamp) -> Vec<Answered> {
+    async fn prepare_at(&self, job: DelayQueueJob, now: Timestamp) -> Result<NewTask> {
+        let refusals = self.telemetry.refusals(&job);
+        let job = self.pass_middleware(job).await;
+        let task = job.and_then(|job| job.into_task(&self.limits, now));
+        task.inspect_err(|error| refusals(error))
+    }
+
+    /// Gives complete tasks to the store and reports them as [`send_all`](Self::send_all) does; one
+    /// result each, in order. For doors that receive tasks in a form of their own: no middleware
+    /// sees the tasks, and no limit is checked.
+    pub async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<Receipt>> {
+        self.submit_since(tasks, self.clock.now()).await
+    }
+
+    async fn submit_since(&self, tasks: Vec<NewTask>, before: Timestamp) -> Vec<Result<Receipt>> {
         if tasks.is_empty() {
             return Vec::new();
         }
@@ -252,13 +262,6 @@ impl TaskSubmitService {
         let until = self.clock.elapsed().saturating_add(timeout);
         let (task_type, id) = (TaskType::new(task_type)?, TaskId::new(id)?);
         ReplyWait::new(self, task_type, id).end(until).await
-    }
-
-    async fn task(&self, job: DelayQueueJob, now: Timestamp) -> Result<NewTask> {
-        let refusals = self.telemetry.refusals(&job);
-        let job = self.pass_middleware(job).await;
-        let task = job.and_then(|job| job.into_task(&self.limits, now));
-        task.inspect_err(|error| refusals(error))
     }
 
     /// The job, as the middleware leaves it. It passes once.

@@ -1,6 +1,6 @@
 //! A task on its way to the store.
 
-use delayq_core::store::{Durability, SubmitOutcome};
+use delayq_core::store::SubmitOutcome;
 use delayq_core::{Error, NewTask, Result, TaskId, TaskType, When};
 use tracing::trace;
 
@@ -25,13 +25,13 @@ impl Sent {
         }
     }
 
-    /// Reports the store's answer: counts, events and the log.
+    /// Reports the store's answer by counts, events and the log. A conflict is an error.
     pub(super) fn answered(
         self,
         service: &TaskSubmitService,
         outcome: Result<SubmitOutcome>,
         window: CallWindow,
-    ) -> Answered {
+    ) -> Result<Receipt> {
         let clock_skew = self.clock_skew(service, &outcome, window);
         let Self { task_type, id, .. } = self;
         if let Ok(outcome) = outcome {
@@ -49,12 +49,20 @@ impl Sent {
         if let Some(metrics) = &service.telemetry.metrics {
             metrics.sends(&task_type).sent(outcome.as_ref().copied());
         }
-        Answered {
-            task_type,
+        let outcome = outcome?;
+        if let SubmitOutcome::Conflict { state } = outcome {
+            return Err(Error::Conflict {
+                task_type: task_type.to_string(),
+                id: id.to_string(),
+                state,
+            });
+        }
+        Ok(Receipt {
             id,
             outcome,
+            durability: service.store.durability(),
             clock_skew,
-        }
+        })
     }
 
     /// A relative delay shows the store's clock: the due time less the delay. A task that takes the
@@ -82,33 +90,5 @@ impl Sent {
             .skew
             .observe(skew, service.clock.elapsed());
         skew
-    }
-}
-
-/// A task with the store's answer.
-pub(super) struct Answered {
-    task_type: TaskType,
-    id: TaskId,
-    pub(super) outcome: Result<SubmitOutcome>,
-    clock_skew: Option<ClockSkew>,
-}
-
-impl Answered {
-    /// The receipt; a conflict is an error.
-    pub(super) fn receipt(self, durability: Durability) -> Result<Receipt> {
-        let outcome = self.outcome?;
-        if let SubmitOutcome::Conflict { state } = outcome {
-            return Err(Error::Conflict {
-                task_type: self.task_type.to_string(),
-                id: self.id.to_string(),
-                state,
-            });
-        }
-        Ok(Receipt {
-            id: self.id,
-            outcome,
-            durability,
-            clock_skew: self.clock_skew,
-        })
     }
 }

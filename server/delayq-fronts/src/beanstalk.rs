@@ -87,12 +87,9 @@ pub async fn serve(app: App, listeners: Listeners) {
 }
 
 async fn open(app: &App) -> Result<Hub, Problem> {
-    let mut config = app.config.beanstalk.clone();
+    let config = app.config.beanstalk.clone();
     let namespace = delayq_plugin::Namespace::new(&config.namespace)?;
     let space = app.spaces.of(&namespace).await?;
-    if let Some(most) = space.max_message_bytes() {
-        config.max_job_bytes = config.max_job_bytes.min(most);
-    }
     let hub = Hub::new(app, space, config);
     hub.refresh().await?;
     Ok(hub)

@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::client::{Client, Entry};
+use super::client::{Entry, admit};
 
 mod asked;
 mod consume;
@@ -30,6 +30,7 @@ mod tubes;
 use consume::UsualTimes;
 use delayq_service::access::Scope;
 use delayq_service::app::App;
+use delayq_service::context::Context;
 use delayq_service::problem::Problem;
 use delayq_service::requests::counted;
 use tubes::Tubes;
@@ -52,13 +53,13 @@ impl Grape {
     }
 
     /// Whoever asks, with the right to it.
-    async fn client(&self, parts: &Parts, scope: Scope) -> Result<Client, Problem> {
+    async fn client(&self, parts: &Parts, scope: Scope) -> Result<Context, Problem> {
         let config = &self.app.config.grape;
         let entry = Entry {
             token: config.token,
             namespace: &config.namespace,
         };
-        Client::admit(&self.app, &entry, &parts.headers, &parts.extensions, scope).await
+        admit(&self.app, &entry, &parts.headers, &parts.extensions, scope).await
     }
 }
 

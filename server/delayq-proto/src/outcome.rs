@@ -44,7 +44,7 @@ pub fn read_state(value: i32) -> Result<TaskState> {
 }
 
 impl pb::SubmitResult {
-    /// What became of the task `id`.
+    /// What became of the task `id`. A conflict is an outcome, also where it comes as an error.
     #[must_use]
     pub fn new(id: String, result: Result<SubmitOutcome>) -> Self {
         use pb::submit_result::Outcome;
@@ -55,7 +55,9 @@ impl pb::SubmitResult {
             }),
             Ok(SubmitOutcome::RunsAgain { due_at }) => Outcome::RunsAgainAt(time(due_at)),
             Ok(SubmitOutcome::AlreadyExists { state: at }) => Outcome::AlreadyExists(state(at)),
-            Ok(SubmitOutcome::Conflict { state: at }) => Outcome::Conflict(state(at)),
+            Ok(SubmitOutcome::Conflict { state: at }) | Err(Error::Conflict { state: at, .. }) => {
+                Outcome::Conflict(state(at))
+            }
             Ok(_) => Outcome::Error(Error::Unsupported("this outcome of a submit").into()),
             Err(error) => Outcome::Error(error.into()),
         };

@@ -23,7 +23,6 @@ mod presence;
 mod pull;
 mod refusal;
 mod replies;
-mod sent;
 mod targets;
 mod task_type;
 mod tasks;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::FromRef;
 use delayq_plugin::store::StoreOptions;
 use delayq_plugin::{Namespace, Result, Store, SystemClock, open_store};
 
@@ -63,23 +62,5 @@ impl App {
     pub async fn close(&self) {
         self.spaces.close().await;
         self.own.close().await;
-    }
-}
-
-impl FromRef<App> for Arc<Limits> {
-    fn from_ref(app: &App) -> Self {
-        Arc::clone(&app.limits)
-    }
-}
-
-impl FromRef<App> for Arc<Spaces> {
-    fn from_ref(app: &App) -> Self {
-        Arc::clone(&app.spaces)
-    }
-}
-
-impl FromRef<App> for Arc<TokenBook> {
-    fn from_ref(app: &App) -> Self {
-        Arc::clone(&app.tokens)
     }
 }

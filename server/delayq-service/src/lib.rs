@@ -2,7 +2,8 @@
 //!
 //! Who may do what ([`access`]), how much and how fast ([`limits`]), where a namespace is
 //! ([`place`], [`space`]), and how its tasks are given out ([`pull`]) and sent out ([`push`]). A
-//! door reads a request, calls this, and writes the answer.
+//! door reads a request, has it admitted ([`context`]), calls an [`operation`], and writes the
+//! answer.
 
 #![allow(
     missing_docs,
@@ -17,6 +18,7 @@
 pub mod access;
 pub mod app;
 pub mod config;
+pub mod context;
 pub mod discovery;
 pub mod draining;
 pub mod folder_cache;

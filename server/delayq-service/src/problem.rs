@@ -173,6 +173,15 @@ impl Problem {
         self.cause.as_deref()
     }
 
+    /// The problem as the error of a store, for doors that answer with one.
+    pub fn to_error(&self) -> Error {
+        match (self.cause(), self.status()) {
+            (Some(error), _) => error.clone(),
+            (None, StatusCode::TOO_MANY_REQUESTS) => Error::full("the namespace", self.to_string()),
+            _ => Error::unavailable("the store of the server", self.to_string()),
+        }
+    }
+
     /// The same of an error before anything was done.
     pub fn without_cause(mut self) -> Self {
         self.cause = None;

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use delayq_core::task::Headers;
 use delayq_plugin::{
-    DelayQueueJob, DelayQueuePlugin, Error, Namespace, Result, Store, TaskId, TaskType,
-    TypePattern, WorkerOptions,
+    DelayQueuePlugin, Error, Namespace, Result, Store, TaskId, TaskType, TypePattern, WorkerOptions,
 };
 use futures_util::future::poll_immediate;
 use tokio::sync::{Mutex, Notify};
@@ -277,22 +276,8 @@ impl Push {
         Arc::clone(&self.board.seals)
     }
 
-    /// Gives a task a target of its own, and has its type pushed. Its id and its message stay as
-    /// they are from now on.
-    pub async fn with_target(
-        &self,
-        job: DelayQueueJob,
-        task_type: &TaskType,
-        text: &str,
-    ) -> Result<DelayQueueJob> {
-        let (id, message) = (TaskId::new(job.task_id())?, job.message());
-        let headers = self.headers_of_own((task_type, &id), message, text).await?;
-        Ok(headers
-            .into_iter()
-            .fold(job, |job, (name, value)| job.header(name, value)))
-    }
-
-    /// The headers of a task that has a target of its own, whose type is pushed from now on.
+    /// The headers of a task that has a target of its own. Its type is pushed from now on; its id and
+    /// its message stay as they are.
     ///
     /// # Errors
     /// `InvalidInput` for what is no target of a task, and those of the store.

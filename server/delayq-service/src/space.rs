@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_plugin::store::StoreOptions;
-use delayq_plugin::{
-    DelayQueueJob, Namespace, Receipt, Store, SystemClock, TaskReply, TaskSubmitService, TaskType,
-};
+use delayq_plugin::{Namespace, Store, SystemClock, TaskReply, TaskSubmitService};
 use futures_util::future::join_all;
 use tokio::sync::{Mutex, OnceCell};
 use tracing::{debug, warn};
 
 use crate::config::{Config, NamespaceLimits, is_own_namespace};
 use crate::discovery::Discovery;
-use crate::limits::{Bounded, Limits, Pending};
+use crate::limits::{Limits, Pending};
 use crate::place::{Mover, PlaceBook, PlacedStore};
 use crate::problem::Problem;
 use crate::pull::Pull;
@@ -45,31 +43,17 @@ pub struct Space {
     pub place: Arc<PlacedStore>,
     /// What is pushed.
     pub push: Push,
-    limits: NamespaceLimits,
-    pending: Pending,
+    /// The same as `tasks`, whose sends an application with the server as its store counts.
+    pub(crate) uncounted: TaskSubmitService,
+    pub(crate) limits: NamespaceLimits,
+    pub(crate) pending: Pending,
     stopping: Stopping,
 }
 
 impl Space {
-    /// Most bytes of a message, where the namespace has a limit of its own.
-    pub fn max_message_bytes(&self) -> Option<usize> {
-        self.limits.max_message_bytes
-    }
-
     /// The end of the server.
     pub fn stopping(&self) -> &Stopping {
         &self.stopping
-    }
-
-    /// Refuses a message that is too large here.
-    pub fn fits(&self, bytes: usize) -> Result<(), Problem> {
-        if let Some(max) = self.limits.max_message_bytes
-            && bytes > max
-        {
-            let text = format!("a message of {bytes} bytes: the namespace allows {max}");
-            return Err(Problem::too_large(text));
-        }
-        Ok(())
     }
 
     /// The reply of a task within `wait`, or what is known of it then or when the server stops.
@@ -85,48 +69,6 @@ impl Space {
                 self.tasks.wait_for_reply(task_type, id, Duration::ZERO).await
             }
         }
-    }
-
-    /// Creates a task with a target of its own, which the caller may give it.
-    pub async fn send_to(
-        &self,
-        job: DelayQueueJob,
-        target: &str,
-    ) -> delayq_plugin::Result<Receipt> {
-        let task_type = TaskType::new(job.task_type())?;
-        let job = self.push.with_target(job, &task_type, target).await?;
-        self.within.send(job).await
-    }
-
-    /// Makes room for `tasks` new tasks, or refuses them.
-    pub async fn admit(&self, tasks: u64) -> Result<(), Problem> {
-        match self.limits.max_pending {
-            Some(max) => self.admit_within(Bounded::Namespace, tasks, max).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Refuses a task that there is no room for, unless it is there already: a repeat is harmless
-    /// also when full. One that has ended would be a new task.
-    pub async fn unless_known(
-        &self,
-        full: Problem,
-        task_type: &str,
-        id: &str,
-    ) -> Result<(), Problem> {
-        let known = self.tasks.find(task_type, id).await?;
-        known.filter(|task| !task.state.is_ended()).ok_or(full)?;
-        Ok(())
-    }
-
-    /// Makes room for `tasks` new tasks where no more than `max` are allowed, or refuses them.
-    pub(crate) async fn admit_within(
-        &self,
-        bounded: Bounded<'_>,
-        tasks: u64,
-        max: u64,
-    ) -> Result<(), Problem> {
-        self.pending.admit(&self.tasks, bounded, tasks, max).await
     }
 }
 
@@ -223,8 +165,10 @@ impl Spaces {
             let service = TaskSubmitService::new(store);
             service.with_limits(sizes).with_metrics()
         };
+        let tasks = service(door);
         Ok(Space {
-            tasks: service(door),
+            uncounted: TaskSubmitService::new(Arc::clone(tasks.store())),
+            tasks,
             within: service(within),
             namespace: namespace.clone(),
             pull,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use delayq_ops::Operator;
 use delayq_plugin::{Error, Result};
+use delayq_service::context::Context;
 use tokio::time::Instant;
 use tracing::debug;
 
@@ -32,6 +33,7 @@ pub(super) struct Client {
     pub(super) out: Vec<u8>,
     pub(super) is_producer: bool,
     pub(super) is_worker: bool,
+    pub(super) context: Context,
     /// Logs what it changes beside its own jobs.
     pub(super) operator: Operator,
 }
@@ -39,6 +41,7 @@ pub(super) struct Client {
 impl Client {
     /// One that has asked for nothing yet.
     pub(super) fn new(hub: Arc<Hub>, origin: String) -> Self {
+        let context = hub.context(origin);
         let count = &hub.counters;
         count.connections.add(1);
         count.connections_ever.add(1);
@@ -57,7 +60,8 @@ impl Client {
             out: Vec::new(),
             is_producer: false,
             is_worker: false,
-            operator: Operator::new(&hub.space.tasks, "beanstalkd client", origin),
+            operator: context.operator(),
+            context,
             hub,
         }
     }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use delayq_plugin::store::Expected;
 use delayq_plugin::{Clock, Result, Store, SystemClock, TaskType, Timestamp};
+use delayq_service::access::Caller;
 use delayq_service::app::App;
 use delayq_service::config::BeanstalkConfig;
+use delayq_service::context::Context;
 use delayq_service::draining::Draining;
-use delayq_service::limits::{Limits, Payer};
 use delayq_service::space::Space;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -44,7 +45,7 @@ pub(super) struct Hub {
     /// Of this server, for the statistics.
     pub(super) id: String,
     pub(super) holders: Counter,
-    limits: Arc<Limits>,
+    app: App,
     state: Mutex<State>,
 }
 
@@ -62,7 +63,7 @@ impl Hub {
             counters: Counters::default(),
             config,
             draining: app.draining.clone(),
-            limits: Arc::clone(&app.limits),
+            app: app.clone(),
             changed: Notify::new(),
             reserved: Notify::new(),
             started: Instant::now(),
@@ -85,22 +86,13 @@ impl Hub {
         known.pause = pause;
     }
 
-    fn payer(&self) -> Payer<'_> {
-        Payer {
-            token: ANYBODY,
-            rate: None,
-            namespace: &self.space.namespace,
-        }
-    }
-
-    /// Whether the rate of the namespace allows so many requests now, which are taken then.
-    pub(super) fn may_ask(&self, requests: u32) -> bool {
-        self.limits.charge(self.payer(), requests).is_granted()
-    }
-
-    /// Waits until the rate of the namespace allows so many requests.
-    pub(super) async fn pace(&self, requests: u32) {
-        self.limits.pace(self.payer(), requests).await;
+    /// The context of a client.
+    pub(super) fn context(&self, origin: String) -> Context {
+        let (space, name) = (Arc::clone(&self.space), "beanstalkd client");
+        let caller = Caller::of_front(ANYBODY, name, space.namespace.as_str(), origin);
+        let mut context = Context::within(&self.app, caller, space);
+        context.max_message_bytes = self.config.max_job_bytes;
+        context
     }
 
     /// The time of day here.

@@ -6,32 +6,32 @@ use std::time::Duration;
 
 use delayq_plugin::store::NewTask;
 use delayq_plugin::{Error, Result, SubmitOutcome, When};
+use delayq_service::operation::{Batch, Submission, submit, submit_one};
 
+use super::client::Client;
 use super::hub::Hub;
 use super::input::PutJob;
 use super::lane::{Lane, id_of, number_of};
 use super::past::{DELAY, PRI, TTR};
-use super::tube_name::TubeName;
 
 /// How often another number is taken for a job whose number another one has.
 const TRIES: u32 = 3;
 
-/// Puts jobs into a tube: their numbers, one each, in order.
-pub(super) async fn put(hub: &Hub, tube: &TubeName, jobs: Vec<PutJob>) -> Vec<Result<u64>> {
+/// Puts jobs into the tube that the client uses: their numbers, one each, in order.
+pub(super) async fn put(client: &Client, jobs: Vec<PutJob>) -> Vec<Result<u64>> {
     let count = jobs.len();
-    match try_put(hub, tube, jobs).await {
+    match try_put(client, jobs).await {
         Ok(numbers) => numbers,
         Err(error) => vec![Err(error); count],
     }
 }
 
-async fn try_put(hub: &Hub, tube: &TubeName, jobs: Vec<PutJob>) -> Result<Vec<Result<u64>>> {
-    let count = jobs.len() as u64;
-    let admitted = hub.space.admit(count).await;
-    admitted.map_err(|problem| Error::invalid("namespace", problem.to_string()))?;
-    let first = hub.numbers.next(count).await?;
+async fn try_put(client: &Client, jobs: Vec<PutJob>) -> Result<Vec<Result<u64>>> {
+    let (hub, tube) = (&*client.hub, &client.used);
+    let count = jobs.len();
+    let first = hub.numbers.next(count as u64).await?;
     let mut lanes = BTreeMap::new();
-    let mut tasks = Vec::with_capacity(jobs.len());
+    let mut tasks = Vec::with_capacity(count);
     for (job, number) in jobs.into_iter().zip(first..) {
         let lane = match lanes.entry(job.pri) {
             Entry::Occupied(known) => known.into_mut(),
@@ -39,9 +39,18 @@ async fn try_put(hub: &Hub, tube: &TubeName, jobs: Vec<PutJob>) -> Result<Vec<Re
         };
         tasks.push(task(lane, number, job)?);
     }
-    let mut outcomes = hub.space.tasks.submit(tasks.clone()).await;
+    let submissions = tasks.iter().cloned().map(Submission::from).collect();
+    // The session has paid for all.
+    let submitted = submit(&client.context, Batch::new(submissions).paid(count)).await;
+    let submitted = submitted.map_err(|problem| problem.to_error())?.into_iter();
+    let mut outcomes: Vec<_> = submitted
+        .map(|one| {
+            one.map(|receipt| receipt.outcome)
+                .map_err(|problem| problem.to_error())
+        })
+        .collect();
     for (task, outcome) in tasks.iter_mut().zip(&mut outcomes) {
-        renumber(hub, task, outcome).await;
+        renumber(client, task, outcome).await;
     }
     let mut numbers = Vec::with_capacity(outcomes.len());
     let mut soonest: BTreeMap<&Lane, Duration> = BTreeMap::new();
@@ -60,7 +69,7 @@ async fn try_put(hub: &Hub, tube: &TubeName, jobs: Vec<PutJob>) -> Result<Vec<Re
     }
     state.tube(tube).jobs += numbers.iter().filter(|number| number.is_ok()).count() as u64;
     drop(state);
-    hub.counters.jobs.add(count);
+    hub.counters.jobs.add(count as u64);
     for (lane, delay) in soonest {
         hub.lane_changed(tube, lane, delay);
     }
@@ -89,11 +98,12 @@ fn task(lane: &Lane, number: u64, job: PutJob) -> Result<NewTask> {
 
 /// Another number for a job whose own is taken, which happens after the loss of the counter; and
 /// the same again for one whose answer was lost.
-async fn renumber(hub: &Hub, task: &mut NewTask, outcome: &mut Result<SubmitOutcome>) {
+async fn renumber(client: &Client, task: &mut NewTask, outcome: &mut Result<SubmitOutcome>) {
+    let hub = &client.hub;
     for _ in 0..TRIES {
         match outcome {
             Ok(SubmitOutcome::Accepted { .. }) => return,
-            Ok(_) => {
+            Ok(_) | Err(Error::Conflict { .. }) => {
                 let number = hub.numbers.next(1).await;
                 match number.and_then(id_of) {
                     Ok(id) => task.id = id,
@@ -102,25 +112,19 @@ async fn renumber(hub: &Hub, task: &mut NewTask, outcome: &mut Result<SubmitOutc
                         return;
                     }
                 }
+                *outcome = submit_again(client, task).await;
             }
-            Err(Error::Indeterminate { .. }) => {
-                let again = hub.space.tasks.submit(vec![task.clone()]).await.pop();
-                match again {
-                    Some(Ok(_)) => {
-                        let due_at = Hub::now();
-                        let replaced = false;
-                        *outcome = Ok(SubmitOutcome::Accepted { due_at, replaced });
-                        return;
-                    }
-                    Some(Err(error)) => *outcome = Err(error),
-                    None => return,
+            Err(Error::Indeterminate { .. }) => match submit_again(client, task).await {
+                // It was accepted before its answer was lost.
+                Ok(_) => {
+                    let due_at = Hub::now();
+                    let replaced = false;
+                    *outcome = Ok(SubmitOutcome::Accepted { due_at, replaced });
+                    return;
                 }
-                continue;
-            }
+                Err(error) => *outcome = Err(error),
+            },
             Err(_) => return,
-        }
-        if let Some(again) = hub.space.tasks.submit(vec![task.clone()]).await.pop() {
-            *outcome = again;
         }
     }
     if let Ok(other) = outcome
@@ -128,4 +132,11 @@ async fn renumber(hub: &Hub, task: &mut NewTask, outcome: &mut Result<SubmitOutc
     {
         *outcome = Err(Error::unavailable(hub.store.name(), "no number is free"));
     }
+}
+
+async fn submit_again(client: &Client, task: &NewTask) -> Result<SubmitOutcome> {
+    let submitted = submit_one(&client.context, task.clone().into()).await;
+    submitted
+        .map(|receipt| receipt.outcome)
+        .map_err(|problem| problem.to_error())
 }

@@ -50,11 +50,12 @@ enum Waited {
 impl Session {
     /// A connection that was accepted.
     pub(super) fn new(hub: Arc<Hub>, accepted: Accepted) -> Self {
+        let client = Client::new(hub, accepted.origin);
         Self {
             reader: accepted.reader,
             writer: accepted.writer,
-            input: Input::new(hub.config.max_job_bytes),
-            client: Client::new(hub, accepted.origin),
+            input: Input::new(client.context.max_message_size()),
+            client,
         }
     }
 
@@ -132,9 +133,8 @@ impl Session {
             }
             return Ok(behind);
         }
-        let count = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
-        self.pace(count).await?;
-        for result in puts::put(&self.client.hub, &self.client.used, jobs).await {
+        self.pace(jobs.len()).await?;
+        for result in puts::put(&self.client, jobs).await {
             match result {
                 Ok(number) => self.client.say(&format!("INSERTED {number}")),
                 Err(error) => self.client.say_error(&error),
@@ -145,10 +145,10 @@ impl Session {
 
     /// Waits until the rate of the namespace allows so many requests. What was answered before is
     /// sent first.
-    async fn pace(&mut self, requests: u32) -> std::io::Result<()> {
-        if !self.client.hub.may_ask(requests) {
+    async fn pace(&mut self, requests: usize) -> std::io::Result<()> {
+        if !self.client.context.may_ask(requests) {
             self.flush().await?;
-            self.client.hub.pace(requests).await;
+            self.client.context.throttle(requests).await;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use delayq_service::access::Scope;
 
 use super::Grape;
 use super::refusal::Refusal;
-use crate::client::Client;
+use delayq_service::context::Context;
 
 /// What the id of a task begins with, where the id of its job cannot be one.
 const ENCODED: &str = "b64:";
@@ -85,7 +85,7 @@ impl Params {
 /// A request of a client with the right to it, about a tube that is there.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    pub(super) client: Client,
+    pub(super) client: Context,
     pub(super) params: Params,
     pub(super) tube: TaskType,
 }

@@ -75,7 +75,7 @@ pub(super) async fn consume(State(grape): State<Grape>, parts: Parts) -> Result<
             break;
         }
     }
-    asked.client.is_still(&grape.app)?;
+    asked.client.recheck()?;
     answer(handovers, &lost)
 }
 

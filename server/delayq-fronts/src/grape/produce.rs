@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use delayq_plugin::{
-    DelayQueueJob, Error, SubmitOutcome, TaskId, TaskInfo, TaskState, TaskSubmitService,
-};
+use delayq_plugin::{DelayQueueJob, Error, SubmitOutcome, TaskId, TaskInfo, TaskState};
 use delayq_service::access::Scope;
+use delayq_service::context::Context;
+use delayq_service::operation::{Submission, submit_one};
 
 use super::Grape;
 use super::asked::Asked;
@@ -33,36 +33,39 @@ pub(super) async fn produce(
     if message.is_empty() {
         return Err(Refusal::Failed(NO_BODY.to_owned()));
     }
-    asked.client.fits(message.len())?;
-    let made = asked.client.make_room_for(asked.tube.as_str(), id.as_str());
-    made.await?;
     let job = DelayQueueJob::raw(asked.tube.as_str(), message)
         .id(id.as_str())
         .after(delay(dtr))
         .header(DELAY, dtr.to_string())
         .header(TIME, ttr.max(SHORTEST).to_string());
-    Ok(Json(send(&asked.client.space.tasks, job).await?))
+    Ok(Json(send(&asked.client, job).await?))
 }
 
 /// Sends a job; whether it waits now. A job that has ended does not stand in the way of another one
 /// like it: its id may be used again, as in the original.
-async fn send(tasks: &TaskSubmitService, job: DelayQueueJob) -> Result<bool, Refusal> {
-    match attempt(tasks, job.clone()).await? {
+async fn send(client: &Context, job: DelayQueueJob) -> Result<bool, Refusal> {
+    match attempt(client, job.clone()).await? {
         SubmitOutcome::AlreadyExists { state } if state.is_ended() => {
             let job = job.header("grape-run", ulid::Ulid::generate().to_string());
-            let outcome = attempt(tasks, job).await?;
+            let outcome = attempt(client, job).await?;
             Ok(matches!(outcome, SubmitOutcome::Accepted { .. }))
         }
         outcome => Ok(matches!(outcome, SubmitOutcome::Accepted { .. })),
     }
 }
 
-async fn attempt(tasks: &TaskSubmitService, job: DelayQueueJob) -> Result<SubmitOutcome, Refusal> {
-    match tasks.send(job).await {
+async fn attempt(client: &Context, job: DelayQueueJob) -> Result<SubmitOutcome, Refusal> {
+    let sent = async {
+        let task = Submission::of_job(client, job).await?;
+        submit_one(client, task).await
+    };
+    match sent.await {
         Ok(receipt) => Ok(receipt.outcome),
-        Err(Error::Conflict { state, .. }) => Ok(SubmitOutcome::Conflict { state }),
-        Err(Error::InvalidInput { what: "delay", .. }) => Err(Refusal::bad_delay()),
-        Err(error) => Err(error.into()),
+        Err(problem) => match problem.cause() {
+            Some(Error::Conflict { state, .. }) => Ok(SubmitOutcome::Conflict { state: *state }),
+            Some(Error::InvalidInput { what: "delay", .. }) => Err(Refusal::bad_delay()),
+            _ => Err(problem.into()),
+        },
     }
 }
 
@@ -81,8 +84,12 @@ pub(super) async fn kick(
     };
     // In one step in its own place: there is no moment in which it is due too early.
     let job = again(asked.tube.as_str(), &id, task, dtr);
-    let outcome = attempt(tasks, job).await?;
-    let kicked = matches!(outcome, SubmitOutcome::Accepted { .. });
+    let kicked = match tasks.send(job).await {
+        Ok(receipt) => matches!(receipt.outcome, SubmitOutcome::Accepted { .. }),
+        Err(Error::Conflict { .. }) => false,
+        Err(Error::InvalidInput { what: "delay", .. }) => return Err(Refusal::bad_delay()),
+        Err(error) => return Err(error.into()),
+    };
     if kicked {
         let operator = asked.client.operator();
         operator

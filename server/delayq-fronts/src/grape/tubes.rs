@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::refusal::Refusal;
-use crate::client::Client;
+use delayq_service::context::Context;
 
 /// The longest name.
 const MAX_NAME: usize = 64;
@@ -52,11 +52,11 @@ struct Known {
 
 impl Tubes {
     /// A tube that is there, and that the client has a right to.
-    pub(super) async fn known(&self, client: &Client, name: &str) -> Result<TaskType, Refusal> {
+    pub(super) async fn known(&self, client: &Context, name: &str) -> Result<TaskType, Refusal> {
         let Ok(tube) = TaskType::new(name) else {
             return Err(Refusal::unknown_tube(name));
         };
-        let tube = client.require_type(tube.as_str())?;
+        let tube = client.caller.require_type(tube.as_str())?;
         let is_known = {
             let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let known = known.get(&client.space.namespace);
@@ -86,27 +86,28 @@ impl Tubes {
     }
 
     /// The names of all tubes that the client has a right to.
-    pub(super) async fn all(&self, client: &Client) -> Result<Vec<TaskType>, Refusal> {
+    pub(super) async fn all(&self, client: &Context) -> Result<Vec<TaskType>, Refusal> {
         let types = self.read(&client.space).await?.into_iter();
-        let tubes = types.filter(|one| client.covers(one) && check_name(one.as_str()).is_ok());
+        let tubes =
+            types.filter(|one| client.caller.token.covers(one) && check_name(one.as_str()).is_ok());
         Ok(tubes.collect())
     }
 
     /// Creates a tube. Repeating it is harmless.
-    pub(super) async fn create(&self, client: &Client, name: &str) -> Result<(), Refusal> {
+    pub(super) async fn create(&self, client: &Context, name: &str) -> Result<(), Refusal> {
         check_name(name)?;
-        let tube = client.require_type(name)?;
+        let tube = client.caller.require_type(name)?;
         client.space.tasks.store().register_type(&tube).await?;
         self.forget(&client.space);
         Ok(())
     }
 
     /// Removes a tube with all its jobs. Repeating it is harmless.
-    pub(super) async fn delete(&self, client: &Client, name: &str) -> Result<(), Refusal> {
+    pub(super) async fn delete(&self, client: &Context, name: &str) -> Result<(), Refusal> {
         let Ok(tube) = TaskType::new(name) else {
             return Ok(());
         };
-        let tube = client.require_type(tube.as_str())?;
+        let tube = client.caller.require_type(tube.as_str())?;
         if !self.read(&client.space).await?.contains(&tube) {
             return Ok(());
         }
@@ -126,7 +127,7 @@ impl Tubes {
 }
 
 /// Numbers of a tube.
-pub(super) async fn stats(client: &Client, tube: &TaskType) -> Result<TubeStats, Refusal> {
+pub(super) async fn stats(client: &Context, tube: &TaskType) -> Result<TubeStats, Refusal> {
     let stats = client.space.tasks.store().stats(tube).await?;
     Ok(TubeStats {
         date_time: stats.now.as_millis(),

@@ -5,15 +5,16 @@ use std::sync::atomic::Ordering;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::{Extensions, HeaderValue, Method, StatusCode};
 use axum::response::Response;
-use delayq_service::limits::Payer;
+use delayq_service::access::Caller;
+use delayq_service::context::Context;
 use percent_encoding::percent_decode_str;
 use tokio::time::Instant;
 use ulid::Ulid;
 
 use super::answer::{Refused, answer, bad, failed, moved, no_such_path, refused};
-use super::call::Call;
+use super::call::{Call, MAX_JOB_BYTES};
 use super::figures::labels;
 use super::operation::Operation;
 use super::params::Params;
@@ -127,10 +128,17 @@ async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Re
         front.check_token(&key).await?;
         pool_name.clone_into(&mut seen.pool);
         namespace.clone_into(&mut seen.namespace);
-        charge(front, &pool, &key)?;
+    }
+    let context = context_of(front, &pool, &key, request.extensions());
+    if !operation.is_public()
+        && let Err(refusal) = context.charge(request.extensions())
+    {
+        let body = serde_json::json!({ "msg": refusal.to_string() });
+        return Err(answer(StatusCode::TOO_MANY_REQUESTS, &body).into());
     }
     let call = Call {
         front,
+        context,
         pool,
         pool_name,
         key: &key,
@@ -155,19 +163,15 @@ async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Re
     done
 }
 
-/// Charges a request to the token and to the namespace that its pool is.
-fn charge(front: &Lmstfy, pool: &Pool, key: &TokenKey) -> Result<(), Refused> {
-    let payer = Payer {
-        token: &key.document(),
-        rate: None,
-        namespace: &pool.engine.space.namespace,
-    };
-    let charge = front.app.limits.charge(payer, 1);
-    if charge.is_granted() {
-        return Ok(());
-    }
-    let body = serde_json::json!({ "msg": charge.refusal().to_string() });
-    Err(answer(StatusCode::TOO_MANY_REQUESTS, &body).into())
+/// The context of a token of lmstfy, in the namespace that its pool is.
+fn context_of(front: &Lmstfy, pool: &Pool, key: &TokenKey, extensions: &Extensions) -> Context {
+    let (id, space) = (key.document(), Arc::clone(&pool.engine.space));
+    let name = format!("lmstfy token {}", id.get(..8).unwrap_or_default());
+    let origin = Caller::origin_of(extensions);
+    let caller = Caller::of_front(&id, &name, space.namespace.as_str(), origin);
+    let mut context = Context::within(&front.app, caller, space);
+    context.max_message_bytes = MAX_JOB_BYTES;
+    context
 }
 
 /// The operation, the namespace and the queue of a path.

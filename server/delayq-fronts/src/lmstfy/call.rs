@@ -6,8 +6,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use delayq_ops::Operator;
-use delayq_service::access::Caller;
+use delayq_service::context::Context;
 use futures_util::StreamExt;
 use percent_encoding::percent_decode_str;
 use serde_json::json;
@@ -26,7 +25,7 @@ use super::state::Lmstfy;
 use super::token_key::TokenKey;
 
 /// Largest job.
-const MAX_JOB_BYTES: usize = 1 << 20;
+pub(super) const MAX_JOB_BYTES: usize = 1 << 20;
 /// Most jobs that are sent at once.
 const MAX_JOBS: usize = 64;
 /// Largest request of several jobs.
@@ -44,6 +43,7 @@ const MAX_ATTRIBUTE_VALUE: usize = 128;
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     pub(super) front: &'a Lmstfy,
+    pub(super) context: Context,
     pub(super) pool: Pool,
     pub(super) pool_name: &'a str,
     pub(super) key: &'a TokenKey,
@@ -60,7 +60,6 @@ impl Call<'_> {
     ) -> Result<Response, Refused> {
         let path = percent_decode_str(request.uri().path()).decode_utf8_lossy();
         let id = path.rsplit('/').next().unwrap_or_default().to_owned();
-        let origin = Caller::origin_of(request.extensions());
         let (pool, queue) = (&self.pool, &self.queue);
         match operation {
             Operation::Publish => self.publish(request).await,
@@ -100,7 +99,7 @@ impl Call<'_> {
                 let is_all = self.front.app.config.lmstfy.destroy_all;
                 let destroyed = pool.destroy(queue, is_all).await;
                 destroyed.map_err(|error| failed(&error))?;
-                self.record(&origin, "destroy", None).await;
+                self.record("destroy", None).await;
                 Ok(empty(StatusCode::NO_CONTENT))
             }
             Operation::DeadSize => {
@@ -111,21 +110,19 @@ impl Call<'_> {
                 Ok(self.size(size))
             }
             Operation::Dead => self.dead().await,
-            Operation::Respawn => self.respawn(&origin).await,
+            Operation::Respawn => self.respawn().await,
             Operation::DeleteDead => {
                 let deleted = pool.delete_dead(queue, self.params.limit()?).await;
                 let deleted = deleted.map_err(|error| failed(&error))?;
-                self.record(&origin, "discard", Some(deleted)).await;
+                self.record("discard", Some(deleted)).await;
                 Ok(empty(StatusCode::NO_CONTENT))
             }
         }
     }
 
     /// Leaves an entry in the log of actions, under the name of the token.
-    async fn record(&self, origin: &str, verb: &str, count: Option<usize>) {
-        let key = self.key.document();
-        let actor = format!("lmstfy token {}", key.get(..8).unwrap_or_default());
-        let operator = Operator::new(&self.pool.engine.space.tasks, actor, origin);
+    async fn record(&self, verb: &str, count: Option<usize>) {
+        let operator = self.context.operator();
         let queue = format!("{}/{}", self.queue.namespace, self.queue.queue);
         let mut action = operator.action(verb, &queue);
         action.count = count.map(|count| count as u64);
@@ -211,18 +208,19 @@ impl Call<'_> {
         jobs: Vec<(String, Vec<u8>)>,
     ) -> Result<(), Refused> {
         let many = jobs.len() as u64;
-        let admitted = self.pool.engine.space.admit(many).await;
-        admitted.map_err(|full| {
-            tracing::info!(%full, "jobs are refused");
-            refused(StatusCode::TOO_MANY_REQUESTS, "too many jobs are waiting")
-        })?;
-        for (_, message) in &jobs {
-            let fits = self.pool.engine.space.fits(message.len());
-            fits.map_err(|_| too_large("body too large"))?;
-        }
         self.front.remember(self.pool_name, &self.queue).await;
-        let sent = self.pool.publish(&self.queue, new, jobs).await;
-        sent.map_err(|error| failed(&error))?;
+        let sent = self
+            .pool
+            .engine
+            .publish(&self.context, &self.queue, new, jobs);
+        sent.await.map_err(|problem| match problem.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => too_large("body too large"),
+            StatusCode::TOO_MANY_REQUESTS => {
+                tracing::info!(%problem, "jobs are refused");
+                refused(StatusCode::TOO_MANY_REQUESTS, "too many jobs are waiting")
+            }
+            _ => failed(&problem),
+        })?;
         self.count("redis_publish_jobs", many);
         self.count("redis_pool_add_jobs", many);
         self.count_of("redis_publish_queue_jobs", &self.queue, many);
@@ -304,13 +302,13 @@ impl Call<'_> {
         Ok(answer(StatusCode::OK, &body))
     }
 
-    async fn respawn(&self, origin: &str) -> Result<Response, Refused> {
+    async fn respawn(&self) -> Result<Response, Refused> {
         let limit = self.params.limit()?;
         let ttl = self.params.respawn_ttl()?;
         let respawned = self.pool.respawn(&self.queue, limit, ttl).await;
         let count = respawned.map_err(|error| failed(&error))?;
         self.count("redis_deadletter_respawn_jobs", count as u64);
-        self.record(origin, "requeue", Some(count)).await;
+        self.record("requeue", Some(count)).await;
         let body = json!({"count": count, "msg": "respawned"});
         Ok(answer(StatusCode::OK, &body))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use delayq_plugin::store::{NewTask, SubmitOutcome};
-use delayq_plugin::{DeadFilter, OnConflict, Result, TaskState};
+use delayq_plugin::{DeadFilter, Error, OnConflict, Result, TaskState};
 
 use super::engine::{BATCH, Engine};
 use super::job::{describe, lifetime};
@@ -81,12 +81,17 @@ impl DeadLetters<'_> {
                 })
                 .collect();
             let count = tasks.len();
-            let outcomes = self.engine.resubmit(tasks).await;
-            let replaced =
-                |one: &Result<SubmitOutcome>| matches!(one, Ok(SubmitOutcome::Accepted { .. }));
-            let done = outcomes.iter().filter(|one| replaced(one)).count();
+            let receipts = self.engine.resubmit(tasks).await;
+            let replaced = receipts
+                .iter()
+                .flatten()
+                .filter(|one| matches!(one.outcome, SubmitOutcome::Accepted { .. }));
+            let done = replaced.count();
             respawned += done;
-            if let Some(error) = outcomes.into_iter().find_map(Result::err) {
+            let errors = receipts.into_iter().filter_map(Result::err);
+            // Another one has the id meanwhile: that job is not dead any more.
+            let mut errors = errors.filter(|error| !matches!(error, Error::Conflict { .. }));
+            if let Some(error) = errors.next() {
                 return Err(error);
             }
             if done == 0 || count < most {

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_plugin::store::{AttemptEnd, NewTask, SettleOutcome, SubmitOutcome};
+use delayq_plugin::store::{AttemptEnd, NewTask, SettleOutcome};
 use delayq_plugin::{
-    CancelOutcome, DeadFilter, Lock, Result, TaskId, TaskInfo, TaskState, TaskSubmitService,
-    TaskType, Timestamp, When,
+    CancelOutcome, DeadFilter, Lock, Receipt, Result, TaskId, TaskInfo, TaskState, TaskType,
+    Timestamp, When,
 };
+use delayq_service::context::Context;
+use delayq_service::operation::{Batch, Submission, submit, submit_one};
+use delayq_service::problem::Problem;
 use delayq_service::pull::Demand;
 use delayq_service::space::Space;
 use tracing::{debug, info};
@@ -36,13 +39,14 @@ impl Engine {
         self.space.tasks.clock().now()
     }
 
-    /// Sends jobs: ids and messages.
+    /// Sends jobs, given as ids and messages: all, or none that is refused.
     pub(super) async fn publish(
         &self,
+        context: &Context,
         queue: &QueueName,
         new: &NewJob,
         jobs: Vec<(String, Vec<u8>)>,
-    ) -> Result<()> {
+    ) -> Result<(), Problem> {
         let task_type = queue.task_type()?;
         let mut tasks = Vec::with_capacity(jobs.len());
         for (id, message) in jobs {
@@ -50,38 +54,30 @@ impl Engine {
             task.when = When::After(new.delay);
             task.expiry = lifetime(new.ttl, new.delay);
             describe(&mut task, new.tries, &new.attributes);
-            tasks.push(task);
+            tasks.push(Submission::from(task));
         }
-        self.submit(tasks)
-            .await
-            .into_iter()
-            .try_for_each(|sent| sent.map(drop))
-    }
-
-    /// Submits, once more what is in doubt: ids make a repeat harmless.
-    pub(super) async fn submit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
-        self.submit_by(&self.space.tasks, tasks).await
-    }
-
-    /// Submits tasks of the store again, with all their headers.
-    pub(super) async fn resubmit(&self, tasks: Vec<NewTask>) -> Vec<Result<SubmitOutcome>> {
-        self.submit_by(&self.space.within, tasks).await
-    }
-
-    async fn submit_by(
-        &self,
-        service: &TaskSubmitService,
-        tasks: Vec<NewTask>,
-    ) -> Vec<Result<SubmitOutcome>> {
-        let mut outcomes = service.submit(tasks.clone()).await;
-        for (outcome, task) in outcomes.iter_mut().zip(tasks) {
-            if outcome.is_err()
-                && let Some(again) = service.submit(vec![task]).await.pop()
-            {
-                *outcome = again;
+        let submitted = submit(context, Batch::new(tasks.clone()).whole()).await?;
+        for (submitted, task) in submitted.into_iter().zip(tasks) {
+            if submitted.is_err() {
+                // Ids make a repeat of what is in doubt harmless.
+                submit_one(context, task).await?;
             }
         }
-        outcomes
+        Ok(())
+    }
+
+    /// Submits tasks of the store again, with all their headers; once more what is in doubt.
+    pub(super) async fn resubmit(&self, tasks: Vec<NewTask>) -> Vec<Result<Receipt>> {
+        let service = &self.space.within;
+        let mut receipts = service.submit(tasks.clone()).await;
+        for (receipt, task) in receipts.iter_mut().zip(tasks) {
+            if receipt.is_err()
+                && let Some(again) = service.submit(vec![task]).await.pop()
+            {
+                *receipt = again;
+            }
+        }
+        receipts
     }
 
     /// Takes jobs that are ready, or become so within `wait`; the first queues first.

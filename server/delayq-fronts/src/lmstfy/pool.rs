@@ -13,7 +13,6 @@ use super::appetite::Appetite;
 use super::dead_letters::DeadLetters;
 use super::engine::Engine;
 use super::job::Job;
-use super::new_job::NewJob;
 use super::queue_name::QueueName;
 use super::taken::Taken;
 
@@ -35,16 +34,6 @@ pub(super) struct Pool {
 impl Pool {
     fn engines(&self) -> impl Iterator<Item = &Engine> {
         self.drained.iter().chain([&self.engine])
-    }
-
-    /// Sends jobs.
-    pub(super) async fn publish(
-        &self,
-        queue: &QueueName,
-        new: &NewJob,
-        jobs: Vec<(String, Vec<u8>)>,
-    ) -> Result<()> {
-        self.engine.publish(queue, new, jobs).await
     }
 
     /// Jobs that are ready, or the first that becomes so within `wait`. Dropped, they are given

@@ -3,9 +3,9 @@
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use delayq_plugin::callee::SpringJob;
-use delayq_plugin::{DelayQueueJob, TaskId, Timestamp};
+use delayq_plugin::{DelayQueueJob, Timestamp};
 use delayq_service::access::Submit;
-use delayq_service::problem::Problem;
+use delayq_service::operation::{Submission, submit_one};
 use delayq_service::push::SPRING_TIME;
 
 use super::answer::Refusal;
@@ -13,27 +13,18 @@ use super::caller::Asking;
 
 /// Takes a task. One with the same type and id takes its place; one that runs is run again.
 pub(super) async fn add(asking: Asking<Submit>, body: Bytes) -> Result<StatusCode, Refusal> {
-    let (new, size) = read_job(&body).map_err(|error| asking.bad_request(error))?;
+    let job = read_job(&body).map_err(|error| asking.bad_request(error))?;
     let accepted = async {
-        let task_type = asking.require_type(new.task_type())?;
-        let id = TaskId::new(new.task_id())?;
-        asking.fits(size)?;
-        let space = &asking.space;
-        if let Err(full) = asking.make_room().await {
-            let known = space.unless_known(full, task_type.as_str(), id.as_str());
-            known.await?;
-        }
-        space.tasks.send(new).await?;
-        Ok(())
+        let task = Submission::of_job(&asking, job).await?;
+        submit_one(&asking, task).await
     };
-    accepted
-        .await
-        .map_err(|problem: Problem| asking.refused(problem))?;
+    let accepted = accepted.await;
+    accepted.map_err(|problem| asking.refused(problem))?;
     Ok(StatusCode::OK)
 }
 
-/// The task of a body, whose names are not checked yet, and the bytes of its message.
-pub(super) fn read_job(body: &[u8]) -> Result<(DelayQueueJob, usize), String> {
+/// The task of a body, whose names are not checked yet.
+pub(super) fn read_job(body: &[u8]) -> Result<DelayQueueJob, String> {
     let job: SpringJob = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let missing = |name: &str| format!("{name} is missing");
     let id = job.task_id.ok_or_else(|| missing("taskId"))?;
@@ -41,9 +32,9 @@ pub(super) fn read_job(body: &[u8]) -> Result<(DelayQueueJob, usize), String> {
     // Without it no instance could be found.
     let app = job.app_name.ok_or_else(|| missing("appName"))?;
     let message = job.params.unwrap_or_default();
-    let (size, due_at) = (message.len(), Timestamp::from_millis(job.delay_time));
+    let due_at = Timestamp::from_millis(job.delay_time);
     let task_type = format!("{}-{task}", app.to_lowercase());
     let new = DelayQueueJob::raw(task_type, message).id(id);
     let new = new.header(SPRING_TIME, job.delay_time.to_string());
-    Ok((new.at(due_at).replace().again_if_running(), size))
+    Ok(new.at(due_at).replace().again_if_running())
 }

@@ -19,8 +19,7 @@ const TYPES: &str = "delay-queue:task";
 pub(super) async fn types(asking: Asking<Read>) -> Result<Json<Vec<String>>, Refusal> {
     let types = asking.space.tasks.store().types().await;
     let types = types.map_err(|error| asking.refused(Problem::from(error)))?;
-    let token = asking.token();
-    let is_covered = |task_type: &TaskType| token.is_none_or(|token| token.covers(task_type));
+    let is_covered = |task_type: &TaskType| asking.caller.token.covers(task_type);
     let covered = types.iter().filter(|task_type| is_covered(task_type));
     Ok(Json(covered.map(ToString::to_string).collect()))
 }
@@ -30,10 +29,8 @@ pub(super) async fn services(
     asking: Asking<Read>,
     State(app): State<App>,
 ) -> Result<Json<Value>, Refusal> {
-    if asking.token().is_some_and(|token| !token.types.is_empty()) {
-        let text = "this needs a token for all types";
-        return Err(asking.refused(Problem::forbidden(text)));
-    }
+    let all = asking.caller.require_all_types();
+    all.map_err(|problem| asking.refused(problem))?;
     let mut services = Map::new();
     for record in &*app.spaces.discovery.records() {
         let listed = services.entry(app_of(record)).or_insert_with(|| json!([]));

@@ -11,7 +11,7 @@ use tonic_health::server::HealthReporter;
 
 use super::service::Service;
 use super::wanted::Wanted;
-use crate::client::Client;
+use delayq_service::context::Context;
 
 /// What a request holds beside its body.
 const BESIDE_BYTES: usize = 64 * 1_024;
@@ -37,7 +37,7 @@ async fn admit<T>(
     service: &Service,
     request: Request<T>,
     scope: Scope,
-) -> Result<(Client, T), Status> {
+) -> Result<(Context, T), Status> {
     let (metadata, extensions, message) = request.into_parts();
     let headers = metadata.into_headers();
     let client = service.client(&headers, &extensions, scope).await;

@@ -14,7 +14,7 @@ use super::forms::{CancelledForm, CreatedForm, TaskForm, TaskView, WhichForm};
 use super::service::Service;
 use super::wanted::Wanted;
 use crate::body::read_body;
-use crate::client::Client;
+use delayq_service::context::Context;
 
 /// The routes.
 pub(super) fn router(service: Service) -> Router {
@@ -39,7 +39,7 @@ pub(super) fn router(service: Service) -> Router {
 }
 
 /// Whoever asks.
-async fn client_of(service: &Service, parts: &Parts, scope: Scope) -> Result<Client, Problem> {
+async fn client_of(service: &Service, parts: &Parts, scope: Scope) -> Result<Context, Problem> {
     service
         .client(&parts.headers, &parts.extensions, scope)
         .await
@@ -50,7 +50,7 @@ async fn read<T: DeserializeOwned>(
     service: &Service,
     request: Request,
     scope: Scope,
-) -> Result<(Client, T), Problem> {
+) -> Result<(Context, T), Problem> {
     let (parts, body) = request.into_parts();
     let client = client_of(service, &parts, scope).await?;
     let body = read_body(&service.app, body).await?;
@@ -60,7 +60,7 @@ async fn read<T: DeserializeOwned>(
 }
 
 /// Makes a task.
-async fn make(service: &Service, client: &Client, wanted: Wanted) -> Result<Response, Problem> {
+async fn make(service: &Service, client: &Context, wanted: Wanted) -> Result<Response, Problem> {
     let answer = CreatedForm::from(service.create(client, wanted).await?);
     let status = if answer.created {
         StatusCode::CREATED

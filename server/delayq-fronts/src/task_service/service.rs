@@ -8,6 +8,8 @@ use delayq_plugin::{CancelOutcome, DelayQueueJob, TaskInfo, TaskState, Timestamp
 use delayq_proto::pb::tasks::{CancelTaskResponse, CreateTaskResponse, QueryTaskResponse, Retry};
 use delayq_service::access::Scope;
 use delayq_service::app::App;
+use delayq_service::context::Context;
+use delayq_service::operation::{Submission, submit_one};
 use delayq_service::problem::Problem;
 use delayq_service::push::{KeptTask, OWN_TARGET};
 use serde_json::Value;
@@ -16,7 +18,7 @@ use super::forms::WhichForm;
 use super::place::{Place, Which};
 use super::state;
 use super::wanted::Wanted;
-use crate::client::{Client, Entry};
+use crate::client::{Entry, admit};
 
 /// Headers of a task, beside `group`.
 const PROJECT: &str = "project";
@@ -42,38 +44,29 @@ impl Service {
         headers: &HeaderMap,
         extensions: &Extensions,
         scope: Scope,
-    ) -> Result<Client, Problem> {
+    ) -> Result<Context, Problem> {
         let config = &self.app.config.task_service;
         let entry = Entry {
             token: config.token,
             namespace: &config.namespace,
         };
-        Client::admit(&self.app, &entry, headers, extensions, scope).await
+        admit(&self.app, &entry, headers, extensions, scope).await
     }
 
     /// Creates a task, unless its request has created it before.
     pub(super) async fn create(
         &self,
-        client: &Client,
+        client: &Context,
         wanted: Wanted,
     ) -> Result<CreateTaskResponse, Problem> {
         let options = wanted.options;
         let which = Place::new(&options.project, &options.group)?.task(&options.request_id)?;
-        let task_type = client.require_type(which.place.task_type.as_str())?;
-        let space = &client.space;
-        if !space.push.is_open() && !client.has(Scope::Operate) {
-            let text = "a task with a target takes a token of scope operate as well: or set \
-                        push.allow_task_targets = true in the configuration of the server";
-            return Err(Problem::forbidden(text));
-        }
+        let task_type = client.caller.require_type(which.place.task_type.as_str())?;
         if !options.request_id.is_empty()
             && let Some(task) = self.find(client, &which).await?
         {
             return Ok(created(&which, false, state::of_task(&task)));
         }
-        client.fits(options.body.len())?;
-        let made = client.make_room_for(task_type.as_str(), which.id.as_str());
-        made.await?;
         let job = DelayQueueJob::raw(task_type.as_str(), options.body)
             .id(which.id.as_str())
             .keep()
@@ -92,7 +85,8 @@ impl Service {
             job = job.at(Timestamp::from_millis(options.trigger_at));
             job = job.header(TRIGGER_AT, options.trigger_at.to_string());
         }
-        let receipt = space.send_to(job, &wanted.target).await?;
+        let task = Submission::of_job(client, job).await?;
+        let receipt = submit_one(client, task.to(Some(wanted.target))).await?;
         Ok(match receipt.outcome {
             SubmitOutcome::AlreadyExists { state } => {
                 created(&which, false, state::of_state(state))
@@ -104,7 +98,7 @@ impl Service {
     /// Cancels a task.
     pub(super) async fn cancel(
         &self,
-        client: &Client,
+        client: &Context,
         form: &WhichForm,
     ) -> Result<CancelTaskResponse, Problem> {
         use delayq_proto::pb::tasks::State;
@@ -126,7 +120,7 @@ impl Service {
     /// Says what is known of a task.
     pub(super) async fn query(
         &self,
-        client: &Client,
+        client: &Context,
         form: &WhichForm,
     ) -> Result<QueryTaskResponse, Problem> {
         let which = of_client(client, form)?;
@@ -138,7 +132,7 @@ impl Service {
         Ok(known(&which, task))
     }
 
-    async fn find(&self, client: &Client, which: &Which) -> Result<Option<TaskInfo>, Problem> {
+    async fn find(&self, client: &Context, which: &Which) -> Result<Option<TaskInfo>, Problem> {
         let task_type = which.place.task_type.as_str();
         // With the target of the task, which says how often it is repeated.
         Ok(client
@@ -162,9 +156,9 @@ fn created(
 }
 
 /// The task that a client means, of a type that it has a right to.
-fn of_client(client: &Client, form: &WhichForm) -> Result<Which, Problem> {
+fn of_client(client: &Context, form: &WhichForm) -> Result<Which, Problem> {
     let which = Which::of(form)?;
-    client.require_type(which.place.task_type.as_str())?;
+    client.caller.require_type(which.place.task_type.as_str())?;
     Ok(which)
 }
 
@@ -173,7 +167,7 @@ fn unknown(which: &Which) -> Problem {
 }
 
 /// Puts what was kept of a task that is done where it was before.
-async fn restore(client: &Client, which: &Which, task: &mut TaskInfo) -> Result<(), Problem> {
+async fn restore(client: &Context, which: &Which, task: &mut TaskInfo) -> Result<(), Problem> {
     let (task_type, id) = (which.place.task_type.as_str(), which.id.as_str());
     let tasks = &client.space.tasks;
     let reply = tasks.wait_for_reply(task_type, id, Duration::ZERO).await?;

@@ -1,18 +1,16 @@
 //! One call: who asks, for which namespace, and with which right.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::ops::Deref;
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::{Extensions, HeaderMap, HeaderValue};
-use delayq_core::{Bucket, Limits};
-use delayq_ops::Operator;
-use delayq_plugin::{Store, TaskId, TaskType, TypePattern};
+use delayq_core::Bucket;
+use delayq_plugin::{TaskId, TaskType, TypePattern};
 use delayq_proto::{namespace, pb, required, required_type};
 use delayq_service::access::{Caller, Scope};
 use delayq_service::app::App;
-use delayq_service::limits::Charge;
-use delayq_service::space::Space;
+use delayq_service::context::Context;
 
 use super::refusal::Refusal;
 
@@ -42,14 +40,17 @@ pub(super) trait Run: Operation {
 /// An admitted call.
 #[derive(Debug)]
 pub(super) struct Call {
-    pub(super) app: App,
-    pub(super) caller: Caller,
-    /// Whether the caller is an application with the server as its store, which writes the log of
-    /// actions and counts its attempts itself.
-    pub(super) is_store_of_caller: bool,
+    context: Context,
     /// The header that the caller was admitted by.
     pub(super) credentials: Option<HeaderValue>,
-    pub(super) space: Arc<Space>,
+}
+
+impl Deref for Call {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
 }
 
 impl Call {
@@ -68,57 +69,13 @@ impl Call {
             header.set_sensitive(true);
         }
         let namespace = namespace(named)?;
-        match scope {
-            Some(scope) => caller.require(scope, &namespace)?,
-            None => caller.require_namespace(&namespace)?,
-        }
-        caller.charge(&app.limits, &namespace, extensions.get())?;
+        let context = Context::admit(app, caller, &namespace, scope, extensions);
+        let mut context = context.await.map_err(Refusal::untouched)?;
+        context.is_store_of_caller = headers.contains_key(LOGS_ITSELF);
         Ok(Self {
-            app: app.clone(),
-            caller,
-            space: app
-                .spaces
-                .of(&namespace)
-                .await
-                .map_err(Refusal::untouched)?,
-            is_store_of_caller: headers.contains_key(LOGS_ITSELF),
+            context,
             credentials,
         })
-    }
-
-    pub(super) fn store(&self) -> &Arc<dyn Store> {
-        self.space.tasks.store()
-    }
-
-    /// Charges so many further requests that the call brought, once the rates allow them.
-    pub(super) async fn pace(&self, requests: usize) -> Charge {
-        let requests = u32::try_from(requests).unwrap_or(u32::MAX);
-        let (limits, namespace) = (&self.app.limits, &self.space.namespace);
-        self.caller.pace(limits, namespace, requests).await
-    }
-
-    /// Gives back what was charged for requests that failed for the server's reasons.
-    pub(super) fn refund(&self, charge: &mut Charge, requests: usize) {
-        let requests = u32::try_from(requests).unwrap_or(u32::MAX);
-        self.app.limits.refund(charge, requests);
-    }
-
-    /// The limits of a task of this caller.
-    pub(super) fn limits(&self) -> Limits {
-        Limits {
-            max_message_bytes: self.max_message_bytes(),
-            ..Limits::default()
-        }
-    }
-
-    /// Most bytes of a message of this caller.
-    fn max_message_bytes(&self) -> usize {
-        let own = [
-            self.caller.token.max_message_bytes,
-            self.space.max_message_bytes(),
-        ];
-        let general = self.app.config.max_message_bytes;
-        own.into_iter().flatten().fold(general, usize::min)
     }
 
     /// A type that the token is for.
@@ -139,21 +96,6 @@ impl Call {
     /// The same, for what may be set for a pattern.
     pub(super) fn pattern(&self, named: &str) -> Result<TypePattern, Refusal> {
         Ok(TypePattern::new(self.types(named)?)?)
-    }
-
-    /// An operator whose actions are logged under the name of the token.
-    pub(super) fn operator(&self) -> Operator {
-        self.caller.operator(&self.space)
-    }
-
-    /// The same, for an operation of the store: the application whose store it is logs it itself.
-    pub(super) fn store_operator(&self) -> Operator {
-        let operator = self.operator();
-        if self.is_store_of_caller {
-            operator.silent()
-        } else {
-            operator
-        }
     }
 
     /// A task of a type that the token is for.

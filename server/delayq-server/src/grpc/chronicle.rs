@@ -3,7 +3,7 @@
 use delayq_core::chronicle::{Action, MAX_ACTION_PAGE, Spell, Step};
 use delayq_plugin::Result;
 use delayq_proto::{pb, read_time_if, required};
-use delayq_service::access::{Caller, Scope};
+use delayq_service::access::Scope;
 
 use super::call::{Call, Run};
 use super::refusal::Refusal;
@@ -33,12 +33,11 @@ impl Run for pb::GetFiguresRequest {
 impl Run for pb::LogActionRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
         let mut action: Action = required("action", self.action)?.try_into()?;
-        let Caller { token, origin } = &call.caller;
         // Of whoever may do everything, such as a page with a login of its own, the names of users
         // are taken.
-        if !token.has(Scope::Admin) {
-            action.actor = format!("{} ({})", token.name, token.id);
-            action.origin.clone_from(origin);
+        if !call.caller.token.has(Scope::Admin) {
+            action.actor = call.caller.to_string();
+            action.origin.clone_from(&call.caller.origin);
         }
         call.store().log_action(&action).await?;
         Ok(pb::LogActionResponse {})

@@ -2,43 +2,42 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
-use delayq_core::job::check_message;
-use delayq_core::store::{AttemptEnd, Claimed, Settlement, SubmitOutcome};
-use delayq_core::{Bucket, Lock};
-use delayq_plugin::{Clock, Error, Result, Store, SystemClock, TaskSubmitService, When};
+use delayq_core::store::{AttemptEnd, Claimed, Settlement};
+use delayq_core::{Bucket, Lock, NewTask};
+use delayq_plugin::{Clock, Error, Result, Store, SystemClock, When};
 use delayq_proto::{pb, read_span, required};
-use delayq_service::problem::Problem;
+use delayq_service::operation::{Batch, Submission, Submitted, reschedule, submit, update};
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::call::{Call, Run, check_batch};
 use super::refusal::Refusal;
-use super::sent::{Checked, Sent};
 
 impl Run for pb::SubmitRequest {
     async fn run(self, call: &Call) -> Result<pb::SubmitResponse, Refusal> {
         check_batch("number of tasks", self.tasks.len())?;
-        // One task that the token may not send refuses all, before anything is done.
-        let sent = self.tasks.into_iter().map(|task| Sent::read(task, call));
-        let sent = sent.collect::<Result<Vec<_>, Refusal>>()?;
-        let mut ids = Vec::with_capacity(sent.len());
-        let (mut results, mut tasks) = (Vec::with_capacity(sent.len()), Vec::new());
-        for one in sent {
-            ids.push(one.id.clone());
-            match one.checked(call).await {
+        let (mut read, mut tasks) = (Vec::with_capacity(self.tasks.len()), Vec::new());
+        for mut sent in self.tasks {
+            let (id, target) = (sent.id.clone(), sent.target.take());
+            read.push(match NewTask::try_from(sent) {
                 Ok(task) => {
-                    results.push(None);
-                    tasks.push(task);
+                    let id = task.id.to_string();
+                    tasks.push(Submission::from(task).to(target));
+                    (id, None)
                 }
-                Err(error) => results.push(Some(Err(error))),
-            }
+                Err(error) => (id, Some(error)),
+            });
         }
-        let submitted = submit(call, tasks).await;
-        let mut submitted = submitted.into_iter();
-        let results = ids.into_iter().zip(results).map(|(id, result)| {
-            let result = result.or_else(|| submitted.next());
-            pb::SubmitResult::new(id, result.unwrap_or_else(unanswered))
+        let mut submitted = submit(call, Batch::new(tasks)).await?.into_iter();
+        let results = read.into_iter().map(|(id, error)| {
+            let result = match error {
+                Some(error) => Err(error),
+                None => submitted
+                    .next()
+                    .unwrap_or_else(unanswered)
+                    .map_err(|problem| problem.to_error()),
+            };
+            pb::SubmitResult::new(id, result.map(|receipt| receipt.outcome))
         });
         Ok(pb::SubmitResponse {
             results: results.collect(),
@@ -46,76 +45,10 @@ impl Run for pb::SubmitRequest {
     }
 }
 
-/// Submits tasks, each for which there is room. The call itself paid for one of them; those that
-/// failed for the server's reasons cost nothing.
-async fn submit(call: &Call, tasks: Vec<Checked>) -> Vec<Result<SubmitOutcome>> {
-    let named = tasks
-        .iter()
-        .map(|one| (one.task.task_type.as_str(), one.task.id.as_str()));
-    let named: Vec<_> = named.collect();
-    let mut charge = call.pace(tasks.len().saturating_sub(1)).await;
-    let refused = call.caller.make_room_for_each(&call.space, &named).await;
-    let admitted = tasks.into_iter().zip(&refused);
-    let admitted = admitted.filter_map(|(task, refused)| refused.is_none().then_some(task));
-    let admitted: Vec<_> = admitted.collect();
-    let mut submitted = store(call, admitted).await.into_iter();
-    let outcomes: Vec<_> = refused
-        .into_iter()
-        .map(|refused| match refused {
-            Some(problem) => Err(full(&problem)),
-            None => submitted.next().unwrap_or_else(unanswered),
-        })
-        .collect();
-    let own = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
-    let own = own.filter(|error| is_own_fault(error)).count();
-    call.refund(&mut charge, own);
-    outcomes
+fn unanswered() -> Submitted {
+    Err(Error::Closed("the store").into())
 }
 
-/// Stores tasks: those with a target of their own in a way that clients do not have.
-async fn store(call: &Call, tasks: Vec<Checked>) -> Vec<Result<SubmitOutcome>> {
-    let order: Vec<_> = tasks.iter().map(|one| one.has_target).collect();
-    let (with, without): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|one| one.has_target);
-    let submit = async |service: &TaskSubmitService, tasks: Vec<Checked>| {
-        let tasks: Vec<_> = tasks.into_iter().map(|one| one.task).collect();
-        let outcomes = if tasks.is_empty() {
-            Vec::new()
-        } else if call.is_store_of_caller {
-            service.store().submit(tasks).await
-        } else {
-            service.submit(tasks).await
-        };
-        outcomes.into_iter()
-    };
-    let mut without = submit(&call.space.tasks, without).await;
-    let mut with = submit(&call.space.within, with).await;
-    let outcomes = order.into_iter().map(|has_target| {
-        let next = if has_target {
-            with.next()
-        } else {
-            without.next()
-        };
-        next.unwrap_or_else(unanswered)
-    });
-    outcomes.collect()
-}
-
-/// A refusal for want of room, as the error of one task.
-fn full(problem: &Problem) -> Error {
-    if problem.status() == StatusCode::TOO_MANY_REQUESTS {
-        return Error::full("the namespace", problem.to_string());
-    }
-    Error::unavailable("the store of the server", problem.to_string())
-}
-
-/// Whether it is not the caller's fault.
-fn is_own_fault(error: &Error) -> bool {
-    Problem::from(error.clone()).status().is_server_error()
-}
-
-fn unanswered<T>() -> Result<T> {
-    Err(Error::corrupt("the store", "it has not answered for all"))
-}
 impl Run for pb::FindRequest {
     async fn run(self, call: &Call) -> Result<pb::FindResponse, Refusal> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
@@ -129,13 +62,8 @@ impl Run for pb::FindRequest {
 impl Run for pb::CancelRequest {
     async fn run(self, call: &Call) -> Result<pb::CancelResponse, Refusal> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
-        let outcome = if call.is_store_of_caller {
-            call.store().cancel(&task_type, &id).await?
-        } else {
-            let tasks = &call.space.tasks;
-            tasks.cancel(task_type.as_str(), id.as_str()).await?
-        };
-        Ok(outcome.into())
+        let cancelled = call.tasks().cancel(task_type.as_str(), id.as_str());
+        Ok(cancelled.await?.into())
     }
 }
 
@@ -143,7 +71,9 @@ impl Run for pb::RescheduleRequest {
     async fn run(self, call: &Call) -> Result<pb::ChangeResponse, Refusal> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let when: When = required("when", self.when)?.try_into()?;
-        Ok(call.store().reschedule(&task_type, &id, when).await?.into())
+        Ok(reschedule(call, task_type.as_str(), id.as_str(), when)
+            .await?
+            .into())
     }
 }
 
@@ -154,8 +84,9 @@ impl Run for pb::UpdateRequest {
             pb::update_request::Body::Message(message) => message,
             pb::update_request::Body::Text(text) => text.into_bytes(),
         };
-        check_message(&message, &call.limits())?;
-        Ok(call.store().update(&task_type, &id, message).await?.into())
+        Ok(update(call, task_type.as_str(), id.as_str(), message)
+            .await?
+            .into())
     }
 }
 

@@ -1,7 +1,6 @@
 //! Many tasks at once: lines of JSON in, an outcome a line out, both as streams.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -10,10 +9,11 @@ use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use delayq_plugin::DelayQueueJob;
-use delayq_service::access::{Allowed, Submit, TokenBook};
+use delayq_service::access::Submit;
 use delayq_service::app::App;
+use delayq_service::context::Allowed;
 use delayq_service::json::read_object;
-use delayq_service::limits::{Charge, Limits};
+use delayq_service::operation::{Batch, Submission, submit};
 use delayq_service::problem::Problem;
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -81,12 +81,8 @@ impl Line {
         read_object(text).map_err(|error| Problem::bad_request(error.to_string()))
     }
 
-    /// The task that it asks for, if its message `fits`.
-    pub(super) fn job(
-        self,
-        task_type: &str,
-        fits: impl FnOnce(usize) -> Result<(), Problem>,
-    ) -> Result<DelayQueueJob, Problem> {
+    /// The task that it asks for.
+    pub(super) fn job(self, task_type: &str) -> Result<DelayQueueJob, Problem> {
         let message = match (self.message, self.message_base64, self.json) {
             (None, None, None) => Vec::new(),
             (Some(text), None, None) => text.into_bytes(),
@@ -99,7 +95,6 @@ impl Line {
                 return Err(Problem::bad_request(text));
             }
         };
-        fits(message.len())?;
         let mut job = DelayQueueJob::raw(task_type, message);
         if let Some(id) = self.id {
             job = job.id(id);
@@ -134,6 +129,16 @@ struct LineOutcome {
     problem: Option<Problem>,
 }
 
+impl LineOutcome {
+    fn of(line: u64) -> Self {
+        Self {
+            line,
+            accepted: None,
+            problem: None,
+        }
+    }
+}
+
 /// Create many tasks of a type: a line of JSON each, answered by a line each, in order.
 ///
 /// Both are streams of any length: read the answer while you send, or send up to 10,000 lines at
@@ -156,8 +161,6 @@ async fn create_many(
     answer(move |lines| async move {
         let mut reader = Reader {
             allowed,
-            tokens: app.tokens,
-            limits: app.limits,
             task_type,
             longest,
             patience: app.config.connections.body_timeout(),
@@ -173,8 +176,6 @@ async fn create_many(
 /// The reader of one request.
 struct Reader {
     allowed: Allowed<Submit>,
-    tokens: Arc<TokenBook>,
-    limits: Arc<Limits>,
     task_type: String,
     longest: usize,
     /// How long the next part of the body may take.
@@ -227,92 +228,50 @@ impl Reader {
 
     /// Sends a batch and answers it.
     async fn send(&mut self, batch: &[&[u8]]) -> Result<(), Gone> {
-        let (mut jobs, mut outcomes) = (Vec::new(), Vec::new());
+        let (mut outcomes, mut tasks) = (Vec::with_capacity(batch.len()), Vec::new());
         for line in batch {
             self.number += 1;
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let job = self.job(line);
-            let problem = match job {
-                Ok(job) => {
-                    jobs.push(job);
-                    None
-                }
-                Err(problem) => Some(problem),
-            };
-            outcomes.push(LineOutcome {
-                line: self.number,
-                accepted: None,
-                problem,
-            });
+            let mut outcome = LineOutcome::of(self.number);
+            match self.submission(line).await {
+                Ok(task) => tasks.push(task),
+                Err(problem) => outcome.problem = Some(problem),
+            }
+            outcomes.push(outcome);
         }
         if outcomes.is_empty() {
             return Ok(());
         }
+        let count = tasks.len();
+        // The lines are charged beside the request.
+        let submitted = submit(&self.allowed, Batch::new(tasks).paid(0)).await;
+        let submitted = submitted.unwrap_or_else(|problem| vec![Err(problem); count]);
         let good = outcomes.iter_mut().filter(|one| one.problem.is_none());
-        let mut charge = self.pace(jobs.len()).await;
-        let refused = self.refused(&jobs).await;
-        for (outcome, refused) in good.zip(&refused) {
-            outcome.problem.clone_from(refused);
-        }
-        let admitted = jobs.into_iter().zip(refused);
-        let admitted = admitted.filter_map(|(job, refused)| refused.is_none().then_some(job));
-        let receipts = self.allowed.space.tasks.send_all(admitted.collect());
-        let mut receipts = receipts.await.into_iter();
-        for outcome in &mut outcomes {
-            if outcome.problem.is_none() {
-                match receipts.next() {
-                    Some(Ok(receipt)) => outcome.accepted = Some(receipt.into()),
-                    Some(Err(error)) => outcome.problem = Some(error.into()),
-                    None => {}
-                }
+        for (outcome, submitted) in good.zip(submitted) {
+            match submitted {
+                Ok(receipt) => outcome.accepted = Some(receipt.into()),
+                Err(problem) => outcome.problem = Some(problem),
             }
         }
-        let problems = outcomes.iter().filter_map(|one| one.problem.as_ref());
-        let own = problems.filter(|problem| problem.status().is_server_error());
-        let own = u32::try_from(own.count()).unwrap_or(u32::MAX);
-        self.limits.refund(&mut charge, own);
         self.lines.send(&outcomes).await
     }
 
-    /// Waits until the rate of the token and its namespace allows so many.
-    async fn pace(&self, jobs: usize) -> Charge {
-        let namespace = &self.allowed.space.namespace;
-        let cost = u32::try_from(jobs).unwrap_or(u32::MAX);
-        let paced = self.allowed.caller.pace(&self.limits, namespace, cost);
-        paced.await
-    }
-
-    /// Which are refused, and why: all, if the token is valid no more, else those that there is no
-    /// room for.
-    async fn refused(&self, jobs: &[DelayQueueJob]) -> Vec<Option<Problem>> {
-        let Allowed { space, caller, .. } = &self.allowed;
-        // A request may stay open for as long as it likes.
-        if let Err(problem) = caller.is_still(&self.tokens) {
-            return vec![Some(problem); jobs.len()];
-        }
-        let named = jobs.iter().map(|job| (job.task_type(), job.task_id()));
-        let named: Vec<_> = named.collect();
-        caller.make_room_for_each(space, &named).await
-    }
-
-    fn job(&self, line: &[u8]) -> Result<DelayQueueJob, Problem> {
+    async fn submission(&self, line: &[u8]) -> Result<Submission, Problem> {
         if line.len() > self.longest {
             let text = format!("longer than {} bytes", self.longest);
             return Err(Problem::too_large(text));
         }
-        Line::read(line)?.job(&self.task_type, |bytes| self.allowed.fits(bytes))
+        let job = Line::read(line)?.job(&self.task_type)?;
+        Submission::of_job(&self.allowed, job).await
     }
 
     /// Answers that the rest is not read.
     async fn stop(&self, why: &str) -> Result<(), Gone> {
         let text = format!("{why}: this line and what follows it was not read");
-        let outcome = LineOutcome {
-            line: self.number + 1,
-            accepted: None,
-            problem: Some(Problem::bad_request(text)),
-        };
+        let mut outcome = LineOutcome::of(self.number + 1);
+        outcome.problem = Some(Problem::bad_request(text));
         self.lines.send(&[outcome]).await
     }
 }

@@ -2,8 +2,9 @@
 
 use axum::Json;
 use axum::extract::Path;
-use delayq_service::access::{Allowed, Read, Work};
+use delayq_service::access::{Read, Work};
 use delayq_service::app::App;
+use delayq_service::context::Allowed;
 use delayq_service::operation::callee;
 use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};

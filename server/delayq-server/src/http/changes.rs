@@ -4,8 +4,10 @@ use axum::Json;
 use axum::extract::Path;
 use delayq_plugin::When;
 use delayq_plugin::store::ChangeOutcome;
-use delayq_service::access::{Allowed, Submit};
+use delayq_service::access::Submit;
 use delayq_service::app::App;
+use delayq_service::context::Allowed;
+use delayq_service::operation;
 use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -54,11 +56,7 @@ async fn reschedule(
 ) -> Result<Json<Changed>, Problem> {
     let when = read_when(time.delay, time.at)?;
     let when = when.ok_or_else(|| Problem::bad_request("give delay or at"))?;
-    let moved = allowed
-        .space
-        .tasks
-        .reschedule(&task_type, &id, when)
-        .await?;
+    let moved = operation::reschedule(&allowed, &task_type, &id, when).await?;
     changed(moved, &task_type, &id)
 }
 
@@ -74,7 +72,7 @@ async fn run_now(
     Path((_, task_type, id)): Path<(String, String, String)>,
 ) -> Result<Json<Changed>, Problem> {
     let now = When::After(std::time::Duration::ZERO);
-    let moved = allowed.space.tasks.reschedule(&task_type, &id, now).await?;
+    let moved = operation::reschedule(&allowed, &task_type, &id, now).await?;
     changed(moved, &task_type, &id)
 }
 
@@ -91,9 +89,7 @@ async fn update(
     Path((_, task_type, id)): Path<(String, String, String)>,
     Body(body): Body,
 ) -> Result<Json<Changed>, Problem> {
-    allowed.fits(body.len())?;
-    let tasks = &allowed.space.tasks;
-    let updated = tasks.update_raw(&task_type, &id, body).await?;
+    let updated = operation::update(&allowed, &task_type, &id, body).await?;
     changed(updated, &task_type, &id)
 }
 

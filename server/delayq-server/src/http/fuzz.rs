@@ -75,7 +75,7 @@ fn taken(job: DelayQueueJob) -> Option<String> {
 pub fn bulk_line(bytes: &[u8]) -> Option<String> {
     let line = Line::read(bytes).ok()?;
     let written = serde_json::to_string(&line).ok()?;
-    let job = line.job("mail", |_| Ok(())).ok()?;
+    let job = line.job("mail").ok()?;
     taken(job.id("a"))?;
     Some(written)
 }

@@ -4,8 +4,9 @@ use axum::Json;
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
 use delayq_plugin::TypePattern;
-use delayq_service::access::{Admin, Allowed, Read, Submit};
+use delayq_service::access::{Admin, Read};
 use delayq_service::app::App;
+use delayq_service::context::Allowed;
 use delayq_service::operation::target;
 use delayq_service::problem::Problem;
 use delayq_service::push::{OWN_TARGET, Target};
@@ -114,15 +115,11 @@ async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The target of its own that a request asks for a task, if the caller may give it one.
-pub(super) fn own_target(
-    allowed: &Allowed<Submit>,
-    headers: &HeaderMap,
-) -> Result<Option<String>, Problem> {
+/// The target of its own that a request asks for a task.
+pub(super) fn own_target(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(text) = headers.get(OWN_TARGET) else {
         return Ok(None);
     };
-    allowed.caller.require_own_target(&allowed.space)?;
     let text = text.to_str();
     let text = text.map_err(|_| Problem::bad_request("Delayq-Target is no visible ASCII"))?;
     Ok(Some(text.to_owned()))

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::extract::Path;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use delayq_plugin::store::CancelOutcome;
-use delayq_plugin::{DelayQueueJob, Namespace, TaskReply, TaskState, TaskType};
-use delayq_service::access::{Allowed, Read, Submit};
+use delayq_plugin::{DelayQueueJob, TaskReply, TaskState};
+use delayq_service::access::{Read, Submit};
 use delayq_service::app::App;
+use delayq_service::context::Allowed;
+use delayq_service::operation::{Submission, submit_one};
 use delayq_service::problem::Problem;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -51,13 +53,12 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 )]
 async fn create(
     allowed: Allowed<Submit>,
-    Path((namespace, task_type)): Path<(Namespace, String)>,
-    State(app): State<App>,
+    Path((_, task_type)): Path<(String, String)>,
     Query(options): Query<CreateOptions>,
     sent: Sent,
 ) -> Result<Response, Problem> {
-    let wanted = read_job(&allowed, task_type, None, sent)?;
-    send(&allowed, &app, &namespace, wanted, options).await
+    let job = DelayQueueJob::raw(task_type, sent.body);
+    send(&allowed, job, &sent.headers, options).await
 }
 
 /// Create a task under an id of your own. Repeating it is harmless.
@@ -79,73 +80,44 @@ async fn create(
 )]
 async fn create_with_id(
     allowed: Allowed<Submit>,
-    Path((namespace, task_type, id)): Path<(Namespace, String, String)>,
-    State(app): State<App>,
+    Path((_, task_type, id)): Path<(String, String, String)>,
     Query(options): Query<CreateOptions>,
     sent: Sent,
 ) -> Result<Response, Problem> {
-    let wanted = read_job(&allowed, task_type, Some(id), sent)?;
-    send(&allowed, &app, &namespace, wanted, options).await
+    let job = DelayQueueJob::raw(task_type, sent.body).id(id);
+    send(&allowed, job, &sent.headers, options).await
 }
 
-/// A task that is to be created.
-struct Wanted {
-    job: DelayQueueJob,
-    /// A target of its own, as JSON.
-    target: Option<String>,
-}
-
-/// The task that a body and its headers ask for.
-fn read_job(
-    allowed: &Allowed<Submit>,
-    task_type: String,
-    id: Option<String>,
-    Sent { headers, body }: Sent,
-) -> Result<Wanted, Problem> {
-    allowed.fits(body.len())?;
-    let kind = read_kind(&headers, &body)?;
-    let mut job = DelayQueueJob::raw(task_type, body);
-    if let Some(id) = id {
-        job = job.id(id);
-    }
-    if let Some(kind) = kind {
-        job = job.header(CONTENT_TYPE.as_str(), kind);
-    }
-    Ok(Wanted {
-        job: task_headers(job, &headers)?,
-        target: own_target(allowed, &headers)?,
-    })
-}
-
+/// Creates a task with what the headers and the query ask for.
 async fn send(
     allowed: &Allowed<Submit>,
-    app: &App,
-    namespace: &Namespace,
-    Wanted { job, target }: Wanted,
+    mut job: DelayQueueJob,
+    headers: &HeaderMap,
     options: CreateOptions,
 ) -> Result<Response, Problem> {
+    if let Some(kind) = read_kind(headers, job.message())? {
+        job = job.header(CONTENT_TYPE.as_str(), kind);
+    }
+    let job = task_headers(job, headers)?;
     let wait = options.wait.as_deref().map(|text| read_wait(Some(text)));
     let wait = wait.transpose()?;
     let job = options.apply(job)?;
-    let task_type = TaskType::new(job.task_type())?;
-    let space = &allowed.space;
-    allowed.make_room_for(&job).await?;
-    let receipt = match target {
-        Some(target) => space.send_to(job, &target).await?,
-        None => space.tasks.send(job).await?,
-    };
+    let submission = Submission::of_job(allowed, job).await?;
+    let submission = submission.to(own_target(headers)?);
+    let task_type = submission.task.task_type.clone();
+    let receipt = submit_one(allowed, submission).await?;
     if let Some(wait) = wait {
         let id = receipt.id;
         let end = allowed.space.reply(task_type.as_str(), id.as_str(), wait);
         // The task is accepted, whatever the wait met.
         let end = end.await.map_err(Problem::from);
         // The token may have been revoked meanwhile.
-        let end = end.and_then(|end| allowed.caller.is_still(&app.tokens).map(|()| end));
+        let end = end.and_then(|end| allowed.recheck().map(|()| end));
         let end = end.unwrap_or_else(|error| {
             tracing::debug!(%task_type, %id, %error, "the wait for a reply ends");
             TaskReply::pending(task_type, id)
         });
-        return answer(namespace, end);
+        return answer(&allowed.space.namespace, end);
     }
     let accepted = Accepted::from(receipt);
     let status = match accepted.outcome {

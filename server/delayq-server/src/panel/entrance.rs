@@ -11,7 +11,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use delayq_admin::is_same_site;
-use delayq_service::access::{Everywhere, Read};
+use delayq_service::access::Read;
+use delayq_service::context::Everywhere;
 use serde::Deserialize;
 
 use super::Panel;

@@ -1,21 +1,18 @@
-//! Rights of a request: the only way from a route to a namespace.
+//! Who asks, and what the token gives a right to.
 
-use std::marker::PhantomData;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{ConnectInfo, FromRef, FromRequestParts, RawPathParams};
+use axum::extract::ConnectInfo;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderValue};
-use delayq_ops::Operator;
-use delayq_plugin::{DelayQueueJob, Namespace, TaskType, TypePattern};
+use delayq_plugin::{Namespace, TaskType, TypePattern};
 
 use super::{Scope, Token, TokenBook};
-use crate::limits::{Bounded, Charge, Ledger, Limits, Payer};
 use crate::problem::Problem;
-use crate::space::{Space, Spaces};
 
 /// How often it is checked whether the token of work that goes on is still valid.
 const RECHECK: Duration = Duration::from_millis(500);
@@ -60,6 +57,20 @@ pub struct Caller {
     pub token: Arc<Token>,
     /// From where.
     pub origin: String,
+    /// Whether a front has admitted the caller by rules of its own. The token is then not one of
+    /// the server's.
+    is_of_front: bool,
+}
+
+impl fmt::Display for Caller {
+    /// The name under which actions are logged.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Token { id, name, .. } = &*self.token;
+        if self.is_of_front {
+            return f.write_str(name);
+        }
+        write!(f, "{name} ({id})")
+    }
 }
 
 impl Caller {
@@ -87,8 +98,36 @@ impl Caller {
             let text = "this token is not known, has expired or was revoked";
             Problem::unauthorized(text)
         })?;
-        let origin = Self::origin_of(extensions);
-        Ok(Self { token, origin })
+        Ok(Self {
+            token,
+            origin: Self::origin_of(extensions),
+            is_of_front: false,
+        })
+    }
+
+    /// A caller that a front has admitted by rules of its own. It may do everything in one
+    /// namespace. Its requests are charged to `id`, and its actions are logged under `name`.
+    pub fn of_front(id: &str, name: &str, namespace: &str, origin: String) -> Self {
+        let token = Token {
+            v: Token::VERSION,
+            id: id.to_owned(),
+            name: name.to_owned(),
+            scopes: [Scope::Admin].into(),
+            namespace: namespace.to_owned(),
+            types: Vec::new(),
+            created_at: 0,
+            expires_at: None,
+            rate: None,
+            max_message_bytes: None,
+            max_pending: None,
+            hash: String::new(),
+            earlier: None,
+        };
+        Self {
+            token: Arc::new(token),
+            origin,
+            is_of_front: true,
+        }
     }
 
     /// From where a request came.
@@ -99,7 +138,7 @@ impl Caller {
 
     /// Refuses a token that was revoked, changed or has expired since the request began.
     pub fn is_still(&self, tokens: &TokenBook) -> Result<(), Problem> {
-        if tokens.is_valid(&self.token) {
+        if self.is_of_front || tokens.is_valid(&self.token) {
             return Ok(());
         }
         let text = "this token has expired or was revoked while the request waited";
@@ -124,89 +163,6 @@ impl Caller {
             return Err(Problem::forbidden(text));
         }
         Ok(())
-    }
-
-    /// Charges one request to the token and its namespace, or refuses it.
-    pub fn charge(
-        &self,
-        limits: &Limits,
-        namespace: &Namespace,
-        ledger: Option<&Ledger>,
-    ) -> Result<(), Problem> {
-        let payer = Payer {
-            token: &self.token.id,
-            rate: self.token.rate,
-            namespace,
-        };
-        let charge = limits.charge(payer, 1);
-        let refusal = (!charge.is_granted()).then(|| charge.refusal());
-        if let Some(ledger) = ledger {
-            ledger.put(charge);
-        }
-        refusal.map_or(Ok(()), Err)
-    }
-
-    /// Refuses a message that is too large for the token or the namespace.
-    pub fn fits(&self, space: &Space, bytes: usize) -> Result<(), Problem> {
-        if let Some(max) = self.token.max_message_bytes
-            && bytes > max
-        {
-            let text = format!("a message of {bytes} bytes: this token may send {max}");
-            return Err(Problem::too_large(text));
-        }
-        space.fits(bytes)
-    }
-
-    /// Makes room for `tasks` new tasks of the token in the namespace, or refuses them.
-    pub async fn make_room(&self, space: &Space, tasks: u64) -> Result<(), Problem> {
-        if let Some(max) = self.token.max_pending {
-            let bounded = Bounded::Token {
-                id: &self.token.id,
-                covers: &|task_type| self.token.covers(task_type),
-            };
-            space.admit_within(bounded, tasks, max).await?;
-        }
-        space.admit(tasks).await
-    }
-
-    /// Makes room for a new task, or refuses it, unless it is there already.
-    pub async fn make_room_for(
-        &self,
-        space: &Space,
-        task_type: &str,
-        id: &str,
-    ) -> Result<(), Problem> {
-        if let Err(full) = self.make_room(space, 1).await {
-            return space.unless_known(full, task_type, id).await;
-        }
-        Ok(())
-    }
-
-    /// Makes room for new tasks, each given as its type and id, and says of each why it is refused:
-    /// one too many stops no other.
-    pub async fn make_room_for_each(
-        &self,
-        space: &Space,
-        tasks: &[(&str, &str)],
-    ) -> Vec<Option<Problem>> {
-        if self.make_room(space, tasks.len() as u64).await.is_ok() {
-            return vec![None; tasks.len()];
-        }
-        let mut refused = Vec::with_capacity(tasks.len());
-        for (task_type, id) in tasks {
-            refused.push(self.make_room_for(space, task_type, id).await.err());
-        }
-        refused
-    }
-
-    /// Charges many requests that one brought, once there is room for them.
-    pub async fn pace(&self, limits: &Limits, namespace: &Namespace, cost: u32) -> Charge {
-        let payer = Payer {
-            token: &self.token.id,
-            rate: self.token.rate,
-            namespace,
-        };
-        limits.pace(payer, cost).await
     }
 
     /// Refuses a namespace that the token is not for.
@@ -236,23 +192,6 @@ impl Caller {
         Err(Problem::forbidden("this needs a token for all types"))
     }
 
-    /// Refuses a target of its own for a task, where it takes a right more.
-    pub fn require_own_target(&self, space: &Space) -> Result<(), Problem> {
-        if space.push.is_open() || self.token.has(Scope::Operate) {
-            return Ok(());
-        }
-        let text = "a target of its own takes a token of scope operate as well: or set \
-                    push.allow_task_targets = true";
-        Err(Problem::forbidden(text))
-    }
-
-    /// An operator whose actions are logged under the name of the token.
-    pub fn operator(&self, space: &Space) -> Operator {
-        let Token { id, name, .. } = &*self.token;
-        let actor = format!("{name} ({id})");
-        Operator::new(&space.tasks, actor, &self.origin)
-    }
-
     /// Refuses a type, or a pattern that ends with `*`, with a type that the token is not for.
     pub fn require_types(&self, named: &str) -> Result<(), Problem> {
         match named.strip_suffix('*') {
@@ -269,71 +208,5 @@ impl Caller {
         }
         let text = format!("this token is not for all of {pattern}");
         Err(Problem::forbidden(text))
-    }
-}
-
-/// A caller with the right `R` on the namespace of the path, and on its type if it names one.
-#[derive(Debug)]
-pub struct Allowed<R> {
-    /// The namespace, with all that it offers.
-    pub space: Arc<Space>,
-    /// Who asks.
-    pub caller: Caller,
-    right: PhantomData<R>,
-}
-
-impl<R> Allowed<R> {
-    /// Refuses a message that is too large for the token or its namespace.
-    pub fn fits(&self, bytes: usize) -> Result<(), Problem> {
-        self.caller.fits(&self.space, bytes)
-    }
-
-    /// Makes room for a new task, or refuses it.
-    pub async fn make_room_for(&self, job: &DelayQueueJob) -> Result<(), Problem> {
-        let (caller, space) = (&self.caller, &self.space);
-        let made = caller.make_room_for(space, job.task_type(), job.task_id());
-        made.await
-    }
-
-    /// An operator whose actions are logged under the name of the token.
-    pub fn operator(&self) -> Operator {
-        self.caller.operator(&self.space)
-    }
-}
-
-impl<R, S> FromRequestParts<S> for Allowed<R>
-where
-    R: Right,
-    S: Send + Sync,
-    Arc<TokenBook>: FromRef<S>,
-    Arc<Spaces>: FromRef<S>,
-    Arc<Limits>: FromRef<S>,
-{
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        // Before anything else is said about the request.
-        let caller = Caller::of(parts, &Arc::<TokenBook>::from_ref(state))?;
-        let path = RawPathParams::from_request_parts(parts, state).await;
-        let path = path.map_err(|error| Problem::bad_request(error.to_string()))?;
-        let named = |name: &str| path.iter().find(|(key, _)| *key == name);
-        let (_, namespace) = named("namespace").unwrap_or_default();
-        let namespace = Namespace::new(namespace)?;
-        caller.require(R::SCOPE, &namespace)?;
-        if let Some((_, task_type)) = named("task_type") {
-            caller.require_types(task_type)?;
-        }
-        if let Some((_, types)) = named("types") {
-            for task_type in types.split(',') {
-                caller.require_type(task_type)?;
-            }
-        }
-        let limits = Arc::<Limits>::from_ref(state);
-        caller.charge(&limits, &namespace, parts.extensions.get())?;
-        Ok(Self {
-            space: Arc::<Spaces>::from_ref(state).of(&namespace).await?,
-            caller,
-            right: PhantomData,
-        })
     }
 }

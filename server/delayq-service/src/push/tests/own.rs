@@ -13,10 +13,11 @@ async fn with_target(
     target: &Value,
 ) -> delayq_plugin::Result<DelayQueueJob> {
     let job = DelayQueueJob::raw("job", "x").id(id);
-    let task_type = TaskType::new("job").unwrap();
-    site.push
-        .with_target(job, &task_type, &target.to_string())
-        .await
+    let named = (&TaskType::new("job").unwrap(), &TaskId::new(id).unwrap());
+    let target = target.to_string();
+    let headers = site.push.headers_of_own(named, b"x", &target);
+    let headers = headers.await?.into_iter();
+    Ok(headers.fold(job, |job, (name, value)| job.header(name, value)))
 }
 
 #[tokio::test]

@@ -1,0 +1,259 @@
+//! Context of an operation: who asks, and for which namespace.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::Extensions;
+use axum::http::request::Parts;
+use delayq_core::Limits;
+use delayq_core::job::{MAX_MESSAGE_BYTES, check_message};
+use delayq_ops::Operator;
+use delayq_plugin::{Namespace, Store, TaskSubmitService};
+
+use crate::access::{Caller, Right, Scope};
+use crate::app::App;
+use crate::limits::{Charge, Ledger, Payer};
+use crate::problem::Problem;
+use crate::space::Space;
+
+/// An admitted request: who asks, and for which namespace.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// What every request can reach.
+    pub app: App,
+    /// Who asks.
+    pub caller: Caller,
+    /// The namespace.
+    pub space: Arc<Space>,
+    /// Whether the caller is an application with the server as its store. It counts its attempts
+    /// and writes the log of actions by itself.
+    pub is_store_of_caller: bool,
+    /// Most bytes of a message at this door, where the namespace and the token allow them.
+    pub max_message_bytes: usize,
+}
+
+impl Context {
+    /// Admits a caller with the right `scope` (`None`: with any token of the namespace), and charges
+    /// one request.
+    ///
+    /// # Errors
+    /// `forbidden`, `rate-limited`, `not-found` for a namespace that is not declared, and
+    /// `unavailable` where its store cannot be opened.
+    pub async fn admit(
+        app: &App,
+        caller: Caller,
+        namespace: &Namespace,
+        scope: Option<Scope>,
+        extensions: &Extensions,
+    ) -> Result<Self, Problem> {
+        match scope {
+            Some(scope) => caller.require(scope, namespace)?,
+            None => caller.require_namespace(namespace)?,
+        }
+        charge(app, payer(&caller, namespace), extensions)?;
+        let space = app.spaces.of(namespace).await?;
+        Ok(Self::within(app, caller, space))
+    }
+
+    /// The context of a caller that a front has admitted by its own rules.
+    pub fn within(app: &App, caller: Caller, space: Arc<Space>) -> Self {
+        Self {
+            app: app.clone(),
+            caller,
+            space,
+            is_store_of_caller: false,
+            max_message_bytes: app.config.max_message_bytes,
+        }
+    }
+
+    /// Charges one request of a caller that a front has admitted.
+    pub fn charge(&self, extensions: &Extensions) -> Result<(), Problem> {
+        charge(&self.app, self.payer(), extensions)
+    }
+
+    /// The tasks of the namespace. What an application does with the server as its store, it counts
+    /// by itself.
+    pub fn tasks(&self) -> &TaskSubmitService {
+        if self.is_store_of_caller {
+            &self.space.uncounted
+        } else {
+            &self.space.tasks
+        }
+    }
+
+    /// The store of the namespace.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        self.space.tasks.store()
+    }
+
+    /// Most bytes of a message of this caller, and who says so.
+    fn max_message(&self) -> (usize, &'static str) {
+        let bounds = [
+            (Some(self.max_message_bytes), "the server takes"),
+            (self.space.limits.max_message_bytes, "the namespace allows"),
+            (self.caller.token.max_message_bytes, "this token may send"),
+        ];
+        let known = bounds
+            .into_iter()
+            .filter_map(|(max, who)| Some((max?, who)));
+        known.min().unwrap_or((MAX_MESSAGE_BYTES, "a store takes"))
+    }
+
+    /// Most bytes of a message of this caller: the least that the door, the namespace and the token
+    /// allow.
+    pub fn max_message_size(&self) -> usize {
+        self.max_message().0
+    }
+
+    /// Refuses a message that is too large for the door, the namespace or the token.
+    ///
+    /// # Errors
+    /// `limit-exceeded`.
+    pub fn check_message(&self, message: &[u8]) -> Result<(), Problem> {
+        let (max, who) = self.max_message();
+        let limits = Limits {
+            max_message_bytes: max,
+            ..Limits::default()
+        };
+        check_message(message, &limits).map_err(|error| {
+            let text = format!("a message of {} bytes: {who} {max}", message.len());
+            Problem::from(error).saying(text)
+        })
+    }
+
+    /// Refuses a token that was revoked or has expired since the request began.
+    pub fn recheck(&self) -> Result<(), Problem> {
+        self.caller.is_still(&self.app.tokens)
+    }
+
+    /// An operator whose actions are logged under the name of the token.
+    pub fn operator(&self) -> Operator {
+        Operator::new(
+            &self.space.tasks,
+            self.caller.to_string(),
+            &self.caller.origin,
+        )
+    }
+
+    /// The same for an operation of the store, which an application with the server as its store
+    /// logs by itself.
+    pub fn store_operator(&self) -> Operator {
+        let operator = self.operator();
+        if self.is_store_of_caller {
+            operator.silent()
+        } else {
+            operator
+        }
+    }
+
+    /// Whether the rate allows `requests` more now, which are charged then.
+    pub fn may_ask(&self, requests: usize) -> bool {
+        let charge = self.app.limits.charge(self.payer(), cost(requests));
+        charge.is_granted()
+    }
+
+    /// Charges `requests` more once the rate allows them.
+    pub async fn throttle(&self, requests: usize) -> Charge {
+        self.app.limits.pace(self.payer(), cost(requests)).await
+    }
+
+    /// Gives back what was charged for requests that failed for the server's reasons.
+    pub fn refund(&self, charge: &mut Charge, requests: usize) {
+        self.app.limits.refund(charge, cost(requests));
+    }
+
+    fn payer(&self) -> Payer<'_> {
+        payer(&self.caller, &self.space.namespace)
+    }
+}
+
+/// Charges one request, notes what is left for the headers of its answer, and refuses it where the
+/// rate does not allow it.
+fn charge(app: &App, payer: Payer<'_>, extensions: &Extensions) -> Result<(), Problem> {
+    let charge = app.limits.charge(payer, 1);
+    let refusal = (!charge.is_granted()).then(|| charge.refusal());
+    if let Some(ledger) = extensions.get::<Ledger>() {
+        ledger.put(charge);
+    }
+    refusal.map_or(Ok(()), Err)
+}
+
+fn cost(requests: usize) -> u32 {
+    u32::try_from(requests).unwrap_or(u32::MAX)
+}
+
+fn payer<'a>(caller: &'a Caller, namespace: &'a Namespace) -> Payer<'a> {
+    Payer {
+        token: &caller.token.id,
+        rate: caller.token.rate,
+        namespace,
+    }
+}
+
+/// The context of a caller with the right `R` on the namespace of the path, and on its types if it
+/// names some.
+#[derive(Debug)]
+pub struct Allowed<R> {
+    context: Context,
+    right: PhantomData<R>,
+}
+
+impl<R> Deref for Allowed<R> {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}
+
+impl<R: Right> FromRequestParts<App> for Allowed<R> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        // Before anything else is said about the request.
+        let caller = Caller::of(parts, &app.tokens)?;
+        let path = RawPathParams::from_request_parts(parts, app).await;
+        let path = path.map_err(|error| Problem::bad_request(error.to_string()))?;
+        let named = |name: &str| path.iter().find(|(key, _)| *key == name);
+        let (_, namespace) = named("namespace").unwrap_or_default();
+        let namespace = Namespace::new(namespace)?;
+        caller.require(R::SCOPE, &namespace)?;
+        if let Some((_, task_type)) = named("task_type") {
+            caller.require_types(task_type)?;
+        }
+        if let Some((_, types)) = named("types") {
+            for task_type in types.split(',') {
+                caller.require_type(task_type)?;
+            }
+        }
+        let scope = Some(R::SCOPE);
+        let context = Context::admit(app, caller, &namespace, scope, &parts.extensions).await?;
+        Ok(Self {
+            context,
+            right: PhantomData,
+        })
+    }
+}
+
+/// A caller with the right `R` on every namespace and type.
+#[derive(Debug)]
+pub struct Everywhere<R>(PhantomData<R>);
+
+impl<R: Right> FromRequestParts<App> for Everywhere<R> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let caller = Caller::of(parts, &app.tokens)?;
+        let token = &caller.token;
+        if token.namespace == "*" && token.types.is_empty() && token.has(R::SCOPE) {
+            return Ok(Self(PhantomData));
+        }
+        let text = format!(
+            "this needs a token of scope {} for every namespace and type",
+            R::SCOPE
+        );
+        Err(Problem::forbidden(text))
+    }
+}

@@ -1,0 +1,254 @@
+//! Submit of tasks, whichever door they come through.
+
+use delayq_core::job::check_headers;
+use delayq_plugin::store::NewTask;
+use delayq_plugin::{DelayQueueJob, Error, Receipt};
+
+use crate::access::Scope;
+use crate::context::Context;
+use crate::limits::Bounded;
+use crate::problem::Problem;
+use crate::push::refuse_reserved;
+
+/// What became of a task.
+pub type Submitted = Result<Receipt, Problem>;
+
+/// A task that a caller submits.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// The task, without a target.
+    pub task: NewTask,
+    /// A target of its own, as JSON.
+    pub target: Option<String>,
+}
+
+impl From<NewTask> for Submission {
+    fn from(task: NewTask) -> Self {
+        Self { task, target: None }
+    }
+}
+
+impl Submission {
+    /// The task of a job.
+    ///
+    /// # Errors
+    /// `forbidden`, and `bad-request` or `limit-exceeded` for a job that no store takes.
+    pub async fn of_job(context: &Context, job: DelayQueueJob) -> Result<Self, Problem> {
+        // Whoever has no right to the type is told nothing about the job.
+        context.caller.require_type(job.task_type())?;
+        Ok(context.space.tasks.prepare(job).await?.into())
+    }
+
+    /// The same with a target of its own.
+    #[must_use]
+    pub fn to(mut self, target: Option<String>) -> Self {
+        self.target = target;
+        self
+    }
+
+    /// Refuses a task that the caller has no right to.
+    fn authorize(&self, context: &Context) -> Result<(), Problem> {
+        let Context { caller, space, .. } = context;
+        caller.require_type(self.task.task_type.as_str())?;
+        if self.target.is_none() || space.push.is_open() || caller.token.has(Scope::Operate) {
+            return Ok(());
+        }
+        let text = "a target of its own takes a token of scope operate as well: or set \
+                    push.allow_task_targets = true";
+        Err(Problem::forbidden(text))
+    }
+
+    /// Refuses a task that is too large, or has headers that only the server gives.
+    fn check(&self, context: &Context) -> Result<(), Problem> {
+        context.check_message(&self.task.message)?;
+        refuse_reserved(self.task.headers.keys())?;
+        Ok(check_headers(&self.task.headers)?)
+    }
+
+    /// The task with the headers of its target.
+    async fn with_target(mut self, context: &Context) -> Result<Self, Problem> {
+        if let Some(target) = &self.target {
+            let (push, named) = (&context.space.push, (&self.task.task_type, &self.task.id));
+            let headers = push.headers_of_own(named, &self.task.message, target);
+            self.task.headers.extend(headers.await?);
+            check_headers(&self.task.headers)?;
+        }
+        Ok(self)
+    }
+}
+
+/// Tasks that one request submits.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    tasks: Vec<Submission>,
+    paid: usize,
+    is_whole: bool,
+}
+
+impl Batch {
+    /// Tasks of a request that has paid for one of them. A task that is refused stops no other.
+    pub fn new(tasks: Vec<Submission>) -> Self {
+        Self {
+            tasks,
+            paid: 1,
+            is_whole: false,
+        }
+    }
+
+    /// The same, where the request has paid for so many tasks.
+    #[must_use]
+    pub fn paid(mut self, tasks: usize) -> Self {
+        self.paid = tasks;
+        self
+    }
+
+    /// The same, where a task that is refused stops all.
+    #[must_use]
+    pub fn whole(mut self) -> Self {
+        self.is_whole = true;
+        self
+    }
+}
+
+/// Submits one task.
+///
+/// # Errors
+/// Those of [`submit`].
+pub async fn submit_one(context: &Context, task: Submission) -> Submitted {
+    let submitted = submit(context, Batch::new(vec![task])).await?.pop();
+    submitted.unwrap_or_else(|| Err(unanswered()))
+}
+
+/// Submits tasks; one result each, in order. It waits until the rate of the token and of the
+/// namespace allows those that are not paid.
+///
+/// # Errors
+/// Before anything is stored: `unauthorized` for a token that has ended, `forbidden` where it has no
+/// right to one of the tasks, and any other refusal of one where the batch is whole.
+pub async fn submit(context: &Context, batch: Batch) -> Result<Vec<Submitted>, Problem> {
+    let Batch {
+        tasks,
+        paid,
+        is_whole,
+    } = batch;
+    for task in &tasks {
+        task.authorize(context)?;
+    }
+    let mut charge = match tasks.len().saturating_sub(paid) {
+        0 => None,
+        further => Some(context.throttle(further).await),
+    };
+    // The request may have waited for its body, or for its rate.
+    context.recheck()?;
+    let checked = tasks.into_iter().map(|task| {
+        let checked = task.check(context);
+        checked.map(|()| task)
+    });
+    let mut tasks: Vec<_> = checked.collect();
+    if is_whole {
+        let all = tasks.into_iter().collect::<Result<Vec<_>, Problem>>()?;
+        reserve_room(context, all.len() as u64).await?;
+        tasks = all.into_iter().map(Ok).collect();
+    } else {
+        reserve_each(context, &mut tasks).await;
+    }
+    let mut ready = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        ready.push(match task {
+            Ok(task) => task.with_target(context).await,
+            Err(problem) => Err(problem),
+        });
+    }
+    let submitted = store(context, ready).await;
+    if let Some(charge) = &mut charge {
+        let failed = submitted.iter().filter_map(|one| one.as_ref().err());
+        let failed = failed.filter(|problem| problem.status().is_server_error());
+        context.refund(charge, failed.count());
+    }
+    Ok(submitted)
+}
+
+/// Reserves room for the tasks, and refuses those that there is no room for.
+async fn reserve_each(context: &Context, tasks: &mut [Result<Submission, Problem>]) {
+    let count = tasks.iter().filter(|task| task.is_ok()).count() as u64;
+    if reserve_room(context, count).await.is_ok() {
+        return;
+    }
+    for one in tasks {
+        if let Ok(Submission { task, .. }) = one
+            && let Err(problem) = reserve_one(context, task).await
+        {
+            *one = Err(problem);
+        }
+    }
+}
+
+/// Reserves room for one task. A repeat of a task that has not ended needs none: it is harmless
+/// also where there is no room.
+async fn reserve_one(context: &Context, task: &NewTask) -> Result<(), Problem> {
+    let Err(full) = reserve_room(context, 1).await else {
+        return Ok(());
+    };
+    let (task_type, id) = (&task.task_type, &task.id);
+    let known = context.store().find(task_type, id).await?;
+    known.filter(|task| !task.state.is_ended()).ok_or(full)?;
+    Ok(())
+}
+
+/// Reserves room for `tasks` new tasks, under the bounds of the token and of the namespace.
+async fn reserve_room(context: &Context, tasks: u64) -> Result<(), Problem> {
+    let (space, token) = (&context.space, &context.caller.token);
+    if let Some(max) = token.max_pending {
+        let bounded = Bounded::Token {
+            id: &token.id,
+            covers: &|task_type| token.covers(task_type),
+        };
+        space
+            .pending
+            .admit(&space.tasks, bounded, tasks, max)
+            .await?;
+    }
+    match space.limits.max_pending {
+        Some(max) => {
+            let bounded = Bounded::Namespace;
+            space.pending.admit(&space.tasks, bounded, tasks, max).await
+        }
+        None => Ok(()),
+    }
+}
+
+/// Stores tasks: those with a target of their own in the store that keeps it.
+async fn store(context: &Context, tasks: Vec<Result<Submission, Problem>>) -> Vec<Submitted> {
+    let space = &context.space;
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    let mut order = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        order.push(match task {
+            Ok(Submission { task, target }) => {
+                let has_target = target.is_some();
+                if has_target {
+                    with.push(task);
+                } else {
+                    without.push(task);
+                }
+                Ok(has_target)
+            }
+            Err(problem) => Err(problem),
+        });
+    }
+    let mut without = context.tasks().submit(without).await.into_iter();
+    let mut with = space.within.submit(with).await.into_iter();
+    let submitted = order.into_iter().map(|has_target| {
+        let next = if has_target? {
+            with.next()
+        } else {
+            without.next()
+        };
+        Ok(next.ok_or_else(unanswered)??)
+    });
+    submitted.collect()
+}
+
+fn unanswered() -> Problem {
+    Error::Closed("the store").into()
+}
