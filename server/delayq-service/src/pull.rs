@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use delayq_plugin::store::{AttemptEnd, Bucket, ExtendOutcome, SettleOutcome, Settlement};
-use delayq_plugin::{Clock, Error, Lock, Result, RetryPolicy, Store, TaskType};
+use delayq_plugin::{Clock, Error, Lock, Reply, Result, RetryPolicy, Store, TaskType};
+use futures_util::future::{Either, join_all};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -33,11 +34,12 @@ mod waiter;
 pub use asked::{Asked, lock_span};
 pub use handover::{Handover, Pulled};
 pub use lock_text::LockText;
-pub use reply::{keep_held, keep_own};
+pub use reply::keep_own;
 pub use waiter::Demand;
 
 use claimer::Claimer;
 use record::Record;
+use reply::keep_held;
 use settler::Settler;
 use waiter::Waiter;
 
@@ -47,8 +49,8 @@ pub const MAX_WAIT: Duration = Duration::from_mins(1);
 /// How an attempt ended, as a client says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientEnd {
-    /// Success.
-    Done,
+    /// Success, perhaps with a reply to whoever waits for the task.
+    Done { reply: Option<Reply> },
     /// Failure: repeated after the given wait, or after the one of the default policy while the
     /// attempt is below `max_attempts`, else dead.
     Failed {
@@ -63,10 +65,11 @@ pub enum ClientEnd {
 }
 
 impl ClientEnd {
-    fn into_end(self, attempt: u32) -> AttemptEnd {
+    /// The end of the store, and the reply.
+    fn into_end(self, attempt: u32) -> (AttemptEnd, Option<Reply>) {
         let succeeded = Vec::new();
-        match self {
-            Self::Done => AttemptEnd::Done,
+        let end = match self {
+            Self::Done { reply } => return (AttemptEnd::Done, reply),
             Self::Dead { error } => AttemptEnd::Dead { error, succeeded },
             Self::Released { after } => AttemptEnd::Release { after, succeeded },
             Self::Failed {
@@ -86,7 +89,8 @@ impl ClientEnd {
                     None => AttemptEnd::Dead { error, succeeded },
                 }
             }
-        }
+        };
+        (end, None)
     }
 }
 
@@ -160,35 +164,38 @@ impl Pull {
 
     /// Ends attempts; one outcome each, in order.
     pub async fn settle(&self, endings: Vec<Ending>) -> Vec<Result<SettleOutcome>> {
-        let sent: Vec<_> = endings
-            .into_iter()
-            .map(|ending| {
-                let Ending {
-                    task_type,
-                    id,
-                    lock,
-                    end,
-                } = ending;
-                let bucket = lock.bucket(&task_type);
-                let end = end.into_end(lock.attempt);
-                let settlement = Settlement::new(lock.of(id), end.clone());
-                (
-                    lock,
-                    bucket.clone(),
-                    end,
-                    self.settler.settle(bucket, settlement),
-                )
-            })
-            .collect();
-        let mut outcomes = Vec::with_capacity(sent.len());
-        for (lock, bucket, end, answer) in sent {
-            let outcome = answer.await;
-            if matches!(outcome, Ok(SettleOutcome::Settled)) {
-                self.record.ended(bucket.task_type(), lock.fence, &end);
-            }
-            outcomes.push(outcome);
-        }
-        outcomes
+        let settled = endings.into_iter().map(|ending| {
+            let Ending {
+                task_type,
+                id,
+                lock,
+                end,
+            } = ending;
+            let (end, reply) = end.into_end(lock.attempt);
+            self.end_with(lock.bucket(&task_type), lock.of(id), end, reply)
+        });
+        // All are sent before one is awaited.
+        let settled: Vec<_> = settled.collect();
+        join_all(settled).await
+    }
+
+    /// Ends one attempt and keeps its reply before: whoever sees the task done finds it. Without a
+    /// reply the attempt ends also if the answer is dropped.
+    pub fn end_with(
+        &self,
+        bucket: Bucket,
+        lock: Lock,
+        end: AttemptEnd,
+        reply: Option<Reply>,
+    ) -> impl Future<Output = Result<SettleOutcome>> + use<> {
+        let Some(reply) = reply else {
+            return Either::Left(self.end(bucket, lock, end));
+        };
+        let pull = self.clone();
+        Either::Right(async move {
+            keep_held(&*pull.store, bucket.task_type(), &lock, &reply).await?;
+            pull.end(bucket, lock, end).await
+        })
     }
 
     /// Ends one attempt, also if the answer is dropped.

@@ -12,7 +12,7 @@ use delayq_service::access::Work;
 use delayq_service::app::App;
 use delayq_service::context::Allowed;
 use delayq_service::problem::Problem;
-use delayq_service::pull::{ClientEnd, Ending, LockText, keep_held};
+use delayq_service::pull::{ClientEnd, Ending, LockText};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -116,14 +116,10 @@ async fn done(
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Json<Settled>, Problem> {
-    if let Some(reply) = read_reply(&headers, body)? {
-        let lock = read_lock(&held.lock)?.of(TaskId::new(&id)?);
-        let store = allowed.space.tasks.store();
-        let task_type = TaskType::new(&task_type)?;
-        // Before the end: whoever sees the task done finds its reply.
-        keep_held(&**store, &task_type, &lock, &reply).await?;
-    }
-    settle(&allowed, &task_type, &id, &held.lock, ClientEnd::Done).await
+    let end = ClientEnd::Done {
+        reply: read_reply(&headers, body)?,
+    };
+    settle(&allowed, &task_type, &id, &held.lock, end).await
 }
 
 /// The attempt failed: the task is tried again later, or dead. Repeating it is harmless.

@@ -5,13 +5,12 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::Path;
 use delayq_plugin::store::{MAX_BATCH, SettleOutcome};
-use delayq_plugin::{Lock, Reply, TaskId, TaskType};
+use delayq_plugin::{Reply, TaskId, TaskType};
 use delayq_service::access::Work;
 use delayq_service::app::App;
 use delayq_service::context::Allowed;
 use delayq_service::problem::Problem;
-use delayq_service::pull::{ClientEnd, Ending, LockText, keep_held};
-use futures_util::future::try_join_all;
+use delayq_service::pull::{ClientEnd, Ending, LockText};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -98,13 +97,7 @@ async fn settle_many(
     JsonList(forms): JsonList<EndingForm>,
 ) -> Result<Json<Vec<One>>, Problem> {
     let task_type = TaskType::new(task_type)?;
-    let (endings, replies) = read_endings(&task_type, forms)?;
-    let store = allowed.space.tasks.store();
-    let kept = replies
-        .iter()
-        .map(|(lock, reply)| keep_held(&**store, &task_type, lock, reply));
-    // Before the ends: whoever sees a task done finds its reply. Nothing has ended if one fails.
-    try_join_all(kept).await?;
+    let endings = read_endings(&task_type, forms)?;
     let ids: Vec<_> = endings.iter().map(|ending| ending.id.to_string()).collect();
     let outcomes = allowed.space.pull.settle(endings).await;
     let outcomes = ids.into_iter().zip(outcomes).map(|(id, outcome)| {
@@ -123,24 +116,22 @@ async fn settle_many(
     Ok(Json(outcomes.collect()))
 }
 
-/// What several attempts ended with, and the replies of some.
-type Ends = (Vec<Ending>, Vec<(Lock, Reply)>);
-
 /// Reads the ends of several attempts of one type.
-pub(super) fn read_endings(task_type: &TaskType, forms: Vec<EndingForm>) -> Result<Ends, Problem> {
+pub(super) fn read_endings(
+    task_type: &TaskType,
+    forms: Vec<EndingForm>,
+) -> Result<Vec<Ending>, Problem> {
     at_most(forms.len())?;
     let mut endings = Vec::with_capacity(forms.len());
-    let mut replies = Vec::new();
     for form in forms {
         form.check()?;
-        if let Some(reply) = &form.reply {
-            let reply = Reply::json(reply)?;
-            reply.check()?;
-            replies.push((read_lock(&form.lock)?.of(TaskId::new(&form.id)?), reply));
-        }
         let after = form.after.as_deref();
         let end = match form.end.as_str() {
-            "done" => ClientEnd::Done,
+            "done" => {
+                let reply = form.reply.as_ref().map(Reply::json).transpose()?;
+                reply.as_ref().map_or(Ok(()), Reply::check)?;
+                ClientEnd::Done { reply }
+            }
             "fail" => failed(form.error, after, form.max_attempts, false)?,
             "dead" => failed(form.error, None, None, true)?,
             "release" => ClientEnd::Released {
@@ -158,7 +149,7 @@ pub(super) fn read_endings(task_type: &TaskType, forms: Vec<EndingForm>) -> Resu
             end,
         });
     }
-    Ok((endings, replies))
+    Ok(endings)
 }
 
 /// Several locks of one type.

@@ -6,7 +6,7 @@ use delayq_plugin::{Lock, Result, Store, TaskType};
 /// Keeps the reply of an attempt whose lock holds its task. Of another lock none is kept: it would
 /// stand in the way of the reply of the attempt that goes on. A repeated settlement has kept its
 /// own the first time.
-pub async fn keep_held(
+pub(super) async fn keep_held(
     store: &dyn Store,
     task_type: &TaskType,
     lock: &Lock,

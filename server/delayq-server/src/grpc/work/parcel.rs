@@ -9,8 +9,8 @@ use delayq_core::{ClaimedTask, Reply};
 use delayq_plugin::store::Bucket;
 use delayq_plugin::{Error, Lock, Result, TaskType};
 use delayq_proto::{pb, required};
-use delayq_service::pull::{Pulled, keep_held};
-use futures_util::future::{Either, join_all};
+use delayq_service::pull::Pulled;
+use futures_util::future::join_all;
 use pb::work_response::Response;
 
 use super::held::Held;
@@ -67,18 +67,7 @@ pub(super) fn settle(
     let (mut settling, mut settled) = (Held::default(), Vec::with_capacity(read.len()));
     for (task_type, lock, shard, end, reply) in read {
         let bucket = held.hand_on(&task_type, &lock, shard, &mut settling);
-        let pull = call.space.pull.clone();
-        let outcome = match reply {
-            None => Either::Left(pull.end(bucket, lock.clone(), end)),
-            Some(reply) => {
-                let (store, lock) = (call.store().clone(), lock.clone());
-                Either::Right(async move {
-                    // Before the end: whoever sees the task done finds its reply.
-                    keep_held(&*store, bucket.task_type(), &lock, &reply).await?;
-                    pull.end(bucket, lock, end).await
-                })
-            }
-        };
+        let outcome = call.space.pull.end_with(bucket, lock.clone(), end, reply);
         settled.push(async move { (task_type, lock, outcome.await) });
     }
     Ok(async move {
