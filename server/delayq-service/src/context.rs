@@ -35,8 +35,8 @@ pub struct Context {
 }
 
 impl Context {
-    /// Admits a caller with the right `scope` (`None`: with any token of the namespace), and charges
-    /// one request.
+    /// Admits a caller with the right `scope` (`None`: with any token of the namespace), and
+    /// charges one request.
     ///
     /// # Errors
     /// `forbidden`, `rate-limited`, `not-found` for a namespace that is not declared, and

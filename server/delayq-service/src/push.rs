@@ -276,8 +276,8 @@ impl Push {
         Arc::clone(&self.board.seals)
     }
 
-    /// The headers of a task that has a target of its own. Its type is pushed from now on; its id and
-    /// its message stay as they are.
+    /// The headers of a task that has a target of its own. Its type is pushed from now on; its id
+    /// and its message stay as they are.
     ///
     /// # Errors
     /// `InvalidInput` for what is no target of a task, and those of the store.

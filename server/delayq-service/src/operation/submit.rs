@@ -123,8 +123,8 @@ pub async fn submit_one(context: &Context, task: Submission) -> Submitted {
 /// namespace allows those that are not paid.
 ///
 /// # Errors
-/// Before anything is stored: `unauthorized` for a token that has ended, `forbidden` where it has no
-/// right to one of the tasks, and any other refusal of one where the batch is whole.
+/// Before anything is stored: `unauthorized` for a token that has ended, `forbidden` where it has
+/// no right to one of the tasks, and any other refusal of one where the batch is whole.
 pub async fn submit(context: &Context, batch: Batch) -> Result<Vec<Submitted>, Problem> {
     let Batch {
         tasks,
