@@ -5,9 +5,9 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 
 /// At most one call at a time. It survives that nobody awaits it for a while.
-pub(crate) struct Call<T>(Option<Pin<Box<dyn Future<Output = T> + Send>>>);
+pub(crate) struct OneCall<T>(Option<Pin<Box<dyn Future<Output = T> + Send>>>);
 
-impl<T> Call<T> {
+impl<T> OneCall<T> {
     pub(crate) fn none() -> Self {
         Self(None)
     }
@@ -36,7 +36,7 @@ impl<T> Call<T> {
     }
 }
 
-impl<T> fmt::Debug for Call<T> {
+impl<T> fmt::Debug for OneCall<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_under_way() {
             "under way"

@@ -26,7 +26,7 @@ pub use self::reply_wait::{ReplyOutcome, TaskReply};
 
 use self::declared::Declared;
 use self::reply_wait::ReplyWait;
-use self::sent::Sent;
+use self::sent::PendingSubmit;
 use crate::bulk::{self, BulkChange, Desk, TaskFilter};
 use crate::clock_skew::CallWindow;
 use crate::events::TaskEvents;
@@ -226,7 +226,7 @@ impl TaskSubmitService {
         if tasks.is_empty() {
             return Vec::new();
         }
-        let sent: Vec<_> = tasks.iter().map(Sent::new).collect();
+        let sent: Vec<_> = tasks.iter().map(PendingSubmit::new).collect();
         let outcomes = self.store.submit(tasks).await;
         let after = self.clock.now();
         let window = CallWindow { before, after };

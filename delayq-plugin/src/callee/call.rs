@@ -10,7 +10,7 @@ const TASK_HEADER: &str = "delayq-header-";
 
 /// One attempt of a task.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(super) struct Invocation {
     pub(super) task_type: TaskType,
     pub(super) id: TaskId,
     pub(super) message: Vec<u8>,
@@ -21,7 +21,7 @@ pub(super) struct Call {
     headers: Headers,
 }
 
-impl Call {
+impl Invocation {
     /// The call that these headers and this body are.
     pub(super) fn read(headers: &HeaderMap, body: Vec<u8>) -> Result<Self, String> {
         let task_type = header(headers, "delayq-task-type").unwrap_or_default();

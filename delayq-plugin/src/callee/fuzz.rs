@@ -4,7 +4,7 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use delayq_core::Timestamp;
 
-use super::call::Call;
+use super::call::Invocation;
 use super::spring::SpringJob;
 use super::verifier::Verifier;
 
@@ -24,7 +24,7 @@ fn map(headers: Headers<'_>) -> Option<HeaderMap> {
 #[must_use]
 pub fn call(headers: Headers<'_>, body: &[u8]) -> Option<(String, String, bool)> {
     let headers = map(headers)?;
-    let call = Call::read(&headers, body.to_vec()).ok()?;
+    let call = Invocation::read(&headers, body.to_vec()).ok()?;
     assert_eq!(call.message, body);
     let is_signed = call.is_what_was_signed(&headers);
     Some((call.task_type.to_string(), call.id.to_string(), is_signed))

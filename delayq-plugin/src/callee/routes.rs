@@ -10,7 +10,7 @@ use axum::response::Response;
 use axum::routing::post;
 use delayq_core::job::MAX_MESSAGE_BYTES;
 
-use super::call::Call;
+use super::call::Invocation;
 use super::service::Service;
 use super::spring::SpringJob;
 use super::{SPRING_PATH, WORK_PATH, answer};
@@ -32,7 +32,7 @@ async fn work(State(service): State<Arc<Service>>, headers: HeaderMap, body: Byt
         Ok(is_signed) => is_signed,
         Err(response) => return *response,
     };
-    let call = match Call::read(&headers, body.to_vec()) {
+    let call = match Invocation::read(&headers, body.to_vec()) {
         Ok(call) => call,
         Err(reason) => return answer::refused(StatusCode::BAD_REQUEST, reason),
     };

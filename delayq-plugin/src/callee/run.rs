@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, info_span};
 
-use super::call::Call;
+use super::call::Invocation;
 use crate::attempt::{AttemptFacts, FollowUps, Verdict, WorkerResult};
 use crate::submit::TaskSubmitService;
 use crate::workers::{TypeWorkers, Worker};
@@ -30,7 +30,7 @@ pub(super) struct Ended {
 pub(super) struct Run {
     pub(super) tasks: TaskSubmitService,
     pub(super) workers: TypeWorkers,
-    pub(super) call: Call,
+    pub(super) call: Invocation,
     pub(super) stop: StopSignal,
 }
 

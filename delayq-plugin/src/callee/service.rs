@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use super::answer;
-use super::call::Call;
+use super::call::Invocation;
 use super::load::{Entry, Load};
 use super::run::Run;
 use super::verifier::Verifier;
@@ -85,7 +85,7 @@ impl Service {
 
     /// Runs the workers of a task, and answers when they have ended. When the caller goes away
     /// before, they are told to stop, and the task is refused here until they have.
-    pub(super) async fn run(self: &Arc<Self>, call: Call) -> Response {
+    pub(super) async fn run(self: &Arc<Self>, call: Invocation) -> Response {
         let Some(workers) = self.registry.of_type(&call.task_type) else {
             let reason = format!("no worker here serves {}", call.task_type);
             return answer::refused(StatusCode::NOT_FOUND, reason);

@@ -3,7 +3,7 @@
 use delayq_core::{TaskId, TaskType, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::call::Call;
+use super::call::Invocation;
 
 /// A task as the Spring delay queue sends it, to its server and to applications.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,12 +26,12 @@ pub struct SpringJob {
 
 impl SpringJob {
     /// The call that it is, to the worker of its type.
-    pub(super) fn into_call(self) -> Result<Call, String> {
+    pub(super) fn into_call(self) -> Result<Invocation, String> {
         let task_type = TaskType::new(self.task_type.unwrap_or_default())
             .map_err(|error| format!("taskType: {error}"))?;
         let id = TaskId::new(self.task_id.unwrap_or_default())
             .map_err(|error| format!("taskId: {error}"))?;
         let message = self.params.unwrap_or_default().into_bytes();
-        Ok(Call::of(task_type, id, message).due_at(Timestamp::from_millis(self.delay_time)))
+        Ok(Invocation::of(task_type, id, message).due_at(Timestamp::from_millis(self.delay_time)))
     }
 }

@@ -11,7 +11,7 @@ use super::Wiring;
 use super::claim::Claim;
 use super::fruitless_wakes::FruitlessWakes;
 use crate::backoff::Backoff;
-use crate::call::Call;
+use crate::call::OneCall;
 use crate::poll_grid::PollGrid;
 use crate::slots::{Place, Reserved};
 use crate::type_context::TypeContext;
@@ -28,10 +28,10 @@ pub(super) struct Claimer {
     context: Arc<TypeContext>,
     bucket: Bucket,
     wiring: Wiring,
-    claiming: Call<Result<Batch>>,
+    claiming: OneCall<Result<Batch>>,
     place: Place,
     /// Waits for a slot.
-    slot: Call<()>,
+    slot: OneCall<()>,
     purpose: Purpose,
     next_at: Duration,
     /// Woken while a claim was under way, which may have been too early to see why.
@@ -74,8 +74,8 @@ impl Claimer {
             context,
             bucket,
             wiring,
-            claiming: Call::none(),
-            slot: Call::none(),
+            claiming: OneCall::none(),
+            slot: OneCall::none(),
             next_at: Duration::ZERO,
             is_woken: false,
             is_for_wake_up: false,

@@ -7,7 +7,7 @@ use delayq_core::store::{Bucket, ExtendOutcome};
 use delayq_core::{Lock, Result};
 
 use super::attempts::Seq;
-use crate::call::Call;
+use crate::call::OneCall;
 use crate::type_context::TypeContext;
 
 /// A call that extended, or was to extend, some locks.
@@ -25,7 +25,7 @@ pub(super) struct Extender {
     context: Arc<TypeContext>,
     bucket: Bucket,
     waiting: Vec<(Seq, Lock)>,
-    call: Call<Extended>,
+    call: OneCall<Extended>,
 }
 
 impl Extender {
@@ -34,7 +34,7 @@ impl Extender {
             context,
             bucket,
             waiting: Vec::new(),
-            call: Call::none(),
+            call: OneCall::none(),
         }
     }
 

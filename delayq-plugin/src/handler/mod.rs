@@ -28,7 +28,7 @@ use self::batch::Batch;
 use self::claimer::{ClaimEvent, Claimer};
 use self::extender::{Extended, Extender};
 use self::settler::{Settled, Settler};
-use crate::call::Call;
+use crate::call::OneCall;
 use crate::ending::Ending;
 use crate::slots::Reserved;
 use crate::type_context::TypeContext;
@@ -64,7 +64,7 @@ pub struct DelayBucketHandler {
     extender: Extender,
     /// The largest fence of the bucket that this handler knows of.
     last_fence: u64,
-    timer: Call<()>,
+    timer: OneCall<()>,
     timer_at: Duration,
     /// The last extension failed.
     is_extension_failing: bool,
@@ -93,7 +93,7 @@ impl DelayBucketHandler {
             settler: Settler::new(bucket.clone(), shared()),
             extender: Extender::new(bucket.clone(), shared()),
             last_fence: 0,
-            timer: Call::none(),
+            timer: OneCall::none(),
             timer_at: Duration::ZERO,
             is_extension_failing: false,
             sealed_among: None,

@@ -7,7 +7,7 @@ use delayq_core::Lock;
 use delayq_core::log_limit::LogLimit;
 use delayq_core::store::{AttemptEnd, Bucket, Settlement};
 
-use crate::call::Call;
+use crate::call::OneCall;
 use crate::type_context::TypeContext;
 
 /// Most errors that wait for the store; more are only reported, as every one is.
@@ -22,7 +22,7 @@ pub(super) struct Notes {
     context: Arc<TypeContext>,
     bucket: Bucket,
     waiting: VecDeque<(Lock, String)>,
-    call: Call<()>,
+    call: OneCall<()>,
 }
 
 impl Notes {
@@ -31,7 +31,7 @@ impl Notes {
             context,
             bucket,
             waiting: VecDeque::new(),
-            call: Call::none(),
+            call: OneCall::none(),
         }
     }
 

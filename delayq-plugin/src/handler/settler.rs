@@ -9,7 +9,7 @@ use delayq_core::{Error, Result};
 
 use super::notes::Notes;
 use crate::backoff::Backoff;
-use crate::call::Call;
+use crate::call::OneCall;
 use crate::ending::Ending;
 use crate::type_context::TypeContext;
 
@@ -33,7 +33,7 @@ pub(super) struct Settler {
     context: Arc<TypeContext>,
     bucket: Bucket,
     waiting: VecDeque<Ending>,
-    call: Call<Settled>,
+    call: OneCall<Settled>,
     notes: Notes,
     /// Most settlements of the next call.
     most: usize,
@@ -48,7 +48,7 @@ impl Settler {
             context,
             bucket,
             waiting: VecDeque::new(),
-            call: Call::none(),
+            call: OneCall::none(),
             most: MAX_BATCH,
             next_at: Duration::ZERO,
             backoff: Backoff::default(),

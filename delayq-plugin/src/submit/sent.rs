@@ -10,13 +10,13 @@ use crate::events::TaskEventKind;
 use crate::receipt::Receipt;
 
 /// A task that was given to the store.
-pub(super) struct Sent {
+pub(super) struct PendingSubmit {
     task_type: TaskType,
     id: TaskId,
     when: When,
 }
 
-impl Sent {
+impl PendingSubmit {
     pub(super) fn new(task: &NewTask) -> Self {
         Self {
             task_type: task.task_type.clone(),

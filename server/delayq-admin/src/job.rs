@@ -21,7 +21,7 @@ pub(crate) enum JobState {
 
 /// A change of many tasks.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct BulkJob {
     pub(crate) number: u64,
     /// `requeue` or the like.
     pub(crate) verb: &'static str,
@@ -46,7 +46,7 @@ pub(crate) struct Errand {
     pub(crate) count: u64,
 }
 
-impl Job {
+impl BulkJob {
     pub(crate) fn new(number: u64, errand: Errand, began_at: Timestamp) -> Self {
         Self {
             number,

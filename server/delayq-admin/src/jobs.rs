@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use delayq_plugin::Timestamp;
 
-use crate::job::{Errand, Job, JobState};
+use crate::job::{BulkJob, Errand, JobState};
 
 /// Most jobs that are listed. Running ones are never forgotten.
 const MAX_JOBS: usize = 50;
@@ -16,7 +16,7 @@ const MAX_RUNNING: usize = 8;
 /// The list of jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    list: Mutex<VecDeque<Arc<Job>>>,
+    list: Mutex<VecDeque<Arc<BulkJob>>>,
     last: AtomicU64,
 }
 
@@ -26,8 +26,8 @@ impl Jobs {
         &self,
         errand: Errand,
         now: Timestamp,
-        work: impl FnOnce(Arc<Job>) -> F,
-    ) -> Option<Arc<Job>>
+        work: impl FnOnce(Arc<BulkJob>) -> F,
+    ) -> Option<Arc<BulkJob>>
     where
         F: Future<Output = Result<String, String>> + Send + 'static,
     {
@@ -36,7 +36,7 @@ impl Jobs {
             return None;
         }
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let job = Arc::new(Job::new(number, errand, now));
+        let job = Arc::new(BulkJob::new(number, errand, now));
         while list.len() >= MAX_JOBS {
             let ended = list.iter().rposition(|job| !job.is_running());
             ended.and_then(|nth| list.remove(nth));
@@ -56,15 +56,15 @@ impl Jobs {
     }
 
     /// The jobs, the latest first.
-    pub(crate) fn all(&self) -> Vec<Arc<Job>> {
+    pub(crate) fn all(&self) -> Vec<Arc<BulkJob>> {
         self.lock().iter().cloned().collect()
     }
 
-    pub(crate) fn find(&self, number: u64) -> Option<Arc<Job>> {
+    pub(crate) fn find(&self, number: u64) -> Option<Arc<BulkJob>> {
         self.lock().iter().find(|job| job.number == number).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Job>>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<BulkJob>>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -37,7 +37,7 @@ use delayq_service::access::Scope;
 use delayq_service::app::App;
 use delayq_service::grpc_server::{reflected, report_health};
 use delayq_service::pull::Handover;
-use refusal::Refusal;
+use refusal::CallError;
 use wakeups::WakeupStream;
 
 /// What a request holds beside messages: tasks with their names and headers, and settlements.
@@ -80,7 +80,7 @@ impl Door {
         headers: &HeaderMap,
         extensions: &Extensions,
         operation: O,
-    ) -> Result<O::Answer, Refusal> {
+    ) -> Result<O::Answer, CallError> {
         let namespace = operation.namespace();
         let call = Call::admit(&self.app, headers, extensions, namespace, O::SCOPE).await?;
         operation.run(&call).await

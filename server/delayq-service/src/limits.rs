@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use delayq_plugin::Namespace;
 use tokio::time::Instant;
 
-pub use self::bucket::Bucket;
+pub use self::bucket::TokenBucket;
 pub use self::charge::{Charge, Ledger};
 pub(crate) use self::pending::Bounded;
 pub use self::pending::Pending;
@@ -49,7 +49,7 @@ pub struct Payer<'a> {
 #[derive(Debug)]
 pub struct Limits {
     config: Arc<Config>,
-    buckets: Mutex<HashMap<Holder, Bucket>>,
+    buckets: Mutex<HashMap<Holder, TokenBucket>>,
 }
 
 impl Limits {
@@ -92,7 +92,7 @@ impl Limits {
         for (holder, rate) in &wanted {
             let bucket = buckets
                 .entry(holder.clone())
-                .or_insert_with(|| Bucket::a_second(*rate, now));
+                .or_insert_with(|| TokenBucket::a_second(*rate, now));
             bucket.set_rate(*rate, now);
             charge.require(bucket.wait(cost, now));
         }

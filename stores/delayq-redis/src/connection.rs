@@ -56,9 +56,9 @@ pub(crate) use self::command::{Command, LuaScript};
 #[cfg(test)]
 pub(crate) use self::fault::GRANT;
 pub(crate) use self::fault::grant;
-pub(crate) use self::reply::{Fields, Reply, info};
+pub(crate) use self::reply::{Fields, RespValue, info};
 pub(crate) use self::routing::Routing;
-pub(crate) use self::server::{Sent, Server};
+pub(crate) use self::server::{PipelineResult, Server};
 pub(crate) use self::subscriber::{Channel, Channels};
 
 use self::reconnecting::{Purpose, Reconnecting};
@@ -237,7 +237,7 @@ impl Connections {
 
     /// Runs a command. It is answered or given up within the timeout, the wait for a connection
     /// included, and runs to its end even when the caller goes away.
-    pub(crate) async fn call(&self, class: Class, command: Command) -> Result<Reply> {
+    pub(crate) async fn call(&self, class: Class, command: Command) -> Result<RespValue> {
         self.check_open()?;
         let routing = self.0.routing.clone();
         let deadline = Instant::now() + self.0.timeout;
@@ -247,7 +247,11 @@ impl Connections {
 
     /// Runs a command as [`call`](Self::call) does, but not for a caller that has gone away: what
     /// has not been sent by then never is. So a claim that was given up takes no locks later.
-    pub(crate) async fn call_while_awaited(&self, class: Class, command: Command) -> Result<Reply> {
+    pub(crate) async fn call_while_awaited(
+        &self,
+        class: Class,
+        command: Command,
+    ) -> Result<RespValue> {
         self.check_open()?;
         let routing = self.0.routing.clone();
         let deadline = Instant::now() + self.0.timeout;
@@ -257,7 +261,7 @@ impl Connections {
     }
 
     /// Runs a command on one server, whatever slots it has.
-    pub(crate) async fn ask(&self, server: &Arc<Server>, command: Command) -> Result<Reply> {
+    pub(crate) async fn ask(&self, server: &Arc<Server>, command: Command) -> Result<RespValue> {
         self.check_open()?;
         let (server, deadline) = (Arc::clone(server), Instant::now() + self.0.timeout);
         self.run(async move { server.ask(command, deadline).await })

@@ -11,7 +11,7 @@ use delayq_core::{Error, Result};
 use tokio::sync::watch;
 use tokio::time::timeout_at;
 
-use crate::connection::{self, Command, Connections, Reply, Server};
+use crate::connection::{self, Command, Connections, RespValue, Server};
 use crate::lock::lock;
 
 /// How old an answer may be. In a second, a server takes some tens of megabytes of tasks.
@@ -188,7 +188,7 @@ async fn ask(server: Arc<Server>, observed: Observed, share: f64, deadline: Inst
     });
 }
 
-fn read(info: Reply) -> Option<Memory> {
+fn read(info: RespValue) -> Option<Memory> {
     let text = info.fields().text().ok()?;
     Memory::of(|name| {
         let (_, value) = connection::info(&text).find(|(field, _)| *field == name)?;

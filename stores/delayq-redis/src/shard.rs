@@ -25,7 +25,7 @@ pub(crate) mod stagger;
 pub(crate) mod upkeep;
 pub(crate) mod wakeup_hub;
 
-use crate::connection::{Class, Command, Fields, Reply};
+use crate::connection::{Class, Command, Fields, RespValue};
 use crate::scripts::change::{Lookup, Updated};
 use crate::scripts::claim::ClaimCall;
 use crate::scripts::keys::KINDS;
@@ -173,7 +173,7 @@ impl Shard {
 
     /// Logs what a claim has dropped or put off. Records of a newer release are left to it; they
     /// fail the claim only when it has nothing else to tell.
-    fn report(&self, answer: &claim::Answer) -> Result<()> {
+    fn report(&self, answer: &claim::ClaimReply) -> Result<()> {
         let key = &self.keys.stem;
         for id in &answer.missing {
             if let Some(left_out) = self.cx.log.admit() {
@@ -340,7 +340,7 @@ impl Shard {
     }
 
     /// The fields of an answer. The error of a key of another type names that key.
-    async fn fields(&self, answer: Result<Reply>) -> Result<Fields> {
+    async fn fields(&self, answer: Result<RespValue>) -> Result<Fields> {
         match answer {
             Ok(reply) => Ok(reply.fields()),
             Err(error) if error_names_no_key(&error, self.cx.connections.place()) => {

@@ -22,7 +22,7 @@ mod presence;
 mod replies;
 
 use crate::config::RedisConfig;
-use crate::connection::{Class, Command, Connections, Fields, Reply, Setup};
+use crate::connection::{Class, Command, Connections, Fields, RespValue, Setup};
 use crate::layout::{Shards, route};
 use crate::lock::lock;
 use crate::preflight::{self, Terms};
@@ -167,7 +167,7 @@ impl RedisStore {
             ),
             error => error,
         };
-        answer.map(Reply::fields).map_err(of_types)
+        answer.map(RespValue::fields).map_err(of_types)
     }
 }
 

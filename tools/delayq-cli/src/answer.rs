@@ -11,13 +11,13 @@ use crate::text::json;
 
 /// What a command says in the end.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct CommandResult {
     text: Vec<u8>,
     json: Option<Value>,
     code: u8,
 }
 
-impl Answer {
+impl CommandResult {
     /// Text for people with styles, and the same as JSON.
     pub(crate) fn new(text: impl Into<String>, json: impl Serialize) -> Result<Self, Failure> {
         let json = serde_json::to_value(json).map_err(io::Error::from)?;

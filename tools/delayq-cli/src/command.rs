@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use delayq_ops::Operator;
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::connection::StoreArgs;
 use crate::failure::Failure;
 
@@ -104,7 +104,7 @@ pub(crate) async fn run(
     operator: &Operator,
     command: Command,
     store: &StoreArgs,
-) -> Result<Answer, Failure> {
+) -> Result<CommandResult, Failure> {
     let tasks = operator.tasks();
     match command {
         Command::Types => type_list::run(tasks).await,

@@ -1,7 +1,7 @@
 //! The command line of delayq: an operator's look at the tasks of a store, and hands on them.
 //!
 //! One command is one file below `command`. It asks the store through
-//! [`TaskSubmitService`](delayq_plugin::TaskSubmitService) and gives an [`Answer`]:
+//! [`TaskSubmitService`](delayq_plugin::TaskSubmitService) and gives an [`CommandResult`]:
 //! text for people, JSON for programs, and how the program ends.
 
 #![allow(
@@ -31,7 +31,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::args::{Action, Cli};
 use crate::failure::Failure;
 
@@ -61,17 +61,17 @@ fn main() -> ExitCode {
 }
 
 /// Answers what needs no store at once, and everything else with one.
-fn run(cli: Cli) -> Result<Answer, Failure> {
+fn run(cli: Cli) -> Result<CommandResult, Failure> {
     match cli.action {
         Action::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "delayq", &mut script);
-            Ok(Answer::raw(script))
+            Ok(CommandResult::raw(script))
         }
         Action::Man => {
             let mut page = Vec::new();
             clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-            Ok(Answer::raw(page))
+            Ok(CommandResult::raw(page))
         }
         Action::Store(command) => {
             let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -48,6 +48,6 @@ pub use overview::{
 pub use text::is_invisible;
 pub use timeline::{Moment, MomentKind, timeline};
 pub use transfer::{
-    DeadTasks, Progress, Refusal, TransferError, TransferFault, TransferReport, copy, export,
+    DeadTasks, Progress, Rejected, TransferError, TransferFault, TransferReport, copy, export,
     import,
 };

@@ -11,7 +11,7 @@ mod report;
 mod source;
 
 pub use error::{TransferError, TransferFault};
-pub use report::{Refusal, TransferReport};
+pub use report::{Rejected, TransferReport};
 
 use self::arrivals::Arrivals;
 pub(crate) use self::line::Line;

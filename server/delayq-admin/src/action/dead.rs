@@ -12,7 +12,7 @@ use super::many::begin;
 use super::{answer, read_rate};
 use crate::fields::Link;
 use crate::flash::Flash;
-use crate::job::{Errand, Job};
+use crate::job::{BulkJob, Errand};
 use crate::page::dead_change::{DeadChange, Discard, Fate, Requeue};
 use crate::said::counted;
 use crate::visit::Visit;
@@ -38,7 +38,7 @@ pub(crate) async fn requeue(Extension(visit): Extension<Visit>) -> Response {
         let interval = interval.map_err(|reason| Error::invalid("rate", reason))?;
         let (selection, errand) = errand::<Requeue>(&visit).await?;
         let operator = visit.operator();
-        let work = move |job: Arc<Job>| async move {
+        let work = move |job: Arc<BulkJob>| async move {
             let progress = |done, count| job.advance(done, count);
             let done = operator.requeue(&selection, interval, progress).await;
             done.map(|count| format!("{} requeued", counted(count, "dead task")))
@@ -53,7 +53,7 @@ pub(crate) async fn discard(Extension(visit): Extension<Visit>) -> Response {
     let begun = async {
         let (selection, errand) = errand::<Discard>(&visit).await?;
         let operator = visit.operator();
-        let work = move |job: Arc<Job>| async move {
+        let work = move |job: Arc<BulkJob>| async move {
             let progress = |done, count| job.advance(done, count);
             let done = operator.discard(&selection, progress).await;
             done.map(|count| format!("{} discarded", counted(count, "dead task")))

@@ -10,7 +10,7 @@ use delayq_plugin::{Result, TaskType};
 use super::answer;
 use crate::fields::Link;
 use crate::flash::Flash;
-use crate::job::{Errand, Job, JobState};
+use crate::job::{BulkJob, Errand, JobState};
 use crate::page::tasks_cancel::TasksCancel;
 use crate::said::counted;
 use crate::visit::Visit;
@@ -22,7 +22,7 @@ const SOON: Duration = Duration::from_millis(700);
 pub(super) async fn begin<F>(
     visit: &Visit,
     errand: Errand,
-    work: impl FnOnce(Arc<Job>) -> F,
+    work: impl FnOnce(Arc<BulkJob>) -> F,
 ) -> Flash
 where
     F: Future<Output = Result<String, String>> + Send + 'static,
@@ -67,7 +67,7 @@ pub(crate) async fn cancel(Extension(visit): Extension<Visit>) -> Response {
             actor: visit.viewer.name.clone(),
             count: visit.tasks().count(&task_type, &filter).await?,
         };
-        let work = move |job: Arc<Job>| async move {
+        let work = move |job: Arc<BulkJob>| async move {
             let filter = filter.state(delayq_plugin::TaskState::Scheduled);
             let done = operator.cancel_all(&task_type, &filter).await;
             let report = done.map_err(|failed| failed.error.to_string())?;

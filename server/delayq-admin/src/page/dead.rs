@@ -12,7 +12,7 @@ use super::{BRIEF_PATIENCE, Page};
 use crate::app::App;
 use crate::cache::Cache;
 use crate::fields::Link;
-use crate::job::{Job, JobState};
+use crate::job::{BulkJob, JobState};
 use crate::moment::Moment;
 use crate::said::{ROW_CHARS, count, counted, one_line, visible};
 use crate::shell::Nav;
@@ -181,7 +181,7 @@ fn row(visit: &Visit, group: &DeadGroup, now: Timestamp) -> Row {
     }
 }
 
-fn job_row(job: &Job, now: Timestamp) -> JobRow {
+fn job_row(job: &BulkJob, now: Timestamp) -> JobRow {
     let (said, class) = match job.state() {
         JobState::Running => ("running".to_owned(), "live"),
         JobState::Done(said) => (said, "good"),

@@ -10,7 +10,7 @@ use delayq_plugin::{TaskId, TaskType};
 use delayq_service::access::Scope;
 
 use super::Grape;
-use super::refusal::Refusal;
+use super::refusal::GrapeError;
 use delayq_service::context::Context;
 
 /// What the id of a task begins with, where the id of its job cannot be one.
@@ -46,25 +46,25 @@ impl Params {
     }
 
     /// The name of the tube.
-    pub(super) fn tube(&self) -> Result<&str, Refusal> {
-        self.given("tube").ok_or_else(Refusal::no_tube)
+    pub(super) fn tube(&self) -> Result<&str, GrapeError> {
+        self.given("tube").ok_or_else(GrapeError::no_tube)
     }
 
     /// The id of the task that stands for the job.
-    pub(super) fn id(&self) -> Result<TaskId, Refusal> {
-        task_id(self.given("jid").ok_or_else(Refusal::no_id)?)
+    pub(super) fn id(&self) -> Result<TaskId, GrapeError> {
+        task_id(self.given("jid").ok_or_else(GrapeError::no_id)?)
     }
 
     /// The delay in milliseconds; 0 without one.
-    pub(super) fn delay(&self) -> Result<i64, Refusal> {
+    pub(super) fn delay(&self) -> Result<i64, GrapeError> {
         let dtr = self.get("dtr").unwrap_or("0");
-        dtr.parse().map_err(|_| Refusal::bad_delay())
+        dtr.parse().map_err(|_| GrapeError::bad_delay())
     }
 
     /// The time to run in milliseconds; 0 without one.
-    pub(super) fn time(&self) -> Result<i64, Refusal> {
+    pub(super) fn time(&self) -> Result<i64, GrapeError> {
         let ttr = self.get("ttr").unwrap_or("0");
-        ttr.parse().map_err(|_| Refusal::bad_time())
+        ttr.parse().map_err(|_| GrapeError::bad_time())
     }
 
     /// How many jobs; 1 without a number.
@@ -91,7 +91,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) async fn of(grape: &Grape, parts: &Parts, scope: Scope) -> Result<Self, Refusal> {
+    pub(super) async fn of(grape: &Grape, parts: &Parts, scope: Scope) -> Result<Self, GrapeError> {
         let client = grape.client(parts, scope).await?;
         let params = Params::of(parts);
         let tube = params.tube()?.to_owned();
@@ -105,12 +105,12 @@ impl Asked {
 }
 
 /// The id of the task that stands for a job.
-pub(super) fn task_id(jid: &str) -> Result<TaskId, Refusal> {
+pub(super) fn task_id(jid: &str) -> Result<TaskId, GrapeError> {
     let plain = TaskId::new(jid).ok().filter(|_| !jid.starts_with(ENCODED));
     let encoded = || TaskId::new(format!("{ENCODED}{}", URL_SAFE_NO_PAD.encode(jid)));
     plain.map_or_else(encoded, Ok).map_err(|_| {
         let text = "job id is too long: use up to 90 bytes, or 128 visible ASCII characters";
-        Refusal::Named(2_001, text.to_owned())
+        GrapeError::Named(2_001, text.to_owned())
     })
 }
 

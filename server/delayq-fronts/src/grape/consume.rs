@@ -21,8 +21,8 @@ use futures_util::stream;
 use super::Grape;
 use super::asked::Asked;
 use super::course::Course;
-use super::job::{Job, SEEN};
-use super::refusal::Refusal;
+use super::job::{GrapeJob, SEEN};
+use super::refusal::GrapeError;
 
 /// The lock of a claim, until a job says how long a consumer has it; the longest one, too, as
 /// nobody ends that of a server that is killed meanwhile.
@@ -57,7 +57,10 @@ impl UsualTimes {
 }
 
 /// Gives out due jobs.
-pub(super) async fn consume(State(grape): State<Grape>, parts: Parts) -> Result<Response, Refusal> {
+pub(super) async fn consume(
+    State(grape): State<Grape>,
+    parts: Parts,
+) -> Result<Response, GrapeError> {
     let asked = Asked::of(&grape, &parts, Scope::Work).await?;
     let most = asked.params.most(SEEN);
     let mut wait = asked.params.wait().min(MAX_WAIT);
@@ -87,7 +90,7 @@ async fn claim(
     limit: usize,
     wait: Duration,
     lost: &mut HashSet<u64>,
-) -> Result<Handover, Refusal> {
+) -> Result<Handover, GrapeError> {
     let pull = &asked.client.space.pull;
     let tube = Tube {
         namespace: asked.client.space.namespace.clone(),
@@ -122,16 +125,16 @@ async fn claim(
 
 /// The answer. Its jobs count as given out once its body is asked for: until then, a client that is
 /// gone gives them back.
-fn answer(handovers: Vec<Handover>, lost: &HashSet<u64>) -> Result<Response, Refusal> {
+fn answer(handovers: Vec<Handover>, lost: &HashSet<u64>) -> Result<Response, GrapeError> {
     let given = handovers.iter().flat_map(Handover::tasks);
     let given: Vec<&Pulled> = given
         .filter(|pulled| !lost.contains(&pulled.task.lock.fence))
         .collect();
-    let jobs: Vec<_> = given.iter().map(|one| Job::given(&one.task)).collect();
+    let jobs: Vec<_> = given.iter().map(|one| GrapeJob::given(&one.task)).collect();
     let locks: Vec<_> = given.iter().map(|one| one.lock().to_string()).collect();
     let json = serde_json::to_vec(&jobs).map_err(|error| {
         tracing::error!(%error, "jobs have no JSON form");
-        Refusal::from(Problem::unavailable("the answer could not be written"))
+        GrapeError::from(Problem::unavailable("the answer could not be written"))
     })?;
     let length = HeaderValue::from(json.len());
     let first = stream::once(async move {

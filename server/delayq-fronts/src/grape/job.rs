@@ -14,7 +14,7 @@ pub(super) const SEEN: usize = 1_000;
 
 /// A job.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Job {
+pub(super) struct GrapeJob {
     id: String,
     dtr: i64,
     ttr: i64,
@@ -23,7 +23,7 @@ pub(super) struct Job {
     data: String,
 }
 
-impl Job {
+impl GrapeJob {
     fn new(id: &delayq_plugin::TaskId, course: Course, message: &[u8]) -> Self {
         Self {
             id: job_id(id).into_owned(),

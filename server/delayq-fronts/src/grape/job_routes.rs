@@ -10,9 +10,9 @@ use delayq_service::access::Scope;
 use super::Grape;
 use super::asked::Asked;
 use super::consume::consume;
-use super::job::{Job, SEEN};
+use super::job::{GrapeJob, SEEN};
 use super::produce::{kick, produce};
-use super::refusal::Refusal;
+use super::refusal::GrapeError;
 use super::retained;
 
 /// The routes, below `/api/job`.
@@ -31,7 +31,7 @@ pub(super) fn routes() -> Router<Grape> {
 }
 
 /// Removes a job that waits.
-async fn cancel(State(grape): State<Grape>, request: Request) -> Result<Json<bool>, Refusal> {
+async fn cancel(State(grape): State<Grape>, request: Request) -> Result<Json<bool>, GrapeError> {
     use delayq_plugin::CancelOutcome::{Cancelled, Running};
     let asked = Asked::of(&grape, &request.into_parts().0, Scope::Submit).await?;
     let (tasks, tube, id) = (
@@ -50,7 +50,7 @@ async fn cancel(State(grape): State<Grape>, request: Request) -> Result<Json<boo
 }
 
 /// The jobs that have failed, the first one first.
-async fn peek(State(grape): State<Grape>, parts: Parts) -> Result<Json<Vec<Job>>, Refusal> {
+async fn peek(State(grape): State<Grape>, parts: Parts) -> Result<Json<Vec<GrapeJob>>, GrapeError> {
     let asked = Asked::of(&grape, &parts, Scope::Read).await?;
     let store = asked.client.space.tasks.store();
     let most = asked.params.most(SEEN);
@@ -61,7 +61,7 @@ async fn peek(State(grape): State<Grape>, parts: Parts) -> Result<Json<Vec<Job>>
         let page = store
             .list(&asked.tube, state, cursor.as_ref(), limit)
             .await?;
-        jobs.extend(page.tasks.into_iter().map(Job::failed));
+        jobs.extend(page.tasks.into_iter().map(GrapeJob::failed));
         cursor = page.next;
         if cursor.is_none() {
             break;
@@ -71,7 +71,7 @@ async fn peek(State(grape): State<Grape>, parts: Parts) -> Result<Json<Vec<Job>>
 }
 
 /// Removes a job that has failed.
-async fn discard(State(grape): State<Grape>, request: Request) -> Result<Json<bool>, Refusal> {
+async fn discard(State(grape): State<Grape>, request: Request) -> Result<Json<bool>, GrapeError> {
     let asked = Asked::of(&grape, &request.into_parts().0, Scope::Operate).await?;
     let id = asked.params.id()?;
     let filter = delayq_plugin::DeadFilter::Ids(vec![id.clone()]);

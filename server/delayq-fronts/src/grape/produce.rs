@@ -12,7 +12,7 @@ use delayq_service::operation::{Submission, submit_one};
 use super::Grape;
 use super::asked::Asked;
 use super::course::{Course, DELAY, EXECUTIONS, SHORTEST, TIME};
-use super::refusal::Refusal;
+use super::refusal::GrapeError;
 use crate::body::read_body;
 
 /// What the original answers to a job without a body.
@@ -24,14 +24,14 @@ const NO_BODY: &str = "java.lang.NullPointerException: Cannot invoke \
 pub(super) async fn produce(
     State(grape): State<Grape>,
     request: Request,
-) -> Result<Json<bool>, Refusal> {
+) -> Result<Json<bool>, GrapeError> {
     let (parts, body) = request.into_parts();
     let asked = Asked::of(&grape, &parts, Scope::Submit).await?;
     let id = asked.params.id()?;
     let (dtr, ttr) = (asked.params.delay()?, asked.params.time()?);
     let message = read_body(&grape.app, body).await?;
     if message.is_empty() {
-        return Err(Refusal::Failed(NO_BODY.to_owned()));
+        return Err(GrapeError::Failed(NO_BODY.to_owned()));
     }
     let job = DelayQueueJob::raw(asked.tube.as_str(), message)
         .id(id.as_str())
@@ -43,7 +43,7 @@ pub(super) async fn produce(
 
 /// Sends a job; whether it waits now. A job that has ended does not stand in the way of another one
 /// like it: its id may be used again, as in the original.
-async fn send(client: &Context, job: DelayQueueJob) -> Result<bool, Refusal> {
+async fn send(client: &Context, job: DelayQueueJob) -> Result<bool, GrapeError> {
     match attempt(client, job.clone()).await? {
         SubmitOutcome::AlreadyExists { state } if state.is_ended() => {
             let job = job.header("grape-run", ulid::Ulid::generate().to_string());
@@ -54,7 +54,7 @@ async fn send(client: &Context, job: DelayQueueJob) -> Result<bool, Refusal> {
     }
 }
 
-async fn attempt(client: &Context, job: DelayQueueJob) -> Result<SubmitOutcome, Refusal> {
+async fn attempt(client: &Context, job: DelayQueueJob) -> Result<SubmitOutcome, GrapeError> {
     let sent = async {
         let task = Submission::of_job(client, job).await?;
         submit_one(client, task).await
@@ -63,7 +63,7 @@ async fn attempt(client: &Context, job: DelayQueueJob) -> Result<SubmitOutcome, 
         Ok(receipt) => Ok(receipt.outcome),
         Err(problem) => match problem.cause() {
             Some(Error::Conflict { state, .. }) => Ok(SubmitOutcome::Conflict { state: *state }),
-            Some(Error::InvalidInput { what: "delay", .. }) => Err(Refusal::bad_delay()),
+            Some(Error::InvalidInput { what: "delay", .. }) => Err(GrapeError::bad_delay()),
             _ => Err(problem.into()),
         },
     }
@@ -73,7 +73,7 @@ async fn attempt(client: &Context, job: DelayQueueJob) -> Result<SubmitOutcome, 
 pub(super) async fn kick(
     State(grape): State<Grape>,
     request: Request,
-) -> Result<Json<bool>, Refusal> {
+) -> Result<Json<bool>, GrapeError> {
     let asked = Asked::of(&grape, &request.into_parts().0, Scope::Operate).await?;
     let (id, dtr) = (asked.params.id()?, asked.params.delay()?);
     // With all headers of the job, which it keeps.
@@ -87,7 +87,7 @@ pub(super) async fn kick(
     let kicked = match tasks.send(job).await {
         Ok(receipt) => matches!(receipt.outcome, SubmitOutcome::Accepted { .. }),
         Err(Error::Conflict { .. }) => false,
-        Err(Error::InvalidInput { what: "delay", .. }) => return Err(Refusal::bad_delay()),
+        Err(Error::InvalidInput { what: "delay", .. }) => return Err(GrapeError::bad_delay()),
         Err(error) => return Err(error.into()),
     };
     if kicked {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 /// A refusal.
 #[derive(Clone, Debug)]
-pub(super) enum Refusal {
+pub(super) enum GrapeError {
     /// What is asked for cannot be: a code of Grape.
     Named(u32, String),
     /// The original fails at it; its clients know the text.
@@ -18,7 +18,7 @@ pub(super) enum Refusal {
     Problem(Problem),
 }
 
-impl Refusal {
+impl GrapeError {
     pub(super) fn unknown_tube(name: &str) -> Self {
         Self::Named(1_000, format!("unknown tube name '{name}'"))
     }
@@ -40,13 +40,13 @@ impl Refusal {
     }
 }
 
-impl<E: Into<Problem>> From<E> for Refusal {
+impl<E: Into<Problem>> From<E> for GrapeError {
     fn from(error: E) -> Self {
         Self::Problem(error.into())
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for GrapeError {
     fn into_response(self) -> Response {
         match self {
             Self::Named(code, desc) => {

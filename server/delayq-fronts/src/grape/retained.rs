@@ -13,7 +13,7 @@ use super::Grape;
 use super::asked::Asked;
 use super::course::Course;
 use super::produce::delay;
-use super::refusal::Refusal;
+use super::refusal::GrapeError;
 use super::tubes::end;
 
 /// What stands with a job that its consumer has buried.
@@ -23,7 +23,7 @@ const BURIED: &str = "buried by its consumer";
 pub(super) async fn finish(
     State(grape): State<Grape>,
     request: Request,
-) -> Result<Json<bool>, Refusal> {
+) -> Result<Json<bool>, GrapeError> {
     let parts = request.into_parts().0;
     settle(&grape, &parts, |_, _| Ok(AttemptEnd::Done)).await
 }
@@ -32,14 +32,14 @@ pub(super) async fn finish(
 pub(super) async fn release(
     State(grape): State<Grape>,
     request: Request,
-) -> Result<Json<bool>, Refusal> {
+) -> Result<Json<bool>, GrapeError> {
     let parts = request.into_parts().0;
     let most = u64::from(grape.app.config.grape.max_executions);
     settle(&grape, &parts, |asked, task| {
         let dtr = asked.params.delay()?;
         let after = delay(dtr);
         if after > MAX_DELAY {
-            return Err(Refusal::bad_delay());
+            return Err(GrapeError::bad_delay());
         }
         let course = Course::of(&task.headers, &task.history);
         if course.noe.saturating_add(1) >= most {
@@ -59,7 +59,7 @@ pub(super) async fn release(
 pub(super) async fn bury(
     State(grape): State<Grape>,
     request: Request,
-) -> Result<Json<bool>, Refusal> {
+) -> Result<Json<bool>, GrapeError> {
     let parts = request.into_parts().0;
     settle(&grape, &parts, |_, task| {
         let (error, succeeded) = (BURIED.to_owned(), task.history.succeeded.clone());
@@ -73,14 +73,14 @@ pub(super) async fn bury(
 async fn settle(
     grape: &Grape,
     parts: &Parts,
-    how: impl FnOnce(&Asked, &TaskInfo) -> Result<AttemptEnd, Refusal>,
-) -> Result<Json<bool>, Refusal> {
+    how: impl FnOnce(&Asked, &TaskInfo) -> Result<AttemptEnd, GrapeError>,
+) -> Result<Json<bool>, GrapeError> {
     let asked = Asked::of(grape, parts, Scope::Work).await?;
     let id = asked.params.id()?;
     let lock = asked.params.given("lock").map(str::parse::<LockText>);
     let lock = lock
         .transpose()
-        .map_err(|text| Refusal::Named(2_004, text))?;
+        .map_err(|text| GrapeError::Named(2_004, text))?;
     let space = &asked.client.space;
     let task = space.tasks.find(asked.tube.as_str(), id.as_str()).await?;
     let task = task.filter(|task| task.state == TaskState::Running);

@@ -9,7 +9,7 @@ use delayq_service::access::Scope;
 
 use super::Grape;
 use super::asked::Params;
-use super::refusal::Refusal;
+use super::refusal::GrapeError;
 use super::tubes::{TubeStats, stats};
 
 /// The routes, below `/api/tube`.
@@ -23,7 +23,7 @@ pub(super) fn routes() -> Router<Grape> {
         .route("/stats/{tube}", get(stats_of))
 }
 
-async fn create(State(grape): State<Grape>, request: Request) -> Result<Json<bool>, Refusal> {
+async fn create(State(grape): State<Grape>, request: Request) -> Result<Json<bool>, GrapeError> {
     let (parts, _) = request.into_parts();
     let client = grape.client(&parts, Scope::Submit).await?;
     grape
@@ -33,7 +33,7 @@ async fn create(State(grape): State<Grape>, request: Request) -> Result<Json<boo
     Ok(Json(true))
 }
 
-async fn delete(State(grape): State<Grape>, request: Request) -> Result<Json<bool>, Refusal> {
+async fn delete(State(grape): State<Grape>, request: Request) -> Result<Json<bool>, GrapeError> {
     let (parts, _) = request.into_parts();
     let client = grape.client(&parts, Scope::Admin).await?;
     grape
@@ -43,7 +43,7 @@ async fn delete(State(grape): State<Grape>, request: Request) -> Result<Json<boo
     Ok(Json(true))
 }
 
-async fn list(State(grape): State<Grape>, parts: Parts) -> Result<Json<Vec<TaskType>>, Refusal> {
+async fn list(State(grape): State<Grape>, parts: Parts) -> Result<Json<Vec<TaskType>>, GrapeError> {
     let client = grape.client(&parts, Scope::Read).await?;
     Ok(Json(grape.tubes.all(&client).await?))
 }
@@ -51,7 +51,7 @@ async fn list(State(grape): State<Grape>, parts: Parts) -> Result<Json<Vec<TaskT
 async fn all_stats(
     State(grape): State<Grape>,
     parts: Parts,
-) -> Result<Json<Vec<TubeStats>>, Refusal> {
+) -> Result<Json<Vec<TubeStats>>, GrapeError> {
     let client = grape.client(&parts, Scope::Read).await?;
     let mut all = Vec::new();
     for tube in grape.tubes.all(&client).await? {
@@ -64,7 +64,7 @@ async fn stats_of(
     State(grape): State<Grape>,
     Path(tube): Path<String>,
     parts: Parts,
-) -> Result<Json<TubeStats>, Refusal> {
+) -> Result<Json<TubeStats>, GrapeError> {
     let client = grape.client(&parts, Scope::Read).await?;
     let tube = grape.tubes.known(&client, &tube).await?;
     Ok(Json(stats(&client, &tube).await?))

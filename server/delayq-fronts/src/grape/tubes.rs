@@ -10,7 +10,7 @@ use delayq_service::space::Space;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::refusal::Refusal;
+use super::refusal::GrapeError;
 use delayq_service::context::Context;
 
 /// The longest name.
@@ -52,9 +52,9 @@ struct Known {
 
 impl Tubes {
     /// A tube that is there, and that the client has a right to.
-    pub(super) async fn known(&self, client: &Context, name: &str) -> Result<TaskType, Refusal> {
+    pub(super) async fn known(&self, client: &Context, name: &str) -> Result<TaskType, GrapeError> {
         let Ok(tube) = TaskType::new(name) else {
-            return Err(Refusal::unknown_tube(name));
+            return Err(GrapeError::unknown_tube(name));
         };
         let tube = client.caller.require_type(tube.as_str())?;
         let is_known = {
@@ -65,10 +65,10 @@ impl Tubes {
         if is_known || self.read(&client.space).await?.contains(&tube) {
             return Ok(tube);
         }
-        Err(Refusal::unknown_tube(name))
+        Err(GrapeError::unknown_tube(name))
     }
 
-    async fn read(&self, space: &Space) -> Result<BTreeSet<TaskType>, Refusal> {
+    async fn read(&self, space: &Space) -> Result<BTreeSet<TaskType>, GrapeError> {
         let at = Instant::now();
         let types: BTreeSet<_> = space.tasks.store().types().await?.into_iter().collect();
         let known = Known {
@@ -86,7 +86,7 @@ impl Tubes {
     }
 
     /// The names of all tubes that the client has a right to.
-    pub(super) async fn all(&self, client: &Context) -> Result<Vec<TaskType>, Refusal> {
+    pub(super) async fn all(&self, client: &Context) -> Result<Vec<TaskType>, GrapeError> {
         let types = self.read(&client.space).await?.into_iter();
         let tubes =
             types.filter(|one| client.caller.token.covers(one) && check_name(one.as_str()).is_ok());
@@ -94,7 +94,7 @@ impl Tubes {
     }
 
     /// Creates a tube. Repeating it is harmless.
-    pub(super) async fn create(&self, client: &Context, name: &str) -> Result<(), Refusal> {
+    pub(super) async fn create(&self, client: &Context, name: &str) -> Result<(), GrapeError> {
         check_name(name)?;
         let tube = client.caller.require_type(name)?;
         client.space.tasks.store().register_type(&tube).await?;
@@ -103,7 +103,7 @@ impl Tubes {
     }
 
     /// Removes a tube with all its jobs. Repeating it is harmless.
-    pub(super) async fn delete(&self, client: &Context, name: &str) -> Result<(), Refusal> {
+    pub(super) async fn delete(&self, client: &Context, name: &str) -> Result<(), GrapeError> {
         let Ok(tube) = TaskType::new(name) else {
             return Ok(());
         };
@@ -127,7 +127,7 @@ impl Tubes {
 }
 
 /// Numbers of a tube.
-pub(super) async fn stats(client: &Context, tube: &TaskType) -> Result<TubeStats, Refusal> {
+pub(super) async fn stats(client: &Context, tube: &TaskType) -> Result<TubeStats, GrapeError> {
     let stats = client.space.tasks.store().stats(tube).await?;
     Ok(TubeStats {
         date_time: stats.now.as_millis(),
@@ -139,7 +139,7 @@ pub(super) async fn stats(client: &Context, tube: &TaskType) -> Result<TubeStats
 }
 
 /// Ends whatever there is of a tube.
-async fn empty(space: &Space, tube: &TaskType) -> Result<(), Refusal> {
+async fn empty(space: &Space, tube: &TaskType) -> Result<(), GrapeError> {
     let store = space.tasks.store();
     loop {
         let running = store
@@ -168,7 +168,7 @@ pub(super) async fn end(
     buckets: &[Bucket],
     lock: &Lock,
     end: &AttemptEnd,
-) -> Result<bool, Refusal> {
+) -> Result<bool, GrapeError> {
     for bucket in buckets {
         let ended = space.pull.end(bucket.clone(), lock.clone(), end.clone());
         if ended.await? == delayq_plugin::store::SettleOutcome::Settled {
@@ -179,16 +179,16 @@ pub(super) async fn end(
 }
 
 /// Refuses what is no name of a tube.
-fn check_name(name: &str) -> Result<(), Refusal> {
+fn check_name(name: &str) -> Result<(), GrapeError> {
     let mut bytes = name.bytes();
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if !bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic()) || !bytes.all(is_word) {
         let text = "tube name not match ^([a-z]|[A-Z])(\\w|-)*";
-        return Err(Refusal::Named(1_002, text.to_owned()));
+        return Err(GrapeError::Named(1_002, text.to_owned()));
     }
     if name.len() > MAX_NAME {
         let text = format!("tube name great than {MAX_NAME}");
-        return Err(Refusal::Named(1_003, text));
+        return Err(GrapeError::Named(1_003, text));
     }
     Ok(())
 }

@@ -8,11 +8,11 @@ use delayq_service::access::Submit;
 use delayq_service::operation::{Submission, submit_one};
 use delayq_service::push::SPRING_TIME;
 
-use super::answer::Refusal;
+use super::answer::SpringError;
 use super::caller::Asking;
 
 /// Takes a task. One with the same type and id takes its place; one that runs is run again.
-pub(super) async fn add(asking: Asking<Submit>, body: Bytes) -> Result<StatusCode, Refusal> {
+pub(super) async fn add(asking: Asking<Submit>, body: Bytes) -> Result<StatusCode, SpringError> {
     let job = read_job(&body).map_err(|error| asking.bad_request(error))?;
     let accepted = async {
         let task = Submission::of_job(&asking, job).await?;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 /// An error of a path.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct SpringError {
     path: String,
     status: StatusCode,
     message: String,
@@ -17,7 +17,7 @@ pub(super) struct Refusal {
     headers: axum::http::HeaderMap,
 }
 
-impl Refusal {
+impl SpringError {
     pub(super) fn new(path: &str, status: StatusCode, message: impl Into<String>) -> Self {
         Self {
             path: path.to_owned(),
@@ -43,7 +43,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for SpringError {
     fn into_response(self) -> Response {
         let now = SystemClock.now().to_string().replace('Z', "+00:00");
         let body = json!({
@@ -61,12 +61,12 @@ impl IntoResponse for Refusal {
     }
 }
 
-pub(super) async fn not_found(OriginalUri(uri): OriginalUri) -> Refusal {
-    Refusal::new(&shown(uri.path()), StatusCode::NOT_FOUND, "")
+pub(super) async fn not_found(OriginalUri(uri): OriginalUri) -> SpringError {
+    SpringError::new(&shown(uri.path()), StatusCode::NOT_FOUND, "")
 }
 
-pub(super) async fn method_not_allowed(OriginalUri(uri): OriginalUri) -> Refusal {
-    Refusal::new(&shown(uri.path()), StatusCode::METHOD_NOT_ALLOWED, "")
+pub(super) async fn method_not_allowed(OriginalUri(uri): OriginalUri) -> SpringError {
+    SpringError::new(&shown(uri.path()), StatusCode::METHOD_NOT_ALLOWED, "")
 }
 
 /// A path without the token that it may begin with.

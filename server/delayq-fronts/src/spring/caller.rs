@@ -13,7 +13,7 @@ use delayq_service::app::App;
 use delayq_service::context::Context;
 use delayq_service::problem::Problem;
 
-use super::answer::{Refusal, shown};
+use super::answer::{SpringError, shown};
 use crate::client::anybody;
 
 /// A caller with the right `R` on the namespace of service mode.
@@ -32,9 +32,9 @@ impl<R> Deref for Asking<R> {
 }
 
 impl<R: Right> FromRequestParts<App> for Asking<R> {
-    type Rejection = Refusal;
+    type Rejection = SpringError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, SpringError> {
         let uri = OriginalUri::from_request_parts(parts, app).await;
         let OriginalUri(uri) = uri.unwrap_or_else(|never| match never {});
         let path = shown(uri.path());
@@ -45,7 +45,7 @@ impl<R: Right> FromRequestParts<App> for Asking<R> {
         });
         let context = Self::admit(parts, in_path, app).await;
         Ok(Self {
-            context: context.map_err(|problem| Refusal::of(&path, problem))?,
+            context: context.map_err(|problem| SpringError::of(&path, problem))?,
             path,
             right: PhantomData,
         })
@@ -71,12 +71,12 @@ impl<R: Right> Asking<R> {
     }
 
     /// A refusal of what was asked.
-    pub(super) fn refused(&self, problem: Problem) -> Refusal {
-        Refusal::of(&self.path, problem)
+    pub(super) fn refused(&self, problem: Problem) -> SpringError {
+        SpringError::of(&self.path, problem)
     }
 
     /// A refusal of what is not understood.
-    pub(super) fn bad_request(&self, message: impl Into<String>) -> Refusal {
-        Refusal::new(&self.path, StatusCode::BAD_REQUEST, message)
+    pub(super) fn bad_request(&self, message: impl Into<String>) -> SpringError {
+        SpringError::new(&self.path, StatusCode::BAD_REQUEST, message)
     }
 }

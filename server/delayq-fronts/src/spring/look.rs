@@ -9,14 +9,14 @@ use delayq_service::discovery::{app as app_of, home};
 use delayq_service::problem::Problem;
 use serde_json::{Map, Value, json};
 
-use super::answer::Refusal;
+use super::answer::SpringError;
 use super::caller::Asking;
 
 /// The entry of the metadata that names the types of an application.
 const TYPES: &str = "delay-queue:task";
 
 /// The types that there are.
-pub(super) async fn types(asking: Asking<Read>) -> Result<Json<Vec<String>>, Refusal> {
+pub(super) async fn types(asking: Asking<Read>) -> Result<Json<Vec<String>>, SpringError> {
     let types = asking.space.tasks.store().types().await;
     let types = types.map_err(|error| asking.refused(Problem::from(error)))?;
     let is_covered = |task_type: &TaskType| asking.caller.token.covers(task_type);
@@ -28,7 +28,7 @@ pub(super) async fn types(asking: Asking<Read>) -> Result<Json<Vec<String>>, Ref
 pub(super) async fn services(
     asking: Asking<Read>,
     State(app): State<App>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, SpringError> {
     let all = asking.caller.require_all_types();
     all.map_err(|problem| asking.refused(problem))?;
     let mut services = Map::new();

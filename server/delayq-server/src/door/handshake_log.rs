@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
-use delayq_service::limits::Bucket;
+use delayq_service::limits::TokenBucket;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
@@ -18,7 +18,7 @@ pub(super) struct HandshakeLog(Mutex<Ration>);
 
 #[derive(Debug)]
 struct Ration {
-    warnings: Bucket,
+    warnings: TokenBucket,
     /// Failures since the last warning that were not warned of.
     withheld: u64,
 }
@@ -26,7 +26,7 @@ struct Ration {
 impl HandshakeLog {
     pub(super) fn new() -> Self {
         Self(Mutex::new(Ration {
-            warnings: Bucket::new(1.0 / SECONDS, AT_ONCE, Instant::now()),
+            warnings: TokenBucket::new(1.0 / SECONDS, AT_ONCE, Instant::now()),
             withheld: 0,
         }))
     }

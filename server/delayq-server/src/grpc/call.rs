@@ -12,7 +12,7 @@ use delayq_service::access::{Caller, Scope};
 use delayq_service::app::App;
 use delayq_service::context::Context;
 
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 /// The metadata with which an application says that the server is its store.
 const LOGS_ITSELF: &str = "delayq-logs-itself";
@@ -34,7 +34,7 @@ pub(super) trait Operation: Send + Sized + 'static {
 /// What a method of the service does.
 pub(super) trait Run: Operation {
     /// Does it. The namespace and the scope are checked; types are not.
-    fn run(self, call: &Call) -> impl Future<Output = Result<Self::Answer, Refusal>> + Send;
+    fn run(self, call: &Call) -> impl Future<Output = Result<Self::Answer, CallError>> + Send;
 }
 
 /// An admitted call.
@@ -61,7 +61,7 @@ impl Call {
         extensions: &Extensions,
         named: &str,
         scope: Option<Scope>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, CallError> {
         // Before anything else is said about the request.
         let mut credentials = headers.get(AUTHORIZATION).cloned();
         let caller = Caller::presenting(credentials.as_ref(), extensions, &app.tokens)?;
@@ -70,7 +70,7 @@ impl Call {
         }
         let namespace = namespace(named)?;
         let context = Context::admit(app, caller, &namespace, scope, extensions);
-        let mut context = context.await.map_err(Refusal::untouched)?;
+        let mut context = context.await.map_err(CallError::untouched)?;
         context.is_store_of_caller = headers.contains_key(LOGS_ITSELF);
         Ok(Self {
             context,
@@ -79,13 +79,13 @@ impl Call {
     }
 
     /// A type that the token is for.
-    pub(super) fn task_type(&self, named: &str) -> Result<TaskType, Refusal> {
+    pub(super) fn task_type(&self, named: &str) -> Result<TaskType, CallError> {
         let task_type = required_type(named)?;
         Ok(self.caller.require_type(task_type.as_str())?)
     }
 
     /// A type, or a pattern that ends with `*`, that the token is for.
-    pub(super) fn types<'a>(&self, named: &'a str) -> Result<&'a str, Refusal> {
+    pub(super) fn types<'a>(&self, named: &'a str) -> Result<&'a str, CallError> {
         if named.is_empty() {
             required_type(named)?;
         }
@@ -94,17 +94,17 @@ impl Call {
     }
 
     /// The same, for what may be set for a pattern.
-    pub(super) fn pattern(&self, named: &str) -> Result<TypePattern, Refusal> {
+    pub(super) fn pattern(&self, named: &str) -> Result<TypePattern, CallError> {
         Ok(TypePattern::new(self.types(named)?)?)
     }
 
     /// A task of a type that the token is for.
-    pub(super) fn task(&self, task_type: &str, id: &str) -> Result<(TaskType, TaskId), Refusal> {
+    pub(super) fn task(&self, task_type: &str, id: &str) -> Result<(TaskType, TaskId), CallError> {
         Ok((self.task_type(task_type)?, TaskId::new(id)?))
     }
 
     /// A bucket of a type that the token is for.
-    pub(super) fn bucket(&self, named: Option<pb::Bucket>) -> Result<Bucket, Refusal> {
+    pub(super) fn bucket(&self, named: Option<pb::Bucket>) -> Result<Bucket, CallError> {
         let named = required("bucket", named)?;
         self.task_type(&named.task_type)?;
         Ok(named.try_into()?)
@@ -112,7 +112,7 @@ impl Call {
 }
 
 /// Refuses a batch that would keep everybody else waiting.
-pub(super) fn check_batch(what: &'static str, count: usize) -> Result<(), Refusal> {
+pub(super) fn check_batch(what: &'static str, count: usize) -> Result<(), CallError> {
     if count <= MAX_BATCH {
         return Ok(());
     }

@@ -5,10 +5,10 @@ use delayq_proto::{pb, read_span, time};
 use delayq_service::operation::callee;
 
 use super::call::{Call, Run};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 impl Run for pb::CalleesRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         call.caller.require_all_types()?;
         let all = call.space.push.callees().await?.into_iter();
         let callees = all.map(|(name, announced)| pb::Callee {
@@ -24,7 +24,7 @@ impl Run for pb::CalleesRequest {
 }
 
 impl Run for pb::AnnounceCalleeRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let lease = self.lease.map(|span| read_span("lease", span));
         let announcement = callee::Announcement {
             url: self.url,
@@ -40,7 +40,7 @@ impl Run for pb::AnnounceCalleeRequest {
 }
 
 impl Run for pb::WithdrawCalleeRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let withdrawn = callee::withdraw(&call.space, &call.caller, &self.name).await?;
         Ok(pb::WithdrawCalleeResponse { withdrawn })
     }

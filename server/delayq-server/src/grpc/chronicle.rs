@@ -6,10 +6,10 @@ use delayq_proto::{pb, read_time_if, required};
 use delayq_service::access::Scope;
 
 use super::call::{Call, Run};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 impl Run for pb::AddFiguresRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let minutes = self.minutes.into_iter().map(Spell::try_from);
         let minutes = minutes.collect::<Result<Vec<_>>>()?;
@@ -19,7 +19,7 @@ impl Run for pb::AddFiguresRequest {
 }
 
 impl Run for pb::GetFiguresRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let step: Step = self.step().try_into()?;
         let since = read_time_if("since", self.since)?.unwrap_or_default();
@@ -31,7 +31,7 @@ impl Run for pb::GetFiguresRequest {
 }
 
 impl Run for pb::LogActionRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let mut action: Action = required("action", self.action)?.try_into()?;
         // Of whoever may do everything, such as a page with a login of its own, the names of users
         // are taken.
@@ -45,7 +45,7 @@ impl Run for pb::LogActionRequest {
 }
 
 impl Run for pb::ActionsRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let limit = self.limit.map(usize::try_from).and_then(Result::ok);
         let limit = limit.unwrap_or(MAX_ACTION_PAGE);
         call.caller.require_all_types()?;

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::call::{Call, Run};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 /// How far a change is.
 pub(super) type ProgressStream =
@@ -23,7 +23,7 @@ pub(super) type ProgressStream =
 const MOST_WAITING: usize = 256;
 
 impl Run for pb::DeadGroupsRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let types = call.types(&self.task_type)?;
         let every = TaskFilter::new();
         let found = delayq_ops::dead_groups(&call.space.tasks, types, &every).await?;
@@ -45,7 +45,7 @@ impl Run for pb::DeadGroupsRequest {
 }
 
 impl Run for pb::RequeueSelectedRequest {
-    async fn run(self, call: &Call) -> Result<ProgressStream, Refusal> {
+    async fn run(self, call: &Call) -> Result<ProgressStream, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let interval: Duration = read_span_or_zero("interval", self.interval)?;
         let selection = selection(&task_type, self.selection)?;
@@ -55,7 +55,7 @@ impl Run for pb::RequeueSelectedRequest {
 }
 
 impl Run for pb::DiscardSelectedRequest {
-    async fn run(self, call: &Call) -> Result<ProgressStream, Refusal> {
+    async fn run(self, call: &Call) -> Result<ProgressStream, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let selection = selection(&task_type, self.selection)?;
         answer(call, selection, DeadChange::Discard, self.dry_run).await
@@ -65,7 +65,7 @@ impl Run for pb::DiscardSelectedRequest {
 fn selection(
     task_type: &TaskType,
     sent: Option<pb::DeadSelection>,
-) -> Result<DeadSelection, Refusal> {
+) -> Result<DeadSelection, CallError> {
     let sent = required("selection", sent)?;
     let wanted = WantedDead {
         ids: sent.ids,
@@ -93,7 +93,7 @@ async fn answer(
     selection: DeadSelection,
     change: DeadChange,
     is_dry: bool,
-) -> Result<ProgressStream, Refusal> {
+) -> Result<ProgressStream, CallError> {
     if !is_dry {
         return Ok(changing(call, selection, change));
     }
@@ -117,7 +117,7 @@ fn changing(call: &Call, selection: DeadSelection, change: DeadChange) -> Progre
         let changed = change.make(&operator, &selection, has_ended, progress);
         let last = match changed.await {
             Ok(changed) => Ok(message(Progress::Changed(changed))),
-            Err(problem) => Err(Refusal::from(problem).into()),
+            Err(problem) => Err(CallError::from(problem).into()),
         };
         sender.send(last).await.ok();
     };

@@ -4,17 +4,17 @@ use delayq_plugin::Result;
 use delayq_proto::{pb, required};
 
 use super::call::{Call, Run};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 impl Run for pb::GetFolderRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         call.caller.require_all_types()?;
         Ok(call.store().folder(&self.folder).await?.into())
     }
 }
 
 impl Run for pb::FolderRevisionRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         call.caller.require_all_types()?;
         let revision = call.store().folder_revision(&self.folder).await?;
         Ok(pb::FolderRevisionResponse { revision })
@@ -22,7 +22,7 @@ impl Run for pb::FolderRevisionRequest {
 }
 
 impl Run for pb::WriteDocumentRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         call.caller.require_all_types()?;
         let expected = required("expected", self.expected)?.try_into()?;
         let (folder, name, body) = (&self.folder, &self.name, &self.body);
@@ -37,7 +37,7 @@ impl Run for pb::WriteDocumentRequest {
 }
 
 impl Run for pb::RemoveDocumentRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         call.caller.require_all_types()?;
         let removed = call
             .store()

@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::call::{Call, Run};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 impl Run for pb::TimelineRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let (task_type, id) = (task_type.as_str(), id.as_str());
         let moments = delayq_ops::timeline(&call.space.tasks, task_type, id).await?;
@@ -24,7 +24,7 @@ impl Run for pb::TimelineRequest {
 }
 
 impl Run for pb::ExplainRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let explained = delayq_ops::explain(&call.space.tasks, task_type.as_str(), id.as_str());
         let explanation = explanation(&explained.await?)?;
@@ -35,7 +35,7 @@ impl Run for pb::ExplainRequest {
 }
 
 impl Run for pb::OverviewRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         call.caller.require_all_types()?;
         let overview = delayq_ops::overview_of_all(&call.space.tasks).await?;
         let json = written(&overview)?;

@@ -5,13 +5,13 @@ use delayq_proto::{pb, read_state, read_time_if, required};
 use delayq_service::operation::{AllChange, WantedTasks};
 
 use super::call::{Call, Run};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 /// Most ids of one cancel.
 const MAX_IDS: usize = 1_000;
 
 impl Run for pb::CancelEachRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         if self.ids.len() > MAX_IDS {
             return Err(Error::invalid("ids", format!("give at most {MAX_IDS}")).into());
@@ -26,7 +26,7 @@ impl Run for pb::CancelEachRequest {
 }
 
 impl Run for pb::CancelAllRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let types = call.types(&self.task_type)?;
         let (filter, operator) = (filter(self.selection)?, call.operator());
         let made = AllChange::Cancel.make(&operator, types, &filter, self.dry_run);
@@ -35,7 +35,7 @@ impl Run for pb::CancelAllRequest {
 }
 
 impl Run for pb::RescheduleAllRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let types = call.types(&self.task_type)?;
         let when: When = required("when", self.when)?.try_into()?;
         let (filter, operator) = (filter(self.selection)?, call.operator());
@@ -45,7 +45,7 @@ impl Run for pb::RescheduleAllRequest {
     }
 }
 
-fn filter(sent: Option<pb::TaskSelection>) -> Result<TaskFilter, Refusal> {
+fn filter(sent: Option<pb::TaskSelection>) -> Result<TaskFilter, CallError> {
     let sent = required("selection", sent)?;
     let is_any = sent.state == i32::from(pb::TaskState::Unspecified);
     let state = (!is_any).then(|| read_state(sent.state));

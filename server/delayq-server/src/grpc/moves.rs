@@ -8,16 +8,16 @@ use delayq_service::place::{MoveStatus, Mover, Phase};
 use delayq_service::problem::Problem;
 
 use super::call::{Call, Run};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 impl Run for pb::GetMoveRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         Ok(answer(mover(call)?.status().await?))
     }
 }
 
 impl Run for pb::BeginMoveRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let mover = mover(call)?;
         let to = call.app.config.destination(&self.to);
         let to = to.map_err(|text| Error::invalid("to", text))?;
@@ -29,7 +29,7 @@ impl Run for pb::BeginMoveRequest {
 }
 
 impl Run for pb::CancelMoveRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let mover = mover(call)?;
         mover.cancel().await.map_err(Problem::of_move)?;
         call.operator().note("cancel-move", "", "").await;

@@ -6,10 +6,10 @@ use delayq_plugin::Result;
 use delayq_proto::{pb, read_span_or_zero, read_state, required};
 
 use super::call::{Call, Run};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 impl Run for pb::ListRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let state = read_state(self.state)?;
         let cursor = self.cursor.map(Cursor::try_from).transpose()?;
@@ -24,7 +24,7 @@ impl Run for pb::ListRequest {
 }
 
 impl Run for pb::RequeueDeadRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let filter: DeadFilter = required("filter", self.filter)?.try_into()?;
         let interval = read_span_or_zero("interval", self.interval)?;
@@ -38,7 +38,7 @@ impl Run for pb::RequeueDeadRequest {
 }
 
 impl Run for pb::DiscardDeadRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let filter: DeadFilter = required("filter", self.filter)?.try_into()?;
         let operator = call.store_operator();

@@ -5,10 +5,10 @@ use delayq_plugin::{Result, TaskType};
 use delayq_proto::{pb, read_span, required};
 
 use super::call::{Call, Run};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 impl Run for pb::AnnounceRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let instance: InstanceInfo = required("instance", self.instance)?.try_into()?;
         let holds = read_span("holds", required("holds", self.holds)?)?;
         let instance = narrowed(call, instance);
@@ -18,7 +18,7 @@ impl Run for pb::AnnounceRequest {
 }
 
 impl Run for pb::WithdrawRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let id = InstanceId::stored(self.id);
         let instances = call.store().instances().await?;
         if let Some(present) = instances.into_iter().find(|one| one.id == id) {
@@ -33,7 +33,7 @@ impl Run for pb::WithdrawRequest {
 }
 
 impl Run for pb::InstancesRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let instances = call.store().instances().await?;
         let instances = instances.into_iter().map(|one| narrowed(call, one).into());
         Ok(pb::InstancesResponse {

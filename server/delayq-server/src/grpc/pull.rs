@@ -6,10 +6,10 @@ use delayq_service::problem::Problem;
 use delayq_service::pull::{Asked, Handover};
 
 use super::call::{Call, Run};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 impl Run for pb::PullRequest {
-    async fn run(self, call: &Call) -> Result<Handover, Refusal> {
+    async fn run(self, call: &Call) -> Result<Handover, CallError> {
         let is_fair = match pb::PullOrder::try_from(self.order) {
             Ok(order) => order == pb::PullOrder::Fair,
             Err(_) => return Err(Problem::bad_request("order: use LISTED or FAIR").into()),
@@ -21,7 +21,7 @@ impl Run for pb::PullRequest {
         let lock_for = self.lock_for.map(|span| read_span("lock_for", span));
         let limit = self.limit.map(usize::try_from).transpose();
         let asked = Asked {
-            types: types.collect::<Result<Vec<TaskType>, Refusal>>()?,
+            types: types.collect::<Result<Vec<TaskType>, CallError>>()?,
             limit: limit.unwrap_or(Some(usize::MAX)),
             wait: read_span_or_zero("wait", self.wait)?,
             lock_for: lock_for.transpose()?,

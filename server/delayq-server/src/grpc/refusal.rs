@@ -8,7 +8,7 @@ use tonic::Status;
 
 /// Why a call is refused.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum CallError {
     /// By the store, or by what stands before it.
     Store(Error),
     /// By the server.
@@ -17,37 +17,37 @@ pub(super) enum Refusal {
     Status(Box<Status>),
 }
 
-impl Refusal {
+impl CallError {
     /// Of a problem before anything was done.
     pub(super) fn untouched(problem: Problem) -> Self {
         Self::Server(problem.without_cause())
     }
 }
 
-impl From<Status> for Refusal {
+impl From<Status> for CallError {
     fn from(status: Status) -> Self {
         Self::Status(Box::new(status))
     }
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for CallError {
     fn from(error: Error) -> Self {
         Self::Store(error)
     }
 }
 
-impl From<Problem> for Refusal {
+impl From<Problem> for CallError {
     fn from(problem: Problem) -> Self {
         Self::Server(problem)
     }
 }
 
-impl From<Refusal> for Status {
-    fn from(refusal: Refusal) -> Self {
+impl From<CallError> for Status {
+    fn from(refusal: CallError) -> Self {
         match refusal {
-            Refusal::Store(error) => status_of(error),
-            Refusal::Status(status) => *status,
-            Refusal::Server(problem) => status_of_problem(&problem),
+            CallError::Store(error) => status_of(error),
+            CallError::Status(status) => *status,
+            CallError::Server(problem) => status_of_problem(&problem),
         }
     }
 }
@@ -63,13 +63,13 @@ mod tests {
     fn what_is_in_doubt_is_said_so_unless_nothing_was_done() {
         let lost = Error::indeterminate("redis://a", "lost");
         let problem = Problem::from(lost.clone()).saying("3 of 5 were changed".to_owned());
-        let status = Status::from(Refusal::from(problem.clone()));
+        let status = Status::from(CallError::from(problem.clone()));
         assert_eq!(status.code(), Code::DeadlineExceeded);
         assert_eq!(status.message(), "3 of 5 were changed");
         assert_eq!(error_of(&status), Some(lost));
-        let status = Status::from(Refusal::untouched(problem));
+        let status = Status::from(CallError::untouched(problem));
         assert_eq!(status.code(), Code::Unavailable);
-        let status = Status::from(Refusal::from(Problem::no_task("mail", "a")));
+        let status = Status::from(CallError::from(Problem::no_task("mail", "a")));
         assert_eq!((status.code(), error_of(&status)), (Code::NotFound, None));
     }
 }

@@ -6,10 +6,10 @@ use delayq_proto::{pb, read_span, read_span_or_zero, required, time};
 use delayq_service::pull::{MAX_WAIT, keep_own};
 
 use super::call::{Call, Run};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 impl Run for pb::KeepReplyRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let lock = required("lock", self.lock)?.try_into()?;
         let retention = read_span("retention", required("retention", self.retention)?)?;
@@ -21,7 +21,7 @@ impl Run for pb::KeepReplyRequest {
 }
 
 impl Run for pb::GetReplyRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let reply = call.store().reply(&task_type, &id).await?;
         let reply = reply.map(kept);
@@ -30,7 +30,7 @@ impl Run for pb::GetReplyRequest {
 }
 
 impl Run for pb::WaitForReplyRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         use pb::wait_for_reply_response::Outcome;
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let wait = read_span_or_zero("wait", self.wait)?;

@@ -8,10 +8,10 @@ use delayq_service::push::Target;
 
 use super::call::{Call, Run};
 use super::insight::written;
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 impl Run for pb::TargetsRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let all = call.space.push.targets().await?.into_iter();
         let covered = all.filter(|(pattern, _)| call.caller.token.covers_all(pattern));
         let targets = covered.map(|(pattern, target)| shown(&pattern, &target, None));
@@ -22,7 +22,7 @@ impl Run for pb::TargetsRequest {
 }
 
 impl Run for pb::GetTargetRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let pattern = call.pattern(&self.task_type)?;
         let target = target::get(&call.space, &pattern).await?;
         answer(&pattern, &target, None)
@@ -30,7 +30,7 @@ impl Run for pb::GetTargetRequest {
 }
 
 impl Run for pb::SetTargetRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let pattern = call.pattern(&self.task_type)?;
         let json = (!self.target.is_empty()).then_some(self.target);
         let json = required("target", json)?;
@@ -42,7 +42,7 @@ impl Run for pb::SetTargetRequest {
 }
 
 impl Run for pb::RemoveTargetRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let pattern = call.pattern(&self.task_type)?;
         target::remove(&call.space, &call.operator(), &pattern).await?;
         Ok(pb::RemoveTargetResponse {})
@@ -65,7 +65,7 @@ fn answer(
     pattern: &TypePattern,
     target: &Target,
     secret: Option<String>,
-) -> Result<pb::TargetResponse, Refusal> {
+) -> Result<pb::TargetResponse, CallError> {
     Ok(pb::TargetResponse {
         target: Some(shown(pattern, target, secret)?),
     })

@@ -4,10 +4,10 @@ use delayq_plugin::{Result, TaskType};
 use delayq_proto::{pb, read_state, read_time, read_time_if, required};
 
 use super::call::{Call, Run};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 impl Run for pb::InfoRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let store = call.store();
         Ok(pb::InfoResponse {
             store: store.name(),
@@ -19,14 +19,14 @@ impl Run for pb::InfoRequest {
 }
 
 impl Run for pb::CheckRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         call.store().check().await?;
         Ok(pb::CheckResponse {})
     }
 }
 
 impl Run for pb::TypesRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let types = call.store().types().await?;
         let types = types.iter().filter(|one| call.caller.token.covers(one));
         Ok(pb::TypesResponse {
@@ -36,7 +36,7 @@ impl Run for pb::TypesRequest {
 }
 
 impl Run for pb::RegisterTypeRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         call.store().register_type(&task_type).await?;
         Ok(pb::RegisterTypeResponse {})
@@ -44,7 +44,7 @@ impl Run for pb::RegisterTypeRequest {
 }
 
 impl Run for pb::ConfigureTypeRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let settings = required("settings", self.settings)?.try_into()?;
         let operator = call.store_operator();
@@ -56,7 +56,7 @@ impl Run for pb::ConfigureTypeRequest {
 }
 
 impl Run for pb::StatsRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let stats = call.store().stats(&task_type).await?;
         Ok(pb::StatsResponse {
@@ -66,7 +66,7 @@ impl Run for pb::StatsRequest {
 }
 
 impl Run for pb::DueHistogramRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let from = read_time("from", required("from", self.from)?)?;
         let to = read_time("to", required("to", self.to)?)?;
@@ -78,7 +78,7 @@ impl Run for pb::DueHistogramRequest {
 }
 
 impl Run for pb::PauseRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let types = call.types(&self.task_type)?;
         let until = read_time_if("until", self.until)?;
         let paused = if call.is_store_of_caller {
@@ -95,7 +95,7 @@ impl Run for pb::PauseRequest {
 }
 
 impl Run for pb::ResumeRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let types = call.types(&self.task_type)?;
         let resumed = call.store_operator().resume(types).await?;
         Ok(pb::ResumeResponse {
@@ -105,7 +105,7 @@ impl Run for pb::ResumeRequest {
 }
 
 impl Run for pb::PurgeRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let state = read_state(self.state)?;
         let operator = call.store_operator();
@@ -115,7 +115,7 @@ impl Run for pb::PurgeRequest {
 }
 
 impl Run for pb::DropTypeRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         call.store_operator().drop_type(task_type.as_str()).await?;
         Ok(pb::DropTypeResponse {})
@@ -123,7 +123,7 @@ impl Run for pb::DropTypeRequest {
 }
 
 impl Run for pb::AuditRequest {
-    async fn run(self, call: &Call) -> Result<Self::Answer, Refusal> {
+    async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let report = if self.repair {
             call.store_operator().repair(task_type.as_str()).await?

@@ -11,10 +11,10 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::call::{Call, Run, check_batch};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 impl Run for pb::SubmitRequest {
-    async fn run(self, call: &Call) -> Result<pb::SubmitResponse, Refusal> {
+    async fn run(self, call: &Call) -> Result<pb::SubmitResponse, CallError> {
         check_batch("number of tasks", self.tasks.len())?;
         let (mut read, mut tasks) = (Vec::with_capacity(self.tasks.len()), Vec::new());
         for mut sent in self.tasks {
@@ -50,7 +50,7 @@ fn unanswered() -> Submitted {
 }
 
 impl Run for pb::FindRequest {
-    async fn run(self, call: &Call) -> Result<pb::FindResponse, Refusal> {
+    async fn run(self, call: &Call) -> Result<pb::FindResponse, CallError> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let found = call.store().find(&task_type, &id).await?;
         Ok(pb::FindResponse {
@@ -60,7 +60,7 @@ impl Run for pb::FindRequest {
 }
 
 impl Run for pb::CancelRequest {
-    async fn run(self, call: &Call) -> Result<pb::CancelResponse, Refusal> {
+    async fn run(self, call: &Call) -> Result<pb::CancelResponse, CallError> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let cancelled = call.tasks().cancel(task_type.as_str(), id.as_str());
         Ok(cancelled.await?.into())
@@ -68,7 +68,7 @@ impl Run for pb::CancelRequest {
 }
 
 impl Run for pb::RescheduleRequest {
-    async fn run(self, call: &Call) -> Result<pb::ChangeResponse, Refusal> {
+    async fn run(self, call: &Call) -> Result<pb::ChangeResponse, CallError> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let when: When = required("when", self.when)?.try_into()?;
         Ok(reschedule(call, task_type.as_str(), id.as_str(), when)
@@ -78,7 +78,7 @@ impl Run for pb::RescheduleRequest {
 }
 
 impl Run for pb::UpdateRequest {
-    async fn run(self, call: &Call) -> Result<pb::ChangeResponse, Refusal> {
+    async fn run(self, call: &Call) -> Result<pb::ChangeResponse, CallError> {
         let (task_type, id) = call.task(&self.task_type, &self.id)?;
         let message = match required("message", self.body)? {
             pb::update_request::Body::Message(message) => message,
@@ -91,7 +91,7 @@ impl Run for pb::UpdateRequest {
 }
 
 impl Run for pb::BucketsRequest {
-    async fn run(self, call: &Call) -> Result<pb::BucketsResponse, Refusal> {
+    async fn run(self, call: &Call) -> Result<pb::BucketsResponse, CallError> {
         let task_type = call.task_type(&self.task_type)?;
         let buckets = call.store().buckets(&task_type).await?;
         Ok(pb::BucketsResponse {
@@ -101,7 +101,7 @@ impl Run for pb::BucketsRequest {
 }
 
 impl Run for pb::ClaimRequest {
-    async fn run(self, call: &Call) -> Result<pb::ClaimResponse, Refusal> {
+    async fn run(self, call: &Call) -> Result<pb::ClaimResponse, CallError> {
         call.bucket(self.bucket.clone())?;
         let (bucket, request) = self.read(SystemClock.now())?;
         let (store, (answer, claimed)) = (call.store().clone(), oneshot::channel());
@@ -137,7 +137,7 @@ async fn release(store: &dyn Store, bucket: &Bucket, claimed: Claimed) {
 }
 
 impl Run for pb::SettleRequest {
-    async fn run(self, call: &Call) -> Result<pb::SettleResponse, Refusal> {
+    async fn run(self, call: &Call) -> Result<pb::SettleResponse, CallError> {
         check_batch("number of settlements", self.settlements.len())?;
         let bucket = call.bucket(self.bucket)?;
         let settlements = self.settlements.into_iter().map(TryInto::try_into);
@@ -160,7 +160,7 @@ impl Run for pb::SettleRequest {
 }
 
 impl Run for pb::ExtendRequest {
-    async fn run(self, call: &Call) -> Result<pb::ExtendResponse, Refusal> {
+    async fn run(self, call: &Call) -> Result<pb::ExtendResponse, CallError> {
         check_batch("number of locks", self.locks.len())?;
         let bucket = call.bucket(self.bucket)?;
         let locks = self.locks.into_iter().map(Lock::try_from);
@@ -174,7 +174,7 @@ impl Run for pb::ExtendRequest {
 }
 
 impl Run for pb::NoteFailureRequest {
-    async fn run(self, call: &Call) -> Result<pb::NoteFailureResponse, Refusal> {
+    async fn run(self, call: &Call) -> Result<pb::NoteFailureResponse, CallError> {
         let bucket = call.bucket(self.bucket)?;
         let lock = required("lock", self.lock)?.try_into()?;
         let store = call.store();

@@ -14,7 +14,7 @@ use futures_util::stream::{self, Stream};
 use tonic::Status;
 
 use super::call::{Call, Run};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 
 /// The stream.
 pub(super) type WakeupStream = Pin<Box<dyn Stream<Item = Result<pb::Wakeup, Status>> + Send>>;
@@ -36,13 +36,13 @@ pub(super) async fn end_of(app: App, credentials: Option<HeaderValue>) -> Status
         let nothing = Extensions::new();
         let caller = Caller::presenting(credentials.as_ref(), &nothing, &app.tokens);
         if let Err(problem) = caller {
-            return Refusal::from(problem).into();
+            return CallError::from(problem).into();
         }
     }
 }
 
 impl Run for pb::WakeupsRequest {
-    async fn run(self, call: &Call) -> Result<WakeupStream, Refusal> {
+    async fn run(self, call: &Call) -> Result<WakeupStream, CallError> {
         let wakeups = call.store().wakeups();
         let end = Box::pin(end_of(call.app.clone(), call.credentials.clone()));
         let first = stream::iter([Ok(pb::Wakeup::from(Wakeup::All))]);

@@ -20,7 +20,7 @@ mod held;
 mod parcel;
 
 use super::call::{Call, check_batch};
-use super::refusal::Refusal;
+use super::refusal::CallError;
 use super::wakeups::end_of;
 use credits::Credits;
 use delayq_service::access::{Caller, Scope};
@@ -55,7 +55,7 @@ pub(super) fn open(
     let (metadata, extensions, inbound) = request.into_parts();
     let (headers, app) = (metadata.into_headers(), app.clone());
     let header = headers.get(AUTHORIZATION);
-    Caller::presenting(header, &extensions, &app.tokens).map_err(Refusal::from)?;
+    Caller::presenting(header, &extensions, &app.tokens).map_err(CallError::from)?;
     let (sender, mut receiver) = mpsc::channel(MAX_UNREAD);
     tokio::spawn(async move {
         let (mut inbound, out) = (inbound, sender.clone());
@@ -83,7 +83,7 @@ pub(super) fn open(
 }
 
 /// The first message.
-async fn first(inbound: &mut Streaming<pb::WorkRequest>) -> Result<pb::WorkStart, Refusal> {
+async fn first(inbound: &mut Streaming<pb::WorkRequest>) -> Result<pb::WorkStart, CallError> {
     let message = tokio::time::timeout(START, inbound.message()).await;
     let message = message.map(Result::ok).ok().flatten().flatten();
     match message.and_then(|message| message.request) {
@@ -93,7 +93,7 @@ async fn first(inbound: &mut Streaming<pb::WorkRequest>) -> Result<pb::WorkStart
 }
 
 /// A lock of the asked length.
-fn lock_for(span: Option<prost_types::Duration>) -> Result<Duration, Refusal> {
+fn lock_for(span: Option<prost_types::Duration>) -> Result<Duration, CallError> {
     let asked = span.map(|span| read_span("lock_for", span)).transpose()?;
     Ok(lock_span(asked)?)
 }
@@ -126,7 +126,7 @@ impl Session {
     }
 
     /// Serves until the worker is gone, or has ended the stream and has all its answers.
-    async fn serve(&mut self, inbound: &mut Streaming<pb::WorkRequest>) -> Result<(), Refusal> {
+    async fn serve(&mut self, inbound: &mut Streaming<pb::WorkRequest>) -> Result<(), CallError> {
         let end = end_of(self.call.app.clone(), self.call.credentials.clone());
         let mut end = std::pin::pin!(end);
         let mut is_open = true;
@@ -178,7 +178,7 @@ impl Session {
     }
 
     /// Takes a message of the worker.
-    fn take(&mut self, message: pb::WorkRequest) -> Result<(), Refusal> {
+    fn take(&mut self, message: pb::WorkRequest) -> Result<(), CallError> {
         match required("request", message.request)? {
             Form::Start(_) => {
                 Err(Error::invalid("start", "it was sent before: open another stream").into())

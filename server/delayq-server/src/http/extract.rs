@@ -54,12 +54,12 @@ impl FromRequest<App> for Body {
 
 /// The body as it was sent, with the headers of its request.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct RawRequest {
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
-impl FromRequest<App> for Sent {
+impl FromRequest<App> for RawRequest {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {

@@ -20,7 +20,7 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::{Query, Sent};
+use super::extract::{Query, RawRequest};
 use super::form::{Accepted, CreateOptions, TaskView, task_headers};
 use super::message_kind::read_kind;
 use super::reply::{Pending, answer, read_wait};
@@ -55,7 +55,7 @@ async fn create(
     allowed: Allowed<Submit>,
     Path((_, task_type)): Path<(String, String)>,
     Query(options): Query<CreateOptions>,
-    sent: Sent,
+    sent: RawRequest,
 ) -> Result<Response, Problem> {
     let job = DelayQueueJob::raw(task_type, sent.body);
     send(&allowed, job, &sent.headers, options).await
@@ -82,7 +82,7 @@ async fn create_with_id(
     allowed: Allowed<Submit>,
     Path((_, task_type, id)): Path<(String, String, String)>,
     Query(options): Query<CreateOptions>,
-    sent: Sent,
+    sent: RawRequest,
 ) -> Result<Response, Problem> {
     let job = DelayQueueJob::raw(task_type, sent.body).id(id);
     send(&allowed, job, &sent.headers, options).await

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use delayq_service::limits::Bucket;
+use delayq_service::limits::TokenBucket;
 use tokio::time::Instant;
 
 /// Failed logins of an address at once, and then one every so many seconds.
@@ -23,13 +23,13 @@ pub(super) struct Brake(Mutex<Failures>);
 
 #[derive(Debug)]
 struct Failures {
-    overall: Bucket,
-    by_address: HashMap<IpAddr, Bucket>,
+    overall: TokenBucket,
+    by_address: HashMap<IpAddr, TokenBucket>,
 }
 
 impl Brake {
     pub(super) fn new() -> Self {
-        let overall = Bucket::new(OVERALL_A_SECOND, OVERALL, Instant::now());
+        let overall = TokenBucket::new(OVERALL_A_SECOND, OVERALL, Instant::now());
         Self(Mutex::new(Failures {
             overall,
             by_address: HashMap::new(),
@@ -52,7 +52,7 @@ impl Brake {
             by_address.retain(|_, bucket| !bucket.is_full(now));
         }
         let is_known = by_address.len() < MAX_ADDRESSES;
-        let new = || Bucket::new(1.0 / SECONDS_OF_ADDRESS, OF_ADDRESS, now);
+        let new = || TokenBucket::new(1.0 / SECONDS_OF_ADDRESS, OF_ADDRESS, now);
         let mut spare = new();
         let own = match by_address.get_mut(&net_of(address)) {
             Some(_) | None if is_known => by_address.entry(net_of(address)).or_insert_with(new),

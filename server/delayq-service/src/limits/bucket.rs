@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// How many requests may come at once and a second: it holds what a second brings, at least one.
 #[derive(Clone, Copy, Debug)]
-pub struct Bucket {
+pub struct TokenBucket {
     /// Requests a second.
     rate: f64,
     capacity: f64,
@@ -24,7 +24,7 @@ pub struct Reading {
     pub full_in: Duration,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// A full bucket of `rate` requests a second.
     pub fn a_second(rate: u32, now: Instant) -> Self {
         let rate = f64::from(rate);
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn it_gives_its_rate_and_no_more_than_a_second_at_once() {
         let start = Instant::now();
-        let mut bucket = Bucket::a_second(10, start);
+        let mut bucket = TokenBucket::a_second(10, start);
         let mut granted = 0;
         for ms in 0..2_000 {
             let now = start + Duration::from_millis(ms);
@@ -114,11 +114,11 @@ mod tests {
     #[test]
     fn a_large_cost_is_granted_when_full_and_paid_afterwards() {
         let start = Instant::now();
-        let mut bucket = Bucket::a_second(10, start);
+        let mut bucket = TokenBucket::a_second(10, start);
         assert!(bucket.wait(30, start).is_zero());
         bucket.take(30, start);
         assert_eq!(bucket.wait(1, start), Duration::from_millis(2_100));
-        let never = Bucket::a_second(0, start);
+        let never = TokenBucket::a_second(0, start);
         assert!(
             never.wait(1, start).is_zero(),
             "a rate of 0 has one request"

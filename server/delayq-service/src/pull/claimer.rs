@@ -34,7 +34,7 @@ const MOST_ARRIVALS: usize = 1_000;
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// The end of a call to the store.
-enum Answer {
+enum CallEnd {
     Listed(TaskType, Result<Vec<Bucket>>),
     Claimed {
         bucket: Bucket,
@@ -55,7 +55,7 @@ pub(super) struct Claimer {
     record: Arc<Record>,
     queue: Queue,
     timers: Timers,
-    calls: FuturesUnordered<BoxFuture<'static, Answer>>,
+    calls: FuturesUnordered<BoxFuture<'static, CallEnd>>,
     swept_at: Duration,
 }
 
@@ -135,7 +135,7 @@ impl Claimer {
         let (store, task_type) = (Arc::clone(&self.store), task_type.clone());
         self.calls.push(Box::pin(async move {
             let listed = store.buckets(&task_type).await;
-            Answer::Listed(task_type, listed)
+            CallEnd::Listed(task_type, listed)
         }));
     }
 
@@ -199,7 +199,7 @@ impl Claimer {
             let store = Arc::clone(&self.store);
             self.calls.push(Box::pin(async move {
                 let result = store.claim(&bucket, &request).await;
-                Answer::Claimed {
+                CallEnd::Claimed {
                     bucket,
                     waiters,
                     limit,
@@ -209,9 +209,9 @@ impl Claimer {
         }
     }
 
-    fn answered(&mut self, answer: Answer) {
+    fn answered(&mut self, answer: CallEnd) {
         match answer {
-            Answer::Listed(task_type, listed) => {
+            CallEnd::Listed(task_type, listed) => {
                 let now = self.clock.elapsed();
                 let Some(line) = self.queue.lines.get_mut(&task_type) else {
                     return;
@@ -227,7 +227,7 @@ impl Claimer {
                 }
                 self.start(&task_type);
             }
-            Answer::Claimed {
+            CallEnd::Claimed {
                 bucket,
                 waiters,
                 limit,

@@ -61,13 +61,13 @@ struct ClaimOfWaiter {
 
 /// The request's side.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct PendingClaim {
     claim: Arc<ClaimOfWaiter>,
     receiver: oneshot::Receiver<Result<Handover>>,
 }
 
 impl Waiter {
-    pub(super) fn new(demand: Demand, wait: Duration) -> (Self, Answer) {
+    pub(super) fn new(demand: Demand, wait: Duration) -> (Self, PendingClaim) {
         let (sender, receiver) = oneshot::channel();
         let waiter = Self {
             demand,
@@ -76,7 +76,7 @@ impl Waiter {
             sender,
         };
         let claim = Arc::clone(&waiter.claim);
-        (waiter, Answer { claim, receiver })
+        (waiter, PendingClaim { claim, receiver })
     }
 
     /// Whether a claim is under way for it.
@@ -106,7 +106,7 @@ impl Waiter {
     }
 }
 
-impl Answer {
+impl PendingClaim {
     /// The answer, or nothing after `wait` or when the server stops; without a wait, as soon as
     /// nothing more is due. What arrives at the very end is handed over too.
     pub(super) async fn within(mut self, wait: Duration, stopping: &Stopping) -> Result<Handover> {

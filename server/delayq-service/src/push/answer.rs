@@ -15,7 +15,7 @@ const SHOWN_CHARS: usize = 200;
 
 /// An answer over HTTP.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct HttpAnswer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     /// Its beginning, as much as is kept.
@@ -24,7 +24,7 @@ pub(super) struct Answer {
     pub(super) is_cut: bool,
 }
 
-impl Answer {
+impl HttpAnswer {
     /// The end of the attempt: 2xx done, 410 dead, 429 and 503 again when they ask for it, all else
     /// by the retry policy. `place` says where it came from.
     pub(super) fn verdict(&self, place: &str) -> TaskResult {
@@ -102,7 +102,7 @@ mod tests {
         if let Some(text) = retry_after {
             headers.insert(RETRY_AFTER, text.parse().unwrap());
         }
-        let answer = Answer {
+        let answer = HttpAnswer {
             status: StatusCode::from_u16(status).unwrap(),
             headers,
             body: b"no\x1b[2Jway".to_vec(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::answer::Answer;
+use super::answer::HttpAnswer;
 use super::config::KafkaConfig;
 use super::hidden::Hidden;
 use super::kept_task::KeptTask;
@@ -61,7 +61,7 @@ pub fn answer(status: u16, header: &[u8], body: &[u8]) -> Option<String> {
     let value = HeaderValue::from_bytes(header).ok()?;
     headers.insert(RETRY_AFTER, value.clone());
     headers.insert(CONTENT_TYPE, value);
-    let answer = Answer {
+    let answer = HttpAnswer {
         status: StatusCode::from_u16(status).ok()?,
         headers,
         body: body.to_vec(),
@@ -91,7 +91,7 @@ pub fn instance_answer(
         let name = HeaderName::from_bytes(name).ok()?;
         all.insert(name, HeaderValue::from_bytes(value).ok()?);
     }
-    let answer = Answer {
+    let answer = HttpAnswer {
         status: StatusCode::from_u16(status).ok()?,
         headers: all,
         body: body.to_vec(),

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 
 use super::Guard;
-use super::answer::Answer;
+use super::answer::HttpAnswer;
 use super::cloud_event;
 use super::connector::HttpClient;
 use super::http_target::HttpTarget;
@@ -40,7 +40,7 @@ pub(super) async fn push(
     let (head, body) = response.into_parts();
     let read = read(body).await;
     let (body, is_cut) = read.map_err(|error| TaskError::retry(format!("{place}: {error}")))?;
-    let answer = Answer {
+    let answer = HttpAnswer {
         status: head.status,
         headers: head.headers,
         body,

@@ -14,7 +14,7 @@ use tracing::warn;
 
 use crate::discovery::{Form, Instance};
 
-use super::answer::Answer;
+use super::answer::HttpAnswer;
 use super::board::Board;
 use super::parcel::Parcel;
 use super::service_answer::Called;
@@ -112,7 +112,7 @@ async fn call(
         let (head, body) = response.into_parts();
         let read = http::read(body).await;
         let (body, is_cut) = read.map_err(|error| Called::InDoubt(format!("{place}: {error}")))?;
-        Ok(Answer {
+        Ok(HttpAnswer {
             status: head.status,
             headers: head.headers,
             body,

@@ -8,7 +8,7 @@ use delayq_plugin::{TaskError, TaskResult};
 
 use crate::discovery::Form;
 
-use super::answer::{Answer, shown};
+use super::answer::{HttpAnswer, shown};
 
 /// The header in which an instance says what became of the task.
 const OUTCOME: &str = "delayq-outcome";
@@ -43,7 +43,7 @@ pub(super) enum Called {
 
 impl Called {
     /// The meaning of an answer. `place` says where it came from.
-    pub(super) fn of(answer: &Answer, form: &Form, place: &str) -> Self {
+    pub(super) fn of(answer: &HttpAnswer, form: &Form, place: &str) -> Self {
         let header = |name: &str| answer.headers.get(name).and_then(|one| one.to_str().ok());
         let after = header(AFTER_MS).and_then(|text| text.parse().ok());
         let after = after.map(|ms| Duration::from_millis(ms).min(LONGEST));

@@ -6,13 +6,13 @@ use delayq_core::Error;
 
 /// Why there is no connection.
 #[derive(Clone)]
-pub(super) struct Refusal {
+pub(super) struct ConnectError {
     pub(super) error: Error,
     /// The server is there, and will answer soon.
     pub(super) is_busy: bool,
 }
 
-impl Refusal {
+impl ConnectError {
     /// The refusal of the server at `place`.
     pub(super) fn of(place: &str, error: &RedisError) -> Self {
         Self {

@@ -4,7 +4,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
 
 use super::command::LuaScript;
-use super::fault::{self, Refusal};
+use super::fault::{self, ConnectError};
 use super::replication::Replication;
 use super::wire::extract;
 use crate::config::Address;
@@ -13,9 +13,9 @@ use crate::config::Address;
 pub(super) async fn check_role(
     connection: &mut MultiplexedConnection,
     place: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), ConnectError> {
     let role = redis::cmd("ROLE").query_async(connection).await;
-    let role: Value = role.map_err(|error| Refusal::of(place, &error))?;
+    let role: Value = role.map_err(|error| ConnectError::of(place, &error))?;
     let is_master = match role.as_sequence() {
         Some([Value::BulkString(role), ..]) => role == b"master",
         _ => false,
@@ -24,7 +24,7 @@ pub(super) async fn check_role(
         return Ok(());
     }
     let detail = "the sentinels call it the master, and it is a replica still";
-    Err(Refusal::busy(place, detail))
+    Err(ConnectError::busy(place, detail))
 }
 
 /// Asks a server for its replicas, if this connection `counts` them. A server that cannot wait for
@@ -35,13 +35,15 @@ pub(super) async fn check_replication(
     address: &Address,
     place: &str,
     counts: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), ConnectError> {
     if counts && replication.asks_for_name() {
         let mut ask = redis::cmd("CLUSTER");
         match ask.arg("MYID").query_async(connection).await {
             Ok(Value::BulkString(name)) => replication.set_name(&name),
             // The check of the rights tells better.
-            Err(error) if error.code() != Some("NOPERM") => return Err(Refusal::of(place, &error)),
+            Err(error) if error.code() != Some("NOPERM") => {
+                return Err(ConnectError::of(place, &error));
+            }
             _ => {}
         }
     }
@@ -49,12 +51,12 @@ pub(super) async fn check_replication(
         let answers = connection
             .send_packed_commands(&question, 0, question.len())
             .await;
-        let answers = answers.map_err(|error| Refusal::of(place, &error))?;
+        let answers = answers.map_err(|error| ConnectError::of(place, &error))?;
         let answers = answers.into_iter().map(extract);
         replication.learn(address, answers.collect(), place);
     }
     if let Some(probe) = replication.confirm().probe() {
-        let cannot = |error| Refusal::lasting(fault::cannot_wait(place, &error));
+        let cannot = |error| ConnectError::lasting(fault::cannot_wait(place, &error));
         let () = probe.query_async(connection).await.map_err(cannot)?;
     }
     Ok(())

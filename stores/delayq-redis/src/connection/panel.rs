@@ -9,7 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisResult, Value};
 use tokio::time::timeout;
 
-use super::fault::{self, Refusal};
+use super::fault::{self, ConnectError};
 use super::settings::{Kind, Settings};
 use super::wire::extract;
 use crate::config::Address;
@@ -48,7 +48,7 @@ impl Panel {
         &mut self,
         addresses: &[Address],
         question: &Pipeline,
-    ) -> Vec<Result<Answers, Refusal>> {
+    ) -> Vec<Result<Answers, ConnectError>> {
         let ask = |address| timeout(self.patience, self.ask_one(address, question));
         let asked = join_all(addresses.iter().map(ask)).await;
         let mut all = Vec::with_capacity(asked.len());
@@ -69,7 +69,7 @@ impl Panel {
         &self,
         address: &Address,
         question: &Pipeline,
-    ) -> Result<(Answers, MultiplexedConnection), Refusal> {
+    ) -> Result<(Answers, MultiplexedConnection), ConnectError> {
         let mut connection = match self.connections.get(address) {
             Some(connection) => connection.clone(),
             None => self.settings.open_quiet(self.kind, address).await?,
@@ -77,7 +77,7 @@ impl Panel {
         let answers = connection.send_packed_commands(question, 0, question.len());
         match answers.await {
             Ok(answers) => Ok((answers.into_iter().map(extract).collect(), connection)),
-            Err(error) => Err(Refusal::of(&self.place_of(address), &error)),
+            Err(error) => Err(ConnectError::of(&self.place_of(address), &error)),
         }
     }
 
@@ -86,10 +86,10 @@ impl Panel {
         self.settings.place_of(self.kind, address)
     }
 
-    fn no_answer(&self, address: &Address) -> Refusal {
+    fn no_answer(&self, address: &Address) -> ConnectError {
         let (within, place) = (self.patience, self.place_of(address));
         let hint = fault::hint(&place);
-        Refusal::busy(&place, format!("no answer within {within:?}; {hint}"))
+        ConnectError::busy(&place, format!("no answer within {within:?}; {hint}"))
     }
 
     /// Whether to believe what was told: always, unless it `is_older` than what was told before.

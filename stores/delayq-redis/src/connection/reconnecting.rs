@@ -9,12 +9,12 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::fault::{self, Refusal};
+use super::fault::{self, ConnectError};
 use super::handshake;
 use super::settings::{Kind, Settings};
 use super::target::Target;
 use super::wire::Wire;
-use super::{Command, Listener, wire::Answer};
+use super::{Command, Listener, wire::CommandResult};
 use crate::config::Address;
 
 /// First and longest wait between two attempts to connect; the shortest time in which a restarted
@@ -45,7 +45,7 @@ pub(super) struct Reconnecting {
 #[derive(Clone)]
 enum State {
     /// No connection, and why, once one was refused.
-    Down(Option<Refusal>),
+    Down(Option<ConnectError>),
     Up(Wire),
 }
 
@@ -82,7 +82,7 @@ impl Reconnecting {
                     None
                 }
                 Ok(Err(refusal)) => Some(refusal),
-                Err(_) => Some(Refusal::lasting(self.no_connection())),
+                Err(_) => Some(ConnectError::lasting(self.no_connection())),
             };
             if refused.is_some() {
                 self.state.send_replace(State::Down(refused));
@@ -114,11 +114,11 @@ impl Reconnecting {
         }
     }
 
-    async fn open(&self) -> Result<Wire, Refusal> {
+    async fn open(&self) -> Result<Wire, ConnectError> {
         let address = self.target.address().await?;
         let wrong = || {
             let place = self.settings.place_of(Kind::Data, &address);
-            Refusal::busy(&place, "it is not the master any more")
+            ConnectError::busy(&place, "it is not the master any more")
         };
         // A server that hangs takes connections and answers nothing.
         tokio::select! {
@@ -128,7 +128,7 @@ impl Reconnecting {
         }
     }
 
-    async fn open_to(&self, address: Address) -> Result<Wire, Refusal> {
+    async fn open_to(&self, address: Address) -> Result<Wire, ConnectError> {
         let place = self.settings.place_of(Kind::Data, &address);
         let ended = Arc::new(Notify::new());
         let mut connection = self.settings.open(&address, self.on_push(&ended)).await?;
@@ -152,7 +152,7 @@ impl Reconnecting {
                 subscribed.map(|()| listener(None))
             }
         }
-        .map_err(|error| Refusal::of(&place, &error))?;
+        .map_err(|error| ConnectError::of(&place, &error))?;
         Ok(Wire {
             connection,
             ended,
@@ -248,7 +248,7 @@ impl Reconnecting {
         command: &Command,
         asks: bool,
         deadline: Instant,
-    ) -> Option<Answer> {
+    ) -> Option<CommandResult> {
         let wire = self.wire()?;
         let sent = Instant::now();
         let commands = std::slice::from_ref(command);
@@ -261,6 +261,6 @@ impl Reconnecting {
         wire.suspect(sent.elapsed(), self.settings.timeout);
         let detail = format!("no answer within {:?}", self.settings.timeout);
         let lost = fault::lost(&wire.place, detail, command.only_reads);
-        Some(Answer::Failed(lost))
+        Some(CommandResult::Failed(lost))
     }
 }

@@ -8,14 +8,14 @@ use delayq_core::{Error, Result, Timestamp};
 
 /// One answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
+pub(crate) enum RespValue {
     Nil,
     Int(i64),
     Bytes(Vec<u8>),
-    List(Vec<Reply>),
+    List(Vec<RespValue>),
 }
 
-impl Reply {
+impl RespValue {
     /// `None`: an answer of a kind that no script or command used here gives.
     pub(super) fn from_value(value: Value) -> Option<Self> {
         Some(match value {
@@ -75,7 +75,7 @@ pub(crate) fn info(text: &str) -> impl Iterator<Item = (&str, &str)> {
 
 /// The fields of an answer, read one after the other.
 #[derive(Debug)]
-pub(crate) struct Fields(std::vec::IntoIter<Reply>);
+pub(crate) struct Fields(std::vec::IntoIter<RespValue>);
 
 impl Fields {
     pub(crate) fn is_empty(&self) -> bool {
@@ -84,8 +84,8 @@ impl Fields {
 
     pub(crate) fn int(&mut self) -> Result<i64> {
         match self.0.next() {
-            Some(Reply::Int(number)) => Ok(number),
-            Some(Reply::Bytes(text)) => std::str::from_utf8(&text)
+            Some(RespValue::Int(number)) => Ok(number),
+            Some(RespValue::Bytes(text)) => std::str::from_utf8(&text)
                 .ok()
                 .and_then(|text| text.parse().ok())
                 .ok_or_else(|| unexpected("a number")),
@@ -125,14 +125,14 @@ impl Fields {
 
     pub(crate) fn bytes(&mut self) -> Result<Vec<u8>> {
         match self.0.next() {
-            Some(Reply::Bytes(bytes)) => Ok(bytes),
+            Some(RespValue::Bytes(bytes)) => Ok(bytes),
             _ => Err(unexpected("bytes")),
         }
     }
 
     /// Bytes, if there are any.
     pub(crate) fn optional_bytes(&mut self) -> Result<Option<Vec<u8>>> {
-        if let [Reply::Nil, ..] = self.0.as_slice() {
+        if let [RespValue::Nil, ..] = self.0.as_slice() {
             self.0.next();
             return Ok(None);
         }
@@ -151,7 +151,7 @@ impl Fields {
 
     pub(crate) fn list(&mut self) -> Result<Self> {
         match self.0.next() {
-            Some(Reply::List(fields)) => Ok(Self(fields.into_iter())),
+            Some(RespValue::List(fields)) => Ok(Self(fields.into_iter())),
             _ => Err(unexpected("a list")),
         }
     }
@@ -168,8 +168,8 @@ fn unexpected(wanted: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn bytes(text: &str) -> Reply {
-        Reply::Bytes(text.as_bytes().to_vec())
+    fn bytes(text: &str) -> RespValue {
+        RespValue::Bytes(text.as_bytes().to_vec())
     }
 
     fn bulk(text: &str) -> Value {
@@ -182,54 +182,58 @@ mod tests {
             format: redis::VerbatimFormat::Text,
             text: "a".to_owned(),
         };
-        let pair = || vec![bytes("a"), Reply::Int(1)];
+        let pair = || vec![bytes("a"), RespValue::Int(1)];
         for (value, reply) in [
-            (Value::Nil, Reply::Nil),
-            (Value::Int(-7), Reply::Int(-7)),
-            (Value::Boolean(true), Reply::Int(1)),
+            (Value::Nil, RespValue::Nil),
+            (Value::Int(-7), RespValue::Int(-7)),
+            (Value::Boolean(true), RespValue::Int(1)),
             (bulk("a"), bytes("a")),
             (Value::SimpleString("a".to_owned()), bytes("a")),
             (verbatim, bytes("a")),
             (Value::Okay, bytes("OK")),
             (
                 Value::Array(vec![bulk("a"), Value::Int(1)]),
-                Reply::List(pair()),
+                RespValue::List(pair()),
             ),
             (
                 Value::Set(vec![bulk("a"), Value::Int(1)]),
-                Reply::List(pair()),
+                RespValue::List(pair()),
             ),
             (
                 Value::Map(vec![(bulk("a"), Value::Int(1))]),
-                Reply::List(pair()),
+                RespValue::List(pair()),
             ),
         ] {
-            assert_eq!(Reply::from_value(value.clone()), Some(reply), "{value:?}");
+            assert_eq!(
+                RespValue::from_value(value.clone()),
+                Some(reply),
+                "{value:?}"
+            );
         }
         for unknown in [
             Value::Double(1.0),
             Value::Array(vec![bulk("a"), Value::Double(1.0)]),
             Value::Map(vec![(bulk("a"), Value::Double(1.0))]),
         ] {
-            assert_eq!(Reply::from_value(unknown.clone()), None, "{unknown:?}");
+            assert_eq!(RespValue::from_value(unknown.clone()), None, "{unknown:?}");
         }
     }
 
     #[test]
     fn fields_are_read_one_after_the_other_each_as_what_it_should_be() {
-        let inner = Reply::List(vec![bytes("b")]);
+        let inner = RespValue::List(vec![bytes("b")]);
         let all = [
-            Reply::Int(2),
+            RespValue::Int(2),
             bytes("3"),
-            Reply::Int(-1),
-            Reply::Int(-1),
-            Reply::Int(0),
-            Reply::Int(4),
-            Reply::Nil,
+            RespValue::Int(-1),
+            RespValue::Int(-1),
+            RespValue::Int(0),
+            RespValue::Int(4),
+            RespValue::Nil,
             bytes("a"),
             inner,
         ];
-        let mut fields = Reply::List(all.to_vec()).fields();
+        let mut fields = RespValue::List(all.to_vec()).fields();
         assert_eq!((fields.int(), fields.count()), (Ok(2), Ok(3)));
         assert_eq!(fields.optional_count(), Ok(None));
         assert_eq!(fields.optional_time(), Ok(None));
@@ -242,22 +246,22 @@ mod tests {
 
     #[test]
     fn a_field_of_another_kind_or_none_is_named() {
-        let wrong = |reply: Reply| reply.fields();
+        let wrong = |reply: RespValue| reply.fields();
         for result in [
             wrong(bytes("x")).int().map(drop),
-            wrong(Reply::Nil).int().map(drop),
-            wrong(Reply::Int(-1)).count().map(drop),
-            wrong(Reply::Int(1)).bytes().map(drop),
-            wrong(Reply::Bytes(vec![0xff])).text().map(drop),
-            wrong(Reply::Int(1)).optional_text().map(drop),
-            wrong(Reply::Int(1)).list().map(drop),
-            wrong(Reply::Int(2)).item_of(&mut [(), ()]).map(drop),
-            wrong(Reply::Int(-1)).item_of(&mut [(), ()]).map(drop),
+            wrong(RespValue::Nil).int().map(drop),
+            wrong(RespValue::Int(-1)).count().map(drop),
+            wrong(RespValue::Int(1)).bytes().map(drop),
+            wrong(RespValue::Bytes(vec![0xff])).text().map(drop),
+            wrong(RespValue::Int(1)).optional_text().map(drop),
+            wrong(RespValue::Int(1)).list().map(drop),
+            wrong(RespValue::Int(2)).item_of(&mut [(), ()]).map(drop),
+            wrong(RespValue::Int(-1)).item_of(&mut [(), ()]).map(drop),
         ] {
             assert!(matches!(result, Err(Error::Corrupt { .. })), "{result:?}");
         }
         let mut all = [1, 2];
-        assert_eq!(Reply::Int(1).fields().item_of(&mut all), Ok(&mut 2));
+        assert_eq!(RespValue::Int(1).fields().item_of(&mut all), Ok(&mut 2));
     }
 
     #[test]
@@ -266,12 +270,12 @@ mod tests {
             bytes("a"),
             bytes("1"),
             bytes("b"),
-            Reply::Int(2),
+            RespValue::Int(2),
             bytes("c"),
             bytes("3"),
             bytes("d"),
         ];
-        let texts = Reply::List(list.to_vec()).texts();
+        let texts = RespValue::List(list.to_vec()).texts();
         let expected = [("a", "1"), ("c", "3")];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(texts, HashMap::from(expected));

@@ -9,9 +9,9 @@ use tokio::time::{sleep, sleep_until};
 
 use super::cluster::Cluster;
 use super::redirect::Redirect;
-use super::reply::Reply;
+use super::reply::RespValue;
 use super::server::Server;
-use super::wire::Answer;
+use super::wire::CommandResult;
 use super::{Class, Command};
 
 /// First and longest wait before a command is sent again that no server could run yet. A slot is on
@@ -57,7 +57,7 @@ impl Routing {
         class: Class,
         command: Command,
         deadline: Instant,
-    ) -> Result<Reply> {
+    ) -> Result<RespValue> {
         let slot = command.slot;
         let mut guest: Option<Arc<Server>> = None;
         let (mut wait, mut followed) = (BACKOFF.0, 0);
@@ -77,9 +77,9 @@ impl Routing {
                 continue;
             };
             let (redirect, error) = match answer {
-                Answer::Reply(reply) => return Ok(reply),
-                Answer::Failed(error) => return Err(error),
-                Answer::Redirect(redirect, error) => (redirect, error),
+                CommandResult::Reply(reply) => return Ok(reply),
+                CommandResult::Failed(error) => return Err(error),
+                CommandResult::Redirect(redirect, error) => (redirect, error),
             };
             let why = redirect.unavailable(&server.place());
             let is_elsewhere = match (self, redirect) {

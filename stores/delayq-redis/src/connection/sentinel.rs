@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use delayq_core::Error;
 
 use super::confirm::text;
-use super::fault::{self, Refusal};
+use super::fault::{self, ConnectError};
 use super::panel::{Answers, Panel};
 use super::replication::Replication;
 use super::sentinel_replicas::{ReplicaHistory, SentinelReplicas, field, is_gone};
@@ -44,7 +44,7 @@ enum Observed {
         epoch: u64,
     },
     /// None of them knows, and why the last one does not.
-    Unknown(Refusal),
+    Unknown(ConnectError),
 }
 
 impl Observed {
@@ -87,7 +87,7 @@ impl Sentinels {
     }
 
     /// The master, once there is one to be seen.
-    pub(super) async fn master(&self) -> Result<Address, Refusal> {
+    pub(super) async fn master(&self) -> Result<Address, ConnectError> {
         let mut seen = self.seen.subscribe();
         let seen = seen
             .wait_for(|seen| !matches!(seen, Observed::Nothing))
@@ -97,7 +97,7 @@ impl Sentinels {
             Ok(Observed::Unknown(refusal)) => Err(refusal.clone()),
             // The sender is in `self`.
             Ok(Observed::Nothing) | Err(_) => {
-                Err(Refusal::lasting(Error::Closed("the Redis store")))
+                Err(ConnectError::lasting(Error::Closed("the Redis store")))
             }
         }
     }
@@ -153,11 +153,11 @@ impl Sentinels {
         let mut named = Vec::with_capacity(self.addresses.len());
         let (mut strangers, mut failure, mut is_late) = (0, None, false);
         for (address, answers) in self.addresses.iter().zip(answers) {
-            let of = |error| Refusal::of(&panel.place_of(address), &error);
+            let of = |error| ConnectError::of(&panel.place_of(address), &error);
             match answers.and_then(|answers| read(answers).map_err(of)) {
                 Ok(Some(master)) => named.push(master),
                 Ok(None) => strangers += 1,
-                Err(Refusal { error, is_busy }) => {
+                Err(ConnectError { error, is_busy }) => {
                     is_late |= is_busy;
                     let is_kept = |known: &Error| is_busy || is_refusal(known);
                     failure = failure.filter(is_kept).or(Some(fault::of_sentinel(error)));
@@ -223,23 +223,23 @@ impl Sentinels {
     }
 
     /// What none of them knows is a matter of settings as soon as one is there and refuses to tell.
-    fn unknown(&self, strangers: usize, failure: Option<Error>, is_late: bool) -> Refusal {
+    fn unknown(&self, strangers: usize, failure: Option<Error>, is_late: bool) -> ConnectError {
         let (store, name) = (&*self.settings.place(), &self.name);
         if strangers > 0 {
-            return Refusal::lasting(Error::misconfigured(
+            return ConnectError::lasting(Error::misconfigured(
                 store,
                 format!("its sentinels watch no master of the name {name:?}"),
                 "write the name that stands behind `sentinel monitor` in their configuration",
             ));
         }
         if let Some(error) = failure.clone().filter(is_refusal) {
-            return Refusal::lasting(error);
+            return ConnectError::lasting(error);
         }
         let why = failure.map_or_else(String::new, |error| format!("; the last: {error}"));
-        Refusal {
+        ConnectError {
             // One that is only slow is worth asking again.
             is_busy: is_late,
-            ..Refusal::busy(store, format!("none of its sentinels answers{why}"))
+            ..ConnectError::busy(store, format!("none of its sentinels answers{why}"))
         }
     }
 }

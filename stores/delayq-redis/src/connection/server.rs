@@ -7,10 +7,10 @@ use delayq_core::{Error, Result};
 use tokio::time::timeout_at;
 
 use super::reconnecting::{Purpose, Reconnecting};
-use super::reply::Reply;
+use super::reply::RespValue;
 use super::settings::Settings;
 use super::target::Target;
-use super::wire::Answer;
+use super::wire::CommandResult;
 use super::{Class, Command};
 
 /// The connections to one server, one for each class.
@@ -24,8 +24,8 @@ pub(crate) struct Server {
 
 /// What became of a command in a pipeline.
 #[derive(Debug)]
-pub(crate) enum Sent {
-    Answered(Result<Reply>),
+pub(crate) enum PipelineResult {
+    Answered(Result<RespValue>),
     /// It was not run here: to be sent to another node.
     Redirected(Command),
 }
@@ -71,26 +71,30 @@ impl Server {
     }
 
     /// Sends commands in one pipeline, however long their answers take.
-    pub(crate) async fn exchange(&self, class: Class, commands: Vec<Command>) -> Vec<Sent> {
+    pub(crate) async fn exchange(
+        &self,
+        class: Class,
+        commands: Vec<Command>,
+    ) -> Vec<PipelineResult> {
         let connection = self.connection(class);
         let Some(wire) = connection.wire() else {
             let error = connection.why_not_sent();
             return commands
                 .iter()
-                .map(|_| Sent::Answered(Err(error.clone())))
+                .map(|_| PipelineResult::Answered(Err(error.clone())))
                 .collect();
         };
         let answers = wire.exchange(&commands, false).await;
         let answers = commands.into_iter().zip(answers);
         let sent = answers.map(|(command, answer)| match answer {
-            Answer::Redirect(..) if self.is_cluster => Sent::Redirected(command),
-            answer => Sent::Answered(answer.finally()),
+            CommandResult::Redirect(..) if self.is_cluster => PipelineResult::Redirected(command),
+            answer => PipelineResult::Answered(answer.finally()),
         });
         sent.collect()
     }
 
     /// Runs a command here, whatever its slot.
-    pub(crate) async fn ask(&self, command: Command, deadline: Instant) -> Result<Reply> {
+    pub(crate) async fn ask(&self, command: Command, deadline: Instant) -> Result<RespValue> {
         loop {
             if let Some(answer) = self.main.send(&command, false, deadline).await {
                 return answer.finally();

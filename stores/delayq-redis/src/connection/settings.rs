@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use super::Setup;
 use super::command::LuaScript;
-use super::fault::{self, Refusal};
+use super::fault::{self, ConnectError};
 use super::login;
 use super::replication::Replication;
 use crate::config::{Address, RedisConfig};
@@ -92,8 +92,8 @@ impl Settings {
         &self,
         address: &Address,
         on_push: impl Fn(PushInfo) + Send + Sync + 'static,
-    ) -> Result<MultiplexedConnection, Refusal> {
-        let client = login::client(&self.config, address).map_err(Refusal::lasting)?;
+    ) -> Result<MultiplexedConnection, ConnectError> {
+        let client = login::client(&self.config, address).map_err(ConnectError::lasting)?;
         let config = self.connection().set_push_sender(move |push| {
             on_push(push);
             Ok::<(), ()>(())
@@ -107,12 +107,12 @@ impl Settings {
         &self,
         kind: Kind,
         address: &Address,
-    ) -> Result<MultiplexedConnection, Refusal> {
+    ) -> Result<MultiplexedConnection, ConnectError> {
         let client = match kind {
             Kind::Data => login::client(&self.config, address),
             Kind::Sentinel => login::sentinel_client(&self.config, address),
         };
-        let client = client.map_err(Refusal::lasting)?;
+        let client = client.map_err(ConnectError::lasting)?;
         let place = self.place_of(kind, address);
         self.connect(client, self.connection(), &place).await
     }
@@ -131,10 +131,10 @@ impl Settings {
         client: redis::Client,
         config: AsyncConnectionConfig,
         place: &str,
-    ) -> Result<MultiplexedConnection, Refusal> {
+    ) -> Result<MultiplexedConnection, ConnectError> {
         let connection = client.get_multiplexed_async_connection_with_config(&config);
         connection.await.map_err(|error| {
-            let mut refusal = Refusal::of(place, &error);
+            let mut refusal = ConnectError::of(place, &error);
             if self.config.is_secret_in(&fault::text(&error)) {
                 refusal.error = fault::unspeakable(place, &error);
             }

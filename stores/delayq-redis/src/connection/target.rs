@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use delayq_core::Result;
 
-use super::fault::Refusal;
+use super::fault::ConnectError;
 use super::sentinel::Sentinels;
 use crate::config::Address;
 
@@ -30,7 +30,7 @@ impl Target {
         self.fixed().is_none()
     }
 
-    pub(super) async fn address(&self) -> Result<Address, Refusal> {
+    pub(super) async fn address(&self) -> Result<Address, ConnectError> {
         match self {
             Self::Fixed(address) => Ok(address.clone()),
             Self::Master(sentinels) => sentinels.master().await,

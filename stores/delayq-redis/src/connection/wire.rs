@@ -14,7 +14,7 @@ use super::confirm::{Confirm, Confirmed};
 use super::fault;
 use super::redirect::Redirect;
 use super::replication::Replication;
-use super::reply::Reply;
+use super::reply::RespValue;
 use crate::config::Address;
 
 /// How often a script is loaded for one call: again only when somebody flushes the scripts between
@@ -35,16 +35,16 @@ pub(super) struct Wire {
 }
 
 /// What became of a command.
-pub(super) enum Answer {
-    Reply(Reply),
+pub(super) enum CommandResult {
+    Reply(RespValue),
     /// It was not run here; with the error for a caller that can send it nowhere else.
     Redirect(Redirect, Error),
     Failed(Error),
 }
 
-impl Answer {
+impl CommandResult {
     /// The answer for a caller that can send the command nowhere else.
-    pub(super) fn finally(self) -> Result<Reply> {
+    pub(super) fn finally(self) -> Result<RespValue> {
         match self {
             Self::Reply(reply) => Ok(reply),
             Self::Redirect(_, error) | Self::Failed(error) => Err(error),
@@ -75,7 +75,7 @@ impl Wire {
     /// script that the server does not know (it was restarted, or its scripts were flushed) is
     /// loaded, and only the calls that missed it are repeated, in their order. A write that too few
     /// replicas confirmed is `Indeterminate`: the server may be lost before it has told them.
-    pub(super) async fn exchange(&self, commands: &[Command], asks: bool) -> Vec<Answer> {
+    pub(super) async fn exchange(&self, commands: &[Command], asks: bool) -> Vec<CommandResult> {
         let writes = commands.iter().any(|command| !command.only_reads);
         let replication = self.replication.as_ref().filter(|_| writes);
         let confirm = replication.map(|replication| replication.confirm());
@@ -180,15 +180,16 @@ impl Wire {
         command: &Command,
         answer: RedisResult<Value>,
         unconfirmed: Option<&str>,
-    ) -> Answer {
-        let lost = |detail| Answer::Failed(fault::lost(&self.place, detail, command.only_reads));
+    ) -> CommandResult {
+        let lost =
+            |detail| CommandResult::Failed(fault::lost(&self.place, detail, command.only_reads));
         let error = match (answer, unconfirmed) {
             (Ok(_), Some(detail)) if !command.only_reads => {
                 return lost(detail);
             }
             (Ok(value), _) => {
                 let unknown = || lost("it sent an unknown answer");
-                return Reply::from_value(value).map_or_else(unknown, Answer::Reply);
+                return RespValue::from_value(value).map_or_else(unknown, CommandResult::Reply);
             }
             (Err(error), _) => error,
         };
@@ -197,8 +198,8 @@ impl Wire {
         }
         let failed = fault::failed(&self.place, &error, command.only_reads);
         match Redirect::of(&error, &self.place) {
-            Some(redirect) => Answer::Redirect(redirect, failed),
-            None => Answer::Failed(failed),
+            Some(redirect) => CommandResult::Redirect(redirect, failed),
+            None => CommandResult::Failed(failed),
         }
     }
 

@@ -3,7 +3,7 @@
 use delayq_core::{Error, Result, TaskType};
 
 use super::stored::{self, Layout, Unread};
-use crate::connection::{Class, Command, Reply};
+use crate::connection::{Class, Command, RespValue};
 use crate::scripts::Script;
 use crate::shard::context::Context;
 
@@ -21,7 +21,7 @@ pub(crate) async fn read(cx: &Context, task_type: &TaskType) -> Result<Stored> {
     let key = cx.keys.layouts();
     let ask = Command::read(&["HGET", &key, task_type.as_str()]).at(cx.keys.slot());
     let text = match cx.connections.call(Class::Main, ask).await? {
-        Reply::Nil => {
+        RespValue::Nil => {
             return Ok(Stored {
                 text: String::new(),
                 layout: Layout::default(),

@@ -5,7 +5,7 @@ use delayq_core::store::Durability;
 use delayq_core::{Error, Result};
 
 use crate::config::RedisServers;
-use crate::connection::{Command, Reply, grant};
+use crate::connection::{Command, RespValue, grant};
 use crate::scripts::{Keyspace, Script};
 
 /// Asks for what the user may not do.
@@ -48,7 +48,7 @@ fn further(terms: &Terms) -> Vec<&'static str> {
 
 /// # Errors
 /// `Misconfigured` when there is something that `user` may not do; without a name, `default`.
-pub(super) fn check(place: &str, user: Option<&str>, denied: Reply) -> Result<()> {
+pub(super) fn check(place: &str, user: Option<&str>, denied: RespValue) -> Result<()> {
     let (mut names, mut fields) = (Vec::new(), denied.fields());
     while !fields.is_empty() {
         names.push(fields.text()?);

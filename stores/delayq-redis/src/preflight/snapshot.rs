@@ -6,7 +6,7 @@ use super::Terms;
 use delayq_core::store::Durability;
 use delayq_core::{Error, Result};
 
-use crate::connection::{self, Command, Reply};
+use crate::connection::{self, Command, RespValue};
 use crate::memory_limit::Memory;
 
 /// The settings that are asked for by their names.
@@ -41,19 +41,19 @@ pub(super) fn questions() -> [Command; 3] {
 impl Snapshot {
     /// # Errors
     /// What kept an answer away; a refusal to answer is none.
-    pub(super) fn new(place: &str, answers: [Result<Reply>; 3]) -> Result<Self> {
+    pub(super) fn new(place: &str, answers: [Result<RespValue>; 3]) -> Result<Self> {
         let [hello, info, config] = answers;
         // Nobody may be forbidden to ask it: this error is that of the connection.
         if let Err(error @ Error::Misconfigured { .. }) = hello {
             return Err(error);
         }
         let [hello, info, config] = [hello, info, config].map(shown);
-        let parse = |text: Reply| text.fields().text().ok().map(|text| parse(&text));
+        let parse = |text: RespValue| text.fields().text().ok().map(|text| parse(&text));
         Ok(Self {
             place: place.to_owned(),
-            hello: hello?.map(Reply::texts).unwrap_or_default(),
+            hello: hello?.map(RespValue::texts).unwrap_or_default(),
             info: info?.and_then(parse),
-            config: config?.map(Reply::texts),
+            config: config?.map(RespValue::texts),
         })
     }
 
@@ -324,7 +324,7 @@ impl Snapshot {
 }
 
 /// An answer, or nothing where the server refuses to give it.
-fn shown(answer: Result<Reply>) -> Result<Option<Reply>> {
+fn shown(answer: Result<RespValue>) -> Result<Option<RespValue>> {
     match answer {
         Ok(reply) => Ok(Some(reply)),
         Err(Error::Misconfigured { .. } | Error::Corrupt { .. }) => Ok(None),

@@ -177,12 +177,12 @@ fn changed(keys: &ShardKeys, id: &TaskId, word: &str, due_at: Timestamp) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::Reply;
+    use crate::connection::RespValue;
 
     #[test]
     fn what_has_ended_in_a_shard_is_not_taken_for_live_there() {
         let knowledge = |word| {
-            let split = Reply::Bytes(b"8".to_vec());
+            let split = RespValue::Bytes(b"8".to_vec());
             Knowledge::read(word, &mut split.fields()).unwrap()
         };
         for word in ["d", "c", "e"] {

@@ -89,7 +89,7 @@ pub(crate) fn read_rate(text: &str) -> Option<Rate> {
 
 /// The answer of a claim.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ClaimReply {
     pub(crate) claimed: Claimed,
     /// The part of a millisecond that `store_now` lacks.
     pub(crate) sub_ms: Duration,
@@ -124,7 +124,7 @@ struct Locked {
     is_taken_over: bool,
 }
 
-pub(crate) fn read(mut fields: Fields, lock_for: Duration) -> Result<Answer> {
+pub(crate) fn read(mut fields: Fields, lock_for: Duration) -> Result<ClaimReply> {
     let store_now = fields.time()?;
     let sub_ms = Duration::from_micros(fields.count()?);
     let now = fields.time()?;
@@ -132,7 +132,7 @@ pub(crate) fn read(mut fields: Fields, lock_for: Duration) -> Result<Answer> {
     let first_fence = fields.count()?;
     let mut locked = read_locked(fields.list()?, fields.list()?, first_fence)?;
     read_trails(fields.list()?, &mut locked)?;
-    let mut answer = Answer {
+    let mut answer = ClaimReply {
         claimed: Claimed::nothing(now, store_now),
         sub_ms: if now == store_now {
             sub_ms
@@ -168,7 +168,7 @@ pub(crate) fn read(mut fields: Fields, lock_for: Duration) -> Result<Answer> {
     Ok(answer)
 }
 
-impl Answer {
+impl ClaimReply {
     /// How long after this claim another one can find something.
     fn next_in(&self) -> Option<Duration> {
         let wait = self.next_at?.since(self.claimed.now);
@@ -176,7 +176,7 @@ impl Answer {
     }
 }
 
-fn read_ended(mut fields: Fields, answer: &mut Answer) -> Result<()> {
+fn read_ended(mut fields: Fields, answer: &mut ClaimReply) -> Result<()> {
     while !fields.is_empty() {
         let (id, letter) = (fields.bytes()?, fields.text()?);
         let cause = match letter.as_str() {

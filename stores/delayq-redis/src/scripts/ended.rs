@@ -101,7 +101,7 @@ mod tests {
     use delayq_core::{Bucket, Namespace, TaskType};
 
     use super::*;
-    use crate::connection::Reply;
+    use crate::connection::RespValue;
     use crate::scripts::Keyspace;
 
     #[test]
@@ -111,14 +111,17 @@ mod tests {
         let keys = keys.shard_of(&bucket).unwrap();
         let cursor = Cursor::new(Timestamp::from_millis(70), TaskId::new("7").unwrap());
         let mut scan = EndedScan::new(TaskState::Done, Some(&cursor), 2);
-        let bytes = |text: String| Reply::Bytes(text.into_bytes());
+        let bytes = |text: String| RespValue::Bytes(text.into_bytes());
         for batch in [&[3, 9, 5][..], &[1, 7, 5, 6], &[6, 2, 8]] {
             let mut reply = vec![bytes("17".to_owned())];
             for n in batch {
                 let end = format!("d{n}0 {n} 1 0badcafe");
                 reply.extend([n.to_string(), end, String::new()].map(bytes));
             }
-            assert_eq!(scan.read(&keys, Reply::List(reply).fields()).unwrap(), "17");
+            assert_eq!(
+                scan.read(&keys, RespValue::List(reply).fields()).unwrap(),
+                "17"
+            );
         }
         let page = scan.into_page();
         let ids: Vec<&str> = page.tasks.iter().map(|task| task.id.as_str()).collect();

@@ -154,7 +154,7 @@ mod tests {
     use delayq_core::TaskId;
 
     use super::*;
-    use crate::connection::Reply;
+    use crate::connection::RespValue;
 
     fn settlement(id: &str, end: AttemptEnd) -> Settlement {
         let id = TaskId::new(id).unwrap();
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_locks_that_were_lost_are_named_by_their_index() {
-        let settled = Reply::List([1, 0, 1].map(Reply::Int).into());
+        let settled = RespValue::List([1, 0, 1].map(RespValue::Int).into());
         let settled = read_settled(settled.fields(), 3).unwrap();
         assert!(settled.is_earlier && !settled.forgot_early);
         let expected = [
@@ -221,11 +221,11 @@ mod tests {
             SettleOutcome::Settled,
         ];
         assert_eq!(settled.outcomes, expected);
-        let stranger = Reply::List([0, 0, 3].map(Reply::Int).into());
+        let stranger = RespValue::List([0, 0, 3].map(RespValue::Int).into());
         assert!(read_settled(stranger.fields(), 3).is_err());
         let until = delayq_core::Timestamp::from_millis(9);
-        let extended = [9, 1, 2, 0].map(Reply::Int).into();
-        let extended = read_extended(Reply::List(extended).fields()).unwrap();
+        let extended = [9, 1, 2, 0].map(RespValue::Int).into();
+        let extended = read_extended(RespValue::List(extended).fields()).unwrap();
         let expected = [
             ExtendOutcome::Extended(until),
             ExtendOutcome::CancelRequested(until),

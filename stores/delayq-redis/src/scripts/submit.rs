@@ -5,7 +5,7 @@ use delayq_core::store::{MAX_BATCH, SubmitOutcome};
 use delayq_core::{Result, TaskId, Timestamp};
 
 use super::{Script, ShardKeys, record, state_of, unexpected};
-use crate::connection::{Command, Reply};
+use crate::connection::{Command, RespValue};
 
 /// A task in its stored form.
 #[derive(Clone, Debug)]
@@ -116,7 +116,7 @@ pub(crate) enum Landed {
     },
 }
 
-pub(crate) fn read(reply: Reply) -> Result<Submitted> {
+pub(crate) fn read(reply: RespValue) -> Result<Submitted> {
     let mut fields = reply.fields();
     let mut submitted = Submitted {
         is_new: fields.flag()?,
@@ -171,17 +171,17 @@ mod tests {
 
     use super::*;
 
-    fn bytes(text: &str) -> Reply {
-        Reply::Bytes(text.as_bytes().to_vec())
+    fn bytes(text: &str) -> RespValue {
+        RespValue::Bytes(text.as_bytes().to_vec())
     }
 
-    fn answer(runs: &[Reply]) -> Reply {
-        Reply::List([&[Reply::Int(0), Reply::Int(1)], runs].concat())
+    fn answer(runs: &[RespValue]) -> RespValue {
+        RespValue::List([&[RespValue::Int(0), RespValue::Int(1)], runs].concat())
     }
 
     #[test]
     fn a_run_of_like_outcomes_is_one_for_each_task() {
-        let run = |word, count, ms| [bytes(word), Reply::Int(count), Reply::Int(ms)];
+        let run = |word, count, ms| [bytes(word), RespValue::Int(count), RespValue::Int(ms)];
         let runs = [
             run("a", 2, 5),
             run("p", 1, 6),
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn an_outcome_that_no_script_gives_is_refused() {
         for word in ["", "z", "x?!", "f3", "f-1/4"] {
-            let run = [bytes(word), Reply::Int(1), Reply::Int(0)];
+            let run = [bytes(word), RespValue::Int(1), RespValue::Int(0)];
             assert!(read(answer(&run)).is_err(), "{word:?}");
         }
     }

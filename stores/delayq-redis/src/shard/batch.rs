@@ -9,7 +9,7 @@ use delayq_core::{Error, Result, TaskId};
 use tokio::sync::oneshot;
 
 use super::wakeup_hub::WakeupHub;
-use crate::connection::{Command, Reply};
+use crate::connection::{Command, RespValue};
 use crate::scripts::ShardKeys;
 use crate::scripts::submit::{self, Landed, Prepared, Submitted, WakeCall};
 
@@ -60,12 +60,12 @@ pub(crate) struct Group {
     /// In the order of their deadlines. One that was answered early keeps its tasks, so that the
     /// others get their own outcomes.
     waiters: Vec<Waiter>,
-    calls: Vec<Call>,
+    calls: Vec<CallBatch>,
 }
 
 /// One script call: tasks of the group with different ids.
 #[derive(Debug, Default)]
-struct Call {
+struct CallBatch {
     items: Vec<Item>,
     ids: HashSet<TaskId>,
     bytes: usize,
@@ -78,7 +78,7 @@ struct Item {
     task: usize,
 }
 
-impl Call {
+impl CallBatch {
     fn takes(&self, task: &Prepared) -> bool {
         let has_room = self.items.len() < MAX_BATCH
             && (self.bytes == 0 || self.bytes + task.bytes() <= MAX_CALL_BYTES);
@@ -129,7 +129,7 @@ impl Group {
                 call.add(item, task);
                 continue;
             }
-            let mut call = Call::default();
+            let mut call = CallBatch::default();
             call.add(item, task);
             self.calls.push(call);
         }
@@ -169,7 +169,7 @@ impl Group {
     }
 
     /// Answers every waiter.
-    pub(crate) fn answer(mut self, answers: Vec<Result<Reply>>, hub: &WakeupHub) {
+    pub(crate) fn answer(mut self, answers: Vec<Result<RespValue>>, hub: &WakeupHub) {
         let no_answers = |waiter: &Waiter| waiter.tasks.iter().map(|_| no_answer()).collect();
         let mut landings: Vec<Vec<_>> = self.waiters.iter().map(no_answers).collect();
         for (call, answer) in self.calls.iter().zip(answers) {

@@ -17,7 +17,7 @@ use tokio::time::sleep_until;
 
 use super::batch::{Group, Landing, Waiter};
 use super::wakeup_hub::WakeupHub;
-use crate::connection::{Class, Connections, Sent, Server};
+use crate::connection::{Class, Connections, PipelineResult, Server};
 use crate::lock::lock;
 use crate::memory_limit::Watermark;
 use crate::scripts::ShardKeys;
@@ -234,19 +234,19 @@ impl Driver {
 
     /// Answers the submitters. Calls that have to go to another server do so by themselves, and
     /// hold up no other shard.
-    fn answer(&self, groups: Vec<Group>, answers: Vec<Sent>) {
+    fn answer(&self, groups: Vec<Group>, answers: Vec<PipelineResult>) {
         let routing = self.batcher.connections.routing();
         let mut answers = answers.into_iter();
         for group in groups {
-            let own: Vec<Sent> = answers.by_ref().take(group.calls()).collect();
+            let own: Vec<PipelineResult> = answers.by_ref().take(group.calls()).collect();
             let (hub, routing) = (Arc::clone(&self.batcher.hub), routing.clone());
             let mut answering = Box::pin(async move {
                 let deadline = group.next_deadline().unwrap_or_else(Instant::now);
                 let mut all = Vec::with_capacity(own.len());
                 for sent in own {
                     all.push(match sent {
-                        Sent::Answered(answer) => answer,
-                        Sent::Redirected(command) => {
+                        PipelineResult::Answered(answer) => answer,
+                        PipelineResult::Redirected(command) => {
                             routing.call(Class::Submit, command, deadline).await
                         }
                     });

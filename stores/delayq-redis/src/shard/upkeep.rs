@@ -8,7 +8,7 @@ use delayq_core::{Error, Result, TaskId, TaskState, Timestamp};
 
 use super::Shard;
 use super::context::Context;
-use crate::connection::{Class, Command, Reply};
+use crate::connection::{Class, Command, RespValue};
 use crate::scripts::audit::{Audit, Audited, INDEXES};
 use crate::scripts::dead::{DeadScan, Purge, RequeuePlan, TOMBSTONES};
 use crate::scripts::ended::{EndedScan, GENERATIONS};
@@ -198,7 +198,7 @@ impl Upkeep<'_> {
     pub(crate) async fn setting(self, field: &str) -> Result<Option<String>> {
         let ask = self.0.keys.setting(field);
         match self.0.cx.connections.call(Class::Main, ask).await? {
-            Reply::Nil => Ok(None),
+            RespValue::Nil => Ok(None),
             reply => reply.fields().text().map(Some),
         }
     }

@@ -10,7 +10,7 @@ use delayq_core::chronicle::{
 use delayq_core::{Error, Result, TaskType, Timestamp};
 
 use super::RedisStore;
-use crate::connection::{Class, Command, Fields, Reply};
+use crate::connection::{Class, Command, Fields, RespValue};
 use crate::scripts::figures::{self, NewChunk};
 use crate::scripts::{ShardId, ShardKeys, actions};
 use crate::shard::context::Context;
@@ -120,5 +120,5 @@ async fn call(cx: &Context, command: Command, key: &str) -> Result<Fields> {
         ),
         error => error,
     };
-    answer.map(Reply::fields).map_err(of_chronicle)
+    answer.map(RespValue::fields).map_err(of_chronicle)
 }

@@ -7,7 +7,7 @@ use delayq_core::documents::{
 use delayq_core::{Error, Result};
 
 use super::RedisStore;
-use crate::connection::{Class, Command, Fields, Reply};
+use crate::connection::{Class, Command, Fields, RespValue};
 use crate::scripts::documents;
 use crate::shard::context::Context;
 
@@ -23,7 +23,7 @@ async fn call(cx: &Context, folder: &str, command: Command) -> Result<Fields> {
         ),
         error => error,
     };
-    answer.map(Reply::fields).map_err(of_folder)
+    answer.map(RespValue::fields).map_err(of_folder)
 }
 
 async fn scan_folder(cx: &Context, folder: &str, revision: u64) -> Result<Folder> {

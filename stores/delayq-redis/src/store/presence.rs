@@ -7,7 +7,7 @@ use delayq_core::presence::{self, InstanceId, InstanceInfo, MAX_INSTANCES, Prese
 use delayq_core::{Error, Result};
 
 use super::RedisStore;
-use crate::connection::{Class, Command, Fields, Reply};
+use crate::connection::{Class, Command, Fields, RespValue};
 use crate::scripts::{Script, record};
 use crate::shard::context::Context;
 
@@ -52,5 +52,5 @@ async fn call(cx: &Context, command: Command) -> Result<Fields> {
         ),
         error => error,
     };
-    answer.map(Reply::fields).map_err(of_instances)
+    answer.map(RespValue::fields).map_err(of_instances)
 }

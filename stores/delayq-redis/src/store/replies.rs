@@ -20,7 +20,7 @@ async fn call(cx: &Context, command: Command, key: &str) -> Result<Fields> {
         ),
         error => error,
     };
-    answer.map(connection::Reply::fields).map_err(of_reply)
+    answer.map(connection::RespValue::fields).map_err(of_reply)
 }
 
 #[async_trait]

@@ -33,8 +33,8 @@ pub(crate) struct Command {
 }
 
 /// The caller's end. Dropped before the thread has taken the call, the call is not made.
-pub(crate) struct Answer<R> {
-    reply: oneshot::Receiver<Result<Reply<R>>>,
+pub(crate) struct PendingCall<R> {
+    reply: oneshot::Receiver<Result<PreparedAnswer<R>>>,
     decided: Arc<AtomicBool>,
 }
 
@@ -47,21 +47,21 @@ trait Work: Send {
 }
 
 /// The one kind of [`Work`].
-struct Call<O, R> {
+struct TypedWork<O, R> {
     /// May run again when another command spoilt the transaction, so it answers from its input
     /// alone.
     operation: O,
-    prepared: Reply<R>,
-    reply: oneshot::Sender<Result<Reply<R>>>,
+    prepared: PreparedAnswer<R>,
+    reply: oneshot::Sender<Result<PreparedAnswer<R>>>,
 }
 
 /// An answer on its way; it may be lost wherever the caller's future is dropped.
-struct Reply<R> {
+struct PreparedAnswer<R> {
     content: Option<R>,
     if_lost: Option<IfLost<R>>,
 }
 
-impl<R> Drop for Reply<R> {
+impl<R> Drop for PreparedAnswer<R> {
     fn drop(&mut self) {
         if let (Some(content), Some(if_lost)) = (self.content.take(), self.if_lost.take()) {
             if_lost(content);
@@ -69,7 +69,7 @@ impl<R> Drop for Reply<R> {
     }
 }
 
-impl<O, R> Work for Call<O, R>
+impl<O, R> Work for TypedWork<O, R>
 where
     O: FnMut(&mut Tx<'_>) -> Outcome<R> + Send,
     R: Send,
@@ -102,11 +102,11 @@ impl Command {
         time: Duration,
         operation: impl FnMut(&mut Tx<'_>) -> Outcome<R> + Send + 'static,
         if_lost: Option<IfLost<R>>,
-    ) -> (Self, Answer<R>) {
+    ) -> (Self, PendingCall<R>) {
         let (sender, receiver) = oneshot::channel();
         let decided = Arc::new(AtomicBool::new(false));
         let now = Instant::now();
-        let prepared = Reply {
+        let prepared = PreparedAnswer {
             content: None,
             if_lost,
         };
@@ -116,13 +116,13 @@ impl Command {
             deadline: now.checked_add(time).unwrap_or(now),
             can_peek: false,
             decided: Arc::clone(&decided),
-            work: Box::new(Call {
+            work: Box::new(TypedWork {
                 operation,
                 prepared,
                 reply: sender,
             }),
         };
-        let answer = Answer {
+        let answer = PendingCall {
             reply: receiver,
             decided,
         };
@@ -169,7 +169,7 @@ impl fmt::Debug for Command {
     }
 }
 
-impl<R> Answer<R> {
+impl<R> PendingCall<R> {
     /// Waits for the answer, up to `time` and a little.
     pub(crate) async fn wait(mut self, time: Duration, store: &str) -> Result<R> {
         let ended = Error::Closed("the store");
@@ -200,7 +200,7 @@ impl<R> Answer<R> {
     }
 }
 
-impl<R> Drop for Answer<R> {
+impl<R> Drop for PendingCall<R> {
     fn drop(&mut self) {
         self.give_up();
     }
@@ -219,7 +219,7 @@ mod tests {
 
     const TIME: Duration = Duration::from_millis(20);
 
-    fn call(if_lost: Option<IfLost<i32>>) -> (Command, Answer<i32>) {
+    fn call(if_lost: Option<IfLost<i32>>) -> (Command, PendingCall<i32>) {
         Command::new(Lane::Operations, Size::ONE, TIME, |_| Ok(5), if_lost)
     }
 

@@ -14,7 +14,7 @@ use delayq_core::store::{ClaimRequest, Claimed, MAX_BATCH, Wakeups};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::commit::Shared;
-use crate::commit::call::{Answer, Command};
+use crate::commit::call::{Command, PendingCall};
 use crate::commit::queue::{Lane, Queue, Size};
 use crate::commit::reader::Reader;
 use crate::commit::writer::{GROUP_TASKS, Writer};
@@ -145,7 +145,7 @@ impl Engine {
         &self,
         queue: &Queue<Command>,
         command: Command,
-        answer: Answer<R>,
+        answer: PendingCall<R>,
     ) -> Result<R> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(Error::NoRuntime);

@@ -5,7 +5,7 @@ use delayq_ops::Operator;
 use delayq_plugin::{BulkChange, BulkReport, TaskFilter, TaskState, Timestamp};
 
 use super::change::WhenArgs;
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::consent::ask;
 use crate::failure::Failure;
 use crate::progress;
@@ -81,7 +81,10 @@ impl Many {
 }
 
 /// Runs `cancel-all`.
-pub(super) async fn cancel(operator: &Operator, args: &CancelAllArgs) -> Result<Answer, Failure> {
+pub(super) async fn cancel(
+    operator: &Operator,
+    args: &CancelAllArgs,
+) -> Result<CommandResult, Failure> {
     let (many, mut filter) = (&args.many, args.many.filter()?);
     if let Some(state) = args.state {
         filter = filter.state(state);
@@ -106,7 +109,7 @@ pub(super) async fn cancel(operator: &Operator, args: &CancelAllArgs) -> Result<
 pub(super) async fn reschedule(
     operator: &Operator,
     args: &RescheduleAllArgs,
-) -> Result<Answer, Failure> {
+) -> Result<CommandResult, Failure> {
     let (many, filter, when) = (&args.many, args.many.filter()?, args.when.when());
     let expected = operator.tasks().reschedule_all(&many.types, &filter, when);
     let expected = foresee(expected).await?;
@@ -130,7 +133,7 @@ async fn foresee(change: BulkChange<'_>) -> Result<BulkReport, Failure> {
     Ok(change.dry_run().await?)
 }
 
-fn answer(changed: &str, running: &str, report: &BulkReport) -> Result<Answer, Failure> {
+fn answer(changed: &str, running: &str, report: &BulkReport) -> Result<CommandResult, Failure> {
     let mut text = format!("{} {changed}", report.changed);
     for (count, what) in [(report.running, running), (report.gone, "had ended before")] {
         if count > 0 {
@@ -144,5 +147,5 @@ fn answer(changed: &str, running: &str, report: &BulkReport) -> Result<Answer, F
         text.push_str("; it gave up: tasks come faster than it reads. Repeat it");
     }
     let is_done = report.matched > 0 && report.is_complete;
-    Ok(Answer::new(text, report)?.done_if(is_done))
+    Ok(CommandResult::new(text, report)?.done_if(is_done))
 }

@@ -5,7 +5,7 @@ use delayq_ops::Operator;
 use delayq_plugin::{AuditReport, TaskType};
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::consent::ask;
 use crate::failure::Failure;
 use crate::text::{BAD, counted, one_line, styled};
@@ -32,7 +32,7 @@ struct Audited {
 }
 
 /// Runs the command.
-pub(super) async fn run(operator: &Operator, args: &AuditArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(operator: &Operator, args: &AuditArgs) -> Result<CommandResult, Failure> {
     let types = match &args.task_type {
         Some(task_type) => vec![task_type.clone()],
         None => operator.tasks().types().await?,
@@ -60,7 +60,7 @@ pub(super) async fn run(operator: &Operator, args: &AuditArgs) -> Result<Answer,
         0 => "sound".to_owned(),
         found => format!("{}, {left} left", counted(found, "problem")),
     });
-    Ok(Answer::new(text, json)?.done_if(left == 0))
+    Ok(CommandResult::new(text, json)?.done_if(left == 0))
 }
 
 async fn audit(

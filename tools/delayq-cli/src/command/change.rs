@@ -8,7 +8,7 @@ use delayq_plugin::{CancelOutcome, ChangeOutcome, Timestamp, When};
 use serde_json::json;
 
 use super::send::read_file;
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::span::{read_span, read_time};
 
@@ -75,7 +75,7 @@ impl WhenArgs {
 }
 
 /// Runs `cancel`.
-pub(super) async fn cancel(operator: &Operator, task: &TaskArgs) -> Result<Answer, Failure> {
+pub(super) async fn cancel(operator: &Operator, task: &TaskArgs) -> Result<CommandResult, Failure> {
     let outcome = operator.cancel(&task.task_type, &task.id).await?;
     let (word, state, text) = match outcome {
         CancelOutcome::Cancelled => ("cancelled", None, "cancelled: it never starts".to_owned()),
@@ -92,7 +92,7 @@ pub(super) async fn cancel(operator: &Operator, task: &TaskArgs) -> Result<Answe
         "type": task.task_type, "id": task.id, "outcome": word, "state": state,
     });
     let text = format!("{} of {}: {text}", task.id, task.task_type);
-    Ok(Answer::new(text, json)?.done_if(is_done))
+    Ok(CommandResult::new(text, json)?.done_if(is_done))
 }
 
 /// What a task is after it was moved.
@@ -105,7 +105,7 @@ const NOT_FOUND: &str = "no such task here, or it ended longer ago than is remem
 pub(super) async fn reschedule(
     operator: &Operator,
     args: &RescheduleArgs,
-) -> Result<Answer, Failure> {
+) -> Result<CommandResult, Failure> {
     let task = &args.task;
     let when = args.when.when();
     let outcome = operator.reschedule(&task.task_type, &task.id, when).await?;
@@ -113,7 +113,10 @@ pub(super) async fn reschedule(
 }
 
 /// Runs `run-now`.
-pub(super) async fn run_now(operator: &Operator, task: &TaskArgs) -> Result<Answer, Failure> {
+pub(super) async fn run_now(
+    operator: &Operator,
+    task: &TaskArgs,
+) -> Result<CommandResult, Failure> {
     changed(
         task,
         DUE,
@@ -122,7 +125,10 @@ pub(super) async fn run_now(operator: &Operator, task: &TaskArgs) -> Result<Answ
 }
 
 /// Runs `update`.
-pub(super) async fn update(operator: &Operator, args: &UpdateArgs) -> Result<Answer, Failure> {
+pub(super) async fn update(
+    operator: &Operator,
+    args: &UpdateArgs,
+) -> Result<CommandResult, Failure> {
     let (task, content) = (&args.task, &args.content);
     let message = match (&content.message, &content.file) {
         (_, Some(file)) => read_file(file)?,
@@ -132,7 +138,7 @@ pub(super) async fn update(operator: &Operator, args: &UpdateArgs) -> Result<Ans
     changed(task, "its message is replaced, it is due at", outcome)
 }
 
-fn changed(task: &TaskArgs, done: &str, outcome: ChangeOutcome) -> Result<Answer, Failure> {
+fn changed(task: &TaskArgs, done: &str, outcome: ChangeOutcome) -> Result<CommandResult, Failure> {
     let (mut due, mut state) = (None, None);
     let (word, text) = match outcome {
         ChangeOutcome::Changed { due_at } => {
@@ -150,5 +156,5 @@ fn changed(task: &TaskArgs, done: &str, outcome: ChangeOutcome) -> Result<Answer
         "type": task.task_type, "id": task.id, "outcome": word, "due_at": due, "state": state,
     });
     let text = format!("{} of {}: {text}", task.id, task.task_type);
-    Ok(Answer::new(text, json)?.done_if(due.is_some()))
+    Ok(CommandResult::new(text, json)?.done_if(due.is_some()))
 }

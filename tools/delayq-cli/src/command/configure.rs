@@ -7,7 +7,7 @@ use delayq_plugin::{Rate, TypeSettings, TypeStats};
 use serde_json::json;
 
 use super::stats::rate_text;
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::consent::ask;
 use crate::failure::Failure;
 use crate::span::read_fleet_rate;
@@ -71,7 +71,7 @@ fn read_rate(text: &str) -> Result<Setting<Rate>, String> {
 pub(super) async fn configure(
     operator: &Operator,
     args: &ConfigureArgs,
-) -> Result<Answer, Failure> {
+) -> Result<CommandResult, Failure> {
     let (task_type, given) = (&args.task_type, &args.settings);
     let mut settings = TypeSettings::default();
     settings.max_pending = given.max_pending.unwrap_or_default();
@@ -84,7 +84,7 @@ pub(super) async fn configure(
         "type": task_type, "max_pending": stats.max_pending,
         "fleet_concurrency": stats.fleet_concurrency, "fleet_rate": stats.fleet_rate,
     });
-    Answer::new(text(task_type, &stats), json)
+    CommandResult::new(text(task_type, &stats), json)
 }
 
 fn text(task_type: &str, stats: &TypeStats) -> String {
@@ -98,7 +98,10 @@ fn text(task_type: &str, stats: &TypeStats) -> String {
 }
 
 /// Runs `drop-type`.
-pub(super) async fn drop_type(operator: &Operator, args: &DropTypeArgs) -> Result<Answer, Failure> {
+pub(super) async fn drop_type(
+    operator: &Operator,
+    args: &DropTypeArgs,
+) -> Result<CommandResult, Failure> {
     let task_type = &args.task_type;
     let types = operator.tasks().types().await?;
     if !types.iter().any(|one| one.as_str() == task_type) {
@@ -109,5 +112,5 @@ pub(super) async fn drop_type(operator: &Operator, args: &DropTypeArgs) -> Resul
     ask(&plan, args.yes)?;
     operator.drop_type(task_type).await?;
     let text = format!("{task_type} is dropped; a task that is sent makes it anew");
-    Answer::new(text, json!({"type": task_type}))
+    CommandResult::new(text, json!({"type": task_type}))
 }

@@ -8,7 +8,7 @@ use delayq_plugin::{Result, TaskFilter, TaskId, TaskSubmitService, Timestamp};
 use serde_json::json;
 
 use super::list::tasks_table;
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::consent::ask;
 use crate::failure::Failure;
 use crate::progress;
@@ -178,7 +178,10 @@ impl Deed {
 }
 
 /// Runs the command.
-pub(super) async fn run(operator: &Operator, command: &DeadCommand) -> Result<Answer, Failure> {
+pub(super) async fn run(
+    operator: &Operator,
+    command: &DeadCommand,
+) -> Result<CommandResult, Failure> {
     match command {
         DeadCommand::List(args) => list(operator.tasks(), &args.dead).await,
         DeadCommand::Requeue(args) => {
@@ -190,7 +193,7 @@ pub(super) async fn run(operator: &Operator, command: &DeadCommand) -> Result<An
     }
 }
 
-async fn list(tasks: &TaskSubmitService, dead: &DeadArgs) -> Result<Answer, Failure> {
+async fn list(tasks: &TaskSubmitService, dead: &DeadArgs) -> Result<CommandResult, Failure> {
     let stats = tasks.stats(&dead.task_type).await?;
     let selection = dead.selection().limit(dead.limit.unwrap_or(LISTED));
     let found = selection.tasks(tasks).await?;
@@ -204,10 +207,14 @@ async fn list(tasks: &TaskSubmitService, dead: &DeadArgs) -> Result<Answer, Fail
             stats.dead
         )
     };
-    Answer::new(text, json!({"tasks": found, "dead": stats.dead}))
+    CommandResult::new(text, json!({"tasks": found, "dead": stats.dead}))
 }
 
-async fn change(operator: &Operator, args: &DeadChange, deed: Deed) -> Result<Answer, Failure> {
+async fn change(
+    operator: &Operator,
+    args: &DeadChange,
+    deed: Deed,
+) -> Result<CommandResult, Failure> {
     let (task_type, verb) = (&args.dead.task_type, deed.verb());
     let selection = args.selection()?;
     let count = {
@@ -218,7 +225,7 @@ async fn change(operator: &Operator, args: &DeadChange, deed: Deed) -> Result<An
         let json = json!({
             "type": task_type, "matched": count, "changed": changed, "is_dry_run": args.dry_run,
         });
-        Ok(Answer::new(text, json)?.done_if(count > 0))
+        Ok(CommandResult::new(text, json)?.done_if(count > 0))
     };
     let plan = format!("{verb} {} of {task_type}", counted(count, "dead task"));
     if count == 0 {

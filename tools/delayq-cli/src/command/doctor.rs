@@ -3,12 +3,12 @@
 use delayq_ops::{Severity, doctor};
 use delayq_plugin::TaskSubmitService;
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::text::{BAD, FAINT, STRONG, one_line, styled};
 
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
+pub(super) async fn run(tasks: &TaskSubmitService) -> Result<CommandResult, Failure> {
     let findings = doctor(tasks).await;
     let mut text = String::new();
     for one in &findings {
@@ -29,5 +29,5 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
         "nothing to mend".clone_into(&mut text);
     }
     let is_sound = findings.iter().all(|one| one.severity != Severity::Error);
-    Ok(Answer::new(text, findings)?.done_if(is_sound))
+    Ok(CommandResult::new(text, findings)?.done_if(is_sound))
 }

@@ -5,7 +5,7 @@ use delayq_ops::{MomentKind, explain, timeline};
 use delayq_plugin::TaskSubmitService;
 use serde_json::json;
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::span::moment;
 use crate::text::{STRONG, one_line, styled};
@@ -21,7 +21,10 @@ pub(crate) struct ExplainArgs {
 }
 
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService, args: &ExplainArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(
+    tasks: &TaskSubmitService,
+    args: &ExplainArgs,
+) -> Result<CommandResult, Failure> {
     let explanation = explain(tasks, &args.task_type, &args.id).await?;
     let moments = timeline(tasks, &args.task_type, &args.id).await?;
     let mut text = styled(STRONG, one_line(&explanation.sentence));
@@ -31,7 +34,7 @@ pub(super) async fn run(tasks: &TaskSubmitService, args: &ExplainArgs) -> Result
         text += &format!("\n  {:<40}{}", at.unwrap_or_default(), one_line(&one.text));
     }
     let is_known = explanation.state.is_some();
-    let answer = Answer::new(
+    let answer = CommandResult::new(
         text,
         json!({"explanation": explanation, "timeline": moments}),
     )?;

@@ -8,7 +8,7 @@ use delayq_plugin::{TaskSubmitService, TaskType, Timestamp};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::chart::{bar, clock};
 use crate::failure::Failure;
 use crate::span::span;
@@ -59,7 +59,10 @@ impl<'a> Line<'a> {
 }
 
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService, args: &FiguresArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(
+    tasks: &TaskSubmitService,
+    args: &FiguresArgs,
+) -> Result<CommandResult, Failure> {
     let now = tasks.stats(args.task_type.as_str()).await?.now;
     let (step, count) = match args.days {
         Some(days) => (Step::Hour, days * 24),
@@ -81,7 +84,7 @@ pub(super) async fn run(tasks: &TaskSubmitService, args: &FiguresArgs) -> Result
     let json = json!({
         "type": args.task_type, "step": step, "since": since, "now": now, "spells": lines,
     });
-    Answer::new(text, json)
+    CommandResult::new(text, json)
 }
 
 /// The lines that people see.

@@ -6,7 +6,7 @@ use clap::Args;
 use delayq_ops::{Forecast, forecast};
 use delayq_plugin::TaskSubmitService;
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::chart::{bar, clock};
 use crate::failure::Failure;
 use crate::span::{read_span, relative, span};
@@ -27,9 +27,12 @@ pub(crate) struct ForecastArgs {
 }
 
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService, args: &ForecastArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(
+    tasks: &TaskSubmitService,
+    args: &ForecastArgs,
+) -> Result<CommandResult, Failure> {
     let found = forecast(tasks, &args.types, args.horizon, args.steps).await?;
-    Answer::new(text(&found), found)
+    CommandResult::new(text(&found), found)
 }
 
 fn text(found: &Forecast) -> String {

@@ -6,7 +6,7 @@ use delayq_plugin::store::Figures;
 use delayq_plugin::{InstanceInfo, TaskSubmitService, TaskType};
 
 use super::figures::below;
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::span::per_time;
 use crate::text::{BAD, STRONG, one_line, styled, table};
@@ -15,7 +15,7 @@ use crate::text::{BAD, STRONG, one_line, styled, table};
 const LEAST_SPAN: Duration = Duration::from_secs(1);
 
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
+pub(super) async fn run(tasks: &TaskSubmitService) -> Result<CommandResult, Failure> {
     let instances = tasks.instances().await?;
     let heads = [
         "INSTANCE", "HOST", "PID", "DELAYQ", "STARTED", "SEEN", "DONE", "FAILED", "LATE p50",
@@ -48,7 +48,7 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
     } else {
         table.to_string()
     };
-    Answer::new(text, instances)
+    CommandResult::new(text, instances)
 }
 
 /// What an instance did in its last minutes: tasks done in a time, failed attempts, and how late

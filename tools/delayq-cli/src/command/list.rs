@@ -6,7 +6,7 @@ use delayq_plugin::{
 };
 use serde_json::json;
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::selection::{Selection, read_state};
 use crate::span::relative;
@@ -35,7 +35,10 @@ pub(crate) struct ListArgs {
 }
 
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService, args: &ListArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(
+    tasks: &TaskSubmitService,
+    args: &ListArgs,
+) -> Result<CommandResult, Failure> {
     let stats = tasks.stats(&args.task_type).await?;
     let page = read(tasks, args).await?;
     let next = page.next.as_ref().map(written);
@@ -47,7 +50,7 @@ pub(super) async fn run(tasks: &TaskSubmitService, args: &ListArgs) -> Result<An
         let more = format!("more: --cursor {next}");
         text += &format!("\n{}", styled(FAINT, more));
     }
-    Answer::new(text, json!({"tasks": page.tasks, "next": next}))
+    CommandResult::new(text, json!({"tasks": page.tasks, "next": next}))
 }
 
 /// The page, of as many calls to the store as it takes. Where few tasks match it ends early, with a

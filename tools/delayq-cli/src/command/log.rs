@@ -6,7 +6,7 @@ use clap::Args;
 use delayq_plugin::store::{LoggedAction, MAX_ACTION_PAGE};
 use delayq_plugin::{Result, TaskSubmitService, TaskType, Timestamp, TypePattern};
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::text::{BAD, FAINT, STRONG, json, one_line, styled, table};
 
@@ -76,7 +76,7 @@ pub(super) async fn run(
     tasks: &TaskSubmitService,
     args: &LogArgs,
     is_json: bool,
-) -> Result<Answer, Failure> {
+) -> Result<CommandResult, Failure> {
     let most = if args.all { usize::MAX } else { args.limit };
     let part = read(tasks, args, most).await?;
     if args.all && is_json {
@@ -85,9 +85,9 @@ pub(super) async fn run(
             let line = serde_json::to_string(one).map_err(std::io::Error::from)?;
             writeln!(stdout, "{}", json(&line))?;
         }
-        return Ok(Answer::said());
+        return Ok(CommandResult::said());
     }
-    Answer::new(
+    CommandResult::new(
         text(&part),
         serde_json::json!({"actions": part.actions, "next": part.next}),
     )

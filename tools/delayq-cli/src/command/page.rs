@@ -12,7 +12,7 @@ use http::request::Parts;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::failure::Failure;
 
 /// Where to serve the page.
@@ -30,7 +30,7 @@ pub(crate) struct PageArgs {
 ///
 /// Only this machine reaches the page, and only who knows its address, a part of which is random:
 /// neither another user nor a page of the web that a browser has open beside it.
-pub(super) async fn run(operator: &Operator, args: &PageArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(operator: &Operator, args: &PageArgs) -> Result<CommandResult, Failure> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await?;
     let address = listener.local_addr()?;
     let actor = operator.actor().to_owned();
@@ -51,7 +51,7 @@ pub(super) async fn run(operator: &Operator, args: &PageArgs) -> Result<Answer, 
         served = axum::serve(listener, admin.at(&path)) => served?,
         ended = tokio::signal::ctrl_c() => ended?,
     }
-    Answer::new(String::new(), json!({}))
+    CommandResult::new(String::new(), json!({}))
 }
 
 /// Whether the browser meant this machine: a name that leads here by a trick is another one.

@@ -7,7 +7,7 @@ use delayq_ops::Operator;
 use delayq_plugin::{TaskSubmitService, TaskType, Timestamp, TypePattern};
 use serde_json::json;
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::consent::ask;
 use crate::failure::Failure;
 use crate::span::{read_span, read_time};
@@ -79,7 +79,7 @@ fn joined(types: &[TaskType]) -> String {
 }
 
 /// Runs `pause`.
-pub(super) async fn pause(operator: &Operator, args: &PauseArgs) -> Result<Answer, Failure> {
+pub(super) async fn pause(operator: &Operator, args: &PauseArgs) -> Result<CommandResult, Failure> {
     let (mut types, mut until) = (Vec::new(), args.until);
     if let Some(one) = args.which.agree(operator.tasks(), "pause").await? {
         until = args.until(operator.tasks(), &one).await?;
@@ -92,11 +92,14 @@ pub(super) async fn pause(operator: &Operator, args: &PauseArgs) -> Result<Answe
         format!("paused {end}: {}", joined(&types))
     };
     let is_done = !types.is_empty();
-    Ok(Answer::new(text, json!({"types": types, "until": until}))?.done_if(is_done))
+    Ok(CommandResult::new(text, json!({"types": types, "until": until}))?.done_if(is_done))
 }
 
 /// Runs `resume`.
-pub(super) async fn resume(operator: &Operator, args: &ResumeArgs) -> Result<Answer, Failure> {
+pub(super) async fn resume(
+    operator: &Operator,
+    args: &ResumeArgs,
+) -> Result<CommandResult, Failure> {
     let mut types = Vec::new();
     if args.agree(operator.tasks(), "resume").await?.is_some() {
         types = operator.resume(&args.types).await?;
@@ -107,5 +110,5 @@ pub(super) async fn resume(operator: &Operator, args: &ResumeArgs) -> Result<Ans
         format!("resumed: {}", joined(&types))
     };
     let is_done = !types.is_empty();
-    Ok(Answer::new(text, json!({"types": types}))?.done_if(is_done))
+    Ok(CommandResult::new(text, json!({"types": types}))?.done_if(is_done))
 }

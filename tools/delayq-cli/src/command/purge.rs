@@ -5,7 +5,7 @@ use delayq_ops::Operator;
 use delayq_plugin::TaskState;
 use serde_json::json;
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::consent::ask_for_name;
 use crate::failure::Failure;
 use crate::selection::read_state;
@@ -27,7 +27,7 @@ pub(crate) struct PurgeArgs {
 }
 
 /// Runs the command.
-pub(super) async fn run(operator: &Operator, args: &PurgeArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(operator: &Operator, args: &PurgeArgs) -> Result<CommandResult, Failure> {
     let (task_type, state) = (&args.task_type, args.state);
     let counts = operator.tasks().stats(task_type).await?;
     let what = match state {
@@ -47,5 +47,5 @@ pub(super) async fn run(operator: &Operator, args: &PurgeArgs) -> Result<Answer,
     ask_for_name(&plan, task_type, args.yes.as_deref())?;
     let removed = operator.purge(task_type, state).await?;
     let json = json!({"type": task_type, "state": state, "removed": removed});
-    Answer::new(format!("{removed} removed"), json)
+    CommandResult::new(format!("{removed} removed"), json)
 }

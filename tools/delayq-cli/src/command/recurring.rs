@@ -8,7 +8,7 @@ use delayq_plugin::{
 use serde::Serialize;
 use serde_json::json;
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::consent::ask;
 use crate::failure::Failure;
 use crate::text::{STRONG, counted, one_line, styled, table};
@@ -92,7 +92,10 @@ async fn read(
 }
 
 /// Runs the command.
-pub(super) async fn run(operator: &Operator, args: &RecurringArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(
+    operator: &Operator,
+    args: &RecurringArgs,
+) -> Result<CommandResult, Failure> {
     let (tasks, pattern) = (operator.tasks(), TypePattern::new(&args.types)?);
     let (mut found, mut partly) = (Vec::new(), Vec::new());
     let (most, hint) = match pattern {
@@ -127,7 +130,7 @@ pub(super) async fn run(operator: &Operator, args: &RecurringArgs) -> Result<Ans
         let read = PAGE * most;
         text += &format!("\n{task_type}: only the first {read} tasks were read{hint}");
     }
-    Answer::new(text, json!({"occurrences": found, "partly_read": partly}))
+    CommandResult::new(text, json!({"occurrences": found, "partly_read": partly}))
 }
 
 /// What a removal goes by.
@@ -141,7 +144,7 @@ async fn remove(
     pattern: &TypePattern,
     name: &str,
     removal: Removal<'_>,
-) -> Result<Answer, Failure> {
+) -> Result<CommandResult, Failure> {
     let TypePattern::Exact(task_type) = pattern else {
         let text = "--remove needs one type: write `delayq recurring TYPE --remove NAME`";
         return Err(Failure::usage(text));
@@ -158,5 +161,5 @@ async fn remove(
     )?;
     let removed = operator.remove_recurring(task_type.as_str(), name).await?;
     let json = json!({"type": task_type, "name": name, "removed": removed});
-    Answer::new(format!("{removed} cancelled"), json)
+    CommandResult::new(format!("{removed} cancelled"), json)
 }

@@ -7,7 +7,7 @@ use delayq_ops::Operator;
 use delayq_plugin::{DelayQueueJob, Receipt, SubmitOutcome};
 use serde_json::json;
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::selection::{Header, read_header};
 use crate::text::{STRONG, styled};
@@ -49,10 +49,10 @@ pub(crate) struct SendArgs {
 }
 
 /// Runs the command.
-pub(super) async fn run(operator: &Operator, args: SendArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(operator: &Operator, args: SendArgs) -> Result<CommandResult, Failure> {
     let task_type = args.task_type.clone();
     let receipt = operator.send(job(args)?).await?;
-    Answer::new(
+    CommandResult::new(
         text(&task_type, &receipt),
         json!({"type": task_type, "receipt": receipt}),
     )

@@ -4,7 +4,7 @@ use clap::Args;
 use delayq_plugin::{InstanceInfo, TaskInfo, TaskSubmitService, Timestamp, WaitsFor};
 use serde_json::json;
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::span::moment;
 use crate::text::{BAD, STRONG, counted, message, one_line, styled};
@@ -20,7 +20,10 @@ pub(crate) struct ShowArgs {
 }
 
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService, args: &ShowArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(
+    tasks: &TaskSubmitService,
+    args: &ShowArgs,
+) -> Result<CommandResult, Failure> {
     let Some(task) = tasks.find(&args.task_type, &args.id).await? else {
         let text = format!(
             "no task {} of type {}: another store or namespace, or it ended longer ago than is \
@@ -36,7 +39,7 @@ pub(super) async fn run(tasks: &TaskSubmitService, args: &ShowArgs) -> Result<An
         .find(|one| task.holder.as_deref() == Some(one.id.short()));
     let text = text(&args.task_type, &task, &Seen { now, holder });
     let json = json!({"type": args.task_type, "task": task, "holder": holder, "now": now});
-    Answer::new(text, json)
+    CommandResult::new(text, json)
 }
 
 /// What a task is seen with.

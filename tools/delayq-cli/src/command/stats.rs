@@ -6,7 +6,7 @@ use delayq_plugin::store::Figures;
 use delayq_plugin::{Rate, TaskSubmitService, TaskType, Timestamp};
 
 use super::type_list::{TypeLine, lines};
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::span::{moment, span};
 use crate::text::{STRONG, counted, styled};
@@ -20,17 +20,20 @@ pub(crate) struct StatsArgs {
 }
 
 /// Runs the command. A type that the store does not list is nothing found.
-pub(super) async fn run(tasks: &TaskSubmitService, args: &StatsArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(
+    tasks: &TaskSubmitService,
+    args: &StatsArgs,
+) -> Result<CommandResult, Failure> {
     let task_type = TaskType::new(&args.task_type)?;
     let seen = overview(tasks, task_type.as_str()).await?;
     if let Some(line) = lines(seen).pop() {
-        return Answer::new(text(&line), line);
+        return CommandResult::new(text(&line), line);
     }
     let stats = tasks.stats(task_type.as_str()).await?;
     let text = format!(
         "no type {task_type} in this store and namespace: `delayq types` lists those that there are"
     );
-    Ok(Answer::new(text, stats)?.done_if(false))
+    Ok(CommandResult::new(text, stats)?.done_if(false))
 }
 
 fn text(line: &TypeLine) -> String {

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
 use super::type_list::lines;
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::span::read_span;
 
@@ -45,7 +45,10 @@ enum Wish {
 }
 
 /// Runs the command, until `q`.
-pub(super) async fn run(tasks: &TaskSubmitService, args: &TopArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(
+    tasks: &TaskSubmitService,
+    args: &TopArgs,
+) -> Result<CommandResult, Failure> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         let text = "top needs a terminal: use `delayq types --json` in a script";
         return Err(Failure::usage(text));
@@ -63,7 +66,7 @@ pub(super) async fn run(tasks: &TaskSubmitService, args: &TopArgs) -> Result<Ans
     )
     .await;
     ratatui::restore();
-    ended.map(|()| Answer::said())
+    ended.map(|()| CommandResult::said())
 }
 
 /// The terminal, and what is on it.

@@ -12,7 +12,7 @@ use delayq_ops::{
 use delayq_plugin::{TaskSubmitService, TypePattern};
 use serde_json::json;
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::connection::{self, StoreArgs};
 use crate::failure::Failure;
 use crate::progress;
@@ -116,13 +116,13 @@ fn dead_tasks(is_with: bool) -> DeadTasks {
 pub(super) async fn export(
     tasks: &TaskSubmitService,
     args: &ExportArgs,
-) -> Result<Answer, Failure> {
+) -> Result<CommandResult, Failure> {
     let Some(file) = &args.file else {
         let mut stdout = BufWriter::new(io::stdout());
         let report = write(tasks, &args.which, &mut stdout).await?;
         // The lines are the answer; what is said of them stands beside.
         writeln!(anstream::stderr(), "{}", text("written", &report))?;
-        return Ok(Answer::said());
+        return Ok(CommandResult::said());
     };
     if file.exists() {
         let text = format!("{} is there already: name another file", file.display());
@@ -161,7 +161,10 @@ async fn write(
 }
 
 /// Runs `import`.
-pub(super) async fn import(operator: &Operator, args: &ImportArgs) -> Result<Answer, Failure> {
+pub(super) async fn import(
+    operator: &Operator,
+    args: &ImportArgs,
+) -> Result<CommandResult, Failure> {
     if let (Some(System::Lmstfy), Some(address)) = (args.system, &args.address) {
         return import_lmstfy(operator, address, args).await;
     }
@@ -186,7 +189,7 @@ async fn import_lmstfy(
     operator: &Operator,
     address: &str,
     args: &ImportArgs,
-) -> Result<Answer, Failure> {
+) -> Result<CommandResult, Failure> {
     let failed = |error: LmstfyError| Failure::refused(error.to_string());
     let import = LmstfyImport::connect(operator.tasks(), address, args.dead).await;
     let import = import.map_err(failed)?;
@@ -218,7 +221,7 @@ async fn import_lmstfy(
     if let Some(reason) = &report.refusal {
         text += &format!(": {reason}");
     }
-    Ok(Answer::new(text, &report)?.done_if(report.refused == 0))
+    Ok(CommandResult::new(text, &report)?.done_if(report.refused == 0))
 }
 
 /// Runs `copy`.
@@ -226,7 +229,7 @@ pub(super) async fn copy(
     operator: &Operator,
     args: &CopyArgs,
     store: &StoreArgs,
-) -> Result<Answer, Failure> {
+) -> Result<CommandResult, Failure> {
     let (from, which) = (operator.tasks(), &args.which);
     let count = which.count(from).await?;
     let target = connection::open_other(store, &args.to, args.to_namespace.as_deref()).await?;
@@ -242,7 +245,7 @@ pub(super) async fn copy(
             counted(count, "task"),
             there.name()
         );
-        return Answer::new(text, json!({"count": count, "is_dry_run": true}));
+        return CommandResult::new(text, json!({"count": count, "is_dry_run": true}));
     }
     let bar = progress::bar(count);
     let mut hear = |report: &TransferReport| bar.set_position(report.read);
@@ -255,9 +258,9 @@ pub(super) async fn copy(
     answer("copied", &copied?)
 }
 
-fn answer(verb: &str, report: &TransferReport) -> Result<Answer, Failure> {
+fn answer(verb: &str, report: &TransferReport) -> Result<CommandResult, Failure> {
     let is_done = report.refused == 0;
-    Ok(Answer::new(text(verb, report), report)?.done_if(is_done))
+    Ok(CommandResult::new(text(verb, report), report)?.done_if(is_done))
 }
 
 fn text(verb: &str, report: &TransferReport) -> String {

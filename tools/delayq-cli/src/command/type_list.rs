@@ -8,7 +8,7 @@ use delayq_plugin::{TaskSubmitService, TaskType, Timestamp, TypeStats};
 use serde::Serialize;
 
 use super::figures::below;
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::span::{per_time, relative, span};
 use crate::text::{BAD, STRONG, styled, table};
@@ -113,7 +113,7 @@ impl TypeLine {
 }
 
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
+pub(super) async fn run(tasks: &TaskSubmitService) -> Result<CommandResult, Failure> {
     let overview = overview_of_all(tasks).await?;
     let count = overview.type_count;
     let lines = lines(overview);
@@ -165,5 +165,5 @@ pub(super) async fn run(tasks: &TaskSubmitService) -> Result<Answer, Failure> {
         let shown = lines.len();
         text += &format!("\n{shown} of {count} types are shown: `delayq stats TYPE` shows one");
     }
-    Answer::new(text, lines)
+    CommandResult::new(text, lines)
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use delayq_plugin::{TaskSubmitService, TaskType};
 use tokio::time::{Instant, sleep_until};
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::span::read_span;
 use crate::text::{BAD, FAINT, STRONG, json, one_line, styled};
@@ -38,7 +38,7 @@ pub(super) async fn run(
     tasks: &TaskSubmitService,
     args: &WatchArgs,
     is_json: bool,
-) -> Result<Answer, Failure> {
+) -> Result<CommandResult, Failure> {
     let mut wakeups = tasks.store().wakeups();
     let mut changes = Changes::start(tasks, &args.task_type).await?;
     if !is_json {
@@ -54,7 +54,7 @@ pub(super) async fn run(
         tokio::select! {
             ended = &mut interrupt => {
                 ended?;
-                return Ok(Answer::said());
+                return Ok(CommandResult::said());
             }
             wakeup = wakeups.next() => {
                 let concerns = wakeup.as_ref().is_some_and(|one| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use delayq_plugin::Timestamp;
 use futures_util::FutureExt;
 
-use super::job::Job;
+use super::job::ImportedJob;
 use super::old_redis::OldRedis;
 use super::payload::Payload;
 use super::place::{Place, is_overdue};
@@ -39,7 +39,7 @@ pub fn lmstfy_place(list: Option<&str>, member: &[u8], [score, now]: [i64; 2]) -
 /// If it is due before its producer asked for it.
 #[must_use]
 pub fn lmstfy_job(member: &[u8], data: &[u8], score: Option<i64>, now_ms: i64) -> Option<String> {
-    let job = Job {
+    let job = ImportedJob {
         place: Place::timed(member.to_vec())?,
         data: data.to_vec(),
         ttl: score.map(|score| Duration::from_millis(score.unsigned_abs())),

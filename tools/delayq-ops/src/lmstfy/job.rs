@@ -11,7 +11,7 @@ use super::{LMSTFY_ATTRIBUTE, LMSTFY_TRIES, lmstfy_type};
 
 /// A job of lmstfy on its way into a store.
 #[derive(Clone, Debug)]
-pub(super) struct Job {
+pub(super) struct ImportedJob {
     pub(super) place: Place,
     pub(super) data: Vec<u8>,
     /// What is left of its time to live; none: it lives for ever.
@@ -20,7 +20,7 @@ pub(super) struct Job {
     pub(super) score: Option<i64>,
 }
 
-impl Job {
+impl ImportedJob {
     /// The task that it becomes.
     pub(super) fn task(self, now: Timestamp) -> Result<NewTask> {
         let Self {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use delayq_plugin::store::SubmitOutcome;
 use delayq_plugin::{Error, TaskSubmitService};
 
-use super::job::Job;
-use super::old_redis::{LmstfyError, OldRedis, Reply, connect};
+use super::job::ImportedJob;
+use super::old_redis::{LmstfyError, OldRedis, RespValue, connect};
 use super::place::{Place, is_overdue};
 use super::report::LmstfyReport;
 
@@ -258,9 +258,9 @@ impl<'a> LmstfyImport<'a> {
                 b"1000",
             ];
             let mut answer = self.redis.ask(&command).await?.list().into_iter();
-            let next = answer.next().and_then(Reply::bytes).unwrap_or_default();
-            let found = answer.next().map(Reply::list).unwrap_or_default();
-            let found = found.into_iter().filter_map(Reply::bytes);
+            let next = answer.next().and_then(RespValue::bytes).unwrap_or_default();
+            let found = answer.next().map(RespValue::list).unwrap_or_default();
+            let found = found.into_iter().filter_map(RespValue::bytes);
             keys.extend(found.filter_map(|key| String::from_utf8(key).ok()));
             if next.is_empty() || next == b"0" {
                 return Ok(keys.into_iter().collect());
@@ -287,8 +287,12 @@ impl<'a> LmstfyImport<'a> {
         Ok(())
     }
 
-    async fn send_listed(&mut self, list: &str, members: Vec<Reply>) -> Result<(), LmstfyError> {
-        let members: Vec<_> = members.into_iter().filter_map(Reply::bytes).collect();
+    async fn send_listed(
+        &mut self,
+        list: &str,
+        members: Vec<RespValue>,
+    ) -> Result<(), LmstfyError> {
+        let members: Vec<_> = members.into_iter().filter_map(RespValue::bytes).collect();
         let mut found = Vec::new();
         for member in members.clone() {
             match Place::listed(list, member.clone()) {
@@ -318,7 +322,7 @@ impl<'a> LmstfyImport<'a> {
             let ttl = self.redis.ask(&[b"PTTL", key.as_bytes()]).await?.number();
             let ttl = u64::try_from(ttl).ok().map(Duration::from_millis);
             let member = place.member.clone();
-            let job = Job {
+            let job = ImportedJob {
                 place,
                 data,
                 ttl,
@@ -366,7 +370,7 @@ impl<'a> LmstfyImport<'a> {
 }
 
 /// Members with their scores.
-fn pairs(flat: Vec<Reply>) -> Vec<(Vec<u8>, i64)> {
+fn pairs(flat: Vec<RespValue>) -> Vec<(Vec<u8>, i64)> {
     let (mut flat, mut pairs) = (flat.into_iter(), Vec::new());
     while let (Some(member), Some(score)) = (flat.next(), flat.next()) {
         pairs.push((member.bytes().unwrap_or_default(), score_of(score)));
@@ -375,7 +379,7 @@ fn pairs(flat: Vec<Reply>) -> Vec<(Vec<u8>, i64)> {
 }
 
 /// A score, in whole seconds.
-fn score_of(reply: Reply) -> i64 {
+fn score_of(reply: RespValue) -> i64 {
     let text = reply.bytes().unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let whole = text.split('.').next().unwrap_or_default();

@@ -32,14 +32,14 @@ pub enum LmstfyError {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum RespValue {
     Nothing,
     Number(i64),
     Bytes(Vec<u8>),
     List(Vec<Self>),
 }
 
-impl Reply {
+impl RespValue {
     pub(super) fn number(&self) -> i64 {
         match self {
             Self::Number(number) => *number,
@@ -72,7 +72,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> OldRedis<S> {
     }
 
     /// Sends a command; its answer.
-    pub(super) async fn ask(&mut self, command: &[&[u8]]) -> Result<Reply, LmstfyError> {
+    pub(super) async fn ask(&mut self, command: &[&[u8]]) -> Result<RespValue, LmstfyError> {
         let mut text = format!("*{}\r\n", command.len()).into_bytes();
         for part in command {
             text.extend_from_slice(format!("${}\r\n", part.len()).as_bytes());
@@ -88,8 +88,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> OldRedis<S> {
     }
 
     /// The next answer, or the refusal of the command.
-    pub(super) async fn answer(&mut self) -> io::Result<Result<Reply, String>> {
-        let mut open: Vec<(usize, Vec<Reply>)> = Vec::new();
+    pub(super) async fn answer(&mut self) -> io::Result<Result<RespValue, String>> {
+        let mut open: Vec<(usize, Vec<RespValue>)> = Vec::new();
         loop {
             let mut reply = match self.value().await? {
                 Err(refusal) => return Ok(Err(refusal)),
@@ -108,13 +108,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> OldRedis<S> {
                     break;
                 }
                 let list = open.pop().map(|(_, list)| list);
-                reply = Reply::List(list.unwrap_or_default());
+                reply = RespValue::List(list.unwrap_or_default());
             }
         }
     }
 
     /// A value, and how many belong to it where it is a list.
-    async fn value(&mut self) -> io::Result<Result<(Reply, usize), String>> {
+    async fn value(&mut self) -> io::Result<Result<(RespValue, usize), String>> {
         let mut line = Vec::new();
         self.0.read_until(b'\n', &mut line).await?;
         let line = String::from_utf8_lossy(&line);
@@ -127,23 +127,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> OldRedis<S> {
             number.map_err(|_| io::Error::other(format!("is this a Redis? {line:.40}")))
         };
         Ok(Ok(match kind {
-            "+" => (Reply::Bytes(rest.as_bytes().to_vec()), 0),
+            "+" => (RespValue::Bytes(rest.as_bytes().to_vec()), 0),
             "-" => return Ok(Err(rest.to_owned())),
-            ":" => (Reply::Number(number()?), 0),
+            ":" => (RespValue::Number(number()?), 0),
             "$" => match usize::try_from(number()?) {
                 Ok(length) if length <= MAX_BYTES => {
                     let mut bytes = vec![0; length + 2];
                     self.0.read_exact(&mut bytes).await?;
                     bytes.truncate(length);
-                    (Reply::Bytes(bytes), 0)
+                    (RespValue::Bytes(bytes), 0)
                 }
                 Ok(_) => return Err(io::Error::other("a value is too large")),
-                Err(_) => (Reply::Nothing, 0),
+                Err(_) => (RespValue::Nothing, 0),
             },
             "*" => match usize::try_from(number()?) {
-                Ok(0) => (Reply::List(Vec::new()), 0),
-                Ok(count) => (Reply::Nothing, count),
-                Err(_) => (Reply::Nothing, 0),
+                Ok(0) => (RespValue::List(Vec::new()), 0),
+                Ok(count) => (RespValue::Nothing, count),
+                Err(_) => (RespValue::Nothing, 0),
             },
             _ => return Err(io::Error::other(format!("is this a Redis? {line:.40}"))),
         }))

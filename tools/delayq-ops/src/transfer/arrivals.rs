@@ -4,7 +4,7 @@ use delayq_plugin::store::MAX_BATCH;
 use delayq_plugin::{Error, SubmitOutcome, TaskState, TaskSubmitService};
 
 use super::line::Line;
-use super::{DeadTasks, Refusal, TransferError, TransferFault, TransferReport};
+use super::{DeadTasks, Rejected, TransferError, TransferFault, TransferReport};
 
 /// Bytes of messages that are gathered before they are sent.
 const MAX_BYTES: usize = 4 << 20;
@@ -95,7 +95,7 @@ impl<'a> Arrivals<'a> {
 
     fn refuse(&mut self, numbered: Numbered, reason: String) {
         let Numbered { number, line } = numbered;
-        self.report.refuse(Refusal {
+        self.report.refuse(Rejected {
             line: number,
             task_type: line.task_type,
             id: line.id,

@@ -24,13 +24,13 @@ pub struct TransferReport {
     /// Tasks that the store refused.
     pub refused: u64,
     /// The first hundred of them.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<Rejected>,
 }
 
 /// A task that the store refused. The others are not held up by it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Refusal {
+pub struct Rejected {
     /// The line, from 1.
     pub line: u64,
     /// The type.
@@ -42,7 +42,7 @@ pub struct Refusal {
 }
 
 impl TransferReport {
-    pub(super) fn refuse(&mut self, refusal: Refusal) {
+    pub(super) fn refuse(&mut self, refusal: Rejected) {
         self.refused += 1;
         if self.refusals.len() < MOST_NAMED {
             self.refusals.push(refusal);

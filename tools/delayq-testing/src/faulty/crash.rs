@@ -38,18 +38,18 @@ impl Crash {
     }
 
     /// A call that begins; `None` when it is not sent any more.
-    pub(super) fn begin(&self) -> Option<Call<'_>> {
+    pub(super) fn begin(&self) -> Option<CallGuard<'_>> {
         // A call is counted before it looks, so that a crash it does not see awaits it.
         self.calls.send_modify(|calls| *calls += 1);
-        let call = Call(self);
+        let call = CallGuard(self);
         (!self.has_happened()).then_some(call)
     }
 }
 
 /// A call under way.
-pub(super) struct Call<'a>(&'a Crash);
+pub(super) struct CallGuard<'a>(&'a Crash);
 
-impl Drop for Call<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         self.0.calls.send_modify(|calls| *calls -= 1);
     }

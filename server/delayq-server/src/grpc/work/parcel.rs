@@ -15,7 +15,7 @@ use pb::work_response::Response;
 
 use super::held::Held;
 use crate::grpc::call::Call;
-use crate::grpc::refusal::Refusal;
+use crate::grpc::refusal::CallError;
 
 /// Most bytes of the messages in one message to the worker; a single task may be larger. Clients
 /// refuse more than 4 MiB unless they are told.
@@ -54,7 +54,7 @@ pub(super) fn settle(
     call: &Call,
     held: &mut Held,
     sent: pb::WorkSettle,
-) -> Result<impl Future<Output = (Response, Held)> + Send + use<>, Refusal> {
+) -> Result<impl Future<Output = (Response, Held)> + Send + use<>, CallError> {
     let mut read = Vec::with_capacity(sent.settlements.len());
     for one in sent.settlements {
         let task_type = call.task_type(&one.task_type)?;
@@ -120,7 +120,7 @@ pub(super) fn extend(
     held: &Held,
     sent: Vec<pb::WorkLock>,
     lock_for: Duration,
-) -> Result<impl Future<Output = (Response, Held)> + Send + use<>, Refusal> {
+) -> Result<impl Future<Output = (Response, Held)> + Send + use<>, CallError> {
     let mut buckets: Vec<(Bucket, Vec<Lock>)> = Vec::new();
     for one in sent {
         let task_type = call.task_type(&one.task_type)?;

@@ -57,8 +57,8 @@ fn write() -> Command {
     Command::write(&["SET", "k", "v"])
 }
 
-fn is_indeterminate(answer: &Answer) -> bool {
-    matches!(answer, Answer::Failed(Error::Indeterminate { .. }))
+fn is_indeterminate(answer: &CommandResult) -> bool {
+    matches!(answer, CommandResult::Failed(Error::Indeterminate { .. }))
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn a_write_that_too_few_replicas_confirmed_is_indeterminate_and_a_read_bes
         let commands = [write(), Command::read(&["GET", "k"])];
         let answers = wire.exchange(&commands, false).await;
         assert_eq!(is_indeterminate(&answers[0]), is_lost);
-        assert!(matches!(answers[1], Answer::Reply(_)));
+        assert!(matches!(answers[1], CommandResult::Reply(_)));
         assert_eq!(*log.lock().unwrap(), ["SET k v", "GET k", "WAIT 2 100"]);
     }
 }
@@ -84,7 +84,7 @@ async fn nothing_is_waited_for_behind_what_only_reads() {
     let address = noting(&log, |_| "+OK\r\n".to_owned());
     let wire = wire_to(&address, Some(replication("redis://h?replicas=2"))).await;
     let answers = wire.exchange(&[Command::read(&["GET", "k"])], false).await;
-    assert!(matches!(answers[..], [Answer::Reply(_)]));
+    assert!(matches!(answers[..], [CommandResult::Reply(_)]));
     assert_eq!(*log.lock().unwrap(), ["GET k"]);
 }
 
@@ -135,7 +135,7 @@ async fn a_script_that_is_missing_is_loaded_and_only_its_calls_are_repeated() {
         let call = |key: &str| Command::script(script, 0, &[key.to_owned()], 0);
         let answers = wire.exchange(&[call("a"), write(), call("b")], asks).await;
         let said = answers.into_iter().map(|answer| match answer {
-            Answer::Reply(Reply::Bytes(said)) => String::from_utf8(said).unwrap(),
+            CommandResult::Reply(RespValue::Bytes(said)) => String::from_utf8(said).unwrap(),
             _ => panic!("every call is answered"),
         });
         assert_eq!(said.collect::<Vec<_>>(), ["a", "v", "b"]);
@@ -177,7 +177,7 @@ async fn what_waits_for_a_server_that_is_the_master_no_more_ends_and_a_write_is_
     assert!(is_indeterminate(&answers[0]));
     assert!(matches!(
         answers[1],
-        Answer::Failed(Error::Unavailable { .. })
+        CommandResult::Failed(Error::Unavailable { .. })
     ));
     drop(silent);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use delayq_core::job::{DelayQueueJob, Limits};
 
 use super::*;
-use crate::connection::Reply;
+use crate::connection::RespValue;
 
 const NOW_MS: i64 = 1_767_225_600_000;
 const LOCK_FOR: Duration = Duration::from_secs(30);
@@ -15,11 +15,11 @@ struct Script {
     past_us: i64,
     guarded_ms: i64,
     next_ms: i64,
-    ids: Vec<Reply>,
-    records: Vec<Reply>,
-    trails: Vec<Reply>,
-    ended: Vec<Reply>,
-    newer: Vec<Reply>,
+    ids: Vec<RespValue>,
+    records: Vec<RespValue>,
+    trails: Vec<RespValue>,
+    ended: Vec<RespValue>,
+    newer: Vec<RespValue>,
     split: &'static str,
 }
 
@@ -40,34 +40,34 @@ impl Default for Script {
 }
 
 impl Script {
-    fn answer(self) -> Answer {
+    fn answer(self) -> ClaimReply {
         let fields = vec![
-            Reply::Int(NOW_MS),
-            Reply::Int(self.past_us),
-            Reply::Int(self.guarded_ms),
-            Reply::Int(self.next_ms),
-            Reply::Int(41),
-            Reply::List(self.ids),
-            Reply::List(self.records),
-            Reply::List(self.trails),
-            Reply::List(self.ended),
-            Reply::List(self.newer),
-            Reply::Int(99),
+            RespValue::Int(NOW_MS),
+            RespValue::Int(self.past_us),
+            RespValue::Int(self.guarded_ms),
+            RespValue::Int(self.next_ms),
+            RespValue::Int(41),
+            RespValue::List(self.ids),
+            RespValue::List(self.records),
+            RespValue::List(self.trails),
+            RespValue::List(self.ended),
+            RespValue::List(self.newer),
+            RespValue::Int(99),
             bytes(self.split),
         ];
-        read(Reply::List(fields).fields(), LOCK_FOR).unwrap()
+        read(RespValue::List(fields).fields(), LOCK_FOR).unwrap()
     }
 }
 
-fn bytes(text: &str) -> Reply {
-    Reply::Bytes(text.as_bytes().to_vec())
+fn bytes(text: &str) -> RespValue {
+    RespValue::Bytes(text.as_bytes().to_vec())
 }
 
-fn stored(message: &str) -> Reply {
+fn stored(message: &str) -> RespValue {
     let job = DelayQueueJob::raw("a", message);
     let task = job.into_task(&Limits::default(), Timestamp::ZERO).unwrap();
     let head = format!("1{{\"s\":{NOW_MS},");
-    Reply::Bytes([head.as_bytes(), &record::encode(&task)].concat())
+    RespValue::Bytes([head.as_bytes(), &record::encode(&task)].concat())
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn each_task_has_its_own_fence_and_those_that_cannot_be_read_come_apart() {
     let answer = Script {
         ids: ["one", "two", "three"].map(bytes).into(),
         records: vec![stored("m1"), bytes("garbage"), stored("m3")],
-        trails: vec![Reply::Int(2), Reply::Int(NOW_MS - 5), bytes(trail)],
+        trails: vec![RespValue::Int(2), RespValue::Int(NOW_MS - 5), bytes(trail)],
         ..Script::default()
     };
     let answer = answer.answer();
@@ -138,12 +138,12 @@ fn each_task_has_its_own_fence_and_those_that_cannot_be_read_come_apart() {
 fn an_index_that_names_no_locked_task_is_refused() {
     for index in [-1, 1] {
         let mut locked = read_locked(
-            Reply::List(vec![bytes("one")]).fields(),
-            Reply::List(vec![stored("m")]).fields(),
+            RespValue::List(vec![bytes("one")]).fields(),
+            RespValue::List(vec![stored("m")]).fields(),
             1,
         )
         .unwrap();
-        let trails = Reply::List(vec![Reply::Int(index), Reply::Int(0), bytes("")]);
+        let trails = RespValue::List(vec![RespValue::Int(index), RespValue::Int(0), bytes("")]);
         assert!(
             read_trails(trails.fields(), &mut locked).is_err(),
             "{index}"

@@ -67,14 +67,14 @@ fn answered(ids: &[&str]) -> (Waiter, Landings) {
 }
 
 /// An answer of the script: each word is the outcome of one task, due at its place from 1 on.
-fn reply(is_new: bool, words: &[&str]) -> Reply {
-    let mut fields = vec![Reply::Int(is_new.into()), Reply::Int(0)];
+fn reply(is_new: bool, words: &[&str]) -> RespValue {
+    let mut fields = vec![RespValue::Int(is_new.into()), RespValue::Int(0)];
     for (nth, word) in words.iter().enumerate() {
         let due_ms = i64::try_from(nth).unwrap() + 1;
-        let word = Reply::Bytes(word.as_bytes().to_vec());
-        fields.extend([word, Reply::Int(1), Reply::Int(due_ms)]);
+        let word = RespValue::Bytes(word.as_bytes().to_vec());
+        fields.extend([word, RespValue::Int(1), RespValue::Int(due_ms)]);
     }
-    Reply::List(fields)
+    RespValue::List(fields)
 }
 
 /// What became of each task, in words.
@@ -153,7 +153,7 @@ async fn a_first_due_time_that_became_earlier_wakes_the_bucket_here() {
     let (waiter, _landings) = answered(&["1"]);
     let bucket = waiter.keys.bucket.clone();
     let group = Group::all(vec![waiter]).remove(0);
-    let earlier = Reply::List(vec![Reply::Int(0), Reply::Int(1)]);
+    let earlier = RespValue::List(vec![RespValue::Int(0), RespValue::Int(1)]);
     group.answer(vec![Ok(earlier)], &hub);
     assert_eq!(wakeups.next().await, Some(Wakeup::Bucket(bucket)));
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use delayq_ops::{DeadGroups, dead_groups};
 use delayq_plugin::{Clock, SystemClock, TaskFilter, TaskId, TaskSubmitService};
 
-use crate::answer::Answer;
+use crate::answer::CommandResult;
 use crate::failure::Failure;
 use crate::selection::Selection;
 use crate::span::relative;
@@ -24,10 +24,13 @@ pub(crate) struct GroupsArgs {
 }
 
 /// Runs the command.
-pub(super) async fn run(tasks: &TaskSubmitService, args: &GroupsArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(
+    tasks: &TaskSubmitService,
+    args: &GroupsArgs,
+) -> Result<CommandResult, Failure> {
     let filter = args.selection.narrow(TaskFilter::new());
     let found = dead_groups(tasks, &args.types, &filter).await?;
-    Answer::new(text(&found), found)
+    CommandResult::new(text(&found), found)
 }
 
 fn text(found: &DeadGroups) -> String {
