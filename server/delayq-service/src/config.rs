@@ -13,37 +13,22 @@ use serde::{Deserialize, Serialize};
 use crate::discovery::ServiceConfig;
 use crate::push::{Guard, PushConfig};
 
-mod admin;
-mod beanstalk;
-mod connections;
 mod error;
-mod grape;
+mod fronts;
 mod limits;
 mod listeners;
-mod lmstfy;
 mod own_namespace;
 mod service;
-mod spring;
-mod stop;
 #[cfg(test)]
 mod table;
-mod task_service;
-mod tls;
-mod token_rule;
 
-pub use admin::AdminConfig;
-pub use beanstalk::BeanstalkConfig;
-pub use connections::ConnectionsConfig;
 pub use error::{ADDRESS_FORM, ConfigError};
-pub use grape::GrapeConfig;
-pub use limits::{LimitsConfig, NamespaceLimits};
-pub use lmstfy::LmstfyConfig;
+pub use fronts::{
+    BeanstalkConfig, GrapeConfig, LmstfyConfig, SpringConfig, TaskServiceConfig, TokenRule,
+};
+pub use limits::{ConnectionsConfig, LimitsConfig, NamespaceLimits, StopConfig};
+pub use listeners::{AdminConfig, TlsConfig};
 pub use own_namespace::{OWN_NAMESPACE, is_own_namespace};
-pub use spring::SpringConfig;
-pub use stop::StopConfig;
-pub use task_service::TaskServiceConfig;
-pub use tls::TlsConfig;
-pub use token_rule::TokenRule;
 
 /// What every variable of the environment begins with.
 const PREFIX: &str = "DELAYQ_";

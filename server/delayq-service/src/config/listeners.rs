@@ -1,8 +1,43 @@
-//! Addresses of all listeners.
+//! Listeners: their addresses, their TLS, and the one of the web page.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError};
+
+/// The files of TLS, in PEM. They are read again when they change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlsConfig {
+    /// The certificate with its chain; with it every listener speaks TLS.
+    pub certificate: Option<PathBuf>,
+    /// The private key of the certificate.
+    pub key: Option<PathBuf>,
+    /// The authorities one of which has to have signed the certificate of every client.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// The listener of the web page and its sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdminConfig {
+    /// Where the web page listens; none: there is no web page.
+    pub listen: Option<SocketAddr>,
+    /// After how many minutes a session ends.
+    pub session_minutes: u32,
+}
+
+impl Default for AdminConfig {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            session_minutes: 480,
+        }
+    }
+}
 
 /// Refuses two listeners at one address.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
