@@ -8,10 +8,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::answer::HttpAnswer;
 use super::config::KafkaConfig;
-use super::hidden::Hidden;
-use super::kept_task::KeptTask;
-use super::service_answer::Called;
-use super::signature::Signer;
+use super::own_target::KeptTask;
+use super::secret::Hidden;
+use super::secret::Signer;
+use super::service::Called;
 use super::{Guard, PushConfig, Target};
 use crate::discovery::Form;
 

@@ -13,8 +13,8 @@ use tonic::{Code, Status};
 use super::Guard;
 use super::answer::shown;
 use super::connector::GrpcClient;
-use super::grpc_target::GrpcTarget;
 use super::parcel::Parcel;
+use super::target_kinds::GrpcTarget;
 
 /// Makes one call. Returns the answer, for whoever waits for the task.
 pub(super) async fn push(

@@ -1,20 +1,23 @@
-//! Push over HTTP.
+//! A push over HTTP, on request as a CloudEvent.
 
 use axum::body::Bytes;
 use axum::http::header::{CONTENT_TYPE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use delayq_plugin::store::{MAX_REPLY_BYTES, Reply};
 use delayq_plugin::{Clock, SystemClock, TaskError};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde_json::{Value, json};
 
 use super::Guard;
 use super::answer::HttpAnswer;
-use super::cloud_event;
 use super::connector::HttpClient;
-use super::http_target::HttpTarget;
 use super::parcel::Parcel;
-use super::signature::Signer;
+use super::secret::Signer;
+use super::target_kinds::{CloudEvents, HttpTarget};
 
 /// Who asks.
 pub(super) const AGENT: &str = concat!("delayq-server/", env!("CARGO_PKG_VERSION"));
@@ -65,7 +68,7 @@ fn fill(
     target.headers.put_into(headers);
     parcel.put_into(headers);
     let body = match target.cloud_events {
-        Some(form) => cloud_event::put_into(headers, form, parcel, &content_type),
+        Some(form) => put_into(headers, form, parcel, &content_type),
         None => parcel.message.to_vec(),
     };
     let body = if is_empty { Vec::new() } else { body };
@@ -112,4 +115,57 @@ pub(super) fn unreached(place: &str, error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// What the binding for HTTP has encoded in the values of headers.
+const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
+
+/// The body of a request, and headers for it.
+pub(super) fn put_into(
+    headers: &mut HeaderMap,
+    form: CloudEvents,
+    parcel: &Parcel<'_>,
+    content_type: &str,
+) -> Vec<u8> {
+    let attributes = [
+        ("specversion", "1.0".to_owned()),
+        ("id", parcel.push_id()),
+        ("source", format!("/delayq/{}", parcel.namespace)),
+        ("type", parcel.cx.task_type().to_string()),
+        ("subject", parcel.cx.id().to_string()),
+        ("time", parcel.cx.due_at().to_string()),
+    ];
+    match form {
+        CloudEvents::Binary => {
+            for (name, value) in attributes {
+                let value = utf8_percent_encode(&value, ENCODED).to_string();
+                let name = HeaderName::from_bytes(format!("ce-{name}").as_bytes());
+                if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(&value)) {
+                    headers.insert(name, value);
+                }
+            }
+            parcel.message.to_vec()
+        }
+        CloudEvents::Structured => {
+            let json = HeaderValue::from_static("application/cloudevents+json");
+            headers.insert(CONTENT_TYPE, json);
+            let attributes = attributes.map(|(name, value)| (name.to_owned(), Value::from(value)));
+            let mut event: serde_json::Map<String, Value> = attributes.into_iter().collect();
+            event.insert("datacontenttype".to_owned(), content_type.into());
+            let is_json = content_type.contains("json");
+            let parsed = serde_json::from_slice(parcel.message).ok();
+            match (
+                parsed.filter(|_: &Value| is_json),
+                std::str::from_utf8(parcel.message),
+            ) {
+                (Some(data), _) => event.insert("data".to_owned(), data),
+                (None, Ok(text)) if !is_json => event.insert("data".to_owned(), text.into()),
+                _ => {
+                    let data = json!(STANDARD.encode(parcel.message));
+                    event.insert("data_base64".to_owned(), data)
+                }
+            };
+            Value::Object(event).to_string().into_bytes()
+        }
+    }
 }

@@ -11,8 +11,8 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 
 use super::config::KafkaConfig;
-use super::kafka_target::KafkaTarget;
 use super::parcel::Parcel;
+use super::target_kinds::KafkaTarget;
 
 /// Most bytes of a record, as far as the client is concerned: above a message of delayq with its
 /// headers. The broker has a limit of its own.

@@ -7,8 +7,8 @@ use crate::discovery::{Discovery, Instance, ServiceConfig, Trust};
 
 use super::connector::HttpClient;
 use super::guard::BadNetwork;
-use super::hidden::Hidden;
-use super::signature::Signer;
+use super::secret::Hidden;
+use super::secret::Signer;
 use super::{Guard, PushConfig};
 
 /// How long a connection to an instance may take: another one can be asked.

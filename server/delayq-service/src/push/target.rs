@@ -6,11 +6,11 @@ use delayq_plugin::{Backoff, FleetLimits, Rate, RetryPolicy, WorkerOptions};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::grpc_target::GrpcTarget;
-use super::http_target::HttpTarget;
-use super::kafka_target::KafkaTarget;
-use super::service_target::ServiceTarget;
-use super::span::Span;
+use super::target_kinds::GrpcTarget;
+use super::target_kinds::HttpTarget;
+use super::target_kinds::KafkaTarget;
+use super::target_kinds::ServiceTarget;
+use super::target_kinds::Span;
 use super::{Guard, PushConfig};
 
 /// Time limit of a push, unless the target says.

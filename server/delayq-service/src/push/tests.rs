@@ -73,10 +73,7 @@ async fn a_task_is_pushed_signed_and_told_apart_and_a_2xx_ends_it() {
 async fn secrets_are_rotated_with_an_overlap_and_kept_when_they_are_not_named() {
     let site = Site::open(&near());
     let mut target = Receiver::open(Vec::new()).await;
-    let [old, new] = [
-        signature::new_secret().unwrap(),
-        signature::new_secret().unwrap(),
-    ];
+    let [old, new] = [secret::new_secret().unwrap(), secret::new_secret().unwrap()];
     let url = target.url.clone();
     site.set("job", json!({"http": {"url": url, "secrets": [old]}}))
         .await;

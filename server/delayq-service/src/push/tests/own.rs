@@ -236,7 +236,7 @@ async fn seals_of_the_earlier_release_hold_for_what_was_accepted_until_a_day_aft
 async fn a_task_cannot_say_what_is_the_matter_of_its_type() {
     let site = Site::open(&near());
     let url = "https://example.org/";
-    let secret = signature::new_secret().unwrap();
+    let secret = secret::new_secret().unwrap();
     for (target, word) in [
         (
             json!({"http": {"url": url, "secrets": [secret]}}),

@@ -1,0 +1,288 @@
+//! Kinds of targets, each with its options.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::http::uri::PathAndQuery;
+use delayq_plugin::IntoDelay;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use url::Url;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::secret::{HeaderSet, Hidden, Signer};
+use super::{Guard, PushConfig};
+
+/// Most secrets: the present one, and those that are being rotated away.
+const MAX_SECRETS: usize = 5;
+/// The methods that there are.
+const METHODS: [&str; 5] = ["POST", "PUT", "PATCH", "DELETE", "GET"];
+
+/// An HTTP request for each task, with its message as the body.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HttpTarget {
+    /// The URL.
+    pub url: String,
+    /// `POST` (default), `PUT`, `PATCH`, `DELETE`, or `GET`, which has no body.
+    #[serde(default = "post")]
+    pub method: String,
+    /// Further headers. Their values are never shown again: `***` stands for them, and means the
+    /// present value when it is sent.
+    #[serde(default, skip_serializing_if = "HeaderSet::is_empty")]
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    pub headers: HeaderSet,
+    /// The content type of the message; else that of the header `content-type` of the task, else
+    /// JSON, text or bytes, by what it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// Secrets of Standard Webhooks, such as `whsec_..`; each request is signed with all of them.
+    /// They are never shown again. Absent: those that the target has, or a new one, shown once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>)]
+    pub secrets: Option<Vec<Hidden>>,
+    /// Sends the task as a CloudEvent 1.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cloud_events: Option<CloudEvents>,
+}
+
+/// How a CloudEvent is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CloudEvents {
+    /// The message as the body, the attributes as headers `ce-..`.
+    Binary,
+    /// All as one JSON document, `application/cloudevents+json`.
+    Structured,
+}
+
+/// Whether two URLs lead to the same server: values that are never shown go to no other one.
+pub(super) fn goes_to_the_same_place(one: &str, other: &str) -> bool {
+    let origin = |text: &str| Url::parse(text).map(|url| url.origin()).ok();
+    origin(one).is_some_and(|one| one.is_tuple() && Some(one) == origin(other))
+}
+
+fn post() -> String {
+    "POST".to_owned()
+}
+
+impl HttpTarget {
+    /// Refuses what cannot be, or may not be called.
+    pub fn check(&self, guard: &Guard) -> Result<(), String> {
+        guard
+            .url(&self.url)
+            .map_err(|reason| format!("url: {reason}"))?;
+        if !METHODS.contains(&self.method.as_str()) {
+            return Err(format!("method: use one of {}", METHODS.join(", ")));
+        }
+        if let Some(content_type) = &self.content_type
+            && axum::http::HeaderValue::from_str(content_type).is_err()
+        {
+            return Err("content_type: it is no visible ASCII".to_owned());
+        }
+        let secrets = self.secrets.as_deref().unwrap_or_default();
+        if secrets.len() > MAX_SECRETS {
+            return Err(format!("secrets: at most {MAX_SECRETS}"));
+        }
+        if secrets.iter().any(Hidden::is_stars) {
+            return Err("secrets: give them, or leave them out: none is kept".to_owned());
+        }
+        Signer::new(secrets)?;
+        self.headers.check()
+    }
+
+    /// Shows no secret any more.
+    pub(super) fn hide(&mut self) {
+        self.headers.hide();
+        let secrets = self.secrets.iter_mut().flatten();
+        secrets.for_each(|secret| *secret = Hidden::stars());
+    }
+
+    /// Takes the present secrets and values where they are meant.
+    pub(super) fn keep_from(&mut self, before: Option<&Self>) {
+        let same = before.filter(|before| goes_to_the_same_place(&self.url, &before.url));
+        self.headers.keep_from(same.map(|before| &before.headers));
+        let present = before.and_then(|before| before.secrets.clone());
+        let are_meant =
+            |secrets: &Vec<Hidden>| !secrets.is_empty() && secrets.iter().all(Hidden::is_stars);
+        let is_absent = self.secrets.is_none();
+        if is_absent || (present.is_some() && self.secrets.as_ref().is_some_and(are_meant)) {
+            self.secrets = present;
+        }
+    }
+}
+
+/// A unary gRPC call for each task. The message is the request as it stands: encoded protobuf.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GrpcTarget {
+    /// The server, such as `https://billing.example.org`.
+    pub url: String,
+    /// The full name of the service, such as `billing.v1.Orders`.
+    pub service: String,
+    /// The method, such as `Cancel`.
+    pub method: String,
+    /// Further metadata, of text. The values are never shown again, as those of HTTP headers.
+    #[serde(default, skip_serializing_if = "HeaderSet::is_empty")]
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    pub metadata: HeaderSet,
+}
+
+impl GrpcTarget {
+    /// Refuses what cannot be, or may not be called.
+    pub fn check(&self, guard: &Guard) -> Result<(), String> {
+        let url = guard
+            .url(&self.url)
+            .map_err(|reason| format!("url: {reason}"))?;
+        if url.path() != "/" || url.query().is_some() {
+            return Err("url: a server of gRPC has no path: give service and method".to_owned());
+        }
+        self.path()?;
+        self.metadata.check()
+    }
+
+    /// The path of the call.
+    pub fn path(&self) -> Result<PathAndQuery, String> {
+        let is_name = |text: &str| {
+            let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
+            !text.is_empty() && text.len() <= 200 && text.bytes().all(is_word)
+        };
+        if !is_name(&self.service) {
+            return Err("service: use its full name, such as billing.v1.Orders".to_owned());
+        }
+        if !is_name(&self.method) || self.method.contains('.') {
+            return Err("method: use its name, such as Cancel".to_owned());
+        }
+        let path = format!("/{}/{}", self.service, self.method);
+        path.parse().map_err(|error| format!("service: {error}"))
+    }
+
+    /// Shows no value any more.
+    pub(super) fn hide(&mut self) {
+        self.metadata.hide();
+    }
+
+    /// Takes the present values where they are meant.
+    pub(super) fn keep_from(&mut self, before: Option<&Self>) {
+        let same = before.filter(|before| goes_to_the_same_place(&self.url, &before.url));
+        self.metadata.keep_from(same.map(|before| &before.metadata));
+    }
+}
+
+/// Longest name of a topic, in bytes.
+const MAX_TOPIC_BYTES: usize = 249;
+
+/// A record in a topic of Kafka for each task, with its message as the value. It is done when the
+/// broker has acknowledged it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KafkaTarget {
+    /// The cluster, by its name in the configuration of the server: `push.kafka.NAME`.
+    pub cluster: String,
+    /// The topic.
+    pub topic: String,
+    /// The key of the record; `{id}` stands for the id of the task. Default: the id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Further headers of the record.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+}
+
+impl KafkaTarget {
+    /// Refuses what cannot be.
+    pub fn check(&self, config: &PushConfig) -> Result<(), String> {
+        if !cfg!(feature = "kafka") {
+            return Err(
+                "kafka: this server was built without it: use one with the feature kafka"
+                    .to_owned(),
+            );
+        }
+        if !config.kafka.contains_key(&self.cluster) {
+            let text = "cluster: there is no such one: add push.kafka.NAME.brokers to the \
+                        configuration of the server";
+            return Err(text.to_owned());
+        }
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        let is_name = !self.topic.is_empty() && self.topic.bytes().all(is_word);
+        if !is_name || self.topic.len() > MAX_TOPIC_BYTES || [".", ".."].contains(&&*self.topic) {
+            return Err("topic: use 1 to 249 of A-Z a-z 0-9 . _ -".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// How long an instance may take to settle a task later, unless the target says.
+const SETTLE_WITHIN: Duration = Duration::from_mins(10);
+/// What a target may say.
+const BOUNDS: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_hours(24);
+
+/// An instance of an application that serves the type: one that registers itself, one that the
+/// configuration names, or one that announced itself to the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServiceTarget {
+    /// How long an instance may take to settle a task that it took with `202` and
+    /// `delayq-settle: later`; 1 s to 24 h, default 10 min.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settle_within: Option<Span>,
+}
+
+impl ServiceTarget {
+    /// Refuses what cannot be.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if BOUNDS.contains(&self.settle_within()) {
+            return Ok(());
+        }
+        Err("settle_within: 1 s to 24 h".to_owned())
+    }
+
+    /// How long an instance may take to settle a task later.
+    pub(super) fn settle_within(&self) -> Duration {
+        self.settle_within.map_or(SETTLE_WITHIN, |span| span.0)
+    }
+}
+
+/// A span: milliseconds as a number, or a text such as `30s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span(pub Duration);
+
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+enum Written {
+    Millis(u64),
+    Text(String),
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        match Written::deserialize(deserializer) {
+            Ok(Written::Millis(ms)) => Ok(Self(Duration::from_millis(ms))),
+            Ok(Written::Text(text)) => text
+                .as_str()
+                .into_delay()
+                .map(Self)
+                .map_err(D::Error::custom),
+            Err(_) => Err(D::Error::custom(
+                "use milliseconds, or a span such as \"30s\"",
+            )),
+        }
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let ms = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
+        serializer.serialize_u64(ms)
+    }
+}
+
+impl PartialSchema for Span {
+    fn schema() -> RefOr<Schema> {
+        Written::schema()
+    }
+}
+
+impl ToSchema for Span {}
