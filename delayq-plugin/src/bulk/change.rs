@@ -1,18 +1,21 @@
-//! A change of all tasks that a filter matches.
+//! Changes of many tasks: which, what became of them, and why one stops.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use delayq_core::store::{CancelOutcome, ChangeOutcome};
-use delayq_core::{Error, Result, TaskId, TaskInfo, TaskState, TaskType, TypePattern, When};
+use delayq_core::{
+    Error, Result, TaskId, TaskInfo, TaskState, TaskType, Timestamp, TypePattern, When, millis,
+};
+use serde::Serialize;
 use tokio::task::JoinSet;
 use tracing::info;
 
-use super::target::Target;
-use super::walk::Walk;
-use super::{BulkError, BulkReport, Desk, TaskFilter, matching_types};
+use super::query::Walk;
+use super::{Desk, TaskFilter, matching_types};
 
 /// A cancel or a reschedule of many tasks; `.await` runs it.
 ///
@@ -250,5 +253,101 @@ impl<'a> IntoFuture for BulkChange<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.run())
+    }
+}
+
+/// What a bulk change did, or would do as a dry run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct BulkReport {
+    /// The types that it went through; none if no known type matches the pattern.
+    pub types: Vec<TaskType>,
+    /// Tasks that the filter matched. A task that a reschedule finds at its time already is not
+    /// counted; one that others move meanwhile may be counted twice.
+    pub matched: u64,
+    /// Those that are cancelled, or moved, now.
+    pub changed: u64,
+    /// Those that run: a cancel has asked them to stop, a reschedule has left them.
+    pub running: u64,
+    /// Those that ended or died before their turn came: nothing was changed.
+    pub gone: u64,
+    /// Whether it came to the end. It gives up after reading about three times as many tasks as
+    /// there were at its start: others send or move them faster than it reads.
+    pub is_complete: bool,
+    /// Whether it was a dry run, which changes nothing.
+    pub is_dry_run: bool,
+}
+
+/// Why a bulk change failed, and what it had done until then. The same call can be repeated.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{error}; until then {} of {} matching tasks were changed", report.changed, report.matched)]
+#[non_exhaustive]
+pub struct BulkError {
+    /// What was done. A task whose own call failed is in `matched` alone.
+    pub report: Box<BulkReport>,
+    /// The first failure.
+    #[source]
+    pub error: Error,
+}
+
+impl BulkError {
+    /// Nothing was done.
+    #[must_use]
+    pub fn before(error: Error) -> Self {
+        Self {
+            report: Box::default(),
+            error,
+        }
+    }
+}
+
+/// The message, as `Display` has it: a `main` that returns an error prints this.
+impl fmt::Debug for BulkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The failure alone, for functions that return this crate's error.
+impl From<BulkError> for Error {
+    fn from(failed: BulkError) -> Self {
+        failed.error
+    }
+}
+
+/// One time for all tasks of the call, so that a moved task is recognised when the walk meets it
+/// again, and a repeated call with the same time finds it done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    time: Timestamp,
+    /// The latest time that is known to have passed on the store's clock.
+    passed: Timestamp,
+}
+
+impl Target {
+    /// A delay counts from `now`, the store's, and from the end of that millisecond.
+    pub(super) fn new(when: When, now: Timestamp) -> Self {
+        let time = match when {
+            When::At(time) => time,
+            When::After(delay) if delay.is_zero() => now,
+            When::After(delay) => now.plus(delay).plus(millis(1)),
+        };
+        Self { time, passed: now }
+    }
+
+    pub(super) fn when(self) -> When {
+        When::At(self.time)
+    }
+
+    /// Takes in when a moved task is due: now, where the time has passed.
+    pub(super) fn moved_to(&mut self, due_at: Timestamp) {
+        if due_at > self.time {
+            self.passed = self.passed.max(due_at);
+        }
+    }
+
+    /// Whether a task that is due at `at` stays: it has that time, or is due like the moved ones.
+    pub(super) fn is_there(self, at: Timestamp) -> bool {
+        at == self.time || (self.time <= self.passed && at <= self.passed)
     }
 }

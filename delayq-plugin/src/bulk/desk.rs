@@ -1,9 +1,9 @@
-//! What a bulk change works with.
+//! Cancels that are counted and told: of one task, and of several at once.
 
 use std::sync::Arc;
 
-use delayq_core::store::CancelOutcome;
-use delayq_core::{Result, Store, TaskId, TaskType};
+use delayq_core::store::{CancelOutcome, MAX_BATCH};
+use delayq_core::{Error, Result, Store, TaskId, TaskType};
 use tracing::debug;
 
 use crate::events::TaskEventKind;
@@ -35,5 +35,30 @@ impl Desk {
             }
         }
         Ok(outcome)
+    }
+}
+
+/// Cancels tasks some at once, so that they share the store's syncs and round trips; one result
+/// each, in order.
+pub(crate) async fn cancel_each(
+    desk: &Desk,
+    task_type: Result<TaskType>,
+    ids: Vec<Result<TaskId>>,
+) -> Vec<Result<CancelOutcome>> {
+    let mut results = Vec::with_capacity(ids.len());
+    let mut ids = ids.into_iter();
+    loop {
+        let start = |id| {
+            let (desk, task_type) = (desk.clone(), task_type.clone());
+            tokio::spawn(async move { desk.cancel(&task_type?, &id?).await })
+        };
+        let calls: Vec<_> = ids.by_ref().take(MAX_BATCH).map(start).collect();
+        if calls.is_empty() {
+            return results;
+        }
+        for call in calls {
+            let ended = call.await;
+            results.push(ended.unwrap_or(Err(Error::Closed("the runtime"))));
+        }
     }
 }

@@ -5,20 +5,11 @@
 
 mod change;
 mod desk;
-mod each;
-mod error;
-mod filter;
 mod pause;
 mod query;
-mod report;
-mod target;
-mod walk;
 
-pub use change::BulkChange;
-pub(crate) use desk::Desk;
-pub(crate) use each::cancel_each;
-pub use error::BulkError;
-pub use filter::TaskFilter;
+pub use change::{BulkChange, BulkError, BulkReport};
+pub(crate) use desk::{Desk, cancel_each};
 pub(crate) use pause::{pause, resume};
+pub use query::TaskFilter;
 pub(crate) use query::{count, list_by, matching_types};
-pub use report::BulkReport;
