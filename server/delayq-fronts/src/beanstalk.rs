@@ -5,42 +5,30 @@
 //! ```
 //!
 //! A job is a task whose id is its number. The jobs of a tube with one priority are a task type, a
-//! [lane](lane::Lane); a reservation claims from the lanes of the watched tubes, the most urgent
+//! [lane](tube::Lane); a reservation claims from the lanes of the watched tubes, the most urgent
 //! first. What a server knows beside the store follows from it and from the open connections.
 
-mod answers;
 mod claims;
 mod client;
-mod counters;
-mod ends;
-mod folder;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
-mod held;
 mod hub;
 mod input;
 mod job;
 mod jobs;
 mod keeper;
-mod lane;
 mod listeners;
 mod moves;
 mod numbers;
-mod order;
-mod past;
-mod puts;
 mod report;
-mod reserved;
 mod session;
-#[cfg(unix)]
-mod socket;
 mod state;
 #[cfg(test)]
 mod tests;
 mod tube;
-mod tube_name;
-mod waiter;
 
+use std::fs::{File, TryLockError};
+use std::path::Path;
 use std::sync::Arc;
 
 use delayq_service::app::App;
@@ -49,13 +37,32 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-pub use self::folder::lock;
 use self::hub::Hub;
 pub use self::listeners::{ListenError, Listeners};
 use self::session::Session;
 
 /// The release of beanstalkd whose answers are given, in the form that clients read versions in.
 pub const VERSION: &str = concat!("1.13.0+delayq-", env!("CARGO_PKG_VERSION"));
+
+/// Makes a folder, if it is not there, and keeps other servers out of it while the file is open:
+/// one that is started twice by mistake would go unnoticed, as its jobs would be shared.
+///
+/// # Errors
+/// Another server has the folder, or it cannot be used.
+pub fn lock(folder: &Path) -> Result<File, String> {
+    let refused =
+        |reason: &dyn std::fmt::Display| format!("the folder {}: {reason}", folder.display());
+    std::fs::create_dir_all(folder).map_err(|error| refused(&error))?;
+    let file = File::create(folder.join("beanstalk.lock")).map_err(|error| refused(&error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(refused(
+            &"another server has it. End that, or give another folder with -b; servers that \
+              share jobs take --store redis://HOST",
+        )),
+        Err(TryLockError::Error(error)) => Err(refused(&error)),
+    }
+}
 
 /// Serves its clients until the server ends.
 pub async fn serve(app: App, listeners: Listeners) {

@@ -7,12 +7,9 @@ use delayq_plugin::{Result, TaskState};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::held::Held;
 use super::hub::Hub;
-use super::lane::{Lane, number_of};
-use super::past::Past;
-use super::reserved::Reserved;
-use super::tube_name::TubeName;
+use super::job::{Held, Past, Reserved};
+use super::tube::{Lane, TubeName, number_of};
 
 /// How long a lock lasts. It is extended while the server runs and the job's time to run is not
 /// over: a server that is killed leaves its jobs to others after this.

@@ -1,6 +1,7 @@
-//! The tubes of a namespace, for all connections of this server.
+//! The tubes of a namespace, for all connections of this server, and what it has done for them.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,12 +16,9 @@ use delayq_service::space::Space;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::counters::{Counter, Counters};
-use super::lane::{Lane, PREFIX, tube_of, tube_part};
 use super::numbers::Numbers;
 use super::state::State;
-use super::tube::Pause;
-use super::tube_name::TubeName;
+use super::tube::{Lane, PREFIX, Pause, TubeName, tube_of, tube_part};
 use crate::client::ANYBODY;
 
 /// The folder with the names of tubes that do not fit into a type.
@@ -244,4 +242,56 @@ impl Hub {
 /// The type whose pause is that of the tube; no task has it.
 pub(super) fn pause_type(tube: &TubeName) -> Result<TaskType> {
     TaskType::new(format!("{PREFIX}{}", tube_part(tube)))
+}
+
+/// A counter.
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(super) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(super) fn sub(&self, count: u64) {
+        self.0.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters of the statistics, by command and by connection.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) put: Counter,
+    pub(super) peek: Counter,
+    pub(super) peek_ready: Counter,
+    pub(super) peek_delayed: Counter,
+    pub(super) peek_buried: Counter,
+    pub(super) reserve: Counter,
+    pub(super) reserve_with_timeout: Counter,
+    pub(super) delete: Counter,
+    pub(super) release: Counter,
+    pub(super) use_tube: Counter,
+    pub(super) watch: Counter,
+    pub(super) ignore: Counter,
+    pub(super) bury: Counter,
+    pub(super) kick: Counter,
+    pub(super) touch: Counter,
+    pub(super) stats: Counter,
+    pub(super) stats_job: Counter,
+    pub(super) stats_tube: Counter,
+    pub(super) list_tubes: Counter,
+    pub(super) list_tube_used: Counter,
+    pub(super) list_tubes_watched: Counter,
+    pub(super) pause_tube: Counter,
+    pub(super) timeouts: Counter,
+    pub(super) jobs: Counter,
+    pub(super) connections: Counter,
+    pub(super) connections_ever: Counter,
+    pub(super) producers: Counter,
+    pub(super) workers: Counter,
+    pub(super) waiting: Counter,
 }

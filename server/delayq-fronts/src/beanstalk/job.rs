@@ -1,10 +1,26 @@
-//! A job that is not gone.
+//! A job: where it is, what has happened to it, and who has reserved it.
 
-use delayq_plugin::{TaskInfo, TaskState};
+use std::collections::BTreeMap;
+use std::fmt;
 
-use super::hub::Hub;
-use super::lane::Lane;
-use super::tube_name::TubeName;
+use delayq_plugin::store::Bucket;
+use delayq_plugin::{AttemptHistory, Clock, Lock, SystemClock, TaskInfo, TaskState};
+use tokio::time::Instant;
+
+use super::tube::{Lane, TubeName};
+
+/// The header of a job's time to run, in seconds.
+pub(super) const TTR: &str = "ttr";
+/// The header of the delay that a job was put with, in seconds; none: 0.
+pub(super) const DELAY: &str = "delay";
+/// The header of the priority, where it is not that of the lane.
+pub(super) const PRI: &str = "pri";
+/// The header of what happened before a move to another lane.
+pub(super) const PAST: &str = "past";
+/// The header of when a job was put that has been moved to another lane, in ms since the epoch.
+pub(super) const PUT_AT: &str = "put-at";
+/// The header of the type that a job was taken out of by its number.
+pub(super) const FROM: &str = "from";
 
 /// A job that is not gone.
 #[derive(Debug)]
@@ -18,6 +34,157 @@ pub(super) struct Job {
 impl Job {
     /// Whether it waits for its time.
     pub(super) fn is_delayed(&self) -> bool {
-        self.info.state == TaskState::Scheduled && self.info.at > Hub::now()
+        self.info.state == TaskState::Scheduled && self.info.at > SystemClock.now()
     }
+}
+
+/// The past of a job, and the priority and delay that were given last.
+///
+/// It is kept as the error text of the job's last attempt, or in a header after a move to another
+/// lane, so that every server knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Past {
+    pub(super) pri: u32,
+    /// Seconds.
+    pub(super) delay: u32,
+    /// Seconds.
+    pub(super) ttr: u32,
+    pub(super) reserves: u32,
+    pub(super) timeouts: u32,
+    pub(super) releases: u32,
+    pub(super) buries: u32,
+    pub(super) kicks: u32,
+    /// The store's counts that are within these.
+    pub(super) expiries: u32,
+    pub(super) requeues: u32,
+}
+
+/// Why an attempt ended: its client gave the job back, or left.
+pub(super) const RELEASED: &str = "given back by its client";
+/// The client did not end the job in its time to run.
+pub(super) const TIMED_OUT: &str = "its time to run was over";
+/// The client buried it.
+pub(super) const BURIED: &str = "buried by its client";
+/// It is on its way to the lane of another priority.
+pub(super) const MOVES: &str = "moves to another priority";
+
+impl Past {
+    /// The past of a job in a lane of priority `lane_pri`, as the store shows it.
+    pub(super) fn of(
+        lane_pri: u32,
+        headers: &BTreeMap<String, String>,
+        history: &AttemptHistory,
+    ) -> Self {
+        let number = |name: &str| headers.get(name).and_then(|text| text.parse().ok());
+        let first = Self {
+            pri: number(PRI).unwrap_or(lane_pri),
+            delay: number(DELAY).unwrap_or(0),
+            ttr: number(TTR).unwrap_or(60),
+            ..Self::default()
+        };
+        let moved = headers.get(PAST).and_then(|text| Self::read(text));
+        let last = history.last_error.as_deref().and_then(Self::read);
+        let ttr = first.ttr;
+        let known = last.or(moved).unwrap_or(first);
+        // A requeue counts the expired locks anew.
+        let requeues = history.requeues.saturating_sub(known.requeues);
+        let counted = if requeues > 0 { 0 } else { known.expiries };
+        let expiries = history.lock_expiries.saturating_sub(counted);
+        Self {
+            ttr,
+            timeouts: known.timeouts + expiries,
+            reserves: known.reserves + expiries,
+            kicks: known.kicks + requeues,
+            expiries: history.lock_expiries,
+            requeues: history.requeues,
+            ..known
+        }
+    }
+
+    /// The past of a job that was just claimed.
+    pub(super) fn reserved(self) -> Self {
+        let reserves = self.reserves + 1;
+        Self { reserves, ..self }
+    }
+
+    /// The same as a job that is new in another lane.
+    pub(super) fn moved(self) -> Self {
+        Self {
+            expiries: 0,
+            requeues: 0,
+            ..self
+        }
+    }
+
+    /// The past as an error text, after why the attempt ended.
+    pub(super) fn after(&self, why: &str) -> String {
+        format!("{why}: {self}")
+    }
+
+    /// Reads what `after` writes.
+    fn read(text: &str) -> Option<Self> {
+        let (_, figures) = text.split_once(": ")?;
+        let mut numbers = figures.split(' ').map(|figure| {
+            let (_, number) = figure.split_once('=')?;
+            number.parse().ok()
+        });
+        let mut next = || numbers.next().flatten();
+        Some(Self {
+            pri: next()?,
+            delay: next()?,
+            ttr: 0,
+            reserves: next()?,
+            timeouts: next()?,
+            releases: next()?,
+            buries: next()?,
+            kicks: next()?,
+            expiries: next()?,
+            requeues: next()?,
+        })
+    }
+}
+
+impl fmt::Display for Past {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            pri,
+            delay,
+            reserves,
+            timeouts,
+            releases,
+            buries,
+            kicks,
+            expiries,
+            requeues,
+            ttr: _,
+        } = self;
+        write!(
+            f,
+            "pri={pri} delay={delay} reserves={reserves} timeouts={timeouts} releases={releases} \
+             buries={buries} kicks={kicks} expiries={expiries} requeues={requeues}"
+        )
+    }
+}
+
+/// A job that a client of this server has reserved.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) number: u64,
+    pub(super) tube: TubeName,
+    pub(super) lane: Lane,
+    /// The bucket that it was claimed from.
+    pub(super) bucket: Bucket,
+    pub(super) lock: Lock,
+    pub(super) past: Past,
+    /// When its time to run is over.
+    pub(super) deadline: Instant,
+    /// The connection that has reserved it.
+    pub(super) holder: u64,
+}
+
+/// A job on its way to the client that has reserved it.
+#[derive(Clone, Debug)]
+pub(super) struct Reserved {
+    pub(super) number: u64,
+    pub(super) body: Vec<u8>,
 }

@@ -12,11 +12,10 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{debug, warn};
 
 use super::claims::{LEASE, POLL, reserve};
-use super::ends;
 use super::hub::Hub;
-use super::lane::Lane;
+use super::jobs;
 use super::moves;
-use super::tube_name::TubeName;
+use super::tube::{Lane, TubeName};
 
 /// How often locks are extended.
 const EXTEND: Duration = Duration::from_secs(2);
@@ -54,7 +53,7 @@ async fn end_late(hub: &Hub) {
             () = hub.reserved.notified() => {}
         }
         let late = hub.state().take_late(Instant::now());
-        ends::time_out(hub, late).await;
+        jobs::time_out(hub, late).await;
     }
 }
 
@@ -120,7 +119,7 @@ async fn serve_once(hub: &Hub) -> Result<Instant> {
         if !matches!(given, Some(Ok(()))) {
             // The client has left meanwhile.
             let held = hub.state().take(holder, number);
-            ends::leave(hub, held.into_iter().collect()).await;
+            jobs::leave(hub, held.into_iter().collect()).await;
         }
     }
     Ok(next_round(hub))

@@ -2,17 +2,20 @@
 
 use std::fmt;
 use std::io;
+#[cfg(unix)]
+use std::io::ErrorKind;
 use std::net::SocketAddr;
+#[cfg(unix)]
+use std::path::Path;
 use std::path::PathBuf;
 
 use delayq_service::config::BeanstalkConfig;
 use delayq_service::listener::listen;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tracing::debug;
-
 #[cfg(unix)]
-use super::socket::Socket;
+use tokio::net::{UnixListener, UnixStream};
+use tracing::debug;
 
 /// The bytes that a client sends.
 pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
@@ -44,9 +47,9 @@ pub enum ListenError {
 /// An address, a Unix socket, or both.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    pub(super) tcp: Option<TcpListener>,
+    tcp: Option<TcpListener>,
     #[cfg(unix)]
-    pub(super) socket: Option<Socket>,
+    socket: Option<Socket>,
 }
 
 impl Listeners {
@@ -144,5 +147,52 @@ impl fmt::Display for Listeners {
         #[cfg(unix)]
         places.extend(socket.map(|socket| format!("unix:{}", socket.path.display())));
         f.write_str(&places.join(" and "))
+    }
+}
+
+/// A Unix socket that is listened on. Its file goes with it.
+#[cfg(unix)]
+#[derive(Debug)]
+struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+#[cfg(unix)]
+impl Socket {
+    /// Listens at a path. The socket of a server that is gone is replaced.
+    ///
+    /// # Errors
+    /// A server listens there, or the path is that of something else.
+    async fn listen(path: &Path) -> io::Result<Self> {
+        use std::os::unix::fs::FileTypeExt;
+        if let Ok(found) = std::fs::symlink_metadata(path) {
+            if !found.file_type().is_socket() {
+                let reason = "there is a file that is no socket: move it, or give another path";
+                return Err(io::Error::new(ErrorKind::AlreadyExists, reason));
+            }
+            match UnixStream::connect(path).await {
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    std::fs::remove_file(path)?;
+                }
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(error),
+                _ => {
+                    let reason = "another server listens there: end it, or give another path";
+                    return Err(io::Error::new(ErrorKind::AddrInUse, reason));
+                }
+            }
+        }
+        Ok(Self {
+            listener: UnixListener::bind(path)?,
+            path: path.to_owned(),
+        })
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Socket {
+    /// Before the listener is closed, so that it is not the file of a successor.
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -18,11 +18,8 @@ use delayq_plugin::{
 
 use super::claims;
 use super::hub::Hub;
-use super::job::Job;
-use super::lane::{Lane, id_of, number_of, tube_part};
-use super::past::{DELAY, FROM, MOVES, PAST, PRI, PUT_AT, Past, TTR};
-use super::reserved::Reserved;
-use super::tube_name::TubeName;
+use super::job::{DELAY, FROM, Job, MOVES, PAST, PRI, PUT_AT, Past, Reserved, TTR};
+use super::tube::{Lane, TubeName, id_of, number_of, tube_part};
 
 /// How far in the future a job is due while it is taken out of its lane.
 const LATER: Duration = days(3_650);

@@ -8,10 +8,8 @@ use futures_util::future::try_join_all;
 
 use super::VERSION;
 use super::hub::Hub;
-use super::job::Job;
-use super::lane::Lane;
-use super::past::{PUT_AT, Past};
-use super::tube_name::TubeName;
+use super::job::{Job, PUT_AT, Past};
+use super::tube::{Lane, TubeName};
 
 /// Jobs of a priority below this are urgent.
 const URGENT: u32 = 1_024;

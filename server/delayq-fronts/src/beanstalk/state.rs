@@ -3,15 +3,14 @@
 //! All of it follows from the store and from the open connections: nothing is lost with it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use delayq_plugin::Cursor;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::held::Held;
-use super::lane::Lane;
-use super::tube::Tube;
-use super::tube_name::TubeName;
-use super::waiter::Waiter;
+use super::job::{Held, Reserved};
+use super::tube::{Lane, Tube, TubeName};
 
 /// How many jobs' lanes are kept in mind.
 const MAX_HOMES: usize = 100_000;
@@ -21,6 +20,17 @@ const MAX_HOMES: usize = 100_000;
 pub(super) struct Home {
     pub(super) tube: TubeName,
     pub(super) lane: Lane,
+}
+
+/// A client that waits for a job.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    /// Its connection.
+    pub(super) holder: u64,
+    /// The tubes that it watches.
+    pub(super) tubes: Arc<[TubeName]>,
+    /// Where the job goes.
+    pub(super) job: oneshot::Sender<Reserved>,
 }
 
 /// See the module.

@@ -10,11 +10,9 @@ use delayq_plugin::{Clock, Lock, Namespace, TaskInfo, TaskState, When, days};
 use delayq_testing::VirtualClock;
 
 use super::super::hub::Hub;
-use super::super::job::Job;
-use super::super::lane::{Lane, id_of, tube_part};
+use super::super::job::{BURIED, FROM, Job, MOVES, Past};
 use super::super::moves::{finish, mend, reserve_job};
-use super::super::past::{BURIED, FROM, MOVES, Past};
-use super::super::tube_name::TubeName;
+use super::super::tube::{Lane, TubeName, id_of, tube_part};
 use crate::tests::server::Server;
 
 const LEASE: Duration = Duration::from_mins(1);

@@ -2,9 +2,8 @@
 
 use delayq_plugin::{AttemptHistory, TaskId};
 
-use super::super::lane::{Lane, id_of, number_of, tube_of, tube_part};
-use super::super::past::{Past, RELEASED};
-use super::super::tube_name::TubeName;
+use super::super::job::{Past, RELEASED};
+use super::super::tube::{Lane, TubeName, id_of, number_of, tube_of, tube_part};
 
 #[test]
 fn every_name_of_a_tube_is_part_of_a_type_and_is_read_again() {
