@@ -4,32 +4,18 @@
 //! run is the length of a lock; a lock that ends is one of the job's tries.
 
 mod admin;
-mod answer;
 mod api;
-mod appetite;
-mod book;
 mod call;
-mod dead_letters;
 mod engine;
 mod figures;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
-mod histogram;
 mod job;
-mod job_id;
-mod limit;
-mod limit_call;
-mod new_job;
-mod operation;
-mod overview;
-mod params;
+mod limits;
+mod names;
 mod pool;
-mod queue_name;
 mod state;
-mod taken;
-mod throttle;
-mod token_call;
-mod token_key;
+mod wire;
 
 use std::sync::Arc;
 

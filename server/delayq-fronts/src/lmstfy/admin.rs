@@ -1,5 +1,6 @@
-//! The administration: its paths, and who may use them.
+//! The administration: its paths, who may use them, and what they tell and change.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -12,23 +13,33 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use delayq_service::problem::Problem;
 use percent_encoding::percent_decode_str;
+use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use ulid::Ulid;
 
-use super::answer::{Refused, answer, bad, empty, failed, indented, moved, pretty, text};
 use super::api::named;
-use super::limit_call::LimitCall;
-use super::overview::{metrics, queues};
-use super::params::Params;
+use super::figures::{gauge, labels};
+use super::limits::Limit;
+use super::names::{MAX_NAME_BYTES, QueueName, TokenKey, is_name, pool_or_default, split_token};
 use super::state::Lmstfy;
-use super::token_call::TokenCall;
+use super::wire::{
+    Params, Refused, answer, bad, empty, failed, indented, moved, pretty, refused, text,
+};
 
 /// Largest body of a request.
 const MAX_BODY_BYTES: usize = 64 << 10;
 /// What a form says of itself.
 const FORM: &str = "application/x-www-form-urlencoded";
+/// Fewest characters of a token that somebody brings.
+const MIN_TOKEN: usize = 20;
+/// Most of them.
+const MAX_TOKEN: usize = 1_024;
+/// Most queues of a pool whose sizes are told.
+const MAX_SIZES: usize = 1_000;
 
 /// The routes of the administration.
 pub(super) fn router(front: Arc<Lmstfy>) -> Router {
@@ -76,7 +87,7 @@ async fn route(front: &Lmstfy, request: Request, parts: &[&str]) -> Result<Respo
         }
         ("GET", ["limits"]) => {
             check_account(front, &head.headers)?;
-            super::limit_call::all(front).await
+            all_limits(front).await
         }
         (_, ["pools", ""]) => Ok(moved("/pools")),
         (_, ["token", rest @ ..]) => token(front, head, body, rest).await,
@@ -151,7 +162,7 @@ fn access_log(front: &Lmstfy) -> Response {
 }
 
 async fn info(front: &Lmstfy, params: &Params) -> Result<Response, Refused> {
-    let pool = super::token_key::pool_or_default(params.text("pool"));
+    let pool = pool_or_default(params.text("pool"));
     if !front.pools.contains_key(pool) {
         return Ok(empty(StatusCode::OK));
     }
@@ -194,4 +205,224 @@ fn is_account(front: &Lmstfy, headers: &HeaderMap) -> bool {
     // The time that it takes says nothing about the password.
     let is_its = |known: &String| -> bool { hash(known).ct_eq(&hash(password)).into() };
     known.is_some_and(is_its)
+}
+
+/// A call about the tokens of a namespace.
+#[derive(Clone, Copy, Debug)]
+struct TokenCall<'a> {
+    front: &'a Lmstfy,
+    namespace: &'a str,
+}
+
+impl TokenCall<'_> {
+    fn check_pool(&self, pool: &str) -> Result<(), Refused> {
+        if self.front.pools.contains_key(pool_or_default(pool)) {
+            return Ok(());
+        }
+        Err(bad("the pool was not exists"))
+    }
+
+    /// All tokens of the namespace; those of a pool that is named are shown with it.
+    async fn list(&self, pool: Option<&str>) -> Result<Response, Refused> {
+        let named = pool.unwrap_or_default();
+        self.check_pool(named)?;
+        let refreshed = self.front.tokens.refresh().await;
+        refreshed.map_err(|error| failed(&error))?;
+        let pool = pool_or_default(named);
+        let is_its = |key: &TokenKey| key.pool == pool && key.namespace == self.namespace;
+        let tokens: BTreeMap<_, _> = self
+            .front
+            .tokens
+            .all(is_its)
+            .into_iter()
+            .map(|(key, description)| (shown(named, &key.token), description))
+            .collect();
+        Ok(indented(StatusCode::OK, &json!({ "tokens": tokens })))
+    }
+
+    /// Makes a token.
+    async fn make(&self, pool: &str, params: &Params) -> Result<Response, Refused> {
+        let description = params.text("description");
+        let own = params.text("token");
+        if description.is_empty() {
+            return Err(bad("invalid description"));
+        }
+        if !own.is_empty() && own.len() < MIN_TOKEN {
+            return Err(bad("the user token was too short"));
+        }
+        if own.len() > MAX_TOKEN || description.len() > MAX_TOKEN {
+            return Err(bad("the user token was too long"));
+        }
+        if self.namespace.len() > MAX_NAME_BYTES {
+            return Err(bad("the namespace name was too long"));
+        }
+        if !is_name(self.namespace) {
+            return Err(bad("namespace name contains forbidden characters"));
+        }
+        let (pool, token) = match own.split_once(':') {
+            _ if own.is_empty() => (pool, Ulid::generate().to_string()),
+            Some((pool, token)) if !token.contains(':') => (pool, token.to_owned()),
+            _ => (pool, own.to_owned()),
+        };
+        self.check_pool(pool)?;
+        let key = TokenKey::new(pool_or_default(pool), self.namespace, &token);
+        let known = self.front.tokens.find(&key).await;
+        if known.map_err(|error| failed(&error))?.is_some() {
+            return Err(bad("the token has already existed"));
+        }
+        let made = self.front.tokens.put(&key, &description.to_owned()).await;
+        made.map_err(|error| failed(&error))?;
+        let body = json!({ "token": shown(pool, &token) });
+        Ok(indented(StatusCode::CREATED, &body))
+    }
+
+    /// Ends a token, with its limit. Every server refuses it within a second.
+    async fn delete(&self, text: &str) -> Result<Response, Refused> {
+        let (pool, token) = split_token(text);
+        self.check_pool(pool)?;
+        let key = TokenKey::new(pool, self.namespace, token);
+        let removed = self.front.tokens.remove(&key).await;
+        removed.map_err(|error| failed(&error))?;
+        let removed = self.front.limits.remove(&key).await;
+        removed.map_err(|error| failed(&error))?;
+        Ok(empty(StatusCode::NO_CONTENT))
+    }
+}
+
+/// A token with its pool, where that is named.
+fn shown(pool: &str, token: &str) -> String {
+    if pool.is_empty() {
+        return token.to_owned();
+    }
+    format!("{pool}:{token}")
+}
+
+/// A call about the limit of a token.
+#[derive(Clone, Debug)]
+struct LimitCall<'a> {
+    front: &'a Lmstfy,
+    key: TokenKey,
+    /// The token as it was named.
+    named: &'a str,
+}
+
+impl<'a> LimitCall<'a> {
+    fn new(front: &'a Lmstfy, namespace: &str, named: &'a str) -> Self {
+        let (pool, token) = split_token(named);
+        let key = TokenKey::new(pool, namespace, token);
+        Self { front, key, named }
+    }
+
+    async fn show(&self) -> Result<Response, Refused> {
+        let refreshed = self.front.limits.refresh().await;
+        refreshed.map_err(|error| failed(&error))?;
+        match self.front.limits.get(&self.key) {
+            Some(limit) => Ok(answer(StatusCode::OK, &limit)),
+            None => Ok(answer(StatusCode::NOT_FOUND, &())),
+        }
+    }
+
+    /// Sets the limit; `is_new`: only if there is none.
+    async fn set(&self, body: &[u8], is_new: bool) -> Result<Response, Refused> {
+        let limit: Limit = serde_json::from_slice(body).map_err(|error| bad(&error.to_string()))?;
+        if limit.read == 0 && limit.write == 0 {
+            let body = json!({ "limiter": limit });
+            return Ok(answer(StatusCode::BAD_REQUEST, &body));
+        }
+        if limit.interval <= 0 {
+            return Err(bad("interval should be > 0"));
+        }
+        if limit.read <= 0 && limit.write <= 0 {
+            return Err(bad(
+                "the read and write of limiter can't be <= 0 at the same time",
+            ));
+        }
+        let known = self.front.limits.find(&self.key).await;
+        let is_known = known.map_err(|error| failed(&error))?.is_some();
+        if is_new && is_known {
+            let text = format!("throttler token({}) has already exists", self.named);
+            return Err(refused(StatusCode::CONFLICT, &text));
+        }
+        let kept = self.front.limits.put(&self.key, &limit).await;
+        kept.map_err(|error| failed(&error))?;
+        let status = if is_new {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        };
+        Ok(answer(status, &json!({ "limiter": limit })))
+    }
+
+    async fn delete(&self) -> Result<Response, Refused> {
+        let removed = self.front.limits.remove(&self.key).await;
+        removed.map_err(|error| failed(&error))?;
+        Ok(answer(StatusCode::OK, &json!({"msg": "success"})))
+    }
+}
+
+/// A limit as the list shows it.
+#[derive(Serialize)]
+struct Listed {
+    namespace: String,
+    token: String,
+    limiter: Limit,
+}
+
+/// All limits.
+async fn all_limits(front: &Lmstfy) -> Result<Response, Refused> {
+    let refreshed = front.limits.refresh().await;
+    refreshed.map_err(|error| failed(&error))?;
+    let listed = front.limits.all(|_| true).into_iter();
+    let listed = listed.map(|(key, limiter)| Listed {
+        token: match key.pool.as_str() {
+            "default" => key.token,
+            pool => format!("{pool}:{}", key.token),
+        },
+        namespace: key.namespace,
+        limiter,
+    });
+    Ok(answer(StatusCode::OK, &listed.collect::<Vec<_>>()))
+}
+
+/// The queues of a pool, by namespace.
+async fn queues(front: &Lmstfy, pool: &str) -> Result<BTreeMap<String, Vec<String>>, Problem> {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for QueueName { namespace, queue } in front.queues(pool).await? {
+        all.entry(namespace).or_default().push(queue);
+    }
+    Ok(all)
+}
+
+/// All figures as Prometheus reads them.
+async fn metrics(front: &Lmstfy) -> String {
+    let mut text = front.figures.render();
+    let (mut timers, mut ready, mut dead) = (Vec::new(), Vec::new(), Vec::new());
+    for pool in front.pools.keys() {
+        let mut timed = 0;
+        let Some(Ok(engine)) = front.engine(pool).await else {
+            continue;
+        };
+        let queues = front.queues(pool).await.unwrap_or_default();
+        for queue in queues.into_iter().take(MAX_SIZES) {
+            let Ok(task_type) = queue.task_type() else {
+                continue;
+            };
+            let Ok(stats) = engine.space.tasks.store().stats(&task_type).await else {
+                continue;
+            };
+            let of = labels(&[
+                ("pool", pool),
+                ("namespace", &queue.namespace),
+                ("queue", &queue.queue),
+            ]);
+            timed += stats.scheduled.saturating_sub(stats.due) + stats.running;
+            ready.push((of.clone(), stats.due));
+            dead.push((of, stats.dead));
+        }
+        timers.push((labels(&[("pool", pool)]), timed));
+    }
+    gauge(&mut text, "redis_timer_sizes", &timers);
+    gauge(&mut text, "redis_queue_sizes", &ready);
+    gauge(&mut text, "redis_deadletter_sizes", &dead);
+    text
 }

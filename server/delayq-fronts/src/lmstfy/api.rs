@@ -13,16 +13,13 @@ use percent_encoding::percent_decode_str;
 use tokio::time::Instant;
 use ulid::Ulid;
 
-use super::answer::{Refused, answer, bad, failed, moved, no_such_path, refused};
 use super::call::{Call, MAX_JOB_BYTES};
 use super::figures::labels;
-use super::operation::Operation;
-use super::params::Params;
+use super::limits::Action;
+use super::names::{QueueName, TokenKey, hash, split_token};
 use super::pool::Pool;
-use super::queue_name::{MAX_NAME_BYTES, QueueName, hash, is_name, is_word};
 use super::state::Lmstfy;
-use super::throttle::Action;
-use super::token_key::{TokenKey, split_token};
+use super::wire::{Params, Refused, answer, check_names, failed, read_path, refused};
 
 /// The header of a token.
 const TOKEN: &str = "x-token";
@@ -172,49 +169,6 @@ fn context_of(front: &Lmstfy, pool: &Pool, key: &TokenKey, extensions: &Extensio
     let mut context = Context::within(&front.app, caller, space);
     context.max_message_bytes = MAX_JOB_BYTES;
     context
-}
-
-/// The operation, the namespace and the queue of a path.
-pub(super) fn read_path<'a>(
-    method: &Method,
-    path: &'a str,
-) -> Result<(Operation, &'a str, &'a str), Refused> {
-    let parts = path.strip_prefix("/api/").ok_or_else(no_such_path)?;
-    let parts: Vec<_> = parts.split('/').collect();
-    let [namespace, queue, tail @ ..] = parts.as_slice() else {
-        return Err(no_such_path());
-    };
-    if queue.is_empty() && !namespace.is_empty() && tail.is_empty() {
-        return Err(moved(&format!("/api/{namespace}")).into());
-    }
-    if namespace.is_empty() || queue.is_empty() {
-        return Err(no_such_path());
-    }
-    let operation = Operation::of(method, tail).ok_or_else(no_such_path)?;
-    Ok((operation, namespace, queue))
-}
-
-pub(super) fn check_names(
-    operation: Operation,
-    namespace: &str,
-    queue: &str,
-) -> Result<(), Refused> {
-    let is_consume = operation == Operation::Consume;
-    if !is_consume && (namespace.len() > MAX_NAME_BYTES || queue.len() > MAX_NAME_BYTES) {
-        return Err(bad("namespace or queue name too long"));
-    }
-    if !is_name(namespace) {
-        return Err(bad("namespace name contains forbidden characters"));
-    }
-    let is_queue = if is_consume {
-        queue.bytes().all(|byte| is_word(byte) || byte == b',')
-    } else {
-        is_name(queue) && !queue.starts_with('_')
-    };
-    if !is_queue {
-        return Err(bad("queue name contains forbidden characters"));
-    }
-    Ok(())
 }
 
 fn too_many(front: &Lmstfy, key: &TokenKey, action: Action) -> Refused {

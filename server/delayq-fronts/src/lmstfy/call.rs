@@ -12,17 +12,12 @@ use percent_encoding::percent_decode_str;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::answer::{Refused, answer, bad, empty, failed, refused};
-use super::appetite::Appetite;
 use super::figures::labels;
-use super::job::Job;
-use super::job_id::age_ms;
-use super::operation::Operation;
-use super::params::Params;
+use super::job::{Appetite, Job, NewJob};
+use super::names::{QueueName, TokenKey, age_ms};
 use super::pool::Pool;
-use super::queue_name::QueueName;
 use super::state::Lmstfy;
-use super::token_key::TokenKey;
+use super::wire::{Operation, Params, Refused, answer, bad, empty, failed, refused};
 
 /// Largest job.
 pub(super) const MAX_JOB_BYTES: usize = 1 << 20;
@@ -202,11 +197,7 @@ impl Call<'_> {
         Ok(answer(StatusCode::CREATED, &body))
     }
 
-    async fn send(
-        &self,
-        new: &super::new_job::NewJob,
-        jobs: Vec<(String, Vec<u8>)>,
-    ) -> Result<(), Refused> {
+    async fn send(&self, new: &NewJob, jobs: Vec<(String, Vec<u8>)>) -> Result<(), Refused> {
         let many = jobs.len() as u64;
         self.front.remember(self.pool_name, &self.queue).await;
         let sent = self

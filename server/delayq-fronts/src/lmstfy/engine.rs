@@ -1,12 +1,13 @@
-//! The jobs of one namespace of delayq, by the operations of lmstfy.
+//! The jobs of one namespace of delayq, by the operations of lmstfy, and its dead letters.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq_plugin::store::{AttemptEnd, NewTask, SettleOutcome};
+use delayq_plugin::store::{AttemptEnd, NewTask, SettleOutcome, SubmitOutcome};
 use delayq_plugin::{
-    CancelOutcome, DeadFilter, Lock, Receipt, Result, TaskId, TaskInfo, TaskState, TaskType,
-    Timestamp, When,
+    CancelOutcome, DeadFilter, Error, Lock, OnConflict, Receipt, Result, TaskId, TaskInfo,
+    TaskState, TaskType, Timestamp, When,
 };
 use delayq_service::context::Context;
 use delayq_service::operation::{Batch, Submission, submit, submit_one};
@@ -15,14 +16,11 @@ use delayq_service::pull::Demand;
 use delayq_service::space::Space;
 use tracing::{debug, info};
 
-use super::appetite::Appetite;
-use super::job::{describe, is_expired, lifetime, tries_left};
-use super::new_job::NewJob;
-use super::queue_name::QueueName;
-use super::taken::Taken;
+use super::job::{Appetite, NewJob, Taken, describe, is_expired, lifetime, tries_left};
+use super::names::QueueName;
 
 /// Most tasks of one step of the store.
-pub(super) const BATCH: usize = 100;
+const BATCH: usize = 100;
 /// How often a job is looked at again that changes while it is ended.
 const LOOKS: usize = 8;
 /// Why a job is dead.
@@ -67,7 +65,7 @@ impl Engine {
     }
 
     /// Submits tasks of the store again, with all their headers; once more what is in doubt.
-    pub(super) async fn resubmit(&self, tasks: Vec<NewTask>) -> Vec<Result<Receipt>> {
+    async fn resubmit(&self, tasks: Vec<NewTask>) -> Vec<Result<Receipt>> {
         let service = &self.space.within;
         let mut receipts = service.submit(tasks.clone()).await;
         for (receipt, task) in receipts.iter_mut().zip(tasks) {
@@ -189,7 +187,7 @@ impl Engine {
 
     /// Attempts whose time to run is over. Those without a further try go to the dead letters; the
     /// others are ready, and are returned.
-    pub(super) async fn overdue(&self, task_type: &TaskType) -> Result<Vec<TaskInfo>> {
+    async fn overdue(&self, task_type: &TaskType) -> Result<Vec<TaskInfo>> {
         let store = self.space.tasks.store();
         let now = store.stats(task_type).await?.now;
         let (mut ready, mut cursor) = (Vec::new(), None);
@@ -327,5 +325,97 @@ fn no_tries() -> AttemptEnd {
     AttemptEnd::Dead {
         error: NO_TRIES.to_owned(),
         succeeded: Vec::new(),
+    }
+}
+
+/// The dead letters of a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DeadLetters<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) queue: &'a QueueName,
+}
+
+impl DeadLetters<'_> {
+    /// How many jobs are dead.
+    pub(super) async fn size(&self) -> Result<u64> {
+        let task_type = self.queue.task_type()?;
+        self.engine.overdue(&task_type).await?;
+        Ok(self
+            .engine
+            .space
+            .tasks
+            .store()
+            .stats(&task_type)
+            .await?
+            .dead)
+    }
+
+    /// The job that has been dead for the longest time.
+    pub(super) async fn head(&self) -> Result<Option<String>> {
+        let task_type = self.queue.task_type()?;
+        let store = self.engine.space.tasks.store();
+        let page = store.list(&task_type, TaskState::Dead, None, 1).await?;
+        Ok(page.tasks.first().map(|info| info.id.to_string()))
+    }
+
+    /// Removes dead jobs, those first that have been dead for the longest time; how many.
+    pub(super) async fn delete(&self, limit: usize) -> Result<usize> {
+        let task_type = self.queue.task_type()?;
+        self.engine.overdue(&task_type).await?;
+        let first = DeadFilter::Matching {
+            died_before: None,
+            error_contains: None,
+            limit,
+        };
+        let removed = self
+            .engine
+            .space
+            .tasks
+            .store()
+            .discard_dead(&task_type, &first);
+        Ok(removed.await?.len())
+    }
+
+    /// Makes dead jobs ready again, with one try and this time to live; how many.
+    pub(super) async fn respawn(&self, limit: usize, ttl: Duration) -> Result<usize> {
+        let task_type = self.queue.task_type()?;
+        self.engine.overdue(&task_type).await?;
+        let store = self.engine.space.within.store();
+        let mut respawned = 0;
+        while respawned < limit {
+            let most = BATCH.min(limit - respawned);
+            let page = store.list(&task_type, TaskState::Dead, None, most).await?;
+            let tasks: Vec<_> = page
+                .tasks
+                .into_iter()
+                .map(|info| {
+                    let message = info.message.unwrap_or_default();
+                    let mut task = NewTask::new(task_type.clone(), info.id, message);
+                    task.headers = info.headers;
+                    task.expiry = lifetime(ttl, Duration::ZERO);
+                    task.on_conflict = OnConflict::Replace;
+                    describe(&mut task, 1, &BTreeMap::new());
+                    task
+                })
+                .collect();
+            let count = tasks.len();
+            let receipts = self.engine.resubmit(tasks).await;
+            let replaced = receipts
+                .iter()
+                .flatten()
+                .filter(|one| matches!(one.outcome, SubmitOutcome::Accepted { .. }));
+            let done = replaced.count();
+            respawned += done;
+            let errors = receipts.into_iter().filter_map(Result::err);
+            // Another one has the id meanwhile: that job is not dead any more.
+            let mut errors = errors.filter(|error| !matches!(error, Error::Conflict { .. }));
+            if let Some(error) = errors.next() {
+                return Err(error);
+            }
+            if done == 0 || count < most {
+                break;
+            }
+        }
+        Ok(respawned)
     }
 }

@@ -4,13 +4,10 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use percent_encoding::percent_decode_str;
 
-use super::api::{check_names, read_path};
 use super::call::{attributes, read_jobs};
-use super::job_id::age_ms;
-use super::limit::Limit;
-use super::params::Params;
-use super::queue_name::QueueName;
-use super::token_key::{TokenKey, split_token};
+use super::limits::Limit;
+use super::names::{QueueName, TokenKey, age_ms, split_token};
+use super::wire::{Params, check_names, read_path};
 
 /// A path: the operation and its names; `None` is a refusal.
 ///

@@ -1,4 +1,4 @@
-//! A job: a task with a number of tries and attributes.
+//! A job: a task with a number of tries and attributes; what it is to be, and on its way.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,11 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use delayq_ops::{LMSTFY_ATTRIBUTE, LMSTFY_TRIES};
 use delayq_plugin::store::NewTask;
 use delayq_plugin::{Expiry, TaskInfo, TaskState, Timestamp};
-use delayq_service::pull::Pulled;
+use delayq_service::pull::{Handover, Pulled};
 use serde::Serialize;
 
-use super::job_id::age_ms;
-use super::queue_name::QueueName;
+use super::names::{QueueName, age_ms};
 
 /// The shortest delay of a request.
 const A_SECOND: Duration = Duration::from_secs(1);
@@ -41,12 +40,7 @@ pub(super) struct Job {
 
 impl Job {
     /// A job that was claimed; `is_frozen`: this attempt does not count.
-    pub(super) fn claimed(
-        queue: &QueueName,
-        pulled: &Pulled,
-        is_frozen: bool,
-        now: Timestamp,
-    ) -> Self {
+    fn claimed(queue: &QueueName, pulled: &Pulled, is_frozen: bool, now: Timestamp) -> Self {
         let task = &pulled.task;
         let used = task.attempt - u32::from(is_frozen);
         Self {
@@ -124,7 +118,7 @@ pub(super) fn describe(task: &mut NewTask, tries: u32, attributes: &BTreeMap<Str
 }
 
 /// How many attempts a task has.
-pub(super) fn tries(headers: &BTreeMap<String, String>) -> u32 {
+fn tries(headers: &BTreeMap<String, String>) -> u32 {
     let tries = headers
         .get(LMSTFY_TRIES)
         .and_then(|tries| tries.parse().ok());
@@ -154,4 +148,79 @@ fn seconds_left(end: Option<Timestamp>, now: Timestamp) -> u64 {
 pub(super) fn lifetime(ttl: Duration, delay: Duration) -> Option<Expiry> {
     let after_due = ttl.saturating_sub(delay).max(Duration::from_millis(1));
     (!ttl.is_zero()).then_some(Expiry::AfterDue(after_due))
+}
+
+/// What a new job is to be.
+#[derive(Clone, Debug)]
+pub(super) struct NewJob {
+    pub(super) delay: Duration,
+    /// Zero: for ever.
+    pub(super) ttl: Duration,
+    pub(super) tries: u32,
+    pub(super) attributes: BTreeMap<String, String>,
+}
+
+/// What is asked for jobs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Appetite {
+    pub(super) count: usize,
+    pub(super) ttr: Duration,
+    /// Whether the attempt does not count.
+    pub(super) is_frozen: bool,
+}
+
+/// Claimed jobs on their way to a client. Dropped before they are delivered they are given back,
+/// which costs no attempt.
+#[derive(Debug)]
+pub(super) struct Taken {
+    handover: Handover,
+    queues: Vec<QueueName>,
+}
+
+impl Taken {
+    pub(super) fn new(handover: Handover, queues: &[QueueName]) -> Self {
+        let queues = queues.to_vec();
+        Self { handover, queues }
+    }
+
+    /// Whether no job was ready.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.handover.tasks().is_empty()
+    }
+
+    /// Jobs that have had all their tries.
+    pub(super) fn spent(&self) -> impl Iterator<Item = &Pulled> {
+        self.handover.tasks().iter().filter(|one| is_spent(one))
+    }
+
+    /// How many jobs there are for the client.
+    pub(super) fn count(&self) -> usize {
+        self.handover.tasks().len() - self.spent().count()
+    }
+
+    /// The jobs for the client; `is_frozen`: the attempt does not count.
+    pub(super) fn jobs(&self, is_frozen: bool, now: Timestamp) -> Vec<Job> {
+        let left = self.handover.tasks().iter().filter(|one| !is_spent(one));
+        left.filter_map(|pulled| {
+            let is_its = |queue: &&QueueName| {
+                queue
+                    .task_type()
+                    .is_ok_and(|own| own == *pulled.task_type())
+            };
+            let queue = self.queues.iter().find(is_its)?;
+            Some(Job::claimed(queue, pulled, is_frozen, now))
+        })
+        .collect()
+    }
+
+    /// The client has them: from here on their locks decide.
+    pub(super) fn delivered(self) -> Vec<Pulled> {
+        let all = self.handover.delivered();
+        all.into_iter().filter(|one| !is_spent(one)).collect()
+    }
+}
+
+/// Whether its attempts before were all that it has.
+fn is_spent(pulled: &Pulled) -> bool {
+    pulled.task.attempt > tries(&pulled.task.headers)
 }

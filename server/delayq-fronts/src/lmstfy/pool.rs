@@ -9,12 +9,9 @@ use delayq_service::stop::Stopping;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::appetite::Appetite;
-use super::dead_letters::DeadLetters;
-use super::engine::Engine;
-use super::job::Job;
-use super::queue_name::QueueName;
-use super::taken::Taken;
+use super::engine::{DeadLetters, Engine};
+use super::job::{Appetite, Job, Taken};
+use super::names::QueueName;
 
 /// How long a wait lasts at once where a pool is drained, before it is looked at again.
 const DRAIN_WAIT: Duration = Duration::from_secs(1);

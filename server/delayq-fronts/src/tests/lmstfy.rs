@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::*;
 use crate::lmstfy::{Lmstfy, admin, router};
 
-const OPERATIONS: &str = include_str!("../lmstfy/operation.rs");
+const OPERATIONS: &str = include_str!("../lmstfy/wire.rs");
 const ADMIN: &str = include_str!("../lmstfy/admin.rs");
 /// What everybody may ask, as in the original.
 const PUBLIC: [&str; 2] = ["/api/shop/mail/size", "/api/shop/mail/deadletter/size"];

@@ -1,19 +1,28 @@
-//! Requests of tokens that have a limit, as this server counts them.
+//! How much a token may do, and what it does, as this server counts it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::limit::Limit;
-use super::token_key::TokenKey;
+use super::names::TokenKey;
 
 /// Most tokens that are counted: those whose interval is over are dropped first.
 const MAX_TOKENS: usize = 20_000;
-
 /// Longest interval in seconds, a year: the clock has no time without end.
 const MAX_INTERVAL: u64 = 31_536_000;
+
+/// Most reads and writes of a token in an interval. 0: no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Limit {
+    pub(super) read: i64,
+    pub(super) write: i64,
+    /// Seconds.
+    pub(super) interval: i64,
+}
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
