@@ -106,6 +106,8 @@ impl Maintenance {
         }
         let until = shared.elapsed().saturating_add(WITHDRAW_WITHIN);
         tokio::select! {
+            // What has an answer counts, however late it is.
+            biased;
             withdrawn = shared.store.withdraw(&shared.instance.id) => {
                 if let Err(error) = withdrawn {
                     debug!(%error, "this instance stays in the store's list until it expires");
@@ -118,6 +120,7 @@ impl Maintenance {
         self.recording.take(shared.settings.clock.now());
         let until = shared.elapsed().saturating_add(LAST_FIGURES_WITHIN);
         tokio::select! {
+            biased;
             () = self.recording.send(&shared.store) => {}
             () = shared.settings.clock.sleep_until(until) => {}
         }
