@@ -18,6 +18,10 @@ use crate::config::Address;
 /// made the servers anew.
 pub(super) const DISBELIEF: u32 = 10;
 
+/// How much longer they may take until the first of them has answered: a TLS handshake with a busy
+/// machine is slow, and nothing else waits for it.
+const FIRST: u32 = 4;
+
 /// The answers of one of them, one a command.
 pub(super) type Answers = Vec<RedisResult<Value>>;
 
@@ -27,6 +31,7 @@ pub(super) struct Panel {
     kind: Kind,
     /// How long one of them may take; the others are asked at the same time.
     patience: Duration,
+    has_answered: bool,
     connections: HashMap<Address, MultiplexedConnection>,
     /// How often in a row an earlier election was told of.
     disbelieved: u32,
@@ -38,6 +43,7 @@ impl Panel {
             settings: Arc::clone(settings),
             kind,
             patience,
+            has_answered: false,
             connections: HashMap::new(),
             disbelieved: 0,
         }
@@ -49,12 +55,18 @@ impl Panel {
         addresses: &[Address],
         question: &Pipeline,
     ) -> Vec<Result<Answers, ConnectError>> {
-        let ask = |address| timeout(self.patience, self.ask_one(address, question));
+        let within = if self.has_answered {
+            self.patience
+        } else {
+            self.patience * FIRST
+        };
+        let ask = |address| timeout(within, self.ask_one(address, question));
         let asked = join_all(addresses.iter().map(ask)).await;
         let mut all = Vec::with_capacity(asked.len());
         for (address, asked) in addresses.iter().zip(asked) {
             self.connections.remove(address);
-            let asked = asked.unwrap_or_else(|_| Err(self.no_answer(address)));
+            let asked = asked.unwrap_or_else(|_| Err(self.no_answer(address, within)));
+            self.has_answered |= asked.is_ok();
             all.push(asked.map(|(answers, connection)| {
                 if answers.iter().all(Result::is_ok) {
                     self.connections.insert(address.clone(), connection);
@@ -86,8 +98,8 @@ impl Panel {
         self.settings.place_of(self.kind, address)
     }
 
-    fn no_answer(&self, address: &Address) -> ConnectError {
-        let (within, place) = (self.patience, self.place_of(address));
+    fn no_answer(&self, address: &Address, within: Duration) -> ConnectError {
+        let place = self.place_of(address);
         let hint = fault::hint(&place);
         ConnectError::busy(&place, format!("no answer within {within:?}; {hint}"))
     }

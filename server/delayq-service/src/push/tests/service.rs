@@ -145,7 +145,7 @@ async fn an_answer_that_is_lost_costs_an_attempt_and_nobody_else_is_called_in_it
     let mut alive = Receiver::open(Vec::new()).await;
     let site = site(&[&url, &alive.url]);
     let target = json!({
-        "service": {}, "timeout": "300ms", "retry": {"wait": 1, "is_fixed": true},
+        "service": {}, "timeout": "1s", "retry": {"wait": 1, "is_fixed": true},
     });
     site.set("job", target).await;
     for id in ["1", "2"] {
