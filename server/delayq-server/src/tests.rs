@@ -13,7 +13,7 @@ use crate::http;
 use delayq_service::access::Scope;
 use delayq_service::config::NamespaceLimits;
 
-use house::{DOORS, Door, House, ask};
+use house::{DOORS, Door, HOUR, House, ask};
 
 #[tokio::test]
 async fn a_task_that_is_created_and_cancelled_is_counted_at_every_door() {
@@ -236,4 +236,49 @@ async fn a_target_of_its_own_takes_its_right_at_every_door() {
     let of_service = house.send(Door::TaskService, "1").await.unwrap_err();
     assert_eq!(of_service.status, 403, "{of_service:?}");
     assert_eq!(house.tasks().await, 0);
+}
+
+/// Publishes two jobs at once, as a client of lmstfy.
+async fn publish_two(house: &House) -> u16 {
+    let line = ("PUT", "/api/q/mail/bulk?delay=3600&ttl=0");
+    house.http(Door::Lmstfy, line, r#"["x","y"]"#).await.status
+}
+
+#[tokio::test]
+async fn a_bulk_publish_of_lmstfy_is_whole_or_refused_and_pays_for_each_job() {
+    let limits = NamespaceLimits {
+        max_pending: Some(1),
+        ..NamespaceLimits::default()
+    };
+    let house = House::open("walk-whole", limits).await;
+    assert_eq!(publish_two(&house).await, 429);
+    assert_eq!(house.tasks().await, 0);
+    let limits = NamespaceLimits {
+        rate: Some(2),
+        ..NamespaceLimits::default()
+    };
+    let house = House::open("walk-bulk-rate", limits).await;
+    assert_eq!(publish_two(&house).await, 201);
+    assert_eq!(house.tasks().await, 2);
+    let refused = house.send(Door::Lmstfy, "3").await.unwrap_err();
+    assert_eq!(refused.status, 429, "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_task_is_moved_by_ten_years_at_most_at_every_door() {
+    let house = House::open("walk-moves", NamespaceLimits::default()).await;
+    for door in [Door::Http, Door::Grpc] {
+        house.send(door, "1").await.unwrap();
+    }
+    let over_http = house.v1("POST", "types/http/tasks/1/reschedule?delay=4015d", "");
+    let over_http = over_http.await;
+    assert_eq!(over_http.status, 400, "{over_http:?}");
+    let request = pb::RescheduleRequest {
+        namespace: house.namespace.to_owned(),
+        task_type: "grpc".to_owned(),
+        id: "1".to_owned(),
+        when: Some(delayq_plugin::When::After(HOUR * 24 * 4_015).into()),
+    };
+    let over_grpc = house.grpc("Reschedule", &request).await;
+    assert_eq!(over_grpc.status, 400, "{over_grpc:?}");
 }
