@@ -11,8 +11,6 @@ mod backoff;
 mod batch;
 mod bulk;
 mod call;
-#[cfg(feature = "callee")]
-pub mod callee;
 mod clock_skew;
 mod config;
 mod ending;
@@ -48,6 +46,7 @@ mod type_context;
 mod unserved;
 mod url;
 mod watcher;
+mod worker_set;
 mod workers;
 
 #[cfg(any(test, feature = "test-util"))]
@@ -88,6 +87,7 @@ pub use submit::{ReplyOutcome, TaskReply, TaskSubmitService};
 #[cfg(feature = "opentelemetry")]
 pub use trace_context::TraceContext;
 pub use url::open_store;
+pub use worker_set::{AttemptResult, TypeRunner, WorkerSet};
 pub use workers::BuiltWorker;
 
 #[doc(hidden)]

@@ -20,8 +20,7 @@ use crate::workers::BuiltWorker;
 mod builder;
 
 pub use builder::DelayQueuePluginBuilder;
-#[cfg(feature = "callee")]
-pub(crate) use builder::{Prepared, prepare_callee};
+pub(crate) use builder::{Prepared, prepare_set};
 
 /// How long running workers may take when a signal ends the process, by default.
 const SIGNAL_GRACE: Duration = Duration::from_secs(20);

@@ -11,7 +11,7 @@ struct Crate {
     above: &'static [&'static str],
 }
 
-const CRATES: [Crate; 15] = [
+const CRATES: [Crate; 16] = [
     Crate {
         path: "delayq-core",
         floors: &[
@@ -159,7 +159,7 @@ const CRATES: [Crate; 15] = [
             "handler",
             "handler_set",
             "plugin",
-            "callee",
+            "worker_set",
         ],
         above: &[
             "delayq-core",
@@ -168,6 +168,24 @@ const CRATES: [Crate; 15] = [
             "delayq-redis",
             "delayq-remote",
         ],
+    },
+    Crate {
+        path: "tools/delayq-endpoint",
+        floors: &[
+            "http_client",
+            "eureka",
+            "verifier",
+            "load",
+            "settlements",
+            "call",
+            "spring",
+            "announcement",
+            "answer",
+            "service",
+            "routes",
+            "fuzz",
+        ],
+        above: &["delayq-core", "delayq-plugin"],
     },
     Crate {
         path: "tools/delayq-ops",
@@ -254,7 +272,13 @@ const CRATES: [Crate; 15] = [
             "fuzz",
             "testing",
         ],
-        above: &["delayq-core", "delayq-proto", "delayq-plugin", "delayq-ops"],
+        above: &[
+            "delayq-core",
+            "delayq-proto",
+            "delayq-endpoint",
+            "delayq-plugin",
+            "delayq-ops",
+        ],
     },
     Crate {
         path: "server/delayq-fronts",
@@ -271,6 +295,7 @@ const CRATES: [Crate; 15] = [
         above: &[
             "delayq-core",
             "delayq-proto",
+            "delayq-endpoint",
             "delayq-plugin",
             "delayq-ops",
             "delayq-service",
@@ -294,6 +319,7 @@ const CRATES: [Crate; 15] = [
         above: &[
             "delayq-core",
             "delayq-proto",
+            "delayq-endpoint",
             "delayq-plugin",
             "delayq-ops",
             "delayq-admin",

@@ -6,13 +6,14 @@ use crate::source::{first_word, inherent_impls, is_test, parameters, production}
 use crate::tree::{File, Tree};
 
 /// The crates of the product.
-const PRODUCT: [&str; 14] = [
+const PRODUCT: [&str; 15] = [
     "server/delayq-admin",
     "delayq-core",
     "stores/delayq-sqlite",
     "stores/delayq-redis",
     "delayq-macros",
     "delayq-plugin",
+    "tools/delayq-endpoint",
     "tools/delayq-ops",
     "tools/delayq-testing",
     "tools/delayq-cli",

@@ -78,9 +78,7 @@ impl Step {
 const FEATURES: [(&str, &[&str]); 2] = [
     (
         "delayq-plugin",
-        &[
-            "", "sqlite", "redis", "cluster", "sentinel", "tls", "callee",
-        ],
+        &["", "sqlite", "redis", "cluster", "sentinel", "tls"],
     ),
     ("delayq-server", &["kafka"]),
 ];

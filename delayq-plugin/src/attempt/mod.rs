@@ -10,7 +10,6 @@ mod running_tasks;
 mod verdict;
 
 pub(crate) use deadline::LeaseDeadline;
-#[cfg(feature = "callee")]
 pub(crate) use follow_ups::FollowUps;
 pub(crate) use innermost::Innermost;
 pub(crate) use invocation::Invocation;

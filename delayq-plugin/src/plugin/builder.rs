@@ -11,7 +11,6 @@ use delayq_core::{Clock, Components, Limits, Namespace, Store, TaskWorker, Worke
 mod configured;
 mod listeners;
 mod mistakes;
-#[cfg(feature = "callee")]
 mod sends_nothing;
 mod start;
 mod worker_plan;
@@ -19,8 +18,7 @@ mod worker_plan;
 use self::configured::configured;
 use self::listeners::Listeners;
 use self::mistakes::Mistakes;
-#[cfg(feature = "callee")]
-pub(crate) use self::start::{Prepared, prepare_callee};
+pub(crate) use self::start::{Prepared, prepare_set};
 use self::worker_plan::WorkerPlan;
 pub(super) use self::worker_plan::within;
 use super::DelayQueuePlugin;

@@ -3,7 +3,7 @@
 
 use bolero::{check, produce};
 use delayq_fuzz::{Reach, again, bytes, damage, each_damaged, list, spell, words};
-use delayq_plugin::callee::{EurekaClient, EurekaInstance, fuzz as callee};
+use delayq_endpoint::{EurekaClient, EurekaInstance, fuzz as endpoint};
 use delayq_server::fuzz;
 
 /// What a registry answers, as it was recorded, and what may stand in it.
@@ -214,7 +214,7 @@ fn a_call_counts_as_signed_only_as_it_was_signed() {
                 (b"webhook-timestamp", at),
                 (b"webhook-signature", signature),
             ];
-            let is_signed = callee::is_signed(SECRET, &headers, body, NOW_MS);
+            let is_signed = endpoint::is_signed(SECRET, &headers, body, NOW_MS);
             assert!(!is_same || is_signed == Some(true));
             // More spaces, or one more signature, are as good; nothing else is.
             let is_content_same = parts
@@ -223,9 +223,9 @@ fn a_call_counts_as_signed_only_as_it_was_signed() {
                 .take(3)
                 .all(|(one, other)| one == other);
             assert!(is_content_same || is_signed != Some(true), "{parts:?}");
-            assert_ne!(callee::is_signed(OTHER, &headers, body, NOW_MS), Some(true));
+            assert_ne!(endpoint::is_signed(OTHER, &headers, body, NOW_MS), Some(true));
             let late = NOW_MS + 301_000;
-            assert_ne!(callee::is_signed(SECRET, &headers, body, late), Some(true));
+            assert_ne!(endpoint::is_signed(SECRET, &headers, body, late), Some(true));
             reach.count(is_signed == Some(true));
         });
 }
@@ -264,7 +264,7 @@ fn a_call_is_that_of_a_task_or_refused() {
             let headers = headers.iter();
             let headers = headers.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
             let headers: Vec<_> = headers.collect();
-            let called = callee::call(&headers, body);
+            let called = endpoint::call(&headers, body);
             reach.count(
                 called.is_some_and(|(task_type, id, _)| task_type == "mail" && !id.is_empty()),
             );
@@ -273,5 +273,5 @@ fn a_call_is_that_of_a_task_or_refused() {
         r#"{"taskId":"a","taskType":"mail","delayTime":1767225600000,"params":"x","appName":"shop"}"#,
         r#"{"taskId":"a","taskType":"mail","delayTime":-1}"#,
     ];
-    each_damaged(&jobs, |job| callee::spring_call(&[], job).is_some());
+    each_damaged(&jobs, |job| endpoint::spring_call(&[], job).is_some());
 }

@@ -209,7 +209,7 @@ impl Server {
             tracing::info!("the server stops");
             stopping.leave();
             if let Some(announced) = announced {
-                announced.withdraw().await;
+                announced.deregister().await;
             }
             tokio::time::sleep(ready_grace).await;
             stopping.end();

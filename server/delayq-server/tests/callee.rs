@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use delayq_plugin::callee::{Callee, LaterSettlement, Settlements};
+use delayq_endpoint::{Endpoint, LaterSettlement, Settlements};
 use delayq_plugin::store::{ExtendOutcome, Reply, SettleOutcome, StoreOptions};
 use delayq_plugin::{
     Component, DelayQueueJob, DelayQueuePlugin, ReplyOutcome, TaskContext, TaskError, TaskInfo,
@@ -47,7 +47,7 @@ struct Site {
     /// The options of the server.
     options: Vec<String>,
     tasks: TaskSubmitService,
-    callee: Callee,
+    callee: Endpoint,
     open: UnboundedReceiver<(u32, LaterSettlement)>,
     _folder: TempDir,
 }
@@ -71,7 +71,7 @@ impl Site {
         );
         let (sender, open) = unbounded_channel();
         let builder = DelayQueuePlugin::builder().component(Open(sender));
-        let callee = Callee::of(builder.url(&url)).await.unwrap();
+        let callee = Endpoint::of(builder.url(&url)).await.unwrap();
         let app = callee.router();
         tokio::spawn(async move { axum::serve(listener, app).await });
         let tasks = TaskSubmitService::connect(&url, StoreOptions::default());
@@ -196,6 +196,6 @@ async fn a_settlement_reaches_another_server_when_the_one_that_called_has_died()
 async fn a_worker_that_settles_later_needs_a_server_to_settle_at() {
     let (sender, _open) = unbounded_channel();
     let builder = DelayQueuePlugin::builder().component(Open(sender));
-    let refused = Callee::of(builder).await.unwrap_err().to_string();
+    let refused = Endpoint::of(builder).await.unwrap_err().to_string();
     assert!(refused.contains("Settlements"), "{refused}");
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use delayq_plugin::callee::{Announced, EurekaClient, EurekaInstance};
+use delayq_endpoint::{EurekaClient, EurekaInstance, Registration};
 use delayq_plugin::{Namespace, TaskType};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -95,7 +95,7 @@ impl Discovery {
     }
 
     /// Announces the server itself in the registry, where the configuration says its address.
-    pub fn announce(&self) -> Option<Announced> {
+    pub fn announce(&self) -> Option<Registration> {
         let eureka = &self.config.eureka;
         let address = eureka.address.as_deref()?;
         let client = EurekaClient::new(&eureka.urls);
@@ -103,7 +103,7 @@ impl Discovery {
         match (client, instance) {
             (Ok(client), Ok(instance)) => {
                 let instance = instance.heartbeat(eureka.heartbeat());
-                Some(Announced::registered(client, instance))
+                Some(Registration::registered(client, instance))
             }
             (Err(error), _) | (_, Err(error)) => {
                 warn!(%error, "the server does not announce itself");

@@ -5,14 +5,14 @@ use delayq_core::{DelayQueueJob, Error, Result};
 
 use crate::middleware::Middleware;
 
-/// Refuses every send of a callee that was given no store: its tasks would be lost.
+/// Refuses every send of workers that were given no store: the tasks would be lost.
 #[derive(Debug)]
 pub(super) struct SendsNothing;
 
 #[async_trait]
 impl Middleware for SendsNothing {
     async fn on_submit(&self, _job: DelayQueueJob) -> Result<DelayQueueJob> {
-        let reason = "this callee has no store: give its builder the URL of the server, such as \
+        let reason = "these workers have no store: give their builder the URL of the server, such as \
                       delayq://TOKEN@HOST:7880/NAMESPACE";
         Err(Error::invalid("send", reason))
     }

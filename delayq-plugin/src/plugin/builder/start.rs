@@ -2,18 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use delayq_core::Namespace;
-#[cfg(feature = "callee")]
-use delayq_core::Store;
-#[cfg(feature = "callee")]
 use delayq_core::memory::MemoryStore;
-#[cfg(feature = "callee")]
 use delayq_core::store::StoreOptions;
+use delayq_core::{Namespace, Store};
 use tokio::runtime::Handle;
 use tracing::info;
 
 use super::DelayQueuePluginBuilder;
-#[cfg(feature = "callee")]
 use super::sends_nothing::SendsNothing;
 use super::worker_plan::Surroundings;
 use crate::error::StartError;
@@ -121,10 +116,9 @@ impl Opened {
     }
 }
 
-/// The same for workers that are called by a server, and claim nothing. `component` makes one more
+/// The same for a [`WorkerSet`](crate::WorkerSet), which claims nothing. `component` makes one more
 /// component of the store. Without a URL or a store there is none, and a send is refused.
-#[cfg(feature = "callee")]
-pub(crate) async fn prepare_callee<C: Send + Sync + 'static>(
+pub(crate) async fn prepare_set<C: Send + Sync + 'static>(
     mut builder: DelayQueuePluginBuilder,
     component: fn(&Arc<dyn Store>) -> C,
 ) -> Result<Prepared, StartError> {

@@ -2,7 +2,7 @@
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use delayq_plugin::callee::SpringJob;
+use delayq_endpoint::SpringJob;
 use delayq_plugin::{DelayQueueJob, Timestamp};
 use delayq_service::access::Submit;
 use delayq_service::operation::{Submission, submit_one};

@@ -1,8 +1,8 @@
 //! Entrances of the fuzz targets: what applications of the Spring delay queue send.
 
 use delayq_core::Limits;
+use delayq_endpoint::SpringJob;
 use delayq_plugin::Timestamp;
-use delayq_plugin::callee::SpringJob;
 
 use super::add::read_job;
 use super::answer::shown;

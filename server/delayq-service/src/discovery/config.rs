@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use delayq_plugin::callee::{EurekaClient, EurekaInstance};
+use delayq_endpoint::{EurekaClient, EurekaInstance};
 use delayq_plugin::{Namespace, TaskType};
 use serde::{Deserialize, Serialize};
 use url::Url;

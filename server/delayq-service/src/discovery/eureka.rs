@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use axum::http::Uri;
+use delayq_endpoint::{EurekaClient, EurekaError, SPRING_PATH, WORK_PATH};
 use delayq_plugin::TaskType;
-use delayq_plugin::callee::{EurekaClient, EurekaError, SPRING_PATH, WORK_PATH};
 use serde_json::Value;
 use tracing::{debug, warn};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use delayq_endpoint::{SPRING_PATH, WORK_PATH};
 use delayq_plugin::TaskType;
-use delayq_plugin::callee::{SPRING_PATH, WORK_PATH};
 use url::Url;
 
 /// An instance that serves some types.

@@ -9,7 +9,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use delayq_plugin::callee::{EurekaClient, EurekaInstance};
+use delayq_endpoint::{EurekaClient, EurekaInstance};
 use delayq_plugin::{Clock, SystemClock, TaskType};
 use serde_json::{Value, json};
 
@@ -181,10 +181,10 @@ async fn an_instance_registers_again_when_its_heartbeat_is_not_known_and_leaves_
     assert!(client.heartbeat(&instance).await.unwrap());
     assert!(!client.heartbeat(&instance).await.unwrap());
     client.deregister(&instance).await.unwrap();
-    let announced = Announced::registered(client, instance.heartbeat(Duration::ZERO));
+    let announced = Registration::registered(client, instance.heartbeat(Duration::ZERO));
     registry.until("POST /eureka/apps/SHOP", 2).await;
     registry.until(&format!("PUT {own}"), 3).await;
-    announced.withdraw().await;
+    announced.deregister().await;
     registry.until(&format!("DELETE {own}"), 2).await;
     let asked = registry.asked.lock().unwrap().clone();
     // It has what the recorded registrations have that were taken.

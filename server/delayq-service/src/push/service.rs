@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::http::header::{CONTENT_TYPE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use delayq_core::log_limit::LogLimit;
-use delayq_plugin::callee::SpringJob;
+use delayq_endpoint::SpringJob;
 use delayq_plugin::store::Reply;
 use delayq_plugin::{Clock, SystemClock, TaskError, TaskResult};
 use http_body_util::Full;

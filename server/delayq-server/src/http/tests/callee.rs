@@ -1,6 +1,6 @@
 //! Applications that announce themselves.
 
-use delayq_plugin::callee::{Announcement, Callee};
+use delayq_endpoint::{Announcement, Endpoint};
 use delayq_plugin::{DelayQueuePlugin, TaskContext, TaskResult, TaskWorker, WorkerOptions};
 
 use super::*;
@@ -90,7 +90,7 @@ async fn a_callee_announces_its_types_at_a_server_until_it_withdraws() {
     let builder = DelayQueuePlugin::builder().without_registered_workers();
     let builder = builder.worker("mail.send", WorkerOptions::DEFAULT, Idle);
     let builder = builder.worker("report.*", WorkerOptions::DEFAULT, Idle);
-    let callee = Callee::of(builder).await.unwrap();
+    let callee = Endpoint::of(builder).await.unwrap();
     let address = "https://shop.example.org";
     let announcement = Announcement::at_server(&url, "default", &work, address);
     let announced = callee.announce(announcement).unwrap();
@@ -109,7 +109,7 @@ async fn a_callee_announces_its_types_at_a_server_until_it_withdraws() {
     assert_eq!(found["name"], "shop.example.org:callee:443");
     assert_eq!(found["url"], "https://shop.example.org/delayq/work");
     assert_eq!(found["types"], json!(["mail.send"]));
-    announced.withdraw().await;
+    announced.deregister().await;
     assert!(listed(&site, &read).await.is_empty());
     for bad in ["shop.example.org", "ftp://shop", ""] {
         let announcement = Announcement::at_server(&url, "default", &work, bad);

@@ -117,14 +117,14 @@ async fn a_real_registry_is_followed_through_its_restart() {
         let instance = EurekaInstance::new(app, "http://10.0.0.7:8080").unwrap();
         let instance = instance.metadata("delayq.types", task_type);
         let instance = instance.heartbeat(Duration::from_secs(1));
-        Announced::registered(EurekaClient::new([&url]).unwrap(), instance)
+        Registration::registered(EurekaClient::new([&url]).unwrap(), instance)
     };
     let (shop, mail) = (
         announce("shop", "order.cancel"),
         announce("mail", "mail.send"),
     );
     until(&discovery, &["mail.send", "order.cancel"]).await;
-    mail.withdraw().await;
+    mail.deregister().await;
     until(&discovery, &["order.cancel"]).await;
     // A new registry knows nobody: what it answers to a heartbeat has the instance register again.
     drop(registry);
@@ -138,7 +138,7 @@ async fn a_real_registry_is_followed_through_its_restart() {
     client.register(&silent, SystemClock.now()).await.unwrap();
     until(&discovery, &["order.cancel", "stock.release"]).await;
     until(&discovery, &["order.cancel"]).await;
-    shop.withdraw().await;
+    shop.deregister().await;
     until(&discovery, &[]).await;
     following.abort();
 }

@@ -3,7 +3,7 @@
 
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
-use delayq_plugin::callee::EurekaError;
+use delayq_endpoint::EurekaError;
 
 use super::*;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use axum::body::Body;
 use axum::http::Request;
-use delayq_plugin::callee::Callee;
+use delayq_endpoint::Endpoint;
 use delayq_plugin::store::{AttemptEnd, Bucket, SettleOutcome, Settlement};
 use delayq_plugin::{
     Clock, DelayQueuePlugin, Lock, SystemClock, TaskContext, TaskError, TaskId, TaskResult,
@@ -250,7 +250,7 @@ impl TaskWorker for Greeter {
 }
 
 /// An application with a greeter, and how often that ran.
-async fn greeter() -> (Callee, Arc<AtomicU32>) {
+async fn greeter() -> (Endpoint, Arc<AtomicU32>) {
     let runs = Arc::new(AtomicU32::new(0));
     let builder = DelayQueuePlugin::builder()
         .without_registered_workers()
@@ -259,7 +259,7 @@ async fn greeter() -> (Callee, Arc<AtomicU32>) {
             delayq_plugin::WorkerOptions::DEFAULT,
             Greeter(Arc::clone(&runs)),
         );
-    let callee = Callee::of(builder).await.unwrap();
+    let callee = Endpoint::of(builder).await.unwrap();
     (callee.secrets([SECRET]).unwrap(), runs)
 }
 

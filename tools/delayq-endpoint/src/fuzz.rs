@@ -4,9 +4,9 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use delayq_core::Timestamp;
 
-use super::call::Invocation;
-use super::spring::SpringJob;
-use super::verifier::Verifier;
+use crate::call::Invocation;
+use crate::spring::SpringJob;
+use crate::verifier::Verifier;
 
 /// Headers, by name and value.
 pub type Headers<'a> = &'a [(&'a [u8], &'a [u8])];

@@ -7,11 +7,11 @@ use delayq_core::store::{AttemptEnd, Bucket, ExtendOutcome, SettleOutcome, Settl
 use delayq_core::task::Lock;
 use delayq_core::{Reply, Result, RetryPolicy, Store, TaskContext, TaskError};
 
-/// Component of the workers of a callee whose builder has a URL or a store, which is that of the
+/// Component of the workers of an endpoint whose builder has a URL or a store, which is that of the
 /// server: lets a task be settled after its worker has returned.
 ///
 /// ```no_run
-/// use delayq_plugin::callee::Settlements;
+/// use delayq_endpoint::Settlements;
 /// use delayq_plugin::{Component, TaskContext, TaskResult, task_worker};
 ///
 /// #[task_worker(type = "payment.book")]
@@ -31,7 +31,7 @@ pub struct Settlements {
 }
 
 impl Settlements {
-    pub(super) fn on(store: &Arc<dyn Store>) -> Self {
+    pub(crate) fn on(store: &Arc<dyn Store>) -> Self {
         Self {
             store: Arc::clone(store),
         }

@@ -11,12 +11,12 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::WORK_PATH;
-use super::eureka::{EurekaClient, EurekaInstance};
-use super::http_client::{Asked, HttpClient};
+use crate::call::WORK_PATH;
+use crate::eureka::{EurekaClient, EurekaError, EurekaInstance};
+use crate::http_client::{Asked, HttpClient};
 
 /// The entry of the metadata in a registry that names the types, separated by commas.
-pub(super) const TYPES: &str = "delayq.types";
+const TYPES: &str = "delayq.types";
 /// The entry that servers of the Spring delay queue read.
 const SPRING_TYPES: &str = "delay-queue:task";
 /// How often an instance announces itself to a server, and how long that holds.
@@ -24,10 +24,10 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 const LEASE: Duration = Duration::from_secs(30);
 /// How soon a first announcement is tried again that failed.
 const AGAIN: Duration = Duration::from_secs(2);
-/// How long the end of an announcement may take.
-const WITHDRAWN_WITHIN: Duration = Duration::from_secs(5);
+/// The longest time that the end of a registration may take.
+const DEREGISTERED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Where an application announces itself, and under which address.
+/// The registry or server where an application announces itself, and its own address.
 #[derive(Clone, Debug)]
 pub struct Announcement {
     way: Way,
@@ -105,8 +105,8 @@ impl Announcement {
         self
     }
 
-    /// Announces until it is withdrawn.
-    pub(super) fn begin(self, types: &[TaskType]) -> Result<Announced> {
+    /// Announces until the registration is ended.
+    pub(crate) fn begin(self, types: &[TaskType]) -> Result<Registration> {
         let heartbeat = self.heartbeat;
         match self.way {
             Way::Eureka { urls, app, address } => {
@@ -118,7 +118,7 @@ impl Announcement {
                 for (name, value) in &self.metadata {
                     instance = instance.metadata(name, value);
                 }
-                Ok(Announced::registered(EurekaClient::new(urls)?, instance))
+                Ok(Registration::registered(EurekaClient::new(urls)?, instance))
             }
             Way::Server {
                 url,
@@ -127,17 +127,17 @@ impl Announcement {
                 address,
             } => {
                 let heartbeat = heartbeat.unwrap_or(HEARTBEAT);
-                let callee = ServerCallee::new(&url, &namespace, &token)?;
-                let callee = callee.at(&address, types, heartbeat * 3)?;
+                let entry = ServerEntry::new(&url, &namespace, &token)?;
+                let entry = entry.at(&address, types, heartbeat * 3)?;
                 let stop = CancellationToken::new();
-                let task = tokio::spawn(callee.keep(heartbeat, stop.clone()));
-                Ok(Announced { stop, task })
+                let task = tokio::spawn(entry.keep(heartbeat, stop.clone()));
+                Ok(Registration { stop, task })
             }
         }
     }
 }
 
-/// Registers an instance, and says that it is alive, until `stop`; then takes it off the list.
+/// Registers an instance and sends heartbeats until `stop`, then deregisters it.
 async fn keep_registered(client: EurekaClient, instance: EurekaInstance, stop: CancellationToken) {
     let (mut is_registered, mut is_silent) = (false, false);
     loop {
@@ -147,7 +147,7 @@ async fn keep_registered(client: EurekaClient, instance: EurekaInstance, stop: C
             }
             client.register(&instance, SystemClock.now()).await?;
             info!(instance = instance.id(), "registered");
-            Ok::<_, super::EurekaError>(())
+            Ok::<_, EurekaError>(())
         };
         let beat = tokio::select! {
             beat = beat => beat,
@@ -171,21 +171,21 @@ async fn keep_registered(client: EurekaClient, instance: EurekaInstance, stop: C
             () = stop.cancelled() => break,
         }
     }
-    if let Ok(Err(error)) = timeout(WITHDRAWN_WITHIN, client.deregister(&instance)).await {
+    if let Ok(Err(error)) = timeout(DEREGISTERED_WITHIN, client.deregister(&instance)).await {
         debug!(instance = instance.id(), %error, "not taken off the list: its lease ends");
     }
 }
 
-/// This application on the list of a server.
+/// The entry of this application on the list of callees of a server.
 #[derive(Debug)]
-struct ServerCallee {
+struct ServerEntry {
     http: HttpClient,
     url: String,
     authorization: HeaderValue,
     body: Vec<u8>,
 }
 
-impl ServerCallee {
+impl ServerEntry {
     fn new(url: &str, namespace: &str, token: &str) -> Result<Self> {
         let authorization = HeaderValue::from_str(&format!("Bearer {token}"));
         let authorization = authorization
@@ -231,7 +231,7 @@ impl ServerCallee {
                 () = stop.cancelled() => break,
             }
         }
-        if let Ok(Err(error)) = timeout(WITHDRAWN_WITHIN, self.ask(Method::DELETE)).await {
+        if let Ok(Err(error)) = timeout(DEREGISTERED_WITHIN, self.ask(Method::DELETE)).await {
             debug!(
                 url = self.url,
                 error, "not taken off the list: its lease ends"
@@ -265,16 +265,17 @@ impl ServerCallee {
     }
 }
 
-/// An announcement that holds. Dropped, it ends as well, and nobody waits for that.
+/// A registration that is kept up by heartbeats. When it is dropped it ends as well, and nobody
+/// waits for that.
 #[derive(Debug)]
-#[must_use = "the announcement ends when this is dropped"]
-pub struct Announced {
+#[must_use = "the registration ends when this is dropped"]
+pub struct Registration {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-impl Announced {
-    /// Registers an instance in a registry, and says that it is alive.
+impl Registration {
+    /// Registers an instance in a registry and sends heartbeats.
     pub fn registered(client: EurekaClient, instance: EurekaInstance) -> Self {
         let stop = CancellationToken::new();
         let task = tokio::spawn(keep_registered(client, instance, stop.clone()));
@@ -282,14 +283,14 @@ impl Announced {
     }
 
     /// Takes the application off the list; returns after 5 s at most.
-    pub async fn withdraw(mut self) {
+    pub async fn deregister(mut self) {
         self.stop.cancel();
         let task = std::mem::replace(&mut self.task, tokio::spawn(async {}));
         task.await.ok();
     }
 }
 
-impl Drop for Announced {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.stop.cancel();
     }

@@ -13,15 +13,16 @@ use sha2::Sha256;
 const PREFIX: &str = "whsec_";
 /// Bytes that a key may have, by the specification.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
-/// How far the clocks of server and callee may be apart, and how old a call may be.
+/// The largest difference between the clocks of server and endpoint, and the largest age of a
+/// call.
 const TOLERANCE_MS: i64 = 5 * 60 * 1_000;
 
 /// The keys of the servers that may call.
 #[derive(Clone)]
-pub(super) struct Verifier(Vec<Hmac<Sha256>>);
+pub(crate) struct Verifier(Vec<Hmac<Sha256>>);
 
 impl Verifier {
-    pub(super) fn new<T: AsRef<str>>(secrets: impl IntoIterator<Item = T>) -> Result<Self> {
+    pub(crate) fn new<T: AsRef<str>>(secrets: impl IntoIterator<Item = T>) -> Result<Self> {
         let keys = secrets.into_iter().map(|secret| {
             let text = secret.as_ref();
             let key = STANDARD.decode(text.strip_prefix(PREFIX).unwrap_or(text));
@@ -37,7 +38,7 @@ impl Verifier {
     }
 
     /// Refuses a call that no server has signed, or that is old.
-    pub(super) fn check(
+    pub(crate) fn check(
         &self,
         headers: &HeaderMap,
         body: &[u8],

@@ -3,7 +3,7 @@
 use delayq_core::{TaskId, TaskType, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::call::Invocation;
+use crate::call::Invocation;
 
 /// A task as the Spring delay queue sends it, to its server and to applications.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct SpringJob {
 
 impl SpringJob {
     /// The call that it is, to the worker of its type.
-    pub(super) fn into_call(self) -> Result<Invocation, String> {
+    pub(crate) fn into_call(self) -> Result<Invocation, String> {
         let task_type = TaskType::new(self.task_type.unwrap_or_default())
             .map_err(|error| format!("taskType: {error}"))?;
         let id = TaskId::new(self.task_id.unwrap_or_default())

@@ -18,26 +18,26 @@ const MAX_BYTES: usize = 64 << 20;
 
 /// A client whose connections are shared by its clones.
 #[derive(Clone, Debug)]
-pub(super) struct HttpClient(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+pub(crate) struct HttpClient(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
 
 /// An answer, read whole.
 #[derive(Debug)]
-pub(super) struct Answered {
-    pub(super) status: StatusCode,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Answered {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Vec<u8>,
 }
 
 /// A request.
 #[derive(Debug)]
-pub(super) struct Asked<'a> {
-    pub(super) method: Method,
-    pub(super) url: &'a str,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Asked<'a> {
+    pub(crate) method: Method,
+    pub(crate) url: &'a str,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
 }
 
 impl HttpClient {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let versions = rustls::ClientConfig::builder_with_provider(provider);
         let mut roots = rustls::RootCertStore::empty();
@@ -55,7 +55,7 @@ impl HttpClient {
     }
 
     /// Makes one request. The error is for people.
-    pub(super) async fn ask(&self, asked: Asked<'_>) -> Result<Answered, String> {
+    pub(crate) async fn ask(&self, asked: Asked<'_>) -> Result<Answered, String> {
         let Asked {
             method,
             url,

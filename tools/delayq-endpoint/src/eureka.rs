@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use delayq_core::{Error, Result, Timestamp};
 use serde_json::{Value, json};
 
-use super::http_client::{Answered, Asked, HttpClient};
+use crate::http_client::{Answered, Asked, HttpClient};
 
 /// How often an instance says that it is alive, by default.
 const HEARTBEAT: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! What runs in a callee at present.
+//! The tasks that run in an endpoint.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 /// The tasks that run, by type.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Load(Arc<Inner>);
+pub(crate) struct Load(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -25,20 +25,20 @@ struct Running {
 
 /// Whether a task may start.
 #[derive(Debug)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     /// It may.
-    Entered(Place),
+    Entered(Permit),
     /// As many of its type run as may.
     Full,
     /// An earlier attempt of it still runs here.
     Repeated,
-    /// The callee ends.
+    /// The endpoint ends.
     Closed,
 }
 
-/// The place of a task that runs; dropped when its workers have ended.
+/// The permit of a task that runs; dropped when its workers have ended.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Permit {
     load: Load,
     task_type: TaskType,
     id: TaskId,
@@ -46,7 +46,7 @@ pub(super) struct Place {
 
 impl Load {
     /// Lets a task in, if fewer than `most` of its type run.
-    pub(super) fn enter(&self, task_type: &TaskType, id: &TaskId, most: usize) -> Entry {
+    pub(crate) fn enter(&self, task_type: &TaskType, id: &TaskId, most: usize) -> Entry {
         let mut running = self.lock();
         if running.is_closed {
             return Entry::Closed;
@@ -60,7 +60,7 @@ impl Load {
         }
         let of_type = running.by_type.entry(task_type.clone()).or_default();
         of_type.insert(id.clone());
-        Entry::Entered(Place {
+        Entry::Entered(Permit {
             load: self.clone(),
             task_type: task_type.clone(),
             id: id.clone(),
@@ -68,12 +68,12 @@ impl Load {
     }
 
     /// Lets nothing in any more.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().is_closed = true;
     }
 
     /// Waits until nothing runs.
-    pub(super) async fn emptied(&self) {
+    pub(crate) async fn emptied(&self) {
         loop {
             let mut ended = std::pin::pin!(self.0.ended.notified());
             // Listening begins before the look, so that no end is missed.
@@ -93,7 +93,7 @@ impl Load {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut running = self.load.lock();
         if let Some(ids) = running.by_type.get_mut(&self.task_type) {

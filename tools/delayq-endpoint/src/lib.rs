@@ -2,22 +2,22 @@
 //! workers that a plugin runs.
 //!
 //! ```no_run
-//! use delayq_plugin::callee::{Announcement, Callee};
+//! use delayq_endpoint::{Announcement, Endpoint};
 //! use delayq_plugin::{DelayQueuePlugin, seconds};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let callee = Callee::of(DelayQueuePlugin::builder()).await?;
-//! let callee = callee.secrets(["whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"])?;
+//! let endpoint = Endpoint::of(DelayQueuePlugin::builder()).await?;
+//! let endpoint = endpoint.secrets(["whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"])?;
 //! let listener = tokio::net::TcpListener::bind("10.0.0.7:8080").await?;
-//! let app = axum::Router::new().merge(callee.router());
+//! let app = axum::Router::new().merge(endpoint.router());
 //! let http = tokio::spawn(async { axum::serve(listener, app).await });
 //!
 //! let registry = ["http://eureka:8761/eureka"];
 //! let shop = Announcement::at_eureka(registry, "shop", "http://10.0.0.7:8080");
-//! let announced = callee.announce(shop)?;
+//! let registration = endpoint.announce(shop)?;
 //! // .. until the process is asked to end
-//! announced.withdraw().await;
-//! callee.shutdown(seconds(15)).await;
+//! registration.deregister().await;
+//! endpoint.shutdown(seconds(15)).await;
 //! http.abort();
 //! # Ok(()) }
 //! ```
@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delayq_core::{Error, Result, TaskType};
+use delayq_plugin::{DelayQueuePluginBuilder, StartError, WorkerSet};
 
 mod announcement;
 mod answer;
@@ -38,36 +39,29 @@ pub mod fuzz;
 mod http_client;
 mod load;
 mod routes;
-mod run;
 mod service;
 mod settlements;
 mod spring;
 mod verifier;
 
-pub use self::announcement::{Announced, Announcement};
+pub use self::announcement::{Announcement, Registration};
+pub use self::call::{SPRING_PATH, WORK_PATH};
 pub use self::eureka::{EurekaClient, EurekaError, EurekaInstance};
 pub use self::settlements::{LaterSettlement, Settlements};
 pub use self::spring::SpringJob;
 
-use self::service::Service;
-use self::verifier::Verifier;
-use crate::error::StartError;
-use crate::plugin::{DelayQueuePluginBuilder, Prepared, prepare_callee};
-
-/// The path that a server calls, unless the announcement says otherwise.
-pub const WORK_PATH: &str = "/delayq/work";
-/// The path that servers of the Spring delay queue call.
-pub const SPRING_PATH: &str = "/hf/delay_queue/work";
+use crate::service::Service;
+use crate::verifier::Verifier;
 
 /// The workers of this application, to be called by a server. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub struct Callee {
+pub struct Endpoint {
     service: Arc<Service>,
 }
 
-impl Callee {
-    /// Builds the workers of a builder, as [`start`](DelayQueuePluginBuilder::start) does, but
-    /// claims nothing: they run when they are called. Middleware, components, the options of
+impl Endpoint {
+    /// Builds the workers of a builder, as [`start`](DelayQueuePluginBuilder::start) does. They
+    /// claim nothing and run when a server calls them. Middleware, components, the options of
     /// workers and the configuration count; pools, listeners and recurring tasks do not.
     ///
     /// With a URL or a store of the builder its workers can send tasks there, such as to the server
@@ -76,12 +70,8 @@ impl Callee {
     /// # Errors
     /// As for `start`, so for a worker with [`Settlements`] and no store; nothing runs then.
     pub async fn of(builder: DelayQueuePluginBuilder) -> Result<Self, StartError> {
-        let Prepared { service, registry } = prepare_callee(builder, Settlements::on).await?;
-        for recurring in registry.recurring() {
-            let task_type = &recurring.task_type;
-            tracing::warn!(%task_type, "a callee does not start recurring tasks");
-        }
-        let service = Service::new(service, registry);
+        let workers = WorkerSet::build(builder, Settlements::on).await?;
+        let service = Service::new(workers);
         Ok(Self {
             service: Arc::new(service),
         })
@@ -113,13 +103,13 @@ impl Callee {
     }
 
     /// Announces the types and the address of this application, until
-    /// [`withdraw`](Announced::withdraw), or until what this returns is dropped. A registry that
-    /// does not answer is tried again.
+    /// [`deregister`](Registration::deregister), or until the registration is dropped. A registry
+    /// that does not answer is tried again.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] for an address or a URL that cannot be one, and when no worker
     /// serves a type by name.
-    pub fn announce(&self, announcement: Announcement) -> Result<Announced> {
+    pub fn announce(&self, announcement: Announcement) -> Result<Registration> {
         let types = self.types();
         if types.is_empty() {
             let reason = "no worker here serves a type by name, and a pattern cannot be announced";
@@ -129,14 +119,15 @@ impl Callee {
     }
 
     /// Takes no more calls, and waits up to `grace` for those that run; then tells the workers to
-    /// stop, and waits another half second. Withdraw the announcement before.
+    /// stop, and waits another half second. Call
+    /// [`deregister`](Registration::deregister) before.
     pub async fn shutdown(&self, grace: Duration) {
         self.service.close(grace).await;
     }
 }
 
-impl fmt::Debug for Callee {
+impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Callee").field(&self.types()).finish()
+        f.debug_tuple("Endpoint").field(&self.types()).finish()
     }
 }

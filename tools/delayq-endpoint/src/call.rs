@@ -2,19 +2,23 @@
 
 use axum::http::HeaderMap;
 use delayq_core::task::Headers;
-use delayq_core::worker::{Attempt, StopSignal};
-use delayq_core::{TaskContext, TaskId, TaskType, Timestamp};
+use delayq_core::worker::Attempt;
+use delayq_core::{TaskId, TaskType, Timestamp};
 
+/// The path that a server calls, unless the announcement says otherwise.
+pub const WORK_PATH: &str = "/delayq/work";
+/// The path that servers of the Spring delay queue call.
+pub const SPRING_PATH: &str = "/hf/delay_queue/work";
 /// Beginning of the headers that carry those of the task.
 const TASK_HEADER: &str = "delayq-header-";
 
 /// One attempt of a task.
 #[derive(Clone, Debug)]
-pub(super) struct Invocation {
-    pub(super) task_type: TaskType,
-    pub(super) id: TaskId,
-    pub(super) message: Vec<u8>,
-    attempt: u32,
+pub(crate) struct Invocation {
+    pub(crate) task_type: TaskType,
+    pub(crate) id: TaskId,
+    pub(crate) message: Vec<u8>,
+    pub(crate) attempt: u32,
     fence: u64,
     due_at: Timestamp,
     submitted_at: Timestamp,
@@ -23,7 +27,7 @@ pub(super) struct Invocation {
 
 impl Invocation {
     /// The call that these headers and this body are.
-    pub(super) fn read(headers: &HeaderMap, body: Vec<u8>) -> Result<Self, String> {
+    pub(crate) fn read(headers: &HeaderMap, body: Vec<u8>) -> Result<Self, String> {
         let task_type = header(headers, "delayq-task-type").unwrap_or_default();
         let id = header(headers, "delayq-task-id").unwrap_or_default();
         let task_type = TaskType::new(task_type)
@@ -33,7 +37,7 @@ impl Invocation {
     }
 
     /// A first attempt of which nothing else is known.
-    pub(super) fn of(task_type: TaskType, id: TaskId, message: Vec<u8>) -> Self {
+    pub(crate) fn of(task_type: TaskType, id: TaskId, message: Vec<u8>) -> Self {
         Self {
             task_type,
             id,
@@ -47,13 +51,13 @@ impl Invocation {
     }
 
     /// The same due at `due_at`, unless the headers say otherwise.
-    pub(super) fn due_at(mut self, due_at: Timestamp) -> Self {
+    pub(crate) fn due_at(mut self, due_at: Timestamp) -> Self {
         self.due_at = due_at;
         self
     }
 
     /// The same with the facts that the headers of a server say.
-    pub(super) fn with(mut self, headers: &HeaderMap) -> Self {
+    pub(crate) fn with(mut self, headers: &HeaderMap) -> Self {
         if let Some(attempt) = number(headers, "delayq-attempt") {
             self.attempt = attempt;
         }
@@ -76,13 +80,13 @@ impl Invocation {
     }
 
     /// Whether the identity that was signed is that of this task.
-    pub(super) fn is_what_was_signed(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn is_what_was_signed(&self, headers: &HeaderMap) -> bool {
         self.is_what_was_signed_for(None, headers)
     }
 
     /// The same of a task whose type may be one within this application: the server then has the
     /// name of the application before it.
-    pub(super) fn is_what_was_signed_for(&self, app: Option<&str>, headers: &HeaderMap) -> bool {
+    pub(crate) fn is_what_was_signed_for(&self, app: Option<&str>, headers: &HeaderMap) -> bool {
         let push_id = header(headers, "webhook-id").unwrap_or_default();
         let Some((task, _)) = push_id.rsplit_once('/') else {
             return false;
@@ -92,24 +96,19 @@ impl Invocation {
         task == own || within.is_some_and(|task| task == own)
     }
 
-    /// 1-based count of starts.
-    pub(super) fn attempt(&self) -> u32 {
-        self.attempt
-    }
-
-    /// What a worker gets beside the message.
-    pub(super) fn context(&self, now: Timestamp, stop: StopSignal) -> TaskContext {
+    /// The attempt that it is, claimed at `now`, and its message.
+    pub(crate) fn into_attempt(self, now: Timestamp) -> (Attempt, Vec<u8>) {
         let attempt = Attempt {
-            task_type: self.task_type.clone(),
-            id: self.id.clone(),
+            task_type: self.task_type,
+            id: self.id,
             attempt: self.attempt,
             due_at: self.due_at,
             claimed_at: now,
             submitted_at: self.submitted_at,
             fence: self.fence,
-            headers: self.headers.clone(),
+            headers: self.headers,
         };
-        TaskContext::new(attempt, stop)
+        (attempt, self.message)
     }
 }
 

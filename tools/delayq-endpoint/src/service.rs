@@ -1,4 +1,4 @@
-//! What the routes of a callee share.
+//! The state that the routes of an endpoint share.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -7,16 +7,14 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use delayq_core::TaskType;
 use delayq_core::worker::StopSignal;
+use delayq_plugin::WorkerSet;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use super::answer;
-use super::call::Invocation;
-use super::load::{Entry, Load};
-use super::run::Run;
-use super::verifier::Verifier;
-use crate::submit::TaskSubmitService;
-use crate::workers::WorkerRegistry;
+use crate::answer;
+use crate::call::Invocation;
+use crate::load::{Entry, Load};
+use crate::verifier::Verifier;
 
 /// How long a task waits whose earlier attempt still runs here.
 const REPEATED_WAIT: Duration = Duration::from_secs(1);
@@ -25,12 +23,11 @@ const STOPPED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The workers of an application, and what runs of them.
 #[derive(Debug)]
-pub(super) struct Service {
-    tasks: TaskSubmitService,
-    registry: WorkerRegistry,
+pub(crate) struct Service {
+    workers: WorkerSet,
     verifier: RwLock<Option<Verifier>>,
     load: Load,
-    /// Given when the callee ends and the grace is over.
+    /// Given when the endpoint ends and the grace is over.
     end: StopSignal,
 }
 
@@ -44,10 +41,9 @@ impl Drop for StopOnDrop {
 }
 
 impl Service {
-    pub(super) fn new(tasks: TaskSubmitService, registry: WorkerRegistry) -> Self {
+    pub(crate) fn new(workers: WorkerSet) -> Self {
         Self {
-            tasks,
-            registry,
+            workers,
             verifier: RwLock::default(),
             load: Load::default(),
             end: StopSignal::new(),
@@ -55,7 +51,7 @@ impl Service {
     }
 
     /// Takes only calls that this finds signed.
-    pub(super) fn protect(&self, verifier: Verifier) {
+    pub(crate) fn protect(&self, verifier: Verifier) {
         let mut present = self
             .verifier
             .write()
@@ -63,17 +59,17 @@ impl Service {
         *present = Some(verifier);
     }
 
-    pub(super) fn types(&self) -> Vec<TaskType> {
-        self.registry.exact_types()
+    pub(crate) fn types(&self) -> Vec<TaskType> {
+        self.workers.types()
     }
 
     /// Refuses what is not signed, where it has to be; whether it was.
-    pub(super) fn admit(&self, headers: &HeaderMap, body: &[u8]) -> Result<bool, Box<Response>> {
+    pub(crate) fn admit(&self, headers: &HeaderMap, body: &[u8]) -> Result<bool, Box<Response>> {
         let verifier = self.verifier.read().unwrap_or_else(PoisonError::into_inner);
         let Some(verifier) = &*verifier else {
             return Ok(false);
         };
-        match verifier.check(headers, body, self.tasks.clock.now()) {
+        match verifier.check(headers, body, self.workers.now()) {
             Ok(()) => Ok(true),
             Err(reason) => {
                 warn!(reason, "a call is refused");
@@ -85,14 +81,14 @@ impl Service {
 
     /// Runs the workers of a task, and answers when they have ended. When the caller goes away
     /// before, they are told to stop, and the task is refused here until they have.
-    pub(super) async fn run(self: &Arc<Self>, call: Invocation) -> Response {
-        let Some(workers) = self.registry.of_type(&call.task_type) else {
+    pub(crate) async fn run(self: &Arc<Self>, call: Invocation) -> Response {
+        let Some(workers) = self.workers.of_type(&call.task_type) else {
             let reason = format!("no worker here serves {}", call.task_type);
             return answer::refused(StatusCode::NOT_FOUND, reason);
         };
-        let most = workers.combined().concurrency;
-        let place = match self.load.enter(&call.task_type, &call.id, most) {
-            Entry::Entered(place) => place,
+        let most = workers.concurrency();
+        let permit = match self.load.enter(&call.task_type, &call.id, most) {
+            Entry::Entered(permit) => permit,
             Entry::Full => return answer::busy("as many tasks of the type run as may"),
             Entry::Closed => return answer::busy("this instance ends"),
             Entry::Repeated => {
@@ -100,20 +96,15 @@ impl Service {
                 return answer::released(REPEATED_WAIT, reason);
             }
         };
-        debug!(task_type = %call.task_type, id = %call.id, attempt = call.attempt(), "called");
+        debug!(task_type = %call.task_type, id = %call.id, attempt = call.attempt, "called");
         let stop = StopSignal::new();
         let gone = StopOnDrop(stop.clone());
-        let run = Run {
-            tasks: self.tasks.clone(),
-            workers,
-            call,
-            stop: stop.clone(),
-        };
+        let (attempt, message) = call.into_attempt(self.workers.now());
         let end = self.end.clone();
         // A task of its own: it goes on when the connection is lost.
         let running = tokio::spawn(async move {
-            let _place = place;
-            let mut all = std::pin::pin!(run.all());
+            let _permit = permit;
+            let mut all = std::pin::pin!(workers.run(attempt, message, stop.clone()));
             tokio::select! {
                 ended = &mut all => return ended,
                 () = end.stopped() => stop.stop(),
@@ -129,14 +120,14 @@ impl Service {
     }
 
     /// Takes no more calls, and waits for those that run.
-    pub(super) async fn close(&self, grace: Duration) {
+    pub(crate) async fn close(&self, grace: Duration) {
         self.load.close();
         if timeout(grace, self.load.emptied()).await.is_ok() {
             return;
         }
         self.end.stop();
         if timeout(STOPPED_WITHIN, self.load.emptied()).await.is_err() {
-            warn!("workers still run at the end of the callee: their tasks are called again");
+            warn!("workers still run at the end of the endpoint; their tasks will be called again");
         }
     }
 }

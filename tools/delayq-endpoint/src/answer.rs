@@ -8,8 +8,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use delayq_core::Reply;
 use delayq_core::store::AttemptEnd;
-
-use super::run::Ended;
+use delayq_plugin::AttemptResult;
 
 /// What became of the task: `done`, `retry`, `dead`, `release`, or `refused` before it began.
 const OUTCOME: HeaderName = HeaderName::from_static("delayq-outcome");
@@ -20,7 +19,7 @@ const AFTER_MS: HeaderName = HeaderName::from_static("delayq-after-ms");
 const SETTLE: HeaderName = HeaderName::from_static("delayq-settle");
 
 /// The answer when the workers of a task have ended.
-pub(super) fn ended(ended: Ended) -> Response {
+pub(crate) fn ended(ended: AttemptResult) -> Response {
     match ended.end {
         AttemptEnd::Done if ended.is_open => later(),
         AttemptEnd::Done | AttemptEnd::Expired => done(ended.reply),
@@ -42,12 +41,12 @@ pub(super) fn ended(ended: Ended) -> Response {
 }
 
 /// The answer to a call that did not begin: another instance may take it at once.
-pub(super) fn refused(status: StatusCode, reason: String) -> Response {
+pub(crate) fn refused(status: StatusCode, reason: String) -> Response {
     said((status, reason).into_response(), "refused")
 }
 
 /// The same, for now.
-pub(super) fn busy(reason: &str) -> Response {
+pub(crate) fn busy(reason: &str) -> Response {
     let mut response = refused(StatusCode::SERVICE_UNAVAILABLE, reason.to_owned());
     let second = HeaderValue::from_static("1");
     response.headers_mut().insert(RETRY_AFTER, second);
@@ -55,7 +54,7 @@ pub(super) fn busy(reason: &str) -> Response {
 }
 
 /// The answer to a task that is not to be tried elsewhere, nor here before `after`.
-pub(super) fn released(after: Duration, reason: &str) -> Response {
+pub(crate) fn released(after: Duration, reason: &str) -> Response {
     let response = (StatusCode::SERVICE_UNAVAILABLE, reason.to_owned()).into_response();
     again(response, "release", after)
 }

@@ -10,15 +10,15 @@ use axum::response::Response;
 use axum::routing::post;
 use delayq_core::job::MAX_MESSAGE_BYTES;
 
-use super::call::Invocation;
-use super::service::Service;
-use super::spring::SpringJob;
-use super::{SPRING_PATH, WORK_PATH, answer};
+use crate::answer;
+use crate::call::{Invocation, SPRING_PATH, WORK_PATH};
+use crate::service::Service;
+use crate::spring::SpringJob;
 
 /// Bytes of a body of the Spring form: a byte of a message may take six in JSON.
 const MAX_SPRING_BYTES: usize = 6 * MAX_MESSAGE_BYTES + 4_096;
 
-pub(super) fn router(service: &Arc<Service>) -> Router {
+pub(crate) fn router(service: &Arc<Service>) -> Router {
     let own = post(work).layer(DefaultBodyLimit::max(MAX_MESSAGE_BYTES));
     let spring = post(spring_work).layer(DefaultBodyLimit::max(MAX_SPRING_BYTES));
     Router::new()
