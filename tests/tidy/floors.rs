@@ -285,12 +285,15 @@ const CRATES: [Crate; 16] = [
         floors: &[
             "body",
             "client",
+            "listen_error",
+            "front",
             "fuzz",
             "beanstalk",
             "grape",
             "lmstfy",
             "spring",
             "task_service",
+            "fronts",
         ],
         above: &[
             "delayq-core",

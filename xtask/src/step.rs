@@ -80,7 +80,15 @@ const FEATURES: [(&str, &[&str]); 2] = [
         "delayq-plugin",
         &["", "sqlite", "redis", "cluster", "sentinel", "tls"],
     ),
-    ("delayq-server", &["kafka"]),
+    (
+        "delayq-server",
+        &[
+            "",
+            "beanstalkd,spring",
+            "grape,lmstfy",
+            "kafka,task-service",
+        ],
+    ),
 ];
 
 /// Clippy instead of check: it shares what the clippy step has built, and can deny warnings without

@@ -38,7 +38,7 @@ use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use self::hub::Hub;
-pub use self::listeners::{ListenError, Listeners};
+pub use self::listeners::Listeners;
 use self::session::Session;
 
 /// The release of beanstalkd whose answers are given, in the form that clients read versions in.

@@ -11,9 +11,6 @@ use delayq_service::config::TokenRule;
 use delayq_service::context::Context;
 use delayq_service::problem::Problem;
 
-/// The id and name of a client without a token.
-pub(super) const ANYBODY: &str = "anybody";
-
 /// Whom a front lets in, and where.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<'a> {
@@ -35,7 +32,7 @@ pub(super) async fn admit(
     let caller = if header.is_some() || entry.token == TokenRule::Required {
         Caller::presenting(header.as_ref(), extensions, &app.tokens)?
     } else {
-        anybody(entry.namespace, extensions)
+        Caller::anybody(entry.namespace, extensions)
     };
     let namespace = match caller.token.namespace.as_str() {
         "*" => entry.namespace,
@@ -58,10 +55,4 @@ pub(super) fn bearer(header: &HeaderValue) -> HeaderValue {
         HeaderValue::try_from(format!("Bearer {password}")).ok()
     };
     password().unwrap_or_else(|| header.clone())
-}
-
-/// Somebody without a token, who may do everything in one namespace.
-pub(super) fn anybody(namespace: &str, extensions: &Extensions) -> Caller {
-    let origin = Caller::origin_of(extensions);
-    Caller::of_front(ANYBODY, ANYBODY, namespace, origin)
 }

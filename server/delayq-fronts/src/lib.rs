@@ -1,7 +1,7 @@
 //! Fronts: the server as the clients of other delayed-task systems know theirs.
 //!
-//! Each is thin: it maps what it is asked onto the operations of a namespace, and keeps the answers
-//! that its clients rely on.
+//! Each reads the requests of its clients, calls the operations of a namespace, and answers in the
+//! words that its clients rely on. Each is a Cargo feature.
 
 #![allow(
     missing_docs,
@@ -13,78 +13,29 @@
     reason = "nothing outside this workspace builds on it"
 )]
 
-use std::net::SocketAddr;
-
-use delayq_service::config::Config;
-
+#[cfg(feature = "beanstalkd")]
 pub mod beanstalk;
+#[cfg(any(feature = "grape", feature = "task-service"))]
 mod body;
+#[cfg(any(feature = "grape", feature = "task-service"))]
 mod client;
+mod front;
+mod fronts;
 #[doc(hidden)]
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
+#[cfg(feature = "grape")]
 pub mod grape;
+mod listen_error;
+#[cfg(feature = "lmstfy")]
 pub mod lmstfy;
+#[cfg(feature = "spring")]
 pub mod spring;
+#[cfg(feature = "task-service")]
 pub mod task_service;
 #[cfg(test)]
 mod tests;
 
-/// A front over HTTP with a listener of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Front {
-    /// The API of lmstfy.
-    Lmstfy,
-    /// The administration of the API of lmstfy.
-    LmstfyAdmin,
-    /// The verbs of Grape.
-    Grape,
-    /// The API of the public task service.
-    TaskService,
-    /// The paths of the Spring delay queue.
-    Spring,
-}
-
-impl Front {
-    /// Every front.
-    pub const ALL: [Self; 5] = [
-        Self::Lmstfy,
-        Self::LmstfyAdmin,
-        Self::Grape,
-        Self::TaskService,
-        Self::Spring,
-    ];
-
-    /// What it is, for whoever started the server.
-    pub fn about(self) -> &'static str {
-        match self {
-            Self::Lmstfy => "the API of lmstfy",
-            Self::LmstfyAdmin => "the administration of lmstfy",
-            Self::Grape => "the verbs of Grape",
-            Self::TaskService => "the API of the public task service",
-            Self::Spring => "the paths of the Spring delay queue",
-        }
-    }
-
-    /// Its name in metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Lmstfy => "lmstfy",
-            Self::LmstfyAdmin => "lmstfy_admin",
-            Self::Grape => "grape",
-            Self::TaskService => "task_service",
-            Self::Spring => "spring",
-        }
-    }
-
-    /// Where it listens; none: it is not offered.
-    pub fn listen(self, config: &Config) -> Option<SocketAddr> {
-        match self {
-            Self::Lmstfy => config.lmstfy.listen,
-            Self::LmstfyAdmin => config.lmstfy.admin_listen,
-            Self::Grape => config.grape.listen,
-            Self::TaskService => config.task_service.listen,
-            Self::Spring => config.spring.listen,
-        }
-    }
-}
+pub use self::front::Front;
+pub use self::fronts::{Fronts, Listeners};
+pub use self::listen_error::ListenError;

@@ -1,5 +1,6 @@
 //! The command line of the server.
 
+#[cfg(feature = "beanstalkd")]
 mod beanstalkd;
 
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use delayq_service::access::Scope;
 use delayq_service::config::ADDRESS_FORM;
 use serde_json::{Map, Value};
 
+#[cfg(feature = "beanstalkd")]
 pub(crate) use self::beanstalkd::BeanstalkdArgs;
 
 /// Hold delayed tasks for programs in any language. Without a command it serves.
@@ -41,6 +43,7 @@ pub(crate) enum Command {
     Check,
     /// Serve the protocol of beanstalkd alone, with the options of that program. Without a folder
     /// the jobs are in memory.
+    #[cfg(feature = "beanstalkd")]
     Beanstalkd(BeanstalkdArgs),
     /// Move a namespace to another pool while it is in use, or show how far that is.
     Move {
@@ -111,7 +114,9 @@ impl Args {
     /// What is logged.
     pub(crate) fn filter(&self) -> &str {
         match &self.command {
+            #[cfg(feature = "beanstalkd")]
             Some(Command::Beanstalkd(args)) if args.verbose > 1 => "debug",
+            #[cfg(feature = "beanstalkd")]
             Some(Command::Beanstalkd(args)) if args.verbose > 0 => {
                 "info,delayq_server=debug,delayq_service=debug"
             }
@@ -128,6 +133,7 @@ impl Args {
         if let Some(store) = &self.store {
             flags.insert("store".to_owned(), store.as_str().into());
         }
+        #[cfg(feature = "beanstalkd")]
         if let Some(Command::Beanstalkd(args)) = &self.command {
             args.add_to(&mut flags);
         }

@@ -35,8 +35,11 @@ pub(crate) async fn run(config: Config, command: Command) -> Result<(), ServerEr
 
 async fn on(server: &Server, command: Command) -> Result<(), ServerError> {
     match command {
-        // Done before, and served before.
-        Command::Check | Command::Beanstalkd(_) => Ok(()),
+        // `run` has done it.
+        Command::Check => Ok(()),
+        // The program has served it.
+        #[cfg(feature = "beanstalkd")]
+        Command::Beanstalkd(_) => Ok(()),
         Command::Token(command) => token(server, command).await,
         Command::Move {
             namespace,

@@ -30,9 +30,13 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Args, BeanstalkdArgs, Command};
+#[cfg(feature = "beanstalkd")]
+use crate::args::BeanstalkdArgs;
+use crate::args::{Args, Command};
 use crate::say::say;
 use crate::server::{Listeners, Server, ServerError};
+use delayq_fronts::Listeners as FrontListeners;
+#[cfg(feature = "beanstalkd")]
 use delayq_fronts::beanstalk;
 use delayq_service::config::Config;
 
@@ -69,6 +73,7 @@ pub async fn main() -> ExitCode {
 }
 
 async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError> {
+    #[cfg(feature = "beanstalkd")]
     if let Some(Command::Beanstalkd(args)) = &command {
         return beanstalkd(config, args).await;
     }
@@ -83,8 +88,7 @@ async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError
     let end = ended()?;
     let listener = server.listener().await?;
     let admin = server.admin_listener().await?;
-    let fronts = server.front_listeners().await?;
-    let beanstalk = beanstalk::Listeners::open(&server.app.config.beanstalk).await?;
+    let fronts = FrontListeners::open(&server.app.config).await?;
     let scheme = if server.tls.is_some() {
         "https"
     } else {
@@ -99,15 +103,8 @@ async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError
             admin.local_addr()?
         ));
     }
-    for (front, listener) in &fronts {
-        say(format!(
-            "{} listens on {}",
-            front.about(),
-            listener.local_addr()?
-        ));
-    }
-    if let Some(listeners) = &beanstalk {
-        say(format!("the protocol of beanstalkd listens on {listeners}"));
+    for line in fronts.describe()? {
+        say(line);
     }
     if let Some(token) = server.first_token().await? {
         say(format!("its first token, shown this once: {token}"));
@@ -121,27 +118,27 @@ async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError
         http: Some(listener),
         admin,
         fronts,
-        beanstalk,
     };
     server.run(listeners, end).await
 }
 
 /// Serves the protocol of beanstalkd alone.
+#[cfg(feature = "beanstalkd")]
 async fn beanstalkd(config: Config, args: &BeanstalkdArgs) -> Result<(), ServerError> {
     let locked = args.folder().map(beanstalk::lock).transpose();
     let _locked = locked.map_err(ServerError::Refused)?;
     let server = Server::open(config).await?;
     let _ = open_files::raise(server.app.config.connections.max);
     let end = ended()?;
-    let beanstalk = beanstalk::Listeners::open(&server.app.config.beanstalk).await?;
+    let fronts = FrontListeners::of_beanstalkd(&server.app.config).await?;
     for remark in args.remarks() {
         say(remark);
     }
-    if let Some(listeners) = &beanstalk {
-        say(format!("the protocol of beanstalkd listens on {listeners}"));
+    for line in fronts.describe()? {
+        say(line);
     }
     let listeners = Listeners {
-        beanstalk,
+        fronts,
         ..Listeners::default()
     };
     server.run(listeners, end).await

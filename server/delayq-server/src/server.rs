@@ -4,14 +4,13 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use futures_util::future::{OptionFuture, join_all};
+use futures_util::future::OptionFuture;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use crate::door::{Door, Tls, TlsError};
 use crate::{grpc, http, panel};
-use delayq_fronts::lmstfy::Lmstfy;
-use delayq_fronts::{Front, beanstalk, grape, lmstfy, spring, task_service};
+use delayq_fronts::{Fronts, ListenError, Listeners as FrontListeners};
 use delayq_service::access::{NewToken, Scope};
 use delayq_service::app::App;
 use delayq_service::config::Config;
@@ -33,9 +32,9 @@ pub(crate) enum ServerError {
         address: SocketAddr,
         error: std::io::Error,
     },
-    /// It cannot listen on a Unix socket.
+    /// A front cannot listen.
     #[error("{0}")]
-    Socket(beanstalk::ListenError),
+    Front(ListenError),
     /// The files of TLS cannot be used.
     #[error("{0}")]
     Tls(#[from] TlsError),
@@ -47,11 +46,11 @@ pub(crate) enum ServerError {
     Io(#[from] std::io::Error),
 }
 
-impl From<beanstalk::ListenError> for ServerError {
-    fn from(error: beanstalk::ListenError) -> Self {
+impl From<ListenError> for ServerError {
+    fn from(error: ListenError) -> Self {
         match error {
-            beanstalk::ListenError::Address { address, error } => Self::Listen { address, error },
-            socket @ beanstalk::ListenError::Socket { .. } => Self::Socket(socket),
+            ListenError::Address { address, error } => Self::Listen { address, error },
+            other => Self::Front(other),
         }
     }
 }
@@ -74,7 +73,7 @@ fn advice(error: &std::io::Error) -> &'static str {
 pub(crate) struct Server {
     pub(crate) app: App,
     pub(crate) tls: Option<Arc<Tls>>,
-    lmstfy: Arc<Lmstfy>,
+    fronts: Fronts,
 }
 
 /// Where it listens.
@@ -82,8 +81,7 @@ pub(crate) struct Server {
 pub(crate) struct Listeners {
     pub(crate) http: Option<TcpListener>,
     pub(crate) admin: Option<TcpListener>,
-    pub(crate) fronts: Vec<(Front, TcpListener)>,
-    pub(crate) beanstalk: Option<beanstalk::Listeners>,
+    pub(crate) fronts: FrontListeners,
 }
 
 impl Server {
@@ -96,8 +94,8 @@ impl Server {
         };
         let tls = Tls::open(&config.tls)?;
         let app = App::open(config, draining).await?;
-        let lmstfy = Lmstfy::new(app.clone());
-        Ok(Self { app, tls, lmstfy })
+        let fronts = Fronts::new(app.clone());
+        Ok(Self { app, tls, fronts })
     }
 
     /// The token that a new server gives to whoever starts it; `None` if it has tokens already.
@@ -146,33 +144,6 @@ impl Server {
         Ok(Some(listening))
     }
 
-    /// Listens for the fronts that are configured.
-    pub(crate) async fn front_listeners(&self) -> Result<Vec<(Front, TcpListener)>, ServerError> {
-        let mut listeners = Vec::new();
-        for front in Front::ALL {
-            let Some(address) = front.listen(&self.app.config) else {
-                continue;
-            };
-            let listening = listen(address).await;
-            let listening = listening.map_err(|error| ServerError::Listen { address, error })?;
-            listeners.push((front, listening));
-        }
-        Ok(listeners)
-    }
-
-    /// Serves one front until the server ends.
-    async fn serve_front(&self, front: Front, listener: TcpListener) {
-        let app = self.app.clone();
-        let routes = match front {
-            Front::Lmstfy => lmstfy::router(&self.lmstfy),
-            Front::LmstfyAdmin => lmstfy::admin(&self.lmstfy),
-            Front::Grape => grape::router(app),
-            Front::TaskService => task_service::router(app),
-            Front::Spring => spring::router(app),
-        };
-        self.door(front.name(), routes).serve(listener).await;
-    }
-
     /// Serves until `end`, and then what is under way.
     pub(crate) async fn run(
         self,
@@ -183,7 +154,6 @@ impl Server {
             http: listener,
             admin,
             fronts,
-            beanstalk,
         } = listeners;
         let mut followers = JoinSet::new();
         followers.spawn(Arc::clone(&self.app.tokens).follow());
@@ -195,12 +165,6 @@ impl Server {
         followers.spawn(self.app.meter.follow());
         if let Some(tls) = &self.tls {
             followers.spawn(Arc::clone(tls).follow());
-        }
-        if fronts
-            .iter()
-            .any(|(front, _)| matches!(front, Front::Lmstfy | Front::LmstfyAdmin))
-        {
-            followers.spawn(Arc::clone(&self.lmstfy).follow());
         }
         let stopping = self.app.stopping.clone();
         let ready_grace = self.app.config.stop.ready_grace();
@@ -221,16 +185,9 @@ impl Server {
             let pages = panel::router(self.app.clone(), self.tls.is_some());
             self.door("admin", pages).serve(listener)
         });
-        let fronts = fronts
-            .into_iter()
-            .map(|(front, listener)| self.serve_front(front, listener));
-        let beanstalk = beanstalk.map(|listeners| beanstalk::serve(self.app.clone(), listeners));
-        tokio::join!(
-            OptionFuture::from(door),
-            OptionFuture::from(admin),
-            OptionFuture::from(beanstalk),
-            join_all(fronts)
-        );
+        let serve = |name, routes, listener| self.door(name, routes).serve(listener);
+        let fronts = self.fronts.serve(fronts, serve);
+        tokio::join!(OptionFuture::from(door), OptionFuture::from(admin), fronts);
         stop.abort();
         followers.shutdown().await;
         self.close().await;

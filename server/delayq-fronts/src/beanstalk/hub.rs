@@ -19,7 +19,6 @@ use tokio::time::Instant;
 use super::numbers::Numbers;
 use super::state::State;
 use super::tube::{Lane, PREFIX, Pause, TubeName, tube_of, tube_part};
-use crate::client::ANYBODY;
 
 /// The folder with the names of tubes that do not fit into a type.
 const NAMES: &str = "beanstalk-tubes";
@@ -87,7 +86,7 @@ impl Hub {
     /// The context of a client.
     pub(super) fn context(&self, origin: String) -> Context {
         let (space, name) = (Arc::clone(&self.space), "beanstalkd client");
-        let caller = Caller::of_front(ANYBODY, name, space.namespace.as_str(), origin);
+        let caller = Caller::of_front(Caller::ANYBODY, name, space.namespace.as_str(), origin);
         let mut context = Context::within(&self.app, caller, space);
         context.max_message_bytes = self.config.max_job_bytes;
         context

@@ -4,10 +4,8 @@ use std::fmt;
 use std::io;
 #[cfg(unix)]
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 #[cfg(unix)]
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use delayq_service::config::BeanstalkConfig;
 use delayq_service::listener::listen;
@@ -16,6 +14,8 @@ use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::net::{UnixListener, UnixStream};
 use tracing::debug;
+
+use crate::listen_error::ListenError;
 
 /// The bytes that a client sends.
 pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
@@ -28,20 +28,6 @@ pub(super) struct Accepted {
     pub(super) writer: Writer,
     /// From where it comes.
     pub(super) origin: String,
-}
-
-/// Where it cannot listen.
-#[derive(Debug, thiserror::Error)]
-pub enum ListenError {
-    /// At an address.
-    #[error("cannot listen on {address}: {error}")]
-    Address {
-        address: SocketAddr,
-        error: io::Error,
-    },
-    /// On a Unix socket.
-    #[error("cannot listen on unix:{}: {error}", path.display())]
-    Socket { path: PathBuf, error: io::Error },
 }
 
 /// An address, a Unix socket, or both.

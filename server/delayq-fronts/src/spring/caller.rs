@@ -14,7 +14,6 @@ use delayq_service::context::Context;
 use delayq_service::problem::Problem;
 
 use super::answer::{SpringError, shown};
-use crate::client::anybody;
 
 /// A caller with the right `R` on the namespace of service mode.
 pub(super) struct Asking<R> {
@@ -58,7 +57,7 @@ impl<R: Right> Asking<R> {
         let namespace = Namespace::new(&app.config.service.namespace)?;
         let spring = &app.config.spring;
         let caller = if given.is_none() && in_path.is_none() && spring.is_open() {
-            anybody(namespace.as_str(), &parts.extensions)
+            Caller::anybody(namespace.as_str(), &parts.extensions)
         } else {
             let usual = spring.usual_token().filter(|_| given.is_none());
             let header = match in_path.as_deref().or(usual) {

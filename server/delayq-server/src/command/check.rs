@@ -16,8 +16,11 @@ use crate::open_files;
 use crate::say::say;
 use crate::server::{Server, ServerError};
 use delayq_fronts::Front;
-use delayq_fronts::beanstalk::{ListenError, Listeners};
-use delayq_service::config::{BeanstalkConfig, Config};
+#[cfg(feature = "beanstalkd")]
+use delayq_fronts::{ListenError, Listeners};
+#[cfg(feature = "beanstalkd")]
+use delayq_service::config::BeanstalkConfig;
+use delayq_service::config::Config;
 use delayq_service::listener::listen;
 
 /// Checks all parts, also after one that cannot be used, and says so of each.
@@ -29,13 +32,10 @@ pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
     failed.extend(told("push", push(&config)));
     let mut listeners = vec![("listen".to_owned(), Some(config.listen))];
     listeners.push(("admin.listen".to_owned(), config.admin.listen));
-    let fronts = Front::ALL.map(|front| {
-        let option = match front.name().strip_suffix("_admin") {
-            Some(front) => format!("{front}.admin_listen"),
-            None => format!("{}.listen", front.name()),
-        };
-        (option, front.listen(&config))
-    });
+    if let Some(missing) = Front::not_built(&config) {
+        failed.extend(told("fronts", Err(missing.to_string())));
+    }
+    let fronts = Front::ALL.map(|front| (front.option().to_owned(), front.listen(&config)));
     listeners.extend(fronts);
     listeners.push(("beanstalk.listen".to_owned(), config.beanstalk.listen));
     for (option, address) in listeners {
@@ -44,6 +44,7 @@ pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
             None => say(format!("{option}: off")),
         }
     }
+    #[cfg(feature = "beanstalkd")]
     failed.extend(socket(&config).await);
     let most = config.connections.max;
     match open_files::raise(most) {
@@ -60,17 +61,22 @@ pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
 }
 
 /// The Unix socket of the protocol of beanstalkd.
+#[cfg(feature = "beanstalkd")]
 async fn socket(config: &Config) -> Option<String> {
     let option = "beanstalk.socket";
     if config.beanstalk.socket.is_none() {
         say(format!("{option}: off"));
         return None;
     }
-    let alone = BeanstalkConfig {
+    let beanstalk = BeanstalkConfig {
         listen: None,
         ..config.beanstalk.clone()
     };
-    let opened = match Listeners::open(&alone).await {
+    let alone = Config {
+        beanstalk,
+        ..config.clone()
+    };
+    let opened = match Listeners::of_beanstalkd(&alone).await {
         Ok(_) => Ok("ok".to_owned()),
         Err(ListenError::Socket { error, .. }) if error.kind() == ErrorKind::AddrInUse => {
             Ok("it is in use, by this server or another program".to_owned())

@@ -74,6 +74,9 @@ impl fmt::Display for Caller {
 }
 
 impl Caller {
+    /// The id and the name of a client without a token.
+    pub const ANYBODY: &str = "anybody";
+
     /// The caller of a request.
     pub fn of(parts: &Parts, tokens: &TokenBook) -> Result<Self, Problem> {
         Self::presenting(parts.headers.get(AUTHORIZATION), &parts.extensions, tokens)
@@ -128,6 +131,12 @@ impl Caller {
             origin,
             is_of_front: true,
         }
+    }
+
+    /// A client of a front that needs no token.
+    pub fn anybody(namespace: &str, extensions: &Extensions) -> Self {
+        let origin = Self::origin_of(extensions);
+        Self::of_front(Self::ANYBODY, Self::ANYBODY, namespace, origin)
     }
 
     /// From where a request came.
