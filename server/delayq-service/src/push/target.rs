@@ -13,21 +13,23 @@ use super::target_kinds::ServiceTarget;
 use super::target_kinds::Span;
 use super::{Guard, PushConfig};
 
-/// Time limit of a push, unless the target says.
+/// The time limit of a push if the target names none.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// That of a call of an instance, which answers when its workers have ended.
+/// The time limit of an instance call if the target names none. The instance answers when its
+/// workers have finished.
 const SERVICE_TIMEOUT: Duration = Duration::from_mins(5);
-/// Most attempts of a task that instances serve: their workers have policies of their own.
+/// The attempts of a task that instances serve; their workers have their own policies.
 const SERVICE_ATTEMPTS: u32 = 20;
 /// The longest time limit.
 const MAX_TIMEOUT: Duration = Duration::from_mins(30);
-/// What a worker may take beyond the time limit of its push, so that the push tells how it ended.
+/// The extra time of a worker over the time limit of its push, so that the push reports its own
+/// end.
 const MARGIN: Duration = Duration::from_secs(15);
-/// Pushes of a type that one server makes at the same time, unless the target says.
+/// The concurrent pushes of a type on one server if the target names no number.
 const CONCURRENCY: usize = 64;
-/// The most.
+/// The largest number of concurrent pushes.
 const MAX_CONCURRENCY: usize = 4_096;
-/// Most attempts.
+/// The largest number of attempts.
 const MAX_ATTEMPTS: u32 = 1_000;
 
 /// Where the tasks of a type are pushed to, and how. Exactly one of `http`, `grpc`, `kafka` and
@@ -103,7 +105,7 @@ pub struct Retry {
 }
 
 impl Target {
-    /// Refuses what cannot be, or may not be called.
+    /// Refuses an invalid target, and one that must not be called.
     pub fn check(&self, guard: &Guard, config: &PushConfig) -> Result<(), String> {
         match (&self.http, &self.grpc, &self.kafka, &self.service) {
             (Some(http), None, None, None) => http.check(guard)?,
@@ -132,7 +134,7 @@ impl Target {
         }
     }
 
-    /// Refuses what a task cannot say of its own target.
+    /// Refuses options that a task's own target may not have.
     pub fn check_of_task(&self, guard: &Guard, config: &PushConfig) -> Result<(), String> {
         let has_secrets = self
             .http
@@ -153,16 +155,15 @@ impl Target {
         self.check(guard, config)
     }
 
-    /// The options of a worker of tasks that have their own targets: how often one is repeated is
-    /// for its target to say.
+    /// Worker options for tasks with their own targets. The target itself limits the attempts.
     pub fn options_of_own() -> WorkerOptions {
         let mut options = Self::default().options();
         options.retry.max_attempts = MAX_ATTEMPTS;
         options
     }
 
-    /// When a task is repeated whose own target this is: as it says, to the millisecond where the
-    /// waits are fixed; as usual where it says nothing, and its type nothing either.
+    /// The retry policy of a task's own target. A fixed wait is exact, without jitter. `None` if
+    /// the target has no retry options and its type has a target.
     pub fn own_retry(&self, has_type_target: bool) -> Option<RetryPolicy> {
         if self.retry.is_none() && has_type_target {
             return None;
@@ -187,13 +188,13 @@ impl Target {
         self.timeout.map_or(usual, |span| span.0)
     }
 
-    /// How long an instance may take that settles a task by a request of its own.
+    /// The time an instance may take to settle a task with a separate request.
     pub fn settle_within(&self) -> Duration {
         let service = self.service.as_ref();
         service.map_or(Duration::ZERO, ServiceTarget::settle_within)
     }
 
-    /// The target of a type that instances serve, unless one is set.
+    /// The target of a type that instances serve and that has no target of its own.
     pub fn of_service() -> Self {
         Self {
             service: Some(ServiceTarget::default()),
@@ -201,7 +202,7 @@ impl Target {
         }
     }
 
-    /// The options of a worker that pushes to it.
+    /// Worker options for this target.
     pub fn options(&self) -> WorkerOptions {
         let (default, retry) = (RetryPolicy::DEFAULT, self.retry.unwrap_or_default());
         let base = retry.wait.map_or(default.base, |span| span.0);
@@ -220,7 +221,7 @@ impl Target {
                 },
                 ..default
             },
-            // A task without a target waits for one, however long.
+            // A task without a target waits for one indefinitely.
             max_releases: u32::MAX,
             timeout: self.timeout().saturating_add(self.settle_within()) + MARGIN,
             concurrency: self.concurrency.unwrap_or(CONCURRENCY),
@@ -232,7 +233,7 @@ impl Target {
         }
     }
 
-    /// Where it leads, for the log of actions: without a query, which may have secrets.
+    /// The destination, for the log of actions. Leaves out the query, which may contain secrets.
     pub fn place(&self) -> String {
         let bare = |url: &str| url.split('?').next().unwrap_or_default().to_owned();
         match (&self.http, &self.grpc, &self.kafka) {
@@ -244,7 +245,7 @@ impl Target {
         }
     }
 
-    /// The same without what is never shown again.
+    /// A copy without its secrets.
     pub fn shown(&self) -> Self {
         let mut shown = self.clone();
         if let Some(http) = &mut shown.http {
@@ -256,7 +257,7 @@ impl Target {
         shown
     }
 
-    /// Takes from the target before what this one leaves as it is.
+    /// Fills placeholders and missing secrets from the previous target.
     pub fn keep_from(&mut self, before: Option<&Self>) {
         let before = before.cloned().unwrap_or_default();
         if let Some(http) = &mut self.http {

@@ -13,9 +13,9 @@ use utoipa::{PartialSchema, ToSchema};
 use super::secret::{HeaderSet, Hidden, Signer};
 use super::{Guard, PushConfig};
 
-/// Most secrets: the present one, and those that are being rotated away.
+/// The largest number of secrets: the current one and those being rotated out.
 const MAX_SECRETS: usize = 5;
-/// The methods that there are.
+/// The supported methods.
 const METHODS: [&str; 5] = ["POST", "PUT", "PATCH", "DELETE", "GET"];
 
 /// An HTTP request for each task, with its message as the body.
@@ -56,7 +56,7 @@ pub enum CloudEvents {
     Structured,
 }
 
-/// Whether two URLs lead to the same server: values that are never shown go to no other one.
+/// Returns true if two URLs name the same origin. Hidden values are never sent to another origin.
 pub(super) fn goes_to_the_same_place(one: &str, other: &str) -> bool {
     let origin = |text: &str| Url::parse(text).map(|url| url.origin()).ok();
     origin(one).is_some_and(|one| one.is_tuple() && Some(one) == origin(other))
@@ -91,14 +91,14 @@ impl HttpTarget {
         self.headers.check()
     }
 
-    /// Shows no secret any more.
+    /// Hides all secrets.
     pub(super) fn hide(&mut self) {
         self.headers.hide();
         let secrets = self.secrets.iter_mut().flatten();
         secrets.for_each(|secret| *secret = Hidden::stars());
     }
 
-    /// Takes the present secrets and values where they are meant.
+    /// Fills placeholders and missing secrets from the previous target.
     pub(super) fn keep_from(&mut self, before: Option<&Self>) {
         let same = before.filter(|before| goes_to_the_same_place(&self.url, &before.url));
         self.headers.keep_from(same.map(|before| &before.headers));
@@ -157,19 +157,19 @@ impl GrpcTarget {
         path.parse().map_err(|error| format!("service: {error}"))
     }
 
-    /// Shows no value any more.
+    /// Hides all values.
     pub(super) fn hide(&mut self) {
         self.metadata.hide();
     }
 
-    /// Takes the present values where they are meant.
+    /// Fills placeholders from the previous target.
     pub(super) fn keep_from(&mut self, before: Option<&Self>) {
         let same = before.filter(|before| goes_to_the_same_place(&self.url, &before.url));
         self.metadata.keep_from(same.map(|before| &before.metadata));
     }
 }
 
-/// Longest name of a topic, in bytes.
+/// The longest name of a topic, in bytes.
 const MAX_TOPIC_BYTES: usize = 249;
 
 /// A record in a topic of Kafka for each task, with its message as the value. It is done when the
@@ -190,7 +190,7 @@ pub struct KafkaTarget {
 }
 
 impl KafkaTarget {
-    /// Refuses what cannot be.
+    /// Refuses an invalid target.
     pub fn check(&self, config: &PushConfig) -> Result<(), String> {
         if !cfg!(feature = "kafka") {
             return Err(
@@ -212,9 +212,9 @@ impl KafkaTarget {
     }
 }
 
-/// How long an instance may take to settle a task later, unless the target says.
+/// The time an instance may take to settle a task later, if the target names none.
 const SETTLE_WITHIN: Duration = Duration::from_mins(10);
-/// What a target may say.
+/// The allowed times.
 const BOUNDS: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_hours(24);
 
@@ -238,7 +238,7 @@ impl ServiceTarget {
         Err("settle_within: 1 s to 24 h".to_owned())
     }
 
-    /// How long an instance may take to settle a task later.
+    /// The time an instance may take to settle a task later.
     pub(super) fn settle_within(&self) -> Duration {
         self.settle_within.map_or(SETTLE_WITHIN, |span| span.0)
     }
