@@ -108,7 +108,7 @@ pub(crate) enum TokenCommand {
 }
 
 impl Args {
-    /// What is logged.
+    /// The log filter.
     pub(crate) fn filter(&self) -> &str {
         match &self.command {
             Some(Command::Beanstalkd(args)) if args.verbose > 1 => "debug",
@@ -119,7 +119,7 @@ impl Args {
         }
     }
 
-    /// The options that were given, as a part of the configuration.
+    /// The given options, as a part of the configuration.
     pub(crate) fn flags(&self) -> Value {
         let mut flags = Map::new();
         if let Some(listen) = self.listen {
@@ -139,7 +139,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| ADDRESS_FORM.to_owned())
 }
 
-/// The scopes that were given, each once.
+/// The given scopes, without duplicates.
 pub(crate) fn scopes(given: &[Scope]) -> BTreeSet<Scope> {
     given.iter().copied().collect()
 }

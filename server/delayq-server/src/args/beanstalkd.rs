@@ -7,7 +7,7 @@ use clap::ArgAction;
 use delayq_fronts::beanstalk::VERSION;
 use serde_json::{Map, Value};
 
-/// Most bytes that beanstalkd allows a job to have.
+/// The largest job that beanstalkd allows, in bytes.
 const MAX_JOB_BYTES: u64 = 1_073_741_824;
 
 /// The options of beanstalkd.
@@ -53,7 +53,7 @@ pub(crate) struct BeanstalkdArgs {
     version: Option<bool>,
 }
 
-/// Where it listens.
+/// The place to listen on.
 #[derive(Clone, Debug)]
 enum Place {
     Host(IpAddr),
@@ -84,7 +84,7 @@ fn no_user(name: &str) -> Result<String, String> {
 }
 
 impl BeanstalkdArgs {
-    /// Adds them to the configuration.
+    /// Adds the options to the configuration.
     pub(super) fn add_to(&self, flags: &mut Map<String, Value>) {
         let (listen, socket) = match &self.address {
             Place::Host(address) => (Some(SocketAddr::from((*address, self.port))), None),
@@ -111,12 +111,12 @@ impl BeanstalkdArgs {
         }
     }
 
-    /// The folder that the jobs are kept in.
+    /// The folder that holds the jobs.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.data.as_deref()
     }
 
-    /// What there is to say of options that do less than their names, each once.
+    /// Remarks on options that do less than their names say.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let most = format!("-z: the maximum job size is {MAX_JOB_BYTES}");
         let sync = "-f: each answer waits for the disk, which is the least that is lost".to_owned();

@@ -1,4 +1,4 @@
-//! `delayq-server check`: everything that a start needs, one line each.
+//! `delayq-server check`: checks everything that a start needs, and prints one line for each part.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -20,7 +20,7 @@ use delayq_fronts::beanstalk::{ListenError, Listeners};
 use delayq_service::config::{BeanstalkConfig, Config};
 use delayq_service::listener::listen;
 
-/// Checks all parts, also after one that cannot be used, and says so of each.
+/// Checks every part, even after a failure, and reports each.
 pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
     say("configuration: ok");
     let mut failed = Vec::new();
@@ -59,7 +59,7 @@ pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
     )))
 }
 
-/// The Unix socket of the protocol of beanstalkd.
+/// Checks the Unix socket of the beanstalkd protocol.
 async fn socket(config: &Config) -> Option<String> {
     let option = "beanstalk.socket";
     if config.beanstalk.socket.is_none() {
@@ -80,7 +80,7 @@ async fn socket(config: &Config) -> Option<String> {
     told(option, opened)
 }
 
-/// The store of the server, those of its namespaces, and pools that none of them uses yet.
+/// Checks the server's own store, those of its namespaces, and unused pools.
 async fn stores(config: &Config, failed: &mut Vec<String>) {
     let part = "store of the server";
     let server = if let Some(file) = missing_file(&config.store) {
@@ -96,7 +96,7 @@ async fn stores(config: &Config, failed: &mut Vec<String>) {
                 ));
                 Some(server)
             }
-            // What is wrong with the files of TLS is said of them.
+            // A TLS error is reported by the check of the TLS files.
             Err(ServerError::Tls(_)) => None,
             Err(error) => {
                 failed.extend(told(part, Err(error.to_string())));
@@ -131,7 +131,8 @@ async fn stores(config: &Config, failed: &mut Vec<String>) {
     }
 }
 
-/// The store of a namespace; where there is no server yet, that of its pool.
+/// Checks the store of a namespace. If the server's own store does not exist yet, checks the
+/// configured pool.
 async fn namespace_of(
     config: &Config,
     server: Option<&Server>,
@@ -150,7 +151,7 @@ async fn namespace_of(
     told(&format!("namespace {namespace}"), checked.await)
 }
 
-/// A store that is opened to be looked at.
+/// Opens a store to check it.
 async fn opened(config: &Config, url: &str, namespace: &Namespace) -> Result<String, String> {
     if let Some(file) = missing_file(url) {
         return Ok(not_there(&file));
@@ -185,7 +186,7 @@ fn tls(config: &Config) -> Result<String, String> {
     .to_owned())
 }
 
-/// What pushes need.
+/// Checks the requirements of push.
 fn push(config: &Config) -> Result<String, String> {
     let push = &config.push;
     if !cfg!(feature = "kafka")
@@ -209,7 +210,7 @@ fn push(config: &Config) -> Result<String, String> {
     }
 }
 
-/// Says how a part is; its name if it cannot be used.
+/// Prints the result of a check. Returns the name of the part if it failed.
 fn told(part: &str, checked: Result<String, String>) -> Option<String> {
     match checked {
         Ok(how) => {
@@ -223,7 +224,7 @@ fn told(part: &str, checked: Result<String, String>) -> Option<String> {
     }
 }
 
-/// Whether an address can be listened on. A port in use may be that of the server itself.
+/// Checks that an address can be listened on. A port in use may be that of the running server.
 async fn port(address: SocketAddr) -> Result<String, String> {
     match listen(address).await {
         Ok(_) => Ok(format!("ok, {address}")),

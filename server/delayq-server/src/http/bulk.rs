@@ -1,4 +1,4 @@
-//! Many tasks at once: lines of JSON in, an outcome a line out, both as streams.
+//! Bulk create: lines of JSON in, one outcome for each line out, both streamed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,9 +25,9 @@ use utoipa_axum::routes;
 use super::form::{Accepted, CreateOptions, TextOrNumber, refuse_own, text_or_number};
 use super::lines::{Gone, Lines, answer};
 
-/// Most lines of one call to the store.
+/// The number of lines in one call to the store.
 const BATCH: usize = 1_000;
-/// What a line has beside its message, at most.
+/// The room for the parts of a line other than its message, in bytes.
 const LINE_FRAME: usize = 16 * 1_024;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -76,12 +76,12 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Reads a line.
+    /// Parses a line.
     pub(super) fn read(text: &[u8]) -> Result<Self, Problem> {
         read_object(text).map_err(|error| Problem::bad_request(error.to_string()))
     }
 
-    /// The task that it asks for.
+    /// The job that the line describes.
     pub(super) fn job(self, task_type: &str) -> Result<DelayQueueJob, Problem> {
         let message = match (self.message, self.message_base64, self.json) {
             (None, None, None) => Vec::new(),
@@ -168,7 +168,7 @@ async fn create_many(
             number: 0,
             lines,
         };
-        // The client is gone: nobody needs to know.
+        // The client is gone, so nobody needs the answer.
         reader.read(body).await.ok();
     })
 }
@@ -178,9 +178,9 @@ struct Reader {
     allowed: Allowed<Submit>,
     task_type: String,
     longest: usize,
-    /// How long the next part of the body may take.
+    /// The time limit for the next part of the body.
     patience: Duration,
-    /// A line that is not complete.
+    /// An incomplete line.
     rest: Vec<u8>,
     number: u64,
     lines: Lines,
@@ -209,7 +209,7 @@ impl Reader {
         self.send(&[&last]).await
     }
 
-    /// Takes the complete lines of a part of the body.
+    /// Handles the complete lines in a part of the body.
     async fn take(&mut self, part: &Bytes) -> Result<(), Gone> {
         let Some(end) = part.iter().rposition(|byte| *byte == b'\n') else {
             self.rest.extend_from_slice(part);
@@ -226,7 +226,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Sends a batch and answers it.
+    /// Submits a batch and answers it.
     async fn send(&mut self, batch: &[&[u8]]) -> Result<(), Gone> {
         let (mut outcomes, mut tasks) = (Vec::with_capacity(batch.len()), Vec::new());
         for line in batch {
@@ -245,7 +245,7 @@ impl Reader {
             return Ok(());
         }
         let count = tasks.len();
-        // The lines are charged beside the request.
+        // Lines are charged in addition to the request.
         let submitted = submit(&self.allowed, Batch::new(tasks).paid(0)).await;
         let submitted = submitted.unwrap_or_else(|problem| vec![Err(problem); count]);
         let good = outcomes.iter_mut().filter(|one| one.problem.is_none());
@@ -267,7 +267,7 @@ impl Reader {
         Submission::of_job(&self.allowed, job).await
     }
 
-    /// Answers that the rest is not read.
+    /// Reports that the rest is not read.
     async fn stop(&self, why: &str) -> Result<(), Gone> {
         let text = format!("{why}: this line and what follows it was not read");
         let mut outcome = LineOutcome::of(self.number + 1);

@@ -1,4 +1,4 @@
-//! Applications that announce the types that they serve.
+//! Applications that announce their types.
 
 use axum::Json;
 use axum::extract::Path;
@@ -37,7 +37,7 @@ pub(super) struct Announcement {
 }
 
 impl Announcement {
-    /// What it says, its texts read.
+    /// Parses the announcement.
     pub(super) fn read(self) -> Result<callee::Announcement, Problem> {
         let lease = self.lease.as_deref().map(read_span);
         Ok(callee::Announcement {

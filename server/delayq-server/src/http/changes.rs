@@ -1,4 +1,4 @@
-//! Changes of one scheduled task: its time, its message.
+//! Changes of one scheduled task: its time or its message.
 
 use axum::Json;
 use axum::extract::Path;

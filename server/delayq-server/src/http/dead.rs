@@ -1,4 +1,4 @@
-//! Dead letters: groups, requeue with a rate, discard.
+//! Dead letters: groups, requeue at a rate, and discard.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,7 +166,7 @@ async fn discard(
     change(&allowed, app.tokens, task_type, &dead, DeadChange::Discard).await
 }
 
-/// Makes the change, or says how many it is about.
+/// Makes the change, or reports how many tasks it would affect.
 async fn change(
     allowed: &Allowed<Operate>,
     tokens: Arc<TokenBook>,

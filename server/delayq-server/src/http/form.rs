@@ -1,4 +1,4 @@
-//! Forms of what is asked and answered.
+//! Forms of requests and answers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use delayq_service::push::refuse_reserved;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// What a header of a request begins with that becomes a header of the task.
+/// The prefix of request headers that become headers of the task.
 const TASK_HEADER: &str = "delayq-header-";
 
 /// When, and how, a task is to run.
@@ -65,7 +65,7 @@ pub(super) fn text_or_number<'de, D: Deserializer<'de>>(
     }))
 }
 
-/// A span: digits are milliseconds, anything else is a span such as `30m`.
+/// Parses a span: digits are milliseconds, anything else is a span such as `30m`.
 pub(super) fn read_span(text: &str) -> Result<Duration, Problem> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let delay = match text.parse() {
@@ -75,7 +75,7 @@ pub(super) fn read_span(text: &str) -> Result<Duration, Problem> {
     delay.map_err(|error| Problem::bad_request(error.to_string()))
 }
 
-/// A time: digits are milliseconds since the epoch, anything else is RFC 3339.
+/// Parses a time: digits are milliseconds since the epoch, anything else is RFC 3339.
 pub(super) fn read_time(text: &str) -> Result<Timestamp, Problem> {
     match text.parse() {
         Ok(ms) => Ok(Timestamp::from_millis(ms)),
@@ -85,7 +85,7 @@ pub(super) fn read_time(text: &str) -> Result<Timestamp, Problem> {
     }
 }
 
-/// When, by a delay or a time; `None` without both.
+/// Reads a due time from a delay or a time; `None` without both.
 pub(super) fn read_when(
     delay: Option<String>,
     at: Option<String>,
@@ -98,7 +98,7 @@ pub(super) fn read_when(
     }
 }
 
-/// How many; `usual` without a number.
+/// Reads a limit; `usual` is the default.
 pub(super) fn read_limit(
     asked: Option<usize>,
     usual: usize,
@@ -112,7 +112,7 @@ pub(super) fn read_limit(
     }
 }
 
-/// A state by its name; scheduled without one.
+/// Parses a state; the default is scheduled.
 pub(super) fn read_state(text: Option<&str>) -> Result<TaskState, Problem> {
     let states = [
         TaskState::Scheduled,
@@ -131,7 +131,7 @@ pub(super) fn read_state(text: Option<&str>) -> Result<TaskState, Problem> {
     })
 }
 
-/// A cursor as text: `MS:ID`.
+/// Writes a cursor as text: `MS:ID`.
 pub(super) fn shown_cursor(cursor: &Cursor) -> String {
     format!("{}:{}", cursor.at.as_millis(), cursor.id)
 }
@@ -146,7 +146,7 @@ pub(super) fn read_cursor(text: &str) -> Result<Cursor, Problem> {
 }
 
 impl CreateOptions {
-    /// Puts the options into a job.
+    /// Applies the options to a job.
     pub(crate) fn apply(self, mut job: DelayQueueJob) -> Result<DelayQueueJob, Problem> {
         match read_when(self.delay, self.at)? {
             Some(When::After(delay)) => job = job.after(delay),
@@ -185,13 +185,13 @@ impl CreateOptions {
     }
 }
 
-/// Refuses a header of a task that only the server gives it.
+/// Refuses a task header that only the server may set.
 pub(super) fn refuse_own<T: AsRef<str>>(name: T) -> Result<T, Problem> {
     refuse_reserved([&name])?;
     Ok(name)
 }
 
-/// The headers of a request that become headers of the task.
+/// Copies the request headers that become headers of the task.
 pub(crate) fn task_headers(
     mut job: DelayQueueJob,
     headers: &HeaderMap,

@@ -1,4 +1,4 @@
-//! Probes of a supervisor or balancer, and metrics.
+//! Health probes for supervisors and load balancers, and metrics.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! What is going on, and why: for people.
+//! Insight into tasks and types, for people.
 
 use axum::Json;
 use axum::extract::Path;
@@ -18,7 +18,7 @@ use utoipa_axum::routes;
 use super::extract::Query;
 use super::form::{read_limit, read_time};
 
-/// Actions of an answer, unless the request says.
+/// The default number of actions in an answer.
 const ACTIONS: usize = 50;
 
 pub(super) fn routes() -> OpenApiRouter<App> {

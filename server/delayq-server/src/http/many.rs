@@ -1,4 +1,4 @@
-//! Changes of every task that matches.
+//! Changes of every matching task.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Claims, with a long wait.
+//! Claims with a long poll.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -108,7 +108,7 @@ impl From<&Pulled> for ClaimedView {
     }
 }
 
-/// A lock of the asked length.
+/// Parses a lock time.
 pub(super) fn read_lock_for(text: Option<&str>) -> Result<Duration, Problem> {
     lock_span(text.map(read_span).transpose()?)
 }
@@ -159,14 +159,14 @@ async fn claim(
         is_fair,
     };
     let handover = asked.claim(&allowed.space.pull).await?;
-    // The token may have been revoked meanwhile: dropping the handover gives the tasks back.
+    // The token may have been revoked meanwhile. Dropping the handover releases the tasks.
     allowed.caller.is_still(&app.tokens)?;
     if is_raw {
         return Ok(bytes(handover));
     }
     let tasks = handover.tasks().iter().map(ClaimedView::from).collect();
     let json = serde_json::to_vec(&Claimed { tasks }).map_err(|error| {
-        tracing::error!(%error, "a claim has no JSON form");
+        tracing::error!(%error, "cannot write a claim as JSON");
         Problem::unavailable("the answer could not be written")
     })?;
     let mut response = body(handover, json);
@@ -175,10 +175,10 @@ async fn claim(
     Ok(response)
 }
 
-/// Whether the message itself is asked for.
+/// True if the client asks for the raw message.
 ///
-/// All that stays of the headers: they are slices of the buffer that the request was read into,
-/// which a long wait would keep.
+/// Only this flag is kept from the headers. They are slices of the request's read buffer, and a
+/// long wait would keep that buffer alive.
 #[derive(Debug)]
 struct IsRaw(bool);
 
@@ -194,8 +194,9 @@ impl<S: Send + Sync> FromRequestParts<S> for IsRaw {
     }
 }
 
-/// An answer of these bytes. The tasks count as delivered once its body is asked for: until then, a
-/// client that is gone gives them back. Nobody asks for an empty one.
+/// An answer with these bytes. The tasks count as delivered once its body is requested. If the
+/// client is gone before that, the tasks are released. An empty body is never requested, so it
+/// counts as delivered at once.
 fn body(handover: Handover, bytes: Vec<u8>) -> Response {
     if bytes.is_empty() {
         drop(handover.delivered());
@@ -211,7 +212,7 @@ fn body(handover: Handover, bytes: Vec<u8>) -> Response {
     response
 }
 
-/// The message itself.
+/// The raw message of the first task.
 fn bytes(handover: Handover) -> Response {
     let Some(pulled) = handover.tasks().first() else {
         return StatusCode::NO_CONTENT.into_response();
@@ -233,7 +234,8 @@ fn bytes(handover: Handover) -> Response {
             task.lock_until.as_millis().to_string(),
         ),
         (CONTENT_TYPE.as_str().to_owned(), kind.to_owned()),
-        // The sender says what it is: a browser that gets it must not run it as ours.
+        // The sender chooses the content type, so a browser must not run the message as a page of
+        // this server.
         (
             X_CONTENT_TYPE_OPTIONS.as_str().to_owned(),
             "nosniff".to_owned(),
@@ -248,7 +250,7 @@ fn bytes(handover: Handover) -> Response {
     let message = task.message.clone();
     let mut response = body(handover, message);
     for (name, value) in named {
-        // A header of a task that HTTP cannot carry is left out: it is in the JSON form.
+        // A task header that HTTP cannot carry is left out; the JSON form contains it.
         if let (Ok(name), Ok(value)) = (
             axum::http::HeaderName::try_from(name),
             HeaderValue::try_from(value),

@@ -1,4 +1,4 @@
-//! Settings of a type, and its end.
+//! Settings of a type, purge, drop and audit.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ struct RateForm {
     burst: Option<u32>,
 }
 
-/// What is named, be it null.
+/// Tells a null from an absent field.
 #[allow(clippy::option_option, reason = "absent, null and a value differ")]
 fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
@@ -70,7 +70,7 @@ fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 impl Settings {
-    /// What is to be changed.
+    /// The change that the settings describe.
     pub(super) fn change(self) -> Result<TypeSettings, Problem> {
         let mut change = TypeSettings::default();
         if let Some(most) = self.max_pending {

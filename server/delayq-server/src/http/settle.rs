@@ -1,4 +1,4 @@
-//! The end of an attempt, and a longer lock.
+//! Settlement of an attempt, and extension of its lock.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use super::form::read_span;
 use super::pull::read_lock_for;
 use super::reply::read_reply;
 
-/// Most attempts that a settlement may allow a task.
+/// The largest `max_attempts` that a settlement may give.
 const MAX_ATTEMPTS: u32 = 1_000_000;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -240,7 +240,7 @@ pub(super) fn failed(
     })
 }
 
-/// When a task is due again.
+/// Parses the wait before a task is due again.
 pub(super) fn read_wait_again(text: &str) -> Result<Duration, Problem> {
     let after = read_span(text)?;
     if after <= MAX_DELAY {

@@ -1,4 +1,4 @@
-//! Ends of several attempts at once, and several longer locks.
+//! Settlement of several attempts at once, and extension of several locks.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(super) struct EndingForm {
 }
 
 impl EndingForm {
-    /// Refuses what the end has no use for: it is meant for another end.
+    /// Refuses fields that belong to another end.
     fn check(&self) -> Result<(), Problem> {
         let parts: [(_, _, &[&str]); 4] = [
             ("reply", self.reply.is_some(), &["done"]),
@@ -116,7 +116,7 @@ async fn settle_many(
     Ok(Json(outcomes.collect()))
 }
 
-/// Reads the ends of several attempts of one type.
+/// Parses the settlements of several attempts of one type.
 pub(super) fn read_endings(
     task_type: &TaskType,
     forms: Vec<EndingForm>,
@@ -207,7 +207,7 @@ async fn extend_many(
     Ok(Json(outcomes.collect()))
 }
 
-/// Reads several locks.
+/// Parses several locks.
 pub(super) fn read_locks(form: &LongerForm) -> Result<Vec<(TaskId, LockText)>, Problem> {
     at_most(form.locks.len())?;
     let held = form.locks.iter();

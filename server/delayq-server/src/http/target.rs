@@ -1,4 +1,4 @@
-//! Targets that tasks are pushed to.
+//! Targets of pushed tasks.
 
 use axum::Json;
 use axum::extract::Path;
@@ -115,7 +115,7 @@ async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The target of its own that a request asks for a task.
+/// The target that a request gives to its own task.
 pub(super) fn own_target(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(text) = headers.get(OWN_TARGET) else {
         return Ok(None);

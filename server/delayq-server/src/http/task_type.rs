@@ -1,4 +1,4 @@
-//! Types: what there is, pause and resume.
+//! Types: list, counts, pause and resume.
 
 use axum::Json;
 use axum::extract::Path;
@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 use super::extract::Query;
 use super::form::{TaskView, read_cursor, read_limit, read_state, read_time, shown_cursor};
 
-/// Tasks of a page, unless the request says.
+/// The default number of tasks on a page.
 const PAGE: usize = 50;
 
 pub(super) fn routes() -> OpenApiRouter<App> {

@@ -26,7 +26,7 @@ use super::message_kind::read_kind;
 use super::reply::{Pending, answer, read_wait};
 use super::target::own_target;
 
-/// Most ids of one cancel.
+/// The largest number of ids in one cancel.
 const MAX_IDS: usize = 1_000;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -88,7 +88,7 @@ async fn create_with_id(
     send(&allowed, job, &sent.headers, options).await
 }
 
-/// Creates a task with what the headers and the query ask for.
+/// Creates a task with the options of the headers and the query.
 async fn send(
     allowed: &Allowed<Submit>,
     mut job: DelayQueueJob,
@@ -109,12 +109,12 @@ async fn send(
     if let Some(wait) = wait {
         let id = receipt.id;
         let end = allowed.space.reply(task_type.as_str(), id.as_str(), wait);
-        // The task is accepted, whatever the wait met.
+        // The task is accepted, even if the wait fails.
         let end = end.await.map_err(Problem::from);
         // The token may have been revoked meanwhile.
         let end = end.and_then(|end| allowed.recheck().map(|()| end));
         let end = end.unwrap_or_else(|error| {
-            tracing::debug!(%task_type, %id, %error, "the wait for a reply ends");
+            tracing::debug!(%task_type, %id, %error, "the wait for a reply failed");
             TaskReply::pending(task_type, id)
         });
         return answer(&allowed.space.namespace, end);
