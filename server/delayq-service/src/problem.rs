@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 /// The prefix of every problem type.
 const TYPE: &str = "urn:delayq:problem:";
 
-/// Why a request was not fulfilled (RFC 9457).
+/// The reason why a request was not fulfilled (RFC 9457).
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Problem {
     /// The kind of problem, which never changes its meaning: `urn:delayq:problem:` and a name.
@@ -25,10 +25,10 @@ pub struct Problem {
     status: u16,
     /// What is wrong with this request, and what to change.
     detail: String,
-    /// Whether the same request can be repeated: it was certainly not applied, or repeating it is
+    /// True if the same request can be repeated: it was certainly not applied, or repeating it is
     /// harmless.
     is_repeatable: bool,
-    /// After how many seconds to repeat it.
+    /// The number of seconds to wait before repeating it.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<u64>,
     /// The store error that caused the problem.

@@ -34,22 +34,22 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create_many))
 }
 
-/// A line: a task.
+/// A line that describes a task.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Line {
-    /// Its id; without one it gets a new one.
+    /// The id of the task; absent means a new id.
     id: Option<String>,
     /// The message, as text.
     message: Option<String>,
     /// The message, in base64.
     message_base64: Option<String>,
-    /// The message, as any JSON value, which is sent as it stands here.
+    /// The message as any JSON value, sent exactly as written here.
     #[schema(value_type = Option<serde_json::Value>)]
     json: Option<Box<RawValue>>,
     /// Headers of the task.
     headers: BTreeMap<String, String>,
-    /// The delay from the acceptance: milliseconds, or a span such as `30m`.
+    /// The delay from acceptance: milliseconds, or a span such as `30m`.
     #[serde(deserialize_with = "text_or_number")]
     #[schema(value_type = Option<TextOrNumber>)]
     delay: Option<String>,
@@ -117,14 +117,14 @@ impl Line {
     }
 }
 
-/// What became of a line.
+/// The outcome of a line.
 #[derive(Debug, Serialize, ToSchema)]
 struct LineOutcome {
     /// The number of the line, from 1.
     line: u64,
     #[serde(flatten)]
     accepted: Option<Accepted>,
-    /// Why it was not accepted.
+    /// The reason why it was not accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
 }
@@ -139,11 +139,12 @@ impl LineOutcome {
     }
 }
 
-/// Create many tasks of a type: a line of JSON each, answered by a line each, in order.
+/// Create many tasks of a type, one for each line of JSON. The answer has one line for each, in
+/// order.
 ///
-/// Both are streams of any length: read the answer while you send, or send up to 10,000 lines at
-/// once. A line that cannot be accepted stops no other. Repeating it is harmless where each line
-/// has an id.
+/// Request and answer are streams of any length: read the answer while you send, or send at most
+/// 10,000 lines at once. A line that is not accepted does not stop the others. Repeating it is
+/// harmless if each line has an id.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/bulk", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),

@@ -19,15 +19,15 @@ use utoipa::{IntoParams, ToSchema};
 /// The prefix of request headers that become headers of the task.
 const TASK_HEADER: &str = "delayq-header-";
 
-/// When, and how, a task is to run.
+/// Options of a new task: when and how it runs.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct CreateOptions {
-    /// The delay from the acceptance: milliseconds, or a span such as `30m` or `1h30m`.
+    /// The delay from acceptance: milliseconds, or a span such as `30m` or `1h30m`.
     pub(crate) delay: Option<String>,
     /// The due time: milliseconds since the epoch, or RFC 3339, or with a zone such as
-    /// `2026-12-24T18:00[Europe/Berlin]`. A past one means now.
+    /// `2026-12-24T18:00[Europe/Berlin]`. A past time means now.
     pub(crate) at: Option<String>,
     /// What to do if another task has this id: `reject` (default), `keep` or `replace`.
     pub(crate) on_conflict: Option<String>,
@@ -41,8 +41,8 @@ pub(crate) struct CreateOptions {
     pub(crate) project: Option<String>,
     /// If the task runs now, run it again afterwards.
     pub(crate) again_if_running: Option<bool>,
-    /// Wait for the end of the task, and be answered its worker's reply: milliseconds, or a span
-    /// such as `30s`; at most `60s`.
+    /// Wait for the end of the task and return its worker's reply: milliseconds, or a span such as
+    /// `30s`; at most `60s`.
     pub(crate) wait: Option<String>,
 }
 
@@ -217,13 +217,13 @@ pub(crate) struct Accepted {
     pub(crate) id: String,
     /// `accepted`, `replaced`, `already_exists` or `runs_again`.
     pub(crate) outcome: &'static str,
-    /// When it is due, milliseconds since the epoch; absent if it existed already.
+    /// The due time, in milliseconds since the epoch; absent if the task already existed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) due_at: Option<i64>,
-    /// Where the existing task is.
+    /// The state of the existing task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<String>,
-    /// What this answer survives: `memory`, `process`, `disk` or `replicated`.
+    /// What the acceptance survives: `memory`, `process`, `disk` or `replicated`.
     pub(crate) durability: String,
 }
 
@@ -249,10 +249,10 @@ impl From<Receipt> for Accepted {
 /// A message.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct MessageView {
-    /// The message, where it is UTF-8.
+    /// The message, if it is UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
-    /// The message in base64, where it is not.
+    /// The message in base64, if it is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     message_base64: Option<String>,
 }
@@ -271,26 +271,26 @@ impl MessageView {
     }
 }
 
-/// A task, as far as it is known.
+/// The known facts of a task.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct TaskView {
     /// The id of the task.
     pub(crate) id: String,
     /// `scheduled`, `running`, `dead`, `done`, `cancelled` or `expired`.
     pub(crate) state: String,
-    /// By state: when it is due, when its lock expires, when it died, when it ended. Milliseconds
-    /// since the epoch, as all times here.
+    /// By state: the time when it is due, when its lock expires, when it died or when it ended. In
+    /// milliseconds since the epoch, as all times here.
     pub(crate) at: i64,
-    /// When it was accepted.
+    /// The time of acceptance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) submitted_at: Option<i64>,
-    /// The due time that was asked for last.
+    /// The due time of the latest request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) due_at: Option<i64>,
-    /// When it expires.
+    /// The time when the task expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expires_at: Option<i64>,
-    /// The current attempt while running, else how many were made.
+    /// The number of the current attempt while running, else the number of attempts made.
     pub(crate) attempt: u32,
     #[serde(flatten)]
     pub(crate) message: MessageView,
@@ -299,7 +299,7 @@ pub(crate) struct TaskView {
     /// The last error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_error: Option<String>,
-    /// Whether a cancel was asked for while it runs.
+    /// True if a cancel was requested while it runs.
     pub(crate) cancel_requested: bool,
 }
 

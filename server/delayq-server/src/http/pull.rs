@@ -30,32 +30,32 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(claim))
 }
 
-/// How to claim.
+/// The options of a claim.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Claim {
-    /// At most so many tasks, 1 to 128; default 1.
+    /// The maximum number of tasks, 1 to 128; default 1.
     limit: Option<usize>,
-    /// How long to wait for the first one: milliseconds, or a span such as `30s`; at most `60s`;
+    /// The time to wait for the first task: milliseconds, or a span such as `30s`; at most `60s`;
     /// default 0.
     wait: Option<String>,
-    /// How long the locks last, `1s` to `24h`; default `30s`. A task whose lock expires is given to
-    /// the next one who claims.
+    /// The lock time, `1s` to `24h`; default `30s`. A task whose lock expires goes to the next
+    /// claim.
     lock_for: Option<String>,
-    /// `listed` (default): tasks of the first type of the list first; `fair`: the types take turns
-    /// at being the first.
+    /// `listed` (default): tasks of the first listed type come first; `fair`: the types take turns
+    /// at coming first.
     order: Option<String>,
 }
 
-/// Tasks that were claimed.
+/// Claimed tasks.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Claimed {
-    /// The first due first; empty if none fell due within the wait.
+    /// In order of due time; empty if no task became due within the wait.
     tasks: Vec<ClaimedView>,
 }
 
-/// A task that was claimed: it is yours until `lock_until`.
+/// A claimed task. It is yours until `lock_until`.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct ClaimedView {
     /// Its type.
@@ -63,27 +63,27 @@ struct ClaimedView {
     task_type: String,
     /// Its id.
     id: String,
-    /// The lock, to settle, extend or release it with.
+    /// The lock, needed to settle, extend or release the task.
     lock: String,
-    /// The fence of the lock: larger than that of every earlier lock of the task. Hand it to what
-    /// you write to, which can refuse a smaller one than it has seen.
+    /// The fence of the lock, larger than that of every earlier lock of the task. Pass it to the
+    /// systems that you write to, so that they can refuse a smaller fence than the last one.
     fence: u64,
-    /// When the lock expires, by the clock of the store.
+    /// The time when the lock expires, by the store's clock.
     lock_until: i64,
-    /// 1 for the first attempt.
+    /// The number of the attempt, from 1.
     attempt: u32,
-    /// When this attempt was due.
+    /// The time when this attempt was due.
     due_at: i64,
-    /// When the task was accepted.
+    /// The time when the task was accepted.
     submitted_at: i64,
-    /// When it stops being worth running.
+    /// The time when the task expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<i64>,
     #[serde(flatten)]
     message: MessageView,
     /// The headers.
     headers: std::collections::BTreeMap<String, String>,
-    /// Why the attempt before failed.
+    /// The error of the previous attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
 }
@@ -115,14 +115,13 @@ pub(super) fn read_lock_for(text: Option<&str>) -> Result<Duration, Problem> {
 
 /// Claim due tasks, of one type or of several.
 ///
-/// `types` is one type, or several with commas between them. A client that goes away while it waits
-/// costs no attempt and delays no task. Repeated after a lost answer it claims others: what the
-/// lost answer had runs again once its locks have expired.
+/// `types` is one type, or several separated by commas. A client that disconnects while it waits
+/// costs no attempt and delays no task. Repeating the call after a lost answer claims other tasks;
+/// those in the lost answer run again once their locks have expired.
 ///
-/// With `Accept: application/octet-stream` and `limit=1` the answer is the message itself, with the
-/// content type that its sender said, with
-/// `Delayq-Type`, `Delayq-Id`, `Delayq-Lock`, `Delayq-Attempt` and the headers of the task as
-/// `Delayq-Header-NAME`; 204 if none fell due.
+/// With `Accept: application/octet-stream` and `limit=1`, the answer is the raw message with its
+/// sender's content type. The headers `Delayq-Type`, `Delayq-Id`, `Delayq-Lock`, `Delayq-Attempt`
+/// and `Delayq-Header-NAME` describe the task. The answer is 204 if no task became due.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{types}/claim", tag = "work",
     params(("namespace", description = "Namespace"), ("types", description = "Types, with commas between them"), Claim),

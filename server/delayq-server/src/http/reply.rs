@@ -33,12 +33,12 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(reply))
 }
 
-/// How long to wait.
+/// The time to wait.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Wait {
-    /// How long to wait for the end of the task: milliseconds, or a span such as `30s`; at most
+    /// The time to wait for the end of the task: milliseconds, or a span such as `30s`; at most
     /// `60s`; default 0.
     wait: Option<String>,
 }
@@ -48,15 +48,15 @@ struct Wait {
 pub(super) struct Pending {
     /// The id of the task.
     id: String,
-    /// `pending`: it goes on.
+    /// `pending`: the task has not ended.
     outcome: &'static str,
-    /// Where to ask again, perhaps with `?wait=30s`.
+    /// The path to ask again, for example with `?wait=30s`.
     reply: String,
 }
 
 /// Wait for the end of a task and get the reply of its worker. Repeating it is harmless.
 ///
-/// A reply is kept for an hour, unless the worker says.
+/// A reply is kept for an hour, unless the worker sets another time.
 #[utoipa::path(
     get, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/reply", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id"), Wait),

@@ -32,8 +32,7 @@ const MAX_CONCURRENCY: usize = 4_096;
 /// The largest number of attempts.
 const MAX_ATTEMPTS: u32 = 1_000;
 
-/// Where the tasks of a type are pushed to, and how. Exactly one of `http`, `grpc`, `kafka` and
-/// `service`.
+/// The destination of a type's tasks. Exactly one of `http`, `grpc`, `kafka` and `service` is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Target {
@@ -43,41 +42,41 @@ pub struct Target {
     /// A unary gRPC call for each task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grpc: Option<GrpcTarget>,
-    /// A record in a topic of Kafka for each task.
+    /// A record in a Kafka topic for each task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kafka: Option<KafkaTarget>,
-    /// A call of an instance that serves the type, for each task.
+    /// For each task, a call of an instance that serves the type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceTarget>,
-    /// Time limit of a push: milliseconds, or a span such as `30s`; 100 ms to 30 min, default 30 s,
-    /// of `service` 5 min.
+    /// The time limit of a push: milliseconds, or a span such as `30s`; 100 ms to 30 min, default
+    /// 30 s, for `service` 5 min.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
-    /// Most pushes of a type at the same time on one server; 1 to 4096, default 64.
+    /// The number of concurrent pushes of a type on one server; 1 to 4096, default 64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<usize>,
-    /// How many pushes of a type begin in a span, over all servers; default: no bound.
+    /// The rate of pushes of a type, over all servers; default no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<PushRate>,
-    /// When a push that failed is repeated.
+    /// The retry policy of failed pushes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// Whether an answer with a body is kept as the reply of the task; default true.
+    /// True if an answer with a body is kept as the reply of the task; default true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_answer: Option<bool>,
-    /// Whether the task itself is kept as its reply, in place of the answer; the task service sets
-    /// it and tells of its tasks after their end.
+    /// True if the task itself is kept as its reply instead of the answer. The task service sets
+    /// this to answer queries about ended tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_task: Option<bool>,
 }
 
-/// So many pushes in a span.
+/// A rate of pushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PushRate {
-    /// How many.
+    /// The number.
     pub pushes: u32,
-    /// In which span; default 1 s.
+    /// The time span; default 1 s.
     #[serde(default = "second")]
     pub per: Span,
 }
@@ -86,11 +85,12 @@ fn second() -> Span {
     Span(Duration::from_secs(1))
 }
 
-/// When a push that failed is repeated.
+/// The retry policy of failed pushes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Retry {
-    /// Attempts in all; 1 to 1000, default 5, of `service` 20. The task is dead after the last one.
+    /// The number of attempts; 1 to 1000, default 5, for `service` 20. The task is dead after the
+    /// last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
     /// The wait before the second attempt; default 1 s.
@@ -99,7 +99,7 @@ pub struct Retry {
     /// The longest wait; default 10 min.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_wait: Option<Span>,
-    /// Whether each wait is the same, instead of twice the one before.
+    /// True if all waits are equal, instead of doubling each time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_fixed: Option<bool>,
 }
