@@ -1,7 +1,7 @@
-//! Fronts: the server as the clients of other delayed-task systems know theirs.
+//! Fronts: adapters for clients of other delayed-task systems.
 //!
-//! Each is thin: it maps what it is asked onto the operations of a namespace, and keeps the answers
-//! that its clients rely on.
+//! A front maps requests to operations on a namespace, and gives the answers that its clients
+//! expect.
 
 #![allow(
     missing_docs,
@@ -30,23 +30,23 @@ pub mod task_service;
 #[cfg(test)]
 mod tests;
 
-/// A front over HTTP with a listener of its own.
+/// An HTTP front with its own listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Front {
-    /// The API of lmstfy.
+    /// The lmstfy API.
     Lmstfy,
-    /// The administration of the API of lmstfy.
+    /// The admin API of lmstfy.
     LmstfyAdmin,
-    /// The verbs of Grape.
+    /// The Grape API.
     Grape,
     /// The API of the public task service.
     TaskService,
-    /// The paths of the Spring delay queue.
+    /// The API of the Spring delay queue.
     Spring,
 }
 
 impl Front {
-    /// Every front.
+    /// All fronts.
     pub const ALL: [Self; 5] = [
         Self::Lmstfy,
         Self::LmstfyAdmin,
@@ -55,7 +55,7 @@ impl Front {
         Self::Spring,
     ];
 
-    /// What it is, for whoever started the server.
+    /// A description for the output of the server.
     pub fn about(self) -> &'static str {
         match self {
             Self::Lmstfy => "the API of lmstfy",
@@ -66,7 +66,7 @@ impl Front {
         }
     }
 
-    /// Its name in metrics.
+    /// The name of the listener in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lmstfy => "lmstfy",
@@ -77,7 +77,7 @@ impl Front {
         }
     }
 
-    /// Where it listens; none: it is not offered.
+    /// The configured address; `None` if the front is off.
     pub fn listen(self, config: &Config) -> Option<SocketAddr> {
         match self {
             Self::Lmstfy => config.lmstfy.listen,
