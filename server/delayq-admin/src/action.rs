@@ -1,4 +1,4 @@
-//! Actions: what a form changes, through an operator, so that it is in the log.
+//! Actions: changes made by forms, through an operator that logs them.
 
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ pub(crate) mod many;
 pub(crate) mod task;
 pub(crate) mod task_type;
 
-/// The answer to an action: the page it came from, with what became of it.
+/// The answer to an action: the page that it came from, with the result.
 fn answer(visit: &Visit, link: &Link, done: Result<Flash>) -> Response {
     let flash = done.unwrap_or_else(|error| Flash::failed(format!("not done: {error}")));
     visit.go(link, &flash)
 }
 
-/// The wait between two tasks of a rate such as `20/s`, `5/min` or `100/h`; zero for an empty one.
+/// The wait between two tasks for a rate such as `20/s`, `5/min` or `100/h`; zero for an empty
+/// text.
 fn read_rate(text: &str) -> Result<Duration, String> {
     if text.is_empty() {
         return Ok(Duration::ZERO);
@@ -34,14 +35,14 @@ fn read_rate(text: &str) -> Result<Duration, String> {
         _ => return Err(wrong()),
     };
     match count.trim().parse::<u32>() {
-        // More than a thousand a second are not told apart: due times are milliseconds.
+        // Due times are in milliseconds, so more than 1,000 tasks a second cannot be told apart.
         Ok(count @ 1..=1_000) => Ok(unit / count),
         Ok(_) => Err(format!("{text:?}: a rate is 1 to 1000 tasks in its unit")),
         Err(_) => Err(wrong()),
     }
 }
 
-/// A time such as `2026-12-24T17:00Z`, or a span from now such as `30m`.
+/// Parses a time such as `2026-12-24T17:00Z`, or a span from now such as `30m`.
 fn read_when(text: &str) -> Result<When, String> {
     if let Ok(delay) = text.into_delay() {
         return Ok(When::After(delay));
@@ -52,7 +53,7 @@ fn read_when(text: &str) -> Result<When, String> {
     })
 }
 
-/// As [`read_when`], as a time seen from `now`.
+/// As [`read_when`], converted to a time relative to `now`.
 fn read_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     read_when(text).map(|when| match when {
         When::At(time) => time,

@@ -1,4 +1,4 @@
-//! The page, before it is mounted.
+//! The web page and its options.
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,8 +32,8 @@ use crate::viewer::Viewer;
 /// # }
 /// ```
 ///
-/// Without [`authorize`](Self::authorize) everybody who reaches it may look, and nobody may change
-/// anything.
+/// Without [`authorize`](Self::authorize), everybody who can reach the page may look, but nobody
+/// may change anything.
 #[derive(Debug)]
 #[must_use = "it is seen once its router is served"]
 pub struct Admin {
@@ -41,15 +41,15 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// The page of the store behind `tasks`.
+    /// The web page of the store behind `tasks`.
     pub fn new(tasks: TaskSubmitService) -> Self {
         let app = App::new(tasks);
         Self { app }
     }
 
-    /// Who a request is, by its headers and extensions; `None` is answered with 401. A rule that
-    /// has to wait, such as for a session, is a middleware of the application before this router,
-    /// which leaves its answer in the extensions.
+    /// Sets the rule that identifies the viewer of a request by its headers and extensions. `None`
+    /// is answered with 401. A rule that has to wait, for example for a session, belongs in a
+    /// middleware of the application that puts its result into the extensions.
     pub fn authorize(
         mut self,
         authorize: impl Fn(&Parts) -> Option<Viewer> + Send + Sync + 'static,
@@ -58,47 +58,49 @@ impl Admin {
         self
     }
 
-    /// Nobody changes anything, whatever his role.
+    /// Allows no changes, whatever the viewer's role.
     pub fn read_only(mut self) -> Self {
         self.app.is_read_only = true;
         self
     }
 
-    /// Believes `X-Forwarded-For` (its last address), `X-Forwarded-Host` and `X-Forwarded-Prefix`.
-    /// Only behind a proxy that sets them itself: else anybody writes what he likes into the log.
+    /// Trusts `X-Forwarded-For` (its last address), `X-Forwarded-Host` and `X-Forwarded-Prefix`.
+    /// Use this only behind a proxy that sets these headers itself. Otherwise any client can forge
+    /// the address in the log.
     pub fn trust_forwarded(mut self) -> Self {
         self.app.trusts_forwarded = true;
         self
     }
 
-    /// The secret that signs forms. By default it is a random one of this process; several
-    /// processes behind one address need the same.
+    /// Sets the secret that signs forms. The default is a random secret for each process. Several
+    /// processes behind one address need the same secret.
     pub fn secret(mut self, secret: [u8; 32]) -> Self {
         self.app.key = Key::new(secret);
         self
     }
 
-    /// The routes that there are, for rules of a proxy or a test.
+    /// All routes of the page, for the rules of a proxy or for tests.
     #[must_use]
     pub fn routes() -> &'static [Route] {
         ROUTES
     }
 
-    /// The router, for [`nest`](Router::nest) under any path, or to be served alone. It finds out
-    /// by itself where it is mounted. For the log of actions to know addresses, serve the whole
-    /// with `into_make_service_with_connect_info::<SocketAddr>()`.
+    /// The router, to be [nested](Router::nest) under any path or served alone. It detects the path
+    /// under which it is mounted. Serve it with
+    /// `into_make_service_with_connect_info::<SocketAddr>()`, so that the log of actions contains
+    /// addresses.
     pub fn router(self) -> Router {
         router(&Arc::new(self.app))
     }
 
-    /// The router below `path`, such as `/delayq`, for [`merge`](Router::merge): as nesting does,
-    /// and `/delayq/` leads to it, too, which axum leaves alone.
+    /// The router below `path`, such as `/delayq`, for [`merge`](Router::merge). Unlike plain
+    /// nesting in axum, `/delayq/` works, too.
     ///
     /// # Panics
-    /// As [`nest`](Router::nest): `path` begins with `/`, and is more than that.
+    /// As [`nest`](Router::nest): `path` must begin with `/` and must not be `/` alone.
     pub fn at<S: Clone + Send + Sync + 'static>(self, path: &str) -> Router<S> {
         let path = path.trim_end_matches('/');
-        // Relative, so that it is right behind a proxy with a prefix of its own.
+        // Relative, so that it also works behind a proxy with its own prefix.
         let own = path.rsplit('/').next().unwrap_or_default();
         let redirect = Redirect::permanent(&format!("../{own}"));
         let with_slash = get(move || async { redirect });
@@ -106,7 +108,7 @@ impl Admin {
         nested.route(&format!("{path}/"), with_slash)
     }
 
-    /// Serves it alone, until the process ends.
+    /// Serves the page alone, until the process ends.
     ///
     /// # Errors
     /// Those of the listener.

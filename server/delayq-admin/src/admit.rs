@@ -1,4 +1,4 @@
-//! The gate: who may pass, and whether a form is one of this page.
+//! Admission: checks the viewer's role, and that a form comes from this page.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use crate::notice::Notice;
 use crate::viewer::Role;
 use crate::visit::Visit;
 
-/// Most bytes of a form: the largest message (1 MiB) with each byte as `%00`, and some more.
+/// The largest form, in bytes: the largest message (1 MiB) with each byte as `%00`, and some room.
 const MAX_FORM_BYTES: usize = 4 * 1024 * 1024;
 
-/// What a route asks of those who pass.
+/// The requirements of a route.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
     pub(crate) app: Arc<App>,
-    /// The least role.
+    /// The lowest role that may pass.
     pub(crate) role: Role,
 }
 
-/// Lets a request pass, with its [`Visit`].
+/// Admits a request and adds its [`Visit`].
 pub(crate) async fn admit(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let Some(viewer) = gate.app.viewer(&parts) else {
@@ -52,7 +52,7 @@ pub(crate) async fn admit(State(gate): State<Gate>, request: Request, next: Next
     next.run(Request::from_parts(parts, body)).await
 }
 
-/// The fields of a form that this page has made for this viewer.
+/// Reads a form; refuses one that this page did not make for this viewer.
 async fn read_form(visit: &Visit, parts: &Parts, body: Body) -> Result<Fields, Notice> {
     if !is_same_site(parts, visit.app.trusts_forwarded) {
         return Err(Notice::foreign());
@@ -66,12 +66,12 @@ async fn read_form(visit: &Visit, parts: &Parts, body: Body) -> Result<Fields, N
     Ok(form)
 }
 
-/// Whether the browser says that a request comes from a page of this site.
+/// Returns true unless the browser says that a request comes from another site.
 ///
-/// One that says nothing is believed: a form of the page carries a token besides, and the cookie
-/// of a session is `SameSite`. `Origin: null` says nothing, as it is what a browser sends from a
-/// page without a referrer. `X-Forwarded-Host` counts where `trusts_forwarded`: behind a proxy
-/// that sets it itself.
+/// A request without this information is accepted, because a form also carries a token and the
+/// session cookie is `SameSite`. `Origin: null` counts as no information, because browsers send it
+/// from a page without a referrer. With `trusts_forwarded`, `X-Forwarded-Host` counts; this is only
+/// safe behind a proxy that sets it.
 pub fn is_same_site(parts: &Parts, trusts_forwarded: bool) -> bool {
     let text = |name: &str| {
         let value = parts.headers.get(name);

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State shared by all requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::key::Key;
 use crate::look::{LogLook, TaskLook, TasksLook, TypeLook};
 use crate::viewer::{Role, Viewer};
 
-/// Most open streams of events: each renders a page every two seconds.
+/// The largest number of open event streams. Each renders a page every two seconds.
 const MAX_STREAMS: usize = 200;
 
-/// Says who a request is; `None`: nobody.
+/// Identifies the viewer of a request; `None` if unknown.
 pub(crate) type Authorize = Arc<dyn Fn(&Parts) -> Option<Viewer> + Send + Sync>;
 
-/// The page's memory.
+/// State shared by all requests.
 pub(crate) struct App {
     pub(crate) tasks: TaskSubmitService,
     pub(crate) authorize: Option<Authorize>,
@@ -32,7 +32,7 @@ pub(crate) struct App {
     pub(crate) shelf: Shelf,
 }
 
-/// The snapshots.
+/// The cached snapshots of all pages.
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
     pub(crate) overview: Cache<Overview>,
@@ -69,7 +69,7 @@ impl App {
         }
     }
 
-    /// Who this request is. Without a rule everybody may look, and nobody may change anything.
+    /// The viewer of a request. Without a rule, everybody may look and nobody may change anything.
     pub(crate) fn viewer(&self, parts: &Parts) -> Option<Viewer> {
         let mut viewer = match &self.authorize {
             Some(authorize) => authorize(parts)?,
@@ -81,7 +81,7 @@ impl App {
         Some(viewer)
     }
 
-    /// Something was changed: every view is read anew.
+    /// Marks all snapshots as outdated after a change.
     pub(crate) fn outdate(&self) {
         let all = &self.shelf;
         all.overview.outdate();

@@ -1,4 +1,4 @@
-//! The files that pages use: scripts and styles, embedded in the program.
+//! Files used by pages: scripts and styles, embedded in the program.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::said::hex;
 
-/// One file.
+/// A file.
 struct Asset {
     name: &'static str,
     content_type: &'static str,
@@ -42,7 +42,7 @@ static ASSETS: [Asset; 9] = assets![
     "uPlot.LICENSE.txt" TEXT,
 ];
 
-/// The hash of all files, in their path: a new release has new paths.
+/// The hash of all files, which is part of their path. A new release thus has new paths.
 pub(crate) static HASH: LazyLock<String> = LazyLock::new(|| {
     let mut hash = Sha256::new();
     for asset in &ASSETS {
@@ -53,8 +53,8 @@ pub(crate) static HASH: LazyLock<String> = LazyLock::new(|| {
     hex(digest.get(..8).unwrap_or_default())
 });
 
-/// Serves `/assets/HASH/NAME`. Under another hash, as a page of an earlier release asks, the file
-/// is the present one and is not kept.
+/// Serves `/assets/HASH/NAME`. A page of an earlier release requests another hash; it gets the
+/// current file, which is not cached.
 pub(crate) fn serve(path: &str, headers: &HeaderMap) -> Response {
     let mut parts = path.trim_start_matches("/assets/").splitn(2, '/');
     let (hash, name) = (

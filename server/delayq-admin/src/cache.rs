@@ -1,4 +1,4 @@
-//! Snapshots of the store: one a view, shared by all who look at it.
+//! Snapshots of the store: one for each view, shared by all its viewers.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,28 +11,29 @@ use tokio::sync::Notify;
 
 /// The shortest time between two reads of one view.
 pub(crate) const FRESH: Duration = Duration::from_secs(2);
-/// A view that takes long to read is read less often, so that reads take at most a hundredth of the
-/// time: 1 % of one connection. The faster one of the last two reads counts: one that was slow
-/// alone, as while the store stood still, says nothing about the view.
+/// Reads of a view take at most one part in this many of the time: 1 % of one connection. A slow
+/// view is therefore read less often. The faster of the last two reads counts, because a single
+/// slow read, such as while the store was stalled, says nothing about the view.
 const SHARE: u32 = 100;
-/// The longest time between two reads, however long they take.
+/// The longest time between two reads.
 const MAX_REST: Duration = Duration::from_mins(5);
-/// The longest read: the default time limit of a call, and a little more.
+/// The longest read: slightly more than the default time limit of a call.
 const READ_LIMIT: Duration = Duration::from_secs(6);
-/// Most snapshots of one kind of view; the one that was not looked at for the longest time goes.
+/// The largest number of snapshots of one kind of view. A new one replaces the one unused for
+/// longest.
 const MAX_SLOTS: usize = 64;
 
-/// What was seen, and when.
+/// The snapshot of a view, with its age and errors.
 pub(crate) struct Seen<T> {
-    /// The last good answer, with the time of this host when it came.
+    /// The last successful read, with this host's time of its end.
     pub(crate) good: Option<Good<T>>,
-    /// Why the last read failed, if it did.
+    /// The error of the last read, if it failed.
     pub(crate) error: Option<Error>,
-    /// Whether a read is under way that has taken too long to wait for.
+    /// True if a read is under way that takes longer than the caller waits.
     pub(crate) is_reading: bool,
 }
 
-/// A good answer.
+/// The result of a successful read.
 pub(crate) struct Good<T> {
     pub(crate) data: Arc<T>,
     pub(crate) at: Timestamp,
@@ -45,7 +46,7 @@ impl<T> Clone for Good<T> {
     }
 }
 
-/// The snapshots of one kind of view, by what they show.
+/// The snapshots of one kind of view, by key.
 pub(crate) struct Cache<T> {
     slots: Mutex<HashMap<String, Arc<Slot<T>>>>,
 }
@@ -65,35 +66,36 @@ impl<T> fmt::Debug for Cache<T> {
 
 struct Slot<T> {
     state: Mutex<State<T>>,
-    /// Heard by those who wait for the read under way.
+    /// Notified when the read under way ends.
     ended: Notify,
 }
 
 struct State<T> {
     good: Option<Good<T>>,
     error: Option<Error>,
-    /// How long the last good read took.
+    /// The duration of the last successful read.
     took: Duration,
-    /// When the next read may begin, on the clock's elapsed time.
+    /// The earliest time of the next read, on the clock's elapsed time.
     next_at: Duration,
     used_at: Duration,
     is_reading: bool,
-    /// Something was changed while it was read: what it sees may be older than that.
+    /// True if something was changed during the read, so that its result may be outdated.
     is_outdated: bool,
 }
 
-/// How a view is asked for.
+/// A request for a view.
 pub(crate) struct Ask<'a> {
     pub(crate) tasks: &'a TaskSubmitService,
-    /// What it shows.
+    /// The key of the view.
     pub(crate) key: String,
     /// How long to wait for it.
     pub(crate) patience: Duration,
 }
 
 impl<T: Send + Sync + 'static> Cache<T> {
-    /// The snapshot of a view: the present one while it is fresh, else that of a read that begins
-    /// now or is under way. A read that takes longer than the patience goes on without the caller.
+    /// The snapshot of a view: the current one while it is fresh, or the result of a read that is
+    /// started or under way. A read that takes longer than the patience continues without the
+    /// caller.
     pub(crate) async fn get<F>(&self, ask: Ask<'_>, read: impl Fn() -> F) -> Seen<T>
     where
         F: Future<Output = Result<T>> + Send + 'static,
@@ -128,14 +130,14 @@ impl<T: Send + Sync + 'static> Cache<T> {
         }
     }
 
-    /// The last good answer, if somebody has looked, without a read.
+    /// The last successful result, without a read; `None` if the view was never read.
     pub(crate) fn peek(&self, key: &str) -> Option<Arc<T>> {
         let slot = self.lock().get(key).cloned()?;
         let state = slot.lock();
         state.good.as_ref().map(|good| Arc::clone(&good.data))
     }
 
-    /// Has every view read anew when it is looked at: something was changed.
+    /// Marks every view as outdated after a change, so that its next viewer causes a read.
     pub(crate) fn outdate(&self) {
         for slot in self.lock().values() {
             let mut state = slot.lock();
@@ -185,7 +187,7 @@ impl<T> Slot<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads, and keeps what came of it.
+    /// Runs a read and stores its result.
     async fn fill(
         self: Arc<Self>,
         tasks: TaskSubmitService,
@@ -222,7 +224,7 @@ impl<T> Slot<T> {
     }
 }
 
-/// A read under way. Also one that panics has an end.
+/// Marks a read as under way. The mark is removed on drop, so also after a panic.
 struct Reading<'a, T> {
     slot: &'a Slot<T>,
 }

@@ -9,29 +9,29 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Reads `a=1&b=2`. Broken bytes become replacement characters.
+    /// Parses `a=1&b=2`. Invalid UTF-8 becomes replacement characters.
     pub(crate) fn read(encoded: &[u8]) -> Self {
         let pairs = form_urlencoded::parse(encoded).into_owned().collect();
         Self { pairs }
     }
 
-    /// The first value of a field, without blanks around it; empty if it is not there.
+    /// The first value of a field without surrounding blanks; empty if absent.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.raw(name).trim()
     }
 
-    /// The first value of a field as it is.
+    /// The first value of a field, unchanged.
     pub(crate) fn raw(&self, name: &str) -> &str {
         let found = self.pairs.iter().find(|(own, _)| own == name);
         found.map_or("", |(_, value)| value)
     }
 
-    /// A value that is not empty.
+    /// The value of a field, if it is not empty.
     pub(crate) fn some(&self, name: &str) -> Option<&str> {
         Some(self.get(name)).filter(|value| !value.is_empty())
     }
 
-    /// A number, if it is one.
+    /// The value of a field as a number, if it is one.
     pub(crate) fn number<N: std::str::FromStr>(&self, name: &str) -> Option<N> {
         self.get(name).parse().ok()
     }
@@ -54,7 +54,7 @@ impl Link {
         }
     }
 
-    /// The same, with a field; one without a value is left out.
+    /// Adds a field. A field without a value is left out.
     pub(crate) fn with(mut self, name: &str, value: impl fmt::Display) -> Self {
         let value = value.to_string();
         if value.is_empty() {

@@ -1,4 +1,4 @@
-//! A message about the action before, shown once.
+//! A message about the last action, shown once.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,14 @@ use axum::http::{HeaderMap, HeaderValue, header};
 
 use crate::said::one_line;
 
-/// The name of the cookie that carries it over the redirect.
+/// The name of the cookie that carries the message over the redirect.
 const COOKIE: &str = "delayq_flash";
 
-/// Most characters of it: a cookie holds 4 KiB, and each character takes up to twelve bytes.
+/// The longest message, in characters. A cookie holds 4 KiB, and a character takes up to twelve
+/// bytes.
 const MAX_CHARS: usize = 300;
 
-/// What became of an action.
+/// The result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flash {
     pub(crate) is_good: bool,
@@ -20,7 +21,7 @@ pub(crate) struct Flash {
 }
 
 impl Flash {
-    /// It was done.
+    /// A message about success.
     pub(crate) fn done(text: impl AsRef<str>) -> Self {
         Self {
             is_good: true,
@@ -28,7 +29,7 @@ impl Flash {
         }
     }
 
-    /// It was not done.
+    /// A message about failure.
     pub(crate) fn failed(text: impl AsRef<str>) -> Self {
         Self {
             is_good: false,
@@ -36,7 +37,7 @@ impl Flash {
         }
     }
 
-    /// The cookie that shows it on the next page under `prefix`.
+    /// The cookie that shows the message on the next page under `prefix`.
     pub(crate) fn cookie(&self, prefix: &str) -> Option<HeaderValue> {
         let text: String = form_urlencoded::byte_serialize(self.text.as_bytes()).collect();
         let kind = if self.is_good { '+' } else { '-' };
@@ -47,7 +48,7 @@ impl Flash {
         HeaderValue::try_from(cookie).ok()
     }
 
-    /// The cookie that ends it.
+    /// The cookie that deletes the message.
     pub(crate) fn end(prefix: &str) -> Option<HeaderValue> {
         let cookie = format!(
             "{COOKIE}=; Path={}; Max-Age=0; HttpOnly; SameSite=Strict",
@@ -56,7 +57,7 @@ impl Flash {
         HeaderValue::try_from(cookie).ok()
     }
 
-    /// The message of a request.
+    /// The message in a request's cookie.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         let cookies = headers.get_all(header::COOKIE).iter();
         let cookies = cookies.filter_map(|value| value.to_str().ok());
@@ -71,7 +72,7 @@ impl Flash {
     }
 }
 
-/// The path of the page itself.
+/// The path of the page's root.
 fn root(prefix: &str) -> &str {
     if prefix.is_empty() { "/" } else { prefix }
 }

@@ -7,15 +7,15 @@ use delayq_plugin::Timestamp;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// How far a job is.
+/// The state of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JobState {
     Running,
-    /// It has ended, with what there is to say.
+    /// The job has ended, with this result.
     Done(String),
-    /// The store failed on the way.
+    /// The store failed during the job.
     Failed(String),
-    /// This viewer stopped it.
+    /// This viewer stopped the job.
     Stopped(String),
 }
 
@@ -23,12 +23,12 @@ pub(crate) enum JobState {
 #[derive(Debug)]
 pub(crate) struct BulkJob {
     pub(crate) number: u64,
-    /// `requeue` or the like.
+    /// The verb, such as `requeue`.
     pub(crate) verb: &'static str,
     pub(crate) task_type: String,
-    /// Which tasks, as words.
+    /// The selected tasks, in words.
     pub(crate) target: String,
-    /// Who began it.
+    /// The viewer who started it.
     pub(crate) actor: String,
     pub(crate) began_at: Timestamp,
     done: AtomicU64,
@@ -37,7 +37,7 @@ pub(crate) struct BulkJob {
     abort: Mutex<Option<AbortHandle>>,
 }
 
-/// What a job is about.
+/// The subject of a job.
 pub(crate) struct Errand {
     pub(crate) verb: &'static str,
     pub(crate) task_type: String,
@@ -62,7 +62,7 @@ impl BulkJob {
         }
     }
 
-    /// So many are done, of so many.
+    /// Updates the progress: `done` tasks of `count`.
     pub(crate) fn advance(&self, done: u64, count: u64) {
         self.done.store(done, Ordering::Relaxed);
         self.count.store(count, Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl BulkJob {
         *self.state.borrow() == JobState::Running
     }
 
-    /// Ends it, unless it has ended. Whether it had not.
+    /// Ends the job; returns true unless it had already ended.
     pub(crate) fn end(&self, state: JobState) -> bool {
         self.state.send_if_modified(|present| {
             let ends = *present == JobState::Running;
@@ -95,7 +95,7 @@ impl BulkJob {
         })
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the job.
     pub(crate) async fn ended(&self) {
         let mut state = self.state.subscribe();
         let _ = state.wait_for(|state| *state != JobState::Running).await;
@@ -105,7 +105,7 @@ impl BulkJob {
         *self.abort() = Some(handle);
     }
 
-    /// Stops it; what is done stays done. Whether it was running.
+    /// Stops the job; completed changes stay. Returns true if it was running.
     pub(crate) fn stop(&self, viewer: &str) -> bool {
         let stopped = self.end(JobState::Stopped(viewer.to_owned()));
         if let Some(handle) = self.abort().take().filter(|_| stopped) {

@@ -1,4 +1,4 @@
-//! The jobs of this process, those that have ended too.
+//! The running and ended jobs of this process.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,9 +8,9 @@ use delayq_plugin::Timestamp;
 
 use crate::job::{BulkJob, Errand, JobState};
 
-/// Most jobs that are listed. Running ones are never forgotten.
+/// The largest number of jobs in the list. Running jobs are always kept.
 const MAX_JOBS: usize = 50;
-/// Most jobs at once: each keeps one call of the store under way.
+/// The largest number of concurrent jobs. Each keeps one call of the store under way.
 const MAX_RUNNING: usize = 8;
 
 /// The list of jobs.
@@ -21,7 +21,7 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Begins a job. `None` when too many run.
+    /// Starts a job; `None` if too many are running.
     pub(crate) fn begin<F>(
         &self,
         errand: Errand,
@@ -55,7 +55,7 @@ impl Jobs {
         Some(job)
     }
 
-    /// The jobs, the latest first.
+    /// All jobs, latest first.
     pub(crate) fn all(&self) -> Vec<Arc<BulkJob>> {
         self.lock().iter().cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! The key that signs forms, so that no other site can send one.
+//! The key that signs forms, so that no other site can submit one.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -6,7 +6,7 @@ use sha2::Sha256;
 use crate::said::hex;
 use crate::viewer::Viewer;
 
-/// A secret of this process, or one that the application gives to several.
+/// A secret of this process, or one that the application shares between several.
 #[derive(Clone)]
 pub(crate) struct Key([u8; 32]);
 
@@ -17,10 +17,10 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
-    /// A random one.
+    /// A random key.
     ///
     /// # Panics
-    /// If the operating system has no randomness to give: nothing else is safe then either.
+    /// If the operating system has no random numbers; nothing else would be safe then either.
     pub(crate) fn random() -> Self {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
@@ -31,14 +31,14 @@ impl Key {
         Self(bytes)
     }
 
-    /// The token that the forms of this viewer carry, as 64 hexadecimal digits.
+    /// The token in this viewer's forms, as 64 hexadecimal digits.
     pub(crate) fn token(&self, viewer: &Viewer) -> String {
         let tag = self.mac(viewer).map(|mac| mac.finalize().into_bytes());
         let tag = tag.as_ref().map_or(&[][..], |tag| &tag[..]);
         hex(tag)
     }
 
-    /// Whether the token is that of this viewer; it takes as long for each wrong one.
+    /// Returns true if the token is this viewer's. Takes the same time for every wrong token.
     pub(crate) fn has_signed(&self, viewer: &Viewer, token: &str) -> bool {
         let bytes = token.as_bytes().chunks(2).map(|two| {
             let digits = str::from_utf8(two).ok().filter(|two| two.len() == 2)?;

@@ -1,14 +1,14 @@
-//! The web page of delayq: what is in a store, what is wrong with it, and how to steer it.
+//! The web page of delayq: shows and controls the contents of a store, and reports its problems.
 //!
-//! It is an axum [`Router`](axum::Router), to be mounted in an application or served alone, see
-//! [`Admin`]. Everything that a browser needs is in the program: no file, no other site. It reads
-//! without scripts; with them it is kept up to date.
+//! The page is an axum [`Router`](axum::Router), to be mounted in an application or served alone;
+//! see [`Admin`]. All its files are embedded in the program, and it loads nothing from other sites.
+//! It works without scripts; with scripts it updates itself.
 //!
-//! Whoever changes something does so as an [`Operator`](delayq_ops::Operator), with an entry in the
-//! log of actions. Who may do what is a [`Role`].
+//! Changes go through an [`Operator`](delayq_ops::Operator), which writes them to the log of
+//! actions. A [`Role`] decides what a viewer may do.
 //!
-//! All who look at the same view share one snapshot of it. It is read at most every two seconds,
-//! and not at all while nobody looks.
+//! All viewers of the same view share one snapshot. It is read at most every two seconds, and not
+//! at all while nobody looks.
 
 mod action;
 mod admin;

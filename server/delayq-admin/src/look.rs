@@ -1,4 +1,4 @@
-//! What pages read from the store.
+//! The data that pages read from the store.
 
 mod log_look;
 mod task_look;

@@ -1,15 +1,15 @@
-//! A message, as JSON, as text, or as hex.
+//! Shows a message as JSON, text or hex.
 
 use serde_json::Value;
 
 use crate::said::visible;
 
-/// Most characters of a message that are shown.
+/// The longest shown part of a message, in characters.
 const MAX_SHOWN: usize = 100_000;
-/// Bytes in a line of hex.
+/// The number of bytes in a line of hex.
 const HEX_LINE: usize = 16;
 
-/// How a message is shown.
+/// The form in which a message is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Json,
@@ -32,7 +32,7 @@ impl Form {
         Self::ALL.into_iter().find(|form| form.name() == name)
     }
 
-    /// The most telling one.
+    /// The most readable form for a message.
     pub(crate) fn fitting(bytes: &[u8]) -> Self {
         match serde_json::from_slice::<Value>(bytes) {
             Ok(_) => Self::Json,
@@ -42,7 +42,7 @@ impl Form {
     }
 }
 
-/// The message in this form, its first part if it is long.
+/// The message in this form; only its beginning if it is long.
 pub(crate) fn shown(bytes: &[u8], form: Form) -> String {
     let text = match form {
         Form::Json => match serde_json::from_slice::<Value>(bytes) {
@@ -61,7 +61,7 @@ pub(crate) fn shown(bytes: &[u8], form: Form) -> String {
     }
 }
 
-/// Lines of an offset, sixteen bytes, and their letters.
+/// A hex dump: each line has an offset, sixteen bytes and their letters.
 fn dump(bytes: &[u8]) -> String {
     let line = |(nth, line): (usize, &[u8])| {
         let hex: Vec<_> = line.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -79,7 +79,7 @@ fn dump(bytes: &[u8]) -> String {
     bytes.chunks(HEX_LINE).enumerate().map(line).collect()
 }
 
-/// The bytes as digits, without offsets.
+/// The bytes as hexadecimal digits, without offsets.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let line = |line: &[u8]| {
         let hex: Vec<_> = line.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -88,8 +88,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.chunks(HEX_LINE).map(line).collect()
 }
 
-/// The form in which a browser gives the message back as it is: text, unless it has characters that
-/// a form changes.
+/// The form in which a browser returns the message unchanged: text, unless it contains characters
+/// that a form would change.
 pub(crate) fn editable(bytes: &[u8]) -> Form {
     let is_plain =
         |text: &str| !text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t'));
@@ -99,10 +99,10 @@ pub(crate) fn editable(bytes: &[u8]) -> Form {
     }
 }
 
-/// The bytes that were entered in this form. A browser writes `\r\n` for a line break.
+/// The bytes entered in this form. A browser sends `\r\n` for a line break.
 ///
 /// # Errors
-/// What is wrong with the digits.
+/// The error in the hexadecimal digits.
 pub(crate) fn entered(text: &str, form: Form) -> Result<Vec<u8>, String> {
     if form != Form::Hex {
         return Ok(text.replace("\r\n", "\n").into_bytes());

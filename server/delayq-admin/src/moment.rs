@@ -7,8 +7,8 @@ use delayq_plugin::Timestamp;
 
 use crate::said::span;
 
-/// A time as a `time` element: how far away it is, and as a tooltip the time itself. It has nothing
-/// foreign in it, so it is not escaped.
+/// A time as an HTML `time` element: its distance from now, with the exact time as a tooltip. It
+/// contains no foreign text, so it is not escaped.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     at: Timestamp,
@@ -18,7 +18,7 @@ pub(crate) struct Moment {
 impl HtmlSafe for Moment {}
 
 impl Moment {
-    /// `in 5m` or `3 s ago`, seen from `now`.
+    /// `in 5m` or `3 s ago`, relative to `now`.
     pub(crate) fn seen_from(now: Timestamp, at: Timestamp) -> Self {
         let said = match at {
             Timestamp::MAX => "never".to_owned(),
@@ -36,7 +36,7 @@ impl Moment {
         Self { at, said }
     }
 
-    /// The whole time, to the second.
+    /// The full date and time, to the second.
     pub(crate) fn whole(at: Timestamp) -> Self {
         let text = at.to_string();
         let day = text.get(..10).unwrap_or(&text);

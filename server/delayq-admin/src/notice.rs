@@ -1,4 +1,4 @@
-//! A page that only says something: who may, what is wrong, what to do.
+//! A page with a short message, such as a refusal.
 
 use askama::Template;
 use axum::http::StatusCode;
@@ -9,7 +9,7 @@ use crate::shell::{Nav, Shell};
 use crate::viewer::Role;
 use crate::visit::Visit;
 
-/// What is said.
+/// A page with a short message.
 #[derive(Clone, Debug, Template)]
 #[template(path = "notice.html")]
 pub(crate) struct Notice {
@@ -18,7 +18,7 @@ pub(crate) struct Notice {
     text: String,
 }
 
-/// As [`Notice`], without anything around it: for those who may not see the page.
+/// A [`Notice`] without navigation, for viewers who may not see the page.
 #[derive(Template)]
 #[template(path = "alone.html")]
 struct Alone<'a> {
@@ -79,14 +79,14 @@ impl Notice {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "Busy", text)
     }
 
-    /// It, within the page.
+    /// The notice within the page.
     pub(crate) fn reply(&self, visit: &Visit) -> Response {
         let body = self.render().unwrap_or_else(|_| self.title.to_owned());
         let shell = Shell::new(visit, Nav::Elsewhere, self.title, &body);
         (self.status, shell.html()).into_response()
     }
 
-    /// It alone.
+    /// The notice without the page.
     pub(crate) fn alone(&self) -> Response {
         let (title, text) = (self.title, self.text.as_str());
         let html = Alone { title, text }.render();

@@ -1,4 +1,4 @@
-//! A page: what it shows, read through a shared snapshot, as HTML or as a stream of events.
+//! A page: reads its data through a shared snapshot, and shows it as HTML or as a stream of events.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -37,46 +37,46 @@ pub(crate) mod task_type;
 pub(crate) mod tasks;
 pub(crate) mod tasks_cancel;
 
-/// How long a page waits for a first look: the default time limit of a call.
+/// How long a page waits for its first data: the default time limit of a call.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// How long it waits for a look that may read very much: then the page comes without it, and it
-/// follows by itself.
+/// How long a page waits for data that may take long to read. Afterwards the page is shown without
+/// the data, which follows by itself.
 pub(crate) const BRIEF_PATIENCE: Duration = Duration::from_millis(150);
-/// How long it waits while it has something older to show.
+/// How long a page waits while it has older data to show.
 const SHORT_PATIENCE: Duration = Duration::from_secs(1);
-/// How long one stream lasts. The browser opens the next one, and is asked again who it is.
+/// The duration of one stream. Then the browser opens a new one and is authorized again.
 const STREAM: Duration = Duration::from_mins(10);
 
-/// A page of the application.
+/// A page.
 pub(crate) trait Page: Clone + Send + Sync + 'static {
-    /// What it reads.
+    /// The data of the page.
     type Data: Send + Sync + 'static;
 
-    /// Where it stands in the navigation.
+    /// The entry in the navigation.
     const NAV: Nav;
 
-    /// The page that a request asks for.
+    /// The page for a request.
     fn of(visit: &Visit) -> Self;
 
     fn title(&self) -> String;
 
-    /// What it shows, to share one snapshot among all who look at the same.
+    /// The key of its snapshot. Viewers with the same key share one.
     fn key(&self) -> String;
 
     fn cache(app: &App) -> &Cache<Self::Data>;
 
-    /// Reads it from the store.
+    /// Reads the data from the store.
     fn read(&self, app: &Arc<App>) -> impl Future<Output = Result<Self::Data>> + Send + 'static;
 
-    /// Its HTML. What has an id and `data-live` is exchanged while the page is open.
+    /// Renders the page. Elements with an id and `data-live` are replaced while the page is open.
     fn body(&self, visit: &Visit, data: &Self::Data) -> askama::Result<String>;
 
-    /// How long to wait for a first look.
+    /// How long to wait for the first data.
     fn patience(&self) -> Duration {
         PATIENCE
     }
 
-    /// Where to look instead.
+    /// The page to redirect to, if any.
     fn elsewhere(&self, data: &Self::Data) -> Option<Link> {
         let _ = data;
         None
@@ -139,7 +139,7 @@ fn status<T>(seen: &Seen<T>) -> StatusCode {
     }
 }
 
-/// How old the data of a page is, and why, if it is.
+/// The age of a page's data, and the reason if it is old.
 #[derive(Template)]
 #[template(path = "freshness.html")]
 struct Freshness {
@@ -184,12 +184,12 @@ fn escaped(text: &str) -> String {
     escaped.map_or(String::new(), |safe| safe.to_string())
 }
 
-/// What the stream keeps between two events.
+/// The state of a stream between two events.
 struct Live<P> {
     page: P,
     visit: Visit,
     last: String,
-    /// When it ends, on the clock's elapsed time.
+    /// The end of the stream, on the clock's elapsed time.
     ends_at: Duration,
     is_first: bool,
     _permit: OwnedSemaphorePermit,
@@ -202,7 +202,7 @@ struct Change<'a> {
     at: String,
     /// See [`boot`].
     boot: &'a str,
-    /// The body, if it is another one than before.
+    /// The body, if it has changed.
     html: Option<&'a str>,
 }
 
@@ -220,7 +220,7 @@ fn stream_of<P: Page>(page: P, visit: Visit) -> Response {
     };
     let events = stream::unfold(live, next_event).map(Ok::<_, Infallible>);
     let reply = Sse::new(events).keep_alive(KeepAlive::default());
-    // Asks proxies such as nginx to pass events on at once.
+    // Asks proxies such as nginx to forward events at once.
     ([("x-accel-buffering", "no")], reply).into_response()
 }
 
@@ -242,13 +242,13 @@ async fn next_event<P: Page>(mut live: Live<P>) -> Option<(Event, Live<P>)> {
         boot: &boot(&live.visit.app),
         html: is_new.then_some(html.as_str()),
     };
-    // JSON has no line break of its own, so it is one line of the event.
+    // JSON contains no raw line breaks, so it fits into one line of the event.
     let event = Event::default().data(serde_json::to_string(&change).ok()?);
     live.last = html;
     Some((event, live))
 }
 
-/// The answer to a path that is none.
+/// The answer to an unknown path.
 pub(crate) async fn not_found(Extension(visit): Extension<Visit>) -> Response {
     Notice::not_found().reply(&visit)
 }

@@ -1,4 +1,4 @@
-//! The table of routes: each with the least role that it takes.
+//! The table of routes, each with its lowest role.
 
 use std::sync::Arc;
 
@@ -33,9 +33,9 @@ use crate::viewer::Role;
 pub struct Route {
     /// `GET`, which changes nothing, or `POST`.
     pub method: &'static str,
-    /// Its path below the prefix.
+    /// The path below the prefix.
     pub path: &'static str,
-    /// The least role that it takes.
+    /// The lowest role that may use it.
     pub role: Role,
     handler: fn() -> MethodRouter,
 }
@@ -58,7 +58,7 @@ const fn action(path: &'static str, role: Role, handler: fn() -> MethodRouter) -
     }
 }
 
-/// Every route but the files under `/assets`, which need no role.
+/// All routes except the files under `/assets`, which need no role.
 pub(crate) const ROUTES: &[Route] = &[
     page("/", Role::Viewer, || get(show::<OverviewPage>)),
     page("/type", Role::Viewer, || get(show::<TypePage>)),
@@ -129,7 +129,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; \
      base-uri 'none'";
 
-/// Nothing from elsewhere, nothing inline, no frame around it, nothing kept.
+/// Adds security headers: no foreign or inline content, no framing, no caching.
 async fn secure(mut reply: Response) -> Response {
     let headers = reply.headers_mut();
     let mut set = |name: HeaderName, value: &'static str| {

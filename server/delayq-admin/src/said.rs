@@ -1,11 +1,11 @@
-//! Numbers, spans and foreign text, as the page shows them.
+//! Formats numbers, spans and foreign text for the page.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use delayq_ops::is_invisible;
 
-/// Most characters of a foreign text in a row of a table.
+/// The longest foreign text in a table row, in characters.
 pub(crate) const ROW_CHARS: usize = 300;
 
 /// A number with commas: `12,345`.
@@ -57,15 +57,15 @@ pub(crate) fn span(span: Duration) -> String {
     }
 }
 
-/// A span, or a dash where there is none.
+/// A span, or a dash if unknown.
 pub(crate) fn maybe_span(known: Option<Duration>) -> String {
     known.map_or_else(|| DASH.to_owned(), span)
 }
 
-/// What stands where nothing is known.
+/// Shown in place of an unknown value.
 pub(crate) const DASH: &str = "–";
 
-/// So many a second, in the unit in which it is no fraction: `120/s`, `4.2/s`, `12/min`, `3/h`.
+/// A rate in the shortest unit in which it is at least one: `120/s`, `4.2/s`, `12/min`, `3/h`.
 pub(crate) fn rate(per_second: f64) -> String {
     let (number, unit) = match per_second {
         none if none <= 0.0 => return "0".to_owned(),
@@ -86,8 +86,8 @@ pub(crate) fn rate(per_second: f64) -> String {
     format!("{}/{unit}", count(whole))
 }
 
-/// Foreign text, such as an error, with what cannot be seen made visible: control characters as
-/// their pictures, marks that turn the direction of text as their numbers. Line breaks and tabs
+/// Foreign text, such as an error, with invisible characters made visible. Control characters are
+/// shown as pictures, and marks that change the text direction as numbers. Line breaks and tabs
 /// stay.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());

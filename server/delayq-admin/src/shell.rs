@@ -1,4 +1,4 @@
-//! What stands around every page.
+//! The frame around every page.
 
 use askama::Template;
 use axum::response::Html;
@@ -11,7 +11,7 @@ use crate::said::{count, one_line};
 use crate::viewer::Role;
 use crate::visit::Visit;
 
-/// The key of the one overview.
+/// The key of the overview's snapshot.
 pub(crate) const OVERVIEW: &str = "all";
 
 /// The entry of the navigation that a page belongs to.
@@ -25,7 +25,7 @@ pub(crate) enum Nav {
     Elsewhere,
 }
 
-/// One entry.
+/// An entry of the navigation.
 pub(crate) struct Entry {
     name: &'static str,
     href: String,
@@ -66,7 +66,7 @@ impl<'a> Shell<'a> {
         }
     }
 
-    /// The same, kept up to date by a stream of events.
+    /// Keeps the page up to date with a stream of events.
     pub(crate) fn live(mut self) -> Self {
         self.is_live = true;
         self
@@ -83,7 +83,7 @@ impl<'a> Shell<'a> {
         self.visit.flash.as_ref()
     }
 
-    /// Tells a page whether its forms and files are still good.
+    /// Tells an open page whether its forms and files are still valid.
     fn boot(&self) -> String {
         boot(&self.visit.app)
     }
@@ -93,7 +93,7 @@ impl<'a> Shell<'a> {
     }
 }
 
-/// The same as long as the secret of forms and the release are.
+/// Stays the same as long as the form secret and the release stay the same.
 pub(crate) fn boot(app: &App) -> String {
     let release = concat!("boot ", env!("CARGO_PKG_VERSION"), " ");
     let nobody = crate::viewer::Viewer::new(format!("{release}{}", *HASH), Role::Viewer);

@@ -1,16 +1,16 @@
-//! Small pictures that the server draws: no script is needed to see them.
+//! Small pictures drawn by the server, visible without scripts.
 
 use std::fmt::Write as _;
 
-/// Width of a sparkline, one unit a minute.
+/// The width of a sparkline: one unit a minute.
 const MINUTES: usize = 60;
-/// Its height.
+/// The height of a sparkline.
 const HEIGHT: u64 = 20;
 /// The height of bars.
 const BAR_HEIGHT: u64 = 60;
 
-/// The line and the area below it of 60 numbers, each 0 or more; as the `d` of a path in a picture
-/// of 60 x 22.
+/// The path data (`d`) of a line and the area below it, for 60 numbers of at least 0. The picture
+/// is 60 x 22 units.
 pub(crate) fn spark(numbers: &[u64]) -> String {
     let most = numbers.iter().copied().max().unwrap_or(0).max(1);
     let mut path = String::new();
@@ -30,7 +30,7 @@ pub(crate) struct Bar {
     pub(crate) title: String,
 }
 
-/// Bars of 10 units each in a picture 60 high; one that is not zero can be seen.
+/// Bars of 10 units each, in a picture 60 units high. A bar that is not zero is always visible.
 pub(crate) fn bars(numbers: impl IntoIterator<Item = (u64, String)>) -> Vec<Bar> {
     let numbers: Vec<_> = numbers.into_iter().collect();
     let most = numbers.iter().map(|(number, _)| *number).max();

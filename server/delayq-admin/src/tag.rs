@@ -1,4 +1,4 @@
-//! A word in a frame, with an icon: never told by its colour alone.
+//! A framed word with an icon, so that its meaning never depends on colour alone.
 
 use delayq_ops::{Trouble, TypeOverview};
 use delayq_plugin::{TaskState, Timestamp};
@@ -8,15 +8,15 @@ use crate::said::{count, span};
 /// A tag.
 #[derive(Clone, Debug)]
 pub(crate) struct Tag {
-    /// The class of its colours: `bad`, `warn`, `good` or `calm`.
+    /// The colour class: `bad`, `warn`, `good` or `calm`.
     pub(crate) class: &'static str,
     pub(crate) icon: &'static str,
     pub(crate) text: String,
-    /// What it means.
+    /// The meaning of the tag.
     pub(crate) title: String,
 }
 
-/// What is wrong with a type.
+/// The problems of a type.
 pub(crate) fn troubles(seen: &TypeOverview) -> Vec<Tag> {
     let stats = &seen.stats;
     let tag = |trouble: &Trouble| match trouble {
@@ -70,7 +70,7 @@ fn paused(until: Option<Timestamp>, now: Timestamp) -> String {
     }
 }
 
-/// The state of a task.
+/// A tag for the state of a task.
 pub(crate) fn of_state(state: TaskState) -> Tag {
     let (class, icon) = match state {
         TaskState::Scheduled => ("calm", "◷"),

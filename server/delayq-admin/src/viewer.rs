@@ -1,22 +1,23 @@
-//! Who looks at the page, and what he may do.
+//! The viewer of the page and the viewer's role.
 
 use std::fmt;
 
-/// What a viewer may do. A larger role may do all that a smaller one may.
+/// The rights of a viewer. A higher role includes all rights of the lower ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Role {
-    /// Look at everything, change nothing.
+    /// May look at everything and change nothing.
     #[default]
     Viewer,
-    /// Change single tasks, pause and resume types, requeue dead tasks.
+    /// May change single tasks, pause and resume types, and requeue dead tasks.
     Operator,
-    /// Also what cannot be undone or touches many: purge, discard, cancel many, configure, drop.
+    /// May also make changes that cannot be undone or that affect many tasks: purge, discard,
+    /// cancel many, configure, drop.
     Admin,
 }
 
 impl Role {
-    /// Its name: `viewer`, `operator`, `admin`.
+    /// The name: `viewer`, `operator` or `admin`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -33,18 +34,18 @@ impl fmt::Display for Role {
     }
 }
 
-/// Who looks at the page. The name stands in the log of actions.
+/// The viewer of the page. The log of actions contains the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Viewer {
     /// The name of a user or token.
     pub name: String,
-    /// What he may do.
+    /// The role.
     pub role: Role,
 }
 
 impl Viewer {
-    /// The viewer `name` in this role.
+    /// A viewer with this name and role.
     #[must_use]
     pub fn new(name: impl Into<String>, role: Role) -> Self {
         let name = name.into();

@@ -1,4 +1,4 @@
-//! One request: who makes it, from where, and with which fields.
+//! One admitted request: its viewer, its origin and its fields.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use crate::fields::{Fields, Link};
 use crate::flash::Flash;
 use crate::viewer::{Role, Viewer};
 
-/// Most characters of a forwarded address or path.
+/// The longest forwarded address or path, in characters.
 const MAX_FORWARDED: usize = 100;
 
-/// A request that was admitted.
+/// An admitted request.
 #[derive(Clone, Debug)]
 pub(crate) struct Visit {
     pub(crate) app: Arc<App>,
     pub(crate) viewer: Viewer,
-    /// Where the page is mounted: empty, or such as `/delayq`.
+    /// The path under which the page is mounted: empty, or for example `/delayq`.
     pub(crate) prefix: String,
     /// The token of this viewer's forms.
     pub(crate) token: String,
     pub(crate) flash: Option<Flash>,
-    /// From where, for the log of actions.
+    /// The origin of the request, for the log of actions.
     pub(crate) origin: String,
-    /// Those of the query, or of the form.
+    /// The fields of the query or of the form.
     pub(crate) fields: Arc<Fields>,
 }
 
 impl Visit {
-    /// The visit of a request, with the fields of its query.
+    /// A visit with the fields of the request's query.
     pub(crate) fn new(app: &Arc<App>, viewer: Viewer, parts: &Parts) -> Self {
         let query = parts.uri.query().unwrap_or_default();
         Self {
@@ -54,17 +54,17 @@ impl Visit {
         &self.app.tasks
     }
 
-    /// Whether the viewer may do what takes this role.
+    /// Returns true if the viewer has at least this role.
     pub(crate) fn may(&self, role: Role) -> bool {
         self.viewer.role >= role
     }
 
-    /// Who changes things in the name of this viewer.
+    /// The operator that makes changes under the viewer's name.
     pub(crate) fn operator(&self) -> Operator {
         Operator::new(self.tasks(), &self.viewer.name, &self.origin)
     }
 
-    /// The address of a path of the page.
+    /// The URL of a link on the page.
     pub(crate) fn href(&self, link: &Link) -> String {
         let path = link.to_string();
         if self.prefix.is_empty() {
@@ -78,17 +78,17 @@ impl Visit {
         }
     }
 
-    /// The address of a path without a query.
+    /// The URL of a path without a query.
     pub(crate) fn at(&self, path: &str) -> String {
         self.href(&Link::to(path))
     }
 
-    /// The address of a file.
+    /// The URL of a file.
     pub(crate) fn asset(&self, name: &str) -> String {
         format!("{}/assets/{}/{name}", self.prefix, &*asset::HASH)
     }
 
-    /// After an action: the page to look at, with a message.
+    /// After an action: redirects to a page with a message.
     pub(crate) fn go(&self, link: &Link, flash: &Flash) -> Response {
         self.app.outdate();
         let mut headers = HeaderMap::new();
@@ -102,7 +102,7 @@ impl Visit {
     }
 }
 
-/// Where the router is mounted, seen from the browser.
+/// The path under which the router is mounted, as seen by the browser.
 fn prefix(app: &App, parts: &Parts) -> String {
     let original = parts.extensions.get::<OriginalUri>();
     let original = original.map_or(parts.uri.path(), |original| original.0.path());
@@ -116,9 +116,9 @@ fn prefix(app: &App, parts: &Parts) -> String {
     format!("{}{own}", before.trim_end_matches('/'))
 }
 
-/// The address that the request comes from.
+/// The address of the client.
 fn origin(app: &App, parts: &Parts) -> String {
-    // The nearest proxy adds the last one; those before it are what the client says.
+    // The nearest proxy appends the last address; the client may have forged the earlier ones.
     let last = forwarded(app, parts, "x-forwarded-for");
     let last = last.and_then(|list| list.rsplit(',').next()).map(str::trim);
     if let Some(address) = last.filter(|address| !address.is_empty()) {

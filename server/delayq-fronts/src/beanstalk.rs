@@ -1,12 +1,13 @@
-//! The protocol of beanstalkd.
+//! The beanstalkd protocol.
 //!
 //! ```text
 //! connection -> Session -> orders -> Hub (tubes, held jobs, waiters) -> Store
 //! ```
 //!
-//! A job is a task whose id is its number. The jobs of a tube with one priority are a task type, a
-//! [lane](tube::Lane); a reservation claims from the lanes of the watched tubes, the most urgent
-//! first. What a server knows beside the store follows from it and from the open connections.
+//! A job is a task whose id is the job's number. The jobs of a tube with one priority form a task
+//! type, called a [lane](tube::Lane). A reservation claims from the lanes of the watched tubes,
+//! most urgent first. All other state of a server follows from the store and from its open
+//! connections.
 
 mod claims;
 mod client;
@@ -41,14 +42,15 @@ use self::hub::Hub;
 pub use self::listeners::Listeners;
 use self::session::Session;
 
-/// The release of beanstalkd whose answers are given, in the form that clients read versions in.
+/// The beanstalkd release whose answers are given, in the format in which clients parse versions.
 pub const VERSION: &str = concat!("1.13.0+delayq-", env!("CARGO_PKG_VERSION"));
 
-/// Makes a folder, if it is not there, and keeps other servers out of it while the file is open:
-/// one that is started twice by mistake would go unnoticed, as its jobs would be shared.
+/// Creates a folder if needed, and locks out other servers while the returned file is open.
+/// Otherwise a server started twice by mistake would go unnoticed, because the two would share
+/// their jobs.
 ///
 /// # Errors
-/// Another server has the folder, or it cannot be used.
+/// Another server uses the folder, or the folder cannot be used.
 pub fn lock(folder: &Path) -> Result<File, String> {
     let refused =
         |reason: &dyn std::fmt::Display| format!("the folder {}: {reason}", folder.display());
@@ -64,12 +66,12 @@ pub fn lock(folder: &Path) -> Result<File, String> {
     }
 }
 
-/// Serves its clients until the server ends.
+/// Serves clients until the server stops.
 pub async fn serve(app: App, listeners: Listeners) {
     let hub = match open(&app).await {
         Ok(hub) => Arc::new(hub),
         Err(problem) => {
-            warn!(%problem, "the protocol of beanstalkd is not served");
+            warn!(%problem, "cannot serve the beanstalkd protocol");
             return;
         }
     };
@@ -88,7 +90,7 @@ pub async fn serve(app: App, listeners: Listeners) {
     if ended.await.is_err() {
         warn!(
             open = connections.len(),
-            "connections are cut: their jobs come back later"
+            "open connections are closed; their jobs become ready again later"
         );
     }
 }

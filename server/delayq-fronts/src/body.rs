@@ -1,4 +1,4 @@
-//! Body of a request to a front, as it was sent.
+//! Reads the raw body of a request to a front.
 
 use std::error::Error;
 
@@ -7,7 +7,7 @@ use delayq_service::app::App;
 use delayq_service::problem::Problem;
 use http_body_util::LengthLimitError;
 
-/// Reads a body, within the bounds of the configuration.
+/// Reads a body, within the limits of the configuration.
 pub(super) async fn read_body(app: &App, body: Body) -> Result<Vec<u8>, Problem> {
     let most = app.config.max_message_bytes;
     let too_large = || Problem::too_large(format!("the body has more than {most} bytes"));

@@ -1,4 +1,4 @@
-//! Client of a front: a token, or anybody where the configuration says so.
+//! The client of a front: a token, or anybody if the configuration allows it.
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::{Extensions, HeaderMap, HeaderValue};
@@ -11,16 +11,16 @@ use delayq_service::config::TokenRule;
 use delayq_service::context::Context;
 use delayq_service::problem::Problem;
 
-/// Whom a front lets in, and where.
+/// Admission rules of a front.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<'a> {
     /// Whether a client needs a token.
     pub(super) token: TokenRule,
-    /// The namespace, unless the token is for another one.
+    /// The namespace, unless the token names another.
     pub(super) namespace: &'a str,
 }
 
-/// Checks who asks, and charges one request.
+/// Admits the caller and charges one request.
 pub(super) async fn admit(
     app: &App,
     entry: &Entry<'_>,
@@ -42,8 +42,8 @@ pub(super) async fn admit(
     Context::admit(app, caller, &namespace, Some(scope), extensions).await
 }
 
-/// The header as `Bearer`. Clients that know only a user and a password send the token as the
-/// password.
+/// Converts the header to `Bearer`. A client that supports only user and password sends the token
+/// as the password.
 pub(super) fn bearer(header: &HeaderValue) -> HeaderValue {
     let password = || {
         let (scheme, encoded) = header.to_str().ok()?.split_once(' ')?;

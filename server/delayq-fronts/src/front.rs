@@ -6,23 +6,23 @@ use delayq_service::config::Config;
 
 use crate::listen_error::ListenError;
 
-/// A front over HTTP with a listener of its own.
+/// An HTTP front with its own listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Front {
     /// The API of lmstfy.
     Lmstfy,
-    /// The administration of the API of lmstfy.
+    /// The admin API of lmstfy.
     LmstfyAdmin,
-    /// The verbs of Grape.
+    /// The Grape API.
     Grape,
     /// The API of the public task service.
     TaskService,
-    /// The paths of the Spring delay queue.
+    /// The API of the Spring delay queue.
     Spring,
 }
 
 impl Front {
-    /// Every front.
+    /// All fronts.
     pub const ALL: [Self; 5] = [
         Self::Lmstfy,
         Self::LmstfyAdmin,
@@ -31,7 +31,7 @@ impl Front {
         Self::Spring,
     ];
 
-    /// What it is, for whoever started the server.
+    /// A description for the output of the server.
     pub fn about(self) -> &'static str {
         match self {
             Self::Lmstfy => "the API of lmstfy",
@@ -42,7 +42,7 @@ impl Front {
         }
     }
 
-    /// Its name in metrics.
+    /// The name of the listener in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lmstfy => "lmstfy",
@@ -53,7 +53,7 @@ impl Front {
         }
     }
 
-    /// Where it listens; none: it is not offered.
+    /// The configured address; `None` if the front is off.
     pub fn listen(self, config: &Config) -> Option<SocketAddr> {
         match self {
             Self::Lmstfy => config.lmstfy.listen,
@@ -63,7 +63,7 @@ impl Front {
             Self::Spring => config.spring.listen,
         }
     }
-    /// The option that says where it listens.
+    /// The option for its address.
     pub fn option(self) -> &'static str {
         match self {
             Self::Lmstfy => "lmstfy.listen",
@@ -74,7 +74,7 @@ impl Front {
         }
     }
 
-    /// The Cargo feature that builds it, and true if this build has it.
+    /// The Cargo feature of the front.
     fn feature(self) -> Feature {
         let (name, is_built) = match self {
             Self::Lmstfy | Self::LmstfyAdmin => ("lmstfy", cfg!(feature = "lmstfy")),

@@ -1,4 +1,4 @@
-//! Entrances of the fuzz targets: whoever asks a front.
+//! Entry points of the fuzz targets common to all fronts.
 
 use axum::http::HeaderValue;
 
@@ -14,7 +14,7 @@ pub use super::task_service::fuzz::{
     grpc_task, http_task, kafka_task, task_form, task_id, task_view, which_task,
 };
 
-/// A header `Authorization`, with the password of a user as the token that it is.
+/// Reads an `Authorization` header, with the token as bearer or as password.
 #[must_use]
 pub fn front_authorization(value: &[u8]) -> Option<Vec<u8>> {
     let header = HeaderValue::from_bytes(value).ok()?;

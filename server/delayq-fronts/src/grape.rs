@@ -1,4 +1,4 @@
-//! The verbs of Grape: tubes are task types, a retained job is a lock, a failed one is dead.
+//! The Grape API: a tube is a task type, a retained job is a lock, and a failed job is dead.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use delayq_service::problem::Problem;
 use delayq_service::requests::counted;
 use tubes::Tubes;
 
-/// What every request can reach.
+/// State shared by all requests.
 #[derive(Clone, Debug)]
 struct Grape {
     app: App,
@@ -52,7 +52,7 @@ impl Grape {
         }
     }
 
-    /// Whoever asks, with the right to it.
+    /// The caller, with the required scope.
     async fn client(&self, parts: &Parts, scope: Scope) -> Result<Context, Problem> {
         let config = &self.app.config.grape;
         let entry = Entry {
@@ -63,7 +63,7 @@ impl Grape {
     }
 }
 
-/// Its routes.
+/// The routes of the API.
 pub fn router(app: App) -> Router {
     let grape = Grape::new(app);
     let routes = Router::new()

@@ -1,4 +1,4 @@
-//! Fronts: the server as the clients of other delayed-task systems know theirs.
+//! Fronts: adapters for clients of other delayed-task systems.
 //!
 //! Each reads the requests of its clients, calls the operations of a namespace, and answers in the
 //! words that its clients rely on. Each is a Cargo feature.

@@ -1,7 +1,7 @@
-//! The API of lmstfy, and its administration.
+//! The lmstfy API and its admin API.
 //!
-//! A pool is a namespace of delayq, a queue a task type, a job a task under its own id. The time to
-//! run is the length of a lock; a lock that ends is one of the job's tries.
+//! A pool is a namespace of delayq, a queue is a task type, and a job is a task with the same id.
+//! The time to run is the lock time; an expired lock uses up one of the job's tries.
 
 mod admin;
 mod api;
@@ -26,7 +26,7 @@ pub fn router(front: &Arc<Lmstfy>) -> axum::Router {
     api::router(Arc::clone(front))
 }
 
-/// The routes of its administration.
+/// The routes of the admin API.
 pub fn admin(front: &Arc<Lmstfy>) -> axum::Router {
     admin::router(Arc::clone(front))
 }

@@ -1,7 +1,7 @@
-//! The paths of the Spring delay queue.
+//! The API of the Spring delay queue.
 //!
-//! Applications of the original send their tasks here and are called at their own path. The type of
-//! a task is `APPLICATION-TYPE`, as there.
+//! Applications of the original send their tasks to this API and are called at their own path. The
+//! type of a task is `APPLICATION-TYPE`, as in the original.
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -18,11 +18,11 @@ mod look;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a body beyond those of its message, and how often a byte may be written in JSON.
+/// The bytes of a body other than its message, and the longest JSON escape of one byte.
 const FRAME_BYTES: usize = 4_096;
 const ESCAPED: usize = 6;
 
-/// Its routes, also below `/token/TOKEN`, for callers that can send no header.
+/// The routes, also below `/token/TOKEN` for callers that cannot send a header.
 pub fn router(app: App) -> Router {
     let limit = app.config.max_message_bytes * ESCAPED + FRAME_BYTES;
     let routes = || {

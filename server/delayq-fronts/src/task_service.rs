@@ -1,5 +1,5 @@
-//! The public task service: HTTP requests, gRPC calls and records of Kafka at a time. Each task has
-//! a target and a retry of its own, which the push of delayq calls and keeps.
+//! The public task service: HTTP requests, gRPC calls and Kafka records at a given time. Each task
+//! has its own target and retry policy, which the push of delayq carries out.
 
 use axum::Router;
 use tonic::service::Routes;
@@ -21,7 +21,7 @@ use delayq_service::grpc_server::reflected;
 use delayq_service::requests::counted;
 use service::Service;
 
-/// Its routes, over HTTP and gRPC.
+/// The routes over HTTP and gRPC.
 pub fn router(app: App) -> Router {
     let service = Service::new(app);
     let (health, health_service) = tonic_health::server::health_reporter();

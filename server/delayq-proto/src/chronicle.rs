@@ -100,7 +100,7 @@ impl From<Action> for pb::Action {
     }
 }
 
-/// Texts are cut as those of any action.
+/// Texts are cut to the same lengths as in any other action.
 impl TryFrom<pb::Action> for Action {
     type Error = Error;
 

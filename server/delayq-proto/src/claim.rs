@@ -1,4 +1,4 @@
-//! Claims, their answers, and the tasks that they hand out.
+//! Claims, their answers, and claimed tasks.
 
 use delayq_core::presence::InstanceId;
 use delayq_core::store::{ClaimEnd, ClaimRequest, Claimed, EndCause};
@@ -10,7 +10,7 @@ use crate::pb;
 use crate::time::{read_span, read_time, read_time_if, span, time};
 
 impl pb::ClaimRequest {
-    /// The claim of a bucket.
+    /// Makes the request that claims from a bucket.
     #[must_use]
     pub fn new(namespace: String, bucket: &Bucket, request: &ClaimRequest) -> Self {
         Self {
@@ -25,10 +25,10 @@ impl pb::ClaimRequest {
         }
     }
 
-    /// What to claim; `now` is the claimer's clock if it does not say.
+    /// The bucket and the claim. `now` replaces the claimer's clock if the message has none.
     ///
     /// # Errors
-    /// `InvalidInput` for a field that is missing or wrong.
+    /// `InvalidInput` for a field that is missing or invalid.
     pub fn read(self, now: Timestamp) -> Result<(Bucket, ClaimRequest)> {
         let bucket = required("bucket", self.bucket)?.try_into()?;
         let lock_for = read_span("lock_for", required("lock_for", self.lock_for)?)?;

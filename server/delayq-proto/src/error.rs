@@ -1,4 +1,4 @@
-//! Errors, so that each arrives as what it was.
+//! Errors as messages, converted without loss.
 
 use delayq_core::{Error, TaskState};
 
@@ -132,7 +132,7 @@ impl From<Error> for pb::Error {
     }
 }
 
-/// An error of a kind that this release does not know is a damaged answer, with its message.
+/// An error of a kind unknown to this release becomes a damaged answer with its message.
 impl From<pb::Error> for Error {
     fn from(mut error: pb::Error) -> Self {
         let kind = error.kind();

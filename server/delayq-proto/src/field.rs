@@ -1,4 +1,4 @@
-//! Fields that a message must have.
+//! Required fields of a message.
 
 use delayq_core::{Error, Namespace, Result, TaskId, TaskType};
 
@@ -10,10 +10,10 @@ pub fn required<T>(field: &'static str, value: Option<T>) -> Result<T> {
     value.ok_or_else(|| Error::invalid(field, "it is missing: set it"))
 }
 
-/// The type that a message names.
+/// The type named in a message.
 ///
 /// # Errors
-/// `InvalidInput` if it names none, `InvalidName` if it cannot be one.
+/// `InvalidInput` if it is missing, `InvalidName` if it is not a valid name.
 pub fn required_type(task_type: &str) -> Result<TaskType> {
     if task_type.is_empty() {
         return Err(Error::invalid("task_type", "it is missing: set it"));
@@ -21,10 +21,10 @@ pub fn required_type(task_type: &str) -> Result<TaskType> {
     TaskType::new(task_type)
 }
 
-/// The namespace that a message names; empty: `default`.
+/// The namespace named in a message; the default is `default`.
 ///
 /// # Errors
-/// `InvalidName` if it cannot be one.
+/// `InvalidName` if it is not a valid name.
 pub fn namespace(namespace: &str) -> Result<Namespace> {
     if namespace.is_empty() {
         return Ok(Namespace::default());
@@ -32,12 +32,12 @@ pub fn namespace(namespace: &str) -> Result<Namespace> {
     Namespace::new(namespace)
 }
 
-/// The ids of a message.
+/// The ids in a message.
 pub(crate) fn ids(ids: Vec<String>) -> Result<Vec<TaskId>> {
     ids.into_iter().map(TaskId::new).collect()
 }
 
-/// Refuses an enum value that is unset or of a newer release.
+/// The error for an enum value that is unset or from a newer release.
 pub(crate) fn unknown(field: &'static str, value: i32) -> Error {
     if value == 0 {
         return Error::invalid(field, "it is missing: set it");

@@ -1,4 +1,4 @@
-//! Buckets, locks and limits of the fleet.
+//! Buckets, locks and fleet limits.
 
 use delayq_core::store::BucketState;
 use delayq_core::{Bucket, Error, FleetLimits, Lock, Rate, Result, TaskId};
@@ -39,7 +39,7 @@ impl From<BucketState> for pb::BucketState {
     }
 }
 
-/// The state of a bucket of a message.
+/// The state of a bucket in a message.
 pub(crate) fn read_bucket_state(value: i32) -> Result<BucketState> {
     match pb::BucketState::try_from(value) {
         Ok(pb::BucketState::Open) => Ok(BucketState::Open),

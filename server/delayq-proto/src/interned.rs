@@ -1,15 +1,15 @@
-//! Texts of errors that live as long as the program, as `Error` has them.
+//! Error texts with a static lifetime, as `Error` requires them.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Most texts that are kept. The errors of a release have fewer than a hundred.
+/// The largest number of texts kept. The errors of a release have fewer than a hundred.
 const MOST: usize = 512;
-/// Most bytes of one.
+/// The longest text that is kept, in bytes.
 const MOST_BYTES: usize = 300;
 
-/// The text for as long as the program runs; `otherwise` for one that is too long, or once too many
-/// different ones came.
+/// A static copy of the text. Returns `otherwise` if the text is too long or too many different
+/// texts are kept already.
 pub(crate) fn interned(text: &str, otherwise: &'static str) -> &'static str {
     static TEXTS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,9 @@
 //! The protocol of delayq-server over gRPC: package `delayq.v1`.
 //!
-//! [`pb`] has the messages and the stubs of the client and of the service, generated from the
-//! `.proto` files of this crate, whose comments are their documentation. The other modules convert
-//! between messages and the types of `delayq-core`, both ways: `From` into a message, `TryFrom` out
-//! of one. What a message lacks or has wrong is an [`Error::InvalidInput`] that names the field.
+//! [`pb`] contains the messages and the stubs of client and service. They are generated from the
+//! `.proto` files of this crate, whose comments document them. The other modules convert between
+//! messages and the types of `delayq-core`: `From` into a message, `TryFrom` out of one. A missing
+//! or invalid field is an [`Error::InvalidInput`] that names the field.
 //!
 //! [`Error::InvalidInput`]: delayq_core::Error::InvalidInput
 
@@ -41,5 +41,5 @@ pub use time::{read_span, read_span_or_zero, read_time, read_time_if, span, time
 /// The compiled `.proto` files with their comments, for server reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!("../generated/descriptors.bin");
 
-/// The same of the public task service.
+/// The compiled `.proto` files of the public task service.
 pub const TASKS_DESCRIPTORS: &[u8] = include_bytes!("../generated/tasks.bin");

@@ -1,4 +1,4 @@
-//! States, and what became of calls on one task.
+//! States, and outcomes of calls on one task.
 
 use delayq_core::store::{CancelOutcome, ChangeOutcome, SubmitOutcome};
 use delayq_core::{Error, Result, TaskState};
@@ -27,10 +27,10 @@ pub fn state(state: TaskState) -> i32 {
     pb::TaskState::from(state).into()
 }
 
-/// The state of a message.
+/// The state in a message.
 ///
 /// # Errors
-/// `InvalidInput` if it is absent or not known.
+/// `InvalidInput` if it is absent or unknown.
 pub fn read_state(value: i32) -> Result<TaskState> {
     match pb::TaskState::try_from(value) {
         Ok(pb::TaskState::Scheduled) => Ok(TaskState::Scheduled),
@@ -44,7 +44,7 @@ pub fn read_state(value: i32) -> Result<TaskState> {
 }
 
 impl pb::SubmitResult {
-    /// What became of the task `id`. A conflict is an outcome, also where it comes as an error.
+    /// The outcome for the task `id`. A conflict is an outcome, even if it comes as an error.
     #[must_use]
     pub fn new(id: String, result: Result<SubmitOutcome>) -> Self {
         use pb::submit_result::Outcome;
@@ -71,7 +71,7 @@ impl pb::SubmitResult {
 impl TryFrom<pb::SubmitResult> for SubmitOutcome {
     type Error = Error;
 
-    /// Also an error that the result is.
+    /// Returns the error if the result is one.
     fn try_from(result: pb::SubmitResult) -> Result<Self> {
         use pb::submit_result::Outcome;
         match required("outcome", result.outcome)? {

@@ -1,5 +1,5 @@
-//! Messages and stubs, as they are generated. `tests/generated.rs` writes them anew after a change
-//! of a `.proto` file, so that a build needs no compiler of these.
+//! Generated messages and stubs. After a change of a `.proto` file, `tests/generated.rs` generates
+//! them again. A build therefore needs no protobuf compiler.
 
 include!("../generated/delayq.v1.rs");
 

@@ -1,4 +1,4 @@
-//! Settlements, extensions, and what became of them.
+//! Settlements and extensions, and their outcomes.
 
 use delayq_core::store::{AttemptEnd, ExtendOutcome, SettleOutcome, Settlement};
 use delayq_core::{Error, Result};
@@ -85,10 +85,10 @@ impl From<SettleOutcome> for pb::SettleOutcome {
     }
 }
 
-/// The outcome of a settlement of a message.
+/// The outcome of a settlement in a message.
 ///
 /// # Errors
-/// `InvalidInput` if it is absent or not known.
+/// `InvalidInput` if it is absent or unknown.
 pub fn read_settled(value: i32) -> Result<SettleOutcome> {
     match pb::SettleOutcome::try_from(value) {
         Ok(pb::SettleOutcome::Settled) => Ok(SettleOutcome::Settled),

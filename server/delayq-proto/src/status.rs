@@ -1,4 +1,4 @@
-//! Errors as gRPC statuses, and back.
+//! Errors as gRPC statuses, in both directions.
 
 use delayq_core::Error;
 use prost::Message;
@@ -6,7 +6,7 @@ use tonic::{Code, Status};
 
 use crate::pb;
 
-/// The type of the details of a status.
+/// The type URL of the error in a status's details.
 const TYPE_URL: &str = "type.googleapis.com/delayq.v1.Error";
 
 /// The details of a status: `google.rpc.Status`.
@@ -20,7 +20,7 @@ struct RpcStatus {
     details: Vec<prost_types::Any>,
 }
 
-/// The code that fits an error.
+/// The status code for an error.
 fn code_of(error: &Error) -> Code {
     match error {
         Error::InvalidName { .. } | Error::InvalidInput { .. } | Error::LimitExceeded { .. } => {
@@ -37,7 +37,7 @@ fn code_of(error: &Error) -> Code {
     }
 }
 
-/// The status of a call that failed; its details hold the error.
+/// The status of a failed call. Its details contain the error.
 #[must_use]
 pub fn status_of(error: Error) -> Status {
     let code = code_of(&error);
@@ -53,8 +53,8 @@ pub fn status_of(error: Error) -> Status {
     Status::with_details(code, message, details.encode_to_vec().into())
 }
 
-/// The error in the details of a status; `None` if it has none: it comes from a proxy, or from the
-/// way.
+/// The error in the details of a status; `None` if there is none. Such a status comes from a proxy
+/// or from the transport.
 #[must_use]
 pub fn error_of(status: &Status) -> Option<Error> {
     let details = RpcStatus::decode(status.details()).ok()?;

@@ -1,4 +1,4 @@
-//! Tasks as they are sent.
+//! Tasks to submit.
 
 use delayq_core::{Error, NewTask, OnConflict, Result, TaskId, When};
 
@@ -29,8 +29,8 @@ impl From<NewTask> for pb::NewTask {
     }
 }
 
-/// A task without an id gets a new one, one without a time is due now. Its target is left to the
-/// server.
+/// A task without an id gets a new one, and a task without a time is due now. The server handles
+/// the target.
 impl TryFrom<pb::NewTask> for NewTask {
     type Error = Error;
 
@@ -65,7 +65,7 @@ impl TryFrom<pb::NewTask> for NewTask {
     }
 }
 
-/// Where every task has another id, nothing can go by it.
+/// Refuses options that need a stable id, because a generated id is different for every task.
 fn refuse_generated_id(sent: &pb::NewTask) -> Result<()> {
     let is_plain = sent.on_conflict == i32::from(pb::OnConflict::Reject);
     if is_plain && !sent.again_if_running {

@@ -222,7 +222,7 @@ impl From<Wakeup> for pb::Wakeup {
         let wakeup = match wakeup {
             Wakeup::Bucket(bucket) => Form::Bucket((&bucket).into()),
             Wakeup::Type(task_type) => Form::TaskType(task_type.to_string()),
-            // What a later release adds is a reason to claim.
+            // An unknown wake-up (from a newer release) wakes everything.
             _ => Form::All(true),
         };
         Self {

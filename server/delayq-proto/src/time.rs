@@ -8,7 +8,7 @@ use delayq_core::{Error, Result, Timestamp, When};
 use crate::field::required;
 use crate::pb;
 
-/// A time as a message.
+/// Converts a time to a message.
 #[must_use]
 pub fn time(time: Timestamp) -> prost_types::Timestamp {
     let ms = time.as_millis();
@@ -18,7 +18,7 @@ pub fn time(time: Timestamp) -> prost_types::Timestamp {
     }
 }
 
-/// A time out of a message, rounded up to whole milliseconds, so that nothing starts before it.
+/// Reads a time and rounds it up to whole milliseconds, so that nothing starts too early.
 ///
 /// # Errors
 /// `InvalidInput` that names the field.
@@ -43,7 +43,7 @@ pub fn read_time_if(
     time.map(|time| read_time(field, time)).transpose()
 }
 
-/// A span as a message; one beyond what a message holds becomes the longest that it does.
+/// Converts a span to a message. A span too long for a message becomes the longest possible one.
 #[must_use]
 pub fn span(span: Duration) -> prost_types::Duration {
     prost_types::Duration {
@@ -52,7 +52,7 @@ pub fn span(span: Duration) -> prost_types::Duration {
     }
 }
 
-/// A span out of a message.
+/// Reads a span.
 ///
 /// # Errors
 /// `InvalidInput` that names the field.
@@ -66,7 +66,7 @@ pub fn read_span(field: &'static str, span: prost_types::Duration) -> Result<Dur
     Ok(Duration::new(seconds, nanos))
 }
 
-/// A span that is zero if it is absent.
+/// Reads an optional span; absent means zero.
 ///
 /// # Errors
 /// `InvalidInput` that names the field.

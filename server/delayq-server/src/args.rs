@@ -16,94 +16,93 @@ use serde_json::{Map, Value};
 #[cfg(feature = "beanstalkd")]
 pub(crate) use self::beanstalkd::BeanstalkdArgs;
 
-/// Hold delayed tasks for programs in any language. Without a command it serves.
+/// Hold delayed tasks for programs in any language. Without a command, it serves.
 #[derive(Debug, Parser)]
 #[command(name = "delayq-server", version, max_term_width = 100)]
 pub(crate) struct Args {
     /// The configuration file (TOML).
     #[arg(long, global = true, env = "DELAYQ_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where to listen, such as 127.0.0.1:7880.
+    /// The address to listen on, such as 127.0.0.1:7880.
     #[arg(long, global = true, value_name = "ADDRESS", value_parser = address)]
     listen: Option<SocketAddr>,
     /// The URL of the store, such as sqlite:PATH or redis://HOST/.
     #[arg(long, global = true)]
     store: Option<String>,
-    /// What is logged, such as info or delayq=debug.
+    /// The log filter, such as info or delayq=debug.
     #[arg(long, global = true, env = "DELAYQ_LOG", default_value = "info")]
     log: String,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
 
-/// What to do instead of serving.
+/// A command other than serving.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Check the configuration and the stores behind it.
     Check,
-    /// Serve the protocol of beanstalkd alone, with the options of that program. Without a folder
-    /// the jobs are in memory.
+    /// Serve only the beanstalkd protocol, with the options of beanstalkd. Without a folder, jobs
+    /// are kept in memory.
     #[cfg(feature = "beanstalkd")]
     Beanstalkd(BeanstalkdArgs),
-    /// Move a namespace to another pool while it is in use, or show how far that is.
+    /// Move a namespace to another pool while it is in use, or show the progress of a move.
     Move {
         /// The namespace.
         namespace: Namespace,
-        /// The pool to move it to, or `store` for the store of the server. Without it: how far it
-        /// is.
+        /// The pool to move it to, or `store` for the server's own store. Without it, show the
+        /// progress.
         #[arg(long, value_name = "POOL")]
         to: Option<String>,
-        /// Take it back while it is being prepared, before a task has moved.
+        /// Cancel the move while it is being prepared, before a task has moved.
         #[arg(long, conflicts_with = "to")]
         cancel: bool,
     },
-    /// Make, list, rotate or revoke tokens. Servers that run hear of it within a second.
+    /// Create, list, rotate or revoke tokens. Takes effect on running servers within a second.
     #[command(subcommand)]
     Token(TokenCommand),
 }
 
-/// What to do with tokens.
+/// A command for tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token, and show it this once.
+    /// Create a token, and show it once.
     Create {
-        /// What it is for, in words.
+        /// Its purpose, as free text.
         #[arg(long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
         name: String,
-        /// What it may do: submit, work, read, operate, admin; several times for several.
+        /// What it may do: submit, work, read, operate, admin. Can be repeated.
         #[arg(long, required = true)]
         scope: Vec<Scope>,
-        /// The namespace that it is for; `*`: every one.
+        /// The namespace that it covers; `*` means every one.
         #[arg(long, default_value = "default")]
         namespace: String,
-        /// A type or pattern that it is for; several times for several; none: all types.
+        /// A type or pattern that it covers. Can be repeated. Default: all types.
         #[arg(long = "type", value_name = "TYPE")]
         types: Vec<String>,
-        /// After how many days it expires; without it never.
+        /// The number of days until it expires. Default: never.
         #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
         expires_in_days: Option<u32>,
-        /// Most requests a second; without it as the configuration says.
+        /// The limit of requests a second. Default: that of the configuration.
         #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(1..))]
         rate: Option<u32>,
-        /// Most bytes of a message; without it as the configuration says.
+        /// The largest message, in bytes. Default: that of the configuration.
         #[arg(long, value_name = "BYTES")]
         max_message_bytes: Option<usize>,
-        /// Most scheduled and running tasks of its types in a namespace; without it no limit of its
-        /// own.
+        /// The limit of scheduled and running tasks of its types in a namespace. Default: none.
         #[arg(long, value_name = "TASKS")]
         max_pending: Option<u64>,
     },
     /// List the tokens, without their secrets.
     List,
-    /// Give a token a new secret, and show it this once.
+    /// Give a token a new secret, and show it once.
     Rotate {
         /// The id of the token.
         id: String,
-        /// How many minutes the present secret is valid longer.
+        /// The number of minutes that the present secret stays valid.
         #[arg(long, value_name = "MINUTES", default_value_t = 60)]
         overlap_minutes: u32,
     },
-    /// End a token.
+    /// Revoke a token.
     Revoke {
         /// The id of the token.
         id: String,
@@ -111,7 +110,7 @@ pub(crate) enum TokenCommand {
 }
 
 impl Args {
-    /// What is logged.
+    /// The log filter.
     pub(crate) fn filter(&self) -> &str {
         match &self.command {
             #[cfg(feature = "beanstalkd")]
@@ -124,7 +123,7 @@ impl Args {
         }
     }
 
-    /// The options that were given, as a part of the configuration.
+    /// The given options, as a part of the configuration.
     pub(crate) fn flags(&self) -> Value {
         let mut flags = Map::new();
         if let Some(listen) = self.listen {
@@ -145,7 +144,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| ADDRESS_FORM.to_owned())
 }
 
-/// The scopes that were given, each once.
+/// The given scopes, without duplicates.
 pub(crate) fn scopes(given: &[Scope]) -> BTreeSet<Scope> {
     given.iter().copied().collect()
 }

@@ -1,4 +1,4 @@
-//! Commands beside serving: check, moves, tokens.
+//! Commands other than serving: check, moves, tokens.
 
 mod check;
 mod missing;
@@ -19,7 +19,7 @@ use crate::server::{Server, ServerError};
 const DAY: Duration = Duration::from_hours(24);
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Does it, and prints what there is to say.
+/// Runs a command and prints its result.
 pub(crate) async fn run(config: Config, command: Command) -> Result<(), ServerError> {
     if matches!(command, Command::Check) {
         return check::run(config).await;
@@ -76,7 +76,7 @@ async fn moved(
         mover.advance().await?;
         let status = mover.status().await?;
         if status.has_moved() {
-            // Closes the old store for new tasks, whatever the servers have heard.
+            // Closes the old store for new tasks, even if no server has heard of the move yet.
             mover.advance().await?;
             say(format!("namespace {namespace}: {status}"));
             if status.is_over() {

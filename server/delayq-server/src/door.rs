@@ -1,4 +1,5 @@
-//! Connections: accepted, bounded, encrypted where configured, and ended in order.
+//! Connections: accepts them, limits their number, encrypts them if configured, and closes them in
+//! order.
 
 mod connection;
 mod handshake_log;
@@ -21,10 +22,10 @@ use tracing::warn;
 use self::connection::Connection;
 pub(crate) use self::tls::{Tls, TlsError};
 
-/// What all connections of one listener share.
+/// State shared by all connections of one listener.
 #[derive(Clone, Debug)]
 pub(crate) struct Door {
-    /// Its name in metrics.
+    /// The name of the listener in metrics.
     pub(crate) name: &'static str,
     pub(crate) router: Router,
     pub(crate) tls: Option<Arc<Tls>>,
@@ -32,12 +33,12 @@ pub(crate) struct Door {
     pub(crate) stopping: Stopping,
     /// How long running requests may take once the server stops.
     pub(crate) grace: Duration,
-    /// Ends connections that are open after the grace.
+    /// Closes connections that are open after the grace time.
     pub(crate) cut: CancellationToken,
 }
 
 impl Door {
-    /// The door to `router`, by the configuration.
+    /// A door for `router`, with the limits of the configuration.
     pub(crate) fn new(name: &'static str, router: Router, config: &Config) -> Self {
         Self {
             name,
@@ -50,7 +51,8 @@ impl Door {
         }
     }
 
-    /// Serves until the server stops, then until every connection has ended or its grace is over.
+    /// Serves until the server stops, then until every connection has ended or the grace time is
+    /// over.
     pub(crate) async fn serve(self, listener: TcpListener) {
         let door = Arc::new(self);
         let connections = TaskTracker::new();
@@ -84,14 +86,14 @@ impl Door {
             warn!(
                 open,
                 listener = door.name,
-                "the grace is over: connections are cut"
+                "the grace time is over; open connections are closed"
             );
             door.cut.cancel();
             connections.wait().await;
         }
     }
 
-    /// Says that there is no place, as far as that takes no time.
+    /// Sends a refusal, as far as this is possible without waiting.
     fn refuse(&self, stream: &TcpStream) {
         metrics::counter!("delayq_server_connections_refused_total", "listener" => self.name)
             .increment(1);

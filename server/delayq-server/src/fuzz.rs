@@ -1,7 +1,9 @@
-//! Entrances of the fuzz targets in `proof/fuzz`: what others send, read as the server reads it.
+//! Entry points of the fuzz targets in `proof/fuzz`. They parse input from others as the server
+//! does.
 //!
-//! Each reads a text and returns it as the server would write it; `None` is a refusal. What was
-//! written is to be read as the same again. For fuzz targets alone: nothing here is kept as it is.
+//! Each entry point parses a text and returns it in the server's own form, or `None` if the text is
+//! refused. Parsing the returned form must give the same result. For fuzz targets only; not a
+//! stable interface.
 
 pub use crate::http::fuzz::{
     announcement, body, bulk_line, callee_name, cursor, header, listed_state, options, span, time,

@@ -1,4 +1,4 @@
-//! The gRPC door: service `delayq.v1.Delayq`, server reflection and health.
+//! The gRPC entry: the service `delayq.v1.Delayq`, server reflection and health.
 
 use axum::Router;
 use axum::http::HeaderMap;
@@ -40,10 +40,11 @@ use delayq_service::pull::Handover;
 use refusal::CallError;
 use wakeups::WakeupStream;
 
-/// What a request holds beside messages: tasks with their names and headers, and settlements.
+/// Room for the parts of a request other than messages, in bytes: task names, headers and
+/// settlements.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// The door.
+/// The implementation of the service.
 #[derive(Clone, Debug)]
 struct Door {
     app: App,
@@ -59,7 +60,7 @@ pub(crate) fn router(app: App) -> Router {
         .max_decoding_message_size(limit)
         .max_encoding_message_size(usize::MAX);
     let routes = Routes::new(service).add_service(health_service);
-    // What is no route is answered by the routes beside these.
+    // Unknown paths are answered by the HTTP routes.
     reflected(routes, DESCRIPTORS)
         .into_axum_router()
         .reset_fallback()
@@ -67,7 +68,7 @@ pub(crate) fn router(app: App) -> Router {
 }
 
 impl Door {
-    /// Checks who asks for what, and does it.
+    /// Checks the caller and its right, and runs the operation.
     async fn answer<O: Run>(&self, request: Request<O>) -> Result<Response<O::Answer>, Status> {
         let (metadata, extensions, operation) = request.into_parts();
         let headers = metadata.into_headers();
@@ -87,7 +88,7 @@ impl Door {
     }
 }
 
-/// Any token of the namespace.
+/// Any token of the namespace suffices.
 const ANY: Option<Scope> = None;
 const SUBMIT: Option<Scope> = Some(Scope::Submit);
 const WORK: Option<Scope> = Some(Scope::Work);
@@ -95,7 +96,7 @@ const READ: Option<Scope> = Some(Scope::Read);
 const OPERATE: Option<Scope> = Some(Scope::Operate);
 const ADMIN: Option<Scope> = Some(Scope::Admin);
 
-/// What a request is answered with, and the scope that it needs.
+/// Declares the answer of a request and the scope that it needs.
 macro_rules! operation {
     ($request:ident -> $answer:ty, $scope:ident) => {
         impl Operation for pb::$request {
@@ -114,7 +115,7 @@ operation!(RequeueSelectedRequest -> ProgressStream, OPERATE);
 operation!(DiscardSelectedRequest -> ProgressStream, OPERATE);
 operation!(PullRequest -> Handover, WORK);
 
-/// The methods of the service that answer once, with their answers and scopes.
+/// Declares the unary methods of the service, with their answers and scopes.
 macro_rules! service {
     ($($method:ident: $request:ident -> $answer:ident, $scope:ident;)*) => {
         $(operation!($request -> pb::$answer, $scope);)*

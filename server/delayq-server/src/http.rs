@@ -1,4 +1,4 @@
-//! Routes of the HTTP interface.
+//! Routes of the HTTP API.
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -39,7 +39,7 @@ mod tests;
 
 pub(crate) use self::health::shown as shown_metrics;
 
-/// What the document at `/openapi.json` says beside the routes.
+/// The parts of `/openapi.json` that are not derived from routes.
 #[derive(Debug, OpenApi)]
 #[openapi(
     info(title = "delayq", description = "Delayed tasks: on time, never early, never lost once accepted."),
@@ -47,7 +47,7 @@ pub(crate) use self::health::shown as shown_metrics;
 )]
 struct Document;
 
-/// The routes of the document.
+/// The documented routes.
 fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
         .merge(tasks::routes())
@@ -68,7 +68,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(health::routes())
 }
 
-/// The document.
+/// The OpenAPI document.
 #[cfg(test)]
 fn written() -> serde_json::Value {
     document::complete(&routes().split_for_parts().1)

@@ -1,4 +1,4 @@
-//! A server of delayed tasks: the stores of delayq, for programs in any language.
+//! A server of delayed tasks: the stores of delayq for programs in any language.
 
 #![allow(
     clippy::print_stdout,
@@ -40,12 +40,12 @@ use delayq_fronts::Listeners as FrontListeners;
 use delayq_fronts::beanstalk;
 use delayq_service::config::Config;
 
-/// The program: reads its arguments, serves or runs a command, and tells how it ended.
+/// The program: reads its arguments, serves or runs a command, and returns its exit code.
 ///
-/// It has its runtime here, so that all it awaits is compiled with this library, and only once.
+/// The runtime is started here, so that all asynchronous code is compiled once, with this library.
 ///
 /// # Panics
-/// The system has no thread for the runtime.
+/// The system cannot start a thread for the runtime.
 #[must_use]
 #[tokio::main]
 pub async fn main() -> ExitCode {
@@ -122,7 +122,7 @@ async fn run(config: Config, command: Option<Command>) -> Result<(), ServerError
     server.run(listeners, end).await
 }
 
-/// Serves the protocol of beanstalkd alone.
+/// Serves only the beanstalkd protocol.
 #[cfg(feature = "beanstalkd")]
 async fn beanstalkd(config: Config, args: &BeanstalkdArgs) -> Result<(), ServerError> {
     let locked = args.folder().map(beanstalk::lock).transpose();
@@ -144,7 +144,8 @@ async fn beanstalkd(config: Config, args: &BeanstalkdArgs) -> Result<(), ServerE
     server.run(listeners, end).await
 }
 
-/// Ctrl-C, or a signal to end, also one that comes before this is waited for.
+/// Completes on Ctrl-C or a termination signal, even if the signal came before the future is
+/// polled.
 #[cfg(unix)]
 fn ended() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -158,7 +159,7 @@ fn ended() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     })
 }
 
-/// Ctrl-C.
+/// Completes on Ctrl-C.
 #[cfg(not(unix))]
 fn ended() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     Ok(async {

@@ -1,9 +1,9 @@
-//! The limit of open files: each connection is one.
+//! The limit of open files; each connection needs one.
 
-/// Files beside connections: stores, logs, the listener.
+/// Files other than connections: stores, logs, the listener.
 const OTHERS: u64 = 100;
 
-/// Fewer files may be open than are needed.
+/// The limit of open files is too low.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error(
     "only {allowed} files may be open, and {needed} are needed: raise the limit, such as with \
@@ -14,7 +14,7 @@ pub(crate) struct TooFewFiles {
     needed: u64,
 }
 
-/// Raises the limit of this process as far as it may, and says where that is too little for
+/// Raises the limit of this process as far as allowed. Returns an error if that is too little for
 /// `connections`.
 #[cfg(unix)]
 pub(crate) fn raise(connections: usize) -> Option<TooFewFiles> {

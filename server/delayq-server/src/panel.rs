@@ -1,4 +1,4 @@
-//! The web page of every namespace, on a listener of its own and behind a login.
+//! The web page of all namespaces, on its own listener and behind a login.
 
 mod brake;
 mod entrance;
@@ -25,20 +25,20 @@ use self::brake::Brake;
 use self::pages::Pages;
 use self::sessions::Sessions;
 
-/// Most bytes of the login form.
+/// The largest login form, in bytes.
 const MAX_LOGIN_BYTES: usize = 4 * 1_024;
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; \
      frame-ancestors 'none'; base-uri 'none'";
 
-/// What the routes of the web page share.
+/// State shared by the routes of the web page.
 #[derive(Debug)]
 pub(crate) struct Panel {
     app: App,
     sessions: Sessions,
     brake: Brake,
     pages: Pages,
-    /// Whether the listener speaks TLS: then the cookie of a session goes nowhere else.
+    /// True if the listener uses TLS; the session cookie is then sent over TLS only.
     is_secure: bool,
 }
 
@@ -51,12 +51,12 @@ impl Panel {
         }
     }
 
-    /// The secret of the session that a request names.
+    /// The session secret in a request's cookie.
     fn cookie<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
         seat::cookie(headers, self.cookie_name())
     }
 
-    /// What a browser is told to keep, out of reach of scripts and other sites.
+    /// The `Set-Cookie` header of a session, hidden from scripts and other sites.
     fn set_cookie(&self, secret: &str, lasts: Duration) -> String {
         let name = self.cookie_name();
         let secure = if self.is_secure { "; Secure" } else { "" };
@@ -102,7 +102,7 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
         .with_state(panel)
 }
 
-/// Nothing from elsewhere, nothing inline, no frame around it, nothing kept.
+/// Adds security headers: no foreign or inline content, no framing, no caching.
 async fn secure(mut reply: Response) -> Response {
     let headers = reply.headers_mut();
     let mut set = |name: HeaderName, value: &'static str| {

@@ -1,9 +1,9 @@
-//! What the program tells whoever started it.
+//! Output of the program to the terminal.
 
 use std::fmt::Display;
 use std::io::Write;
 
-/// Tells it. A program whose output nobody reads goes on all the same.
+/// Prints a line. Ignores errors, so that the program also runs with a closed output.
 pub(crate) fn say(line: impl Display) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

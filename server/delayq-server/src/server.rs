@@ -20,13 +20,13 @@ use delayq_service::requests::counted;
 #[cfg(test)]
 use delayq_service::testing;
 
-/// Why the server does not start, or ended.
+/// The reason why the server does not start, or why it ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerError {
     /// A store cannot be opened or used.
     #[error("{0}")]
     Store(#[from] delayq_plugin::Error),
-    /// It cannot listen.
+    /// An address cannot be listened on.
     #[error("cannot listen on {address}: {error}{}", advice(error))]
     Listen {
         address: SocketAddr,
@@ -35,13 +35,13 @@ pub(crate) enum ServerError {
     /// A front cannot listen.
     #[error("{0}")]
     Front(ListenError),
-    /// The files of TLS cannot be used.
+    /// The TLS files cannot be used.
     #[error("{0}")]
     Tls(#[from] TlsError),
-    /// What was asked for cannot be done.
+    /// The request cannot be fulfilled.
     #[error("{0}")]
     Refused(String),
-    /// The listener failed.
+    /// A listener failed.
     #[error("{0}")]
     Io(#[from] std::io::Error),
 }
@@ -55,7 +55,7 @@ impl From<ListenError> for ServerError {
     }
 }
 
-/// What to do about it.
+/// Advice for an error.
 fn advice(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::AddrInUse => {
@@ -68,7 +68,7 @@ fn advice(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// A server that is open, and may listen.
+/// An open server, ready to listen.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) app: App,
@@ -76,7 +76,7 @@ pub(crate) struct Server {
     fronts: Fronts,
 }
 
-/// Where it listens.
+/// The listeners of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     pub(crate) http: Option<TcpListener>,
@@ -85,7 +85,7 @@ pub(crate) struct Listeners {
 }
 
 impl Server {
-    /// Opens the store of the server.
+    /// Opens the server's own store.
     pub(crate) async fn open(config: Config) -> Result<Self, ServerError> {
         let draining = if config.beanstalk.is_offered() {
             Draining::follow()?
@@ -98,7 +98,7 @@ impl Server {
         Ok(Self { app, tls, fronts })
     }
 
-    /// The token that a new server gives to whoever starts it; `None` if it has tokens already.
+    /// The first token of a new server; `None` if the server already has tokens.
     pub(crate) async fn first_token(&self) -> Result<Option<String>, ServerError> {
         if !self.app.tokens.all().is_empty() {
             return Ok(None);
@@ -117,24 +117,24 @@ impl Server {
         Ok(Some(text))
     }
 
-    /// The store of the server, without its secrets.
+    /// The name of the server's own store, without secrets.
     pub(crate) fn store_name(&self) -> String {
         self.app.own.name()
     }
 
-    /// Closes the stores.
+    /// Closes all stores.
     pub(crate) async fn close(&self) {
         self.app.close().await;
     }
 
-    /// Listens.
+    /// Opens the listener of the API.
     pub(crate) async fn listener(&self) -> Result<TcpListener, ServerError> {
         let address = self.app.config.listen;
         let listening = listen(address).await;
         listening.map_err(|error| ServerError::Listen { address, error })
     }
 
-    /// Listens for the web page, where it is configured.
+    /// Opens the listener of the web page, if configured.
     pub(crate) async fn admin_listener(&self) -> Result<Option<TcpListener>, ServerError> {
         let Some(address) = self.app.config.admin.listen else {
             return Ok(None);
@@ -144,7 +144,7 @@ impl Server {
         Ok(Some(listening))
     }
 
-    /// Serves until `end`, and then what is under way.
+    /// Serves until `end`, then finishes what is under way.
     pub(crate) async fn run(
         self,
         listeners: Listeners,
@@ -170,7 +170,7 @@ impl Server {
         let ready_grace = self.app.config.stop.ready_grace();
         let stop = tokio::spawn(async move {
             end.await;
-            tracing::info!("the server stops");
+            tracing::info!("the server is stopping");
             stopping.leave();
             if let Some(announced) = announced {
                 announced.deregister().await;
@@ -194,7 +194,7 @@ impl Server {
         Ok(())
     }
 
-    /// The door to a router, by the configuration.
+    /// A door for a router, with the limits of the configuration.
     pub(crate) fn door(&self, name: &'static str, router: axum::Router) -> Door {
         Door {
             tls: self.tls.clone(),
@@ -203,13 +203,13 @@ impl Server {
         }
     }
 
-    /// A server in memory, with a namespace beside the default one.
+    /// A server in memory, with one namespace in addition to the default one.
     #[cfg(test)]
     pub(crate) async fn in_memory() -> Self {
         Self::open(testing::in_memory()).await.unwrap()
     }
 
-    /// A token for everything, whose time is over.
+    /// An expired token with all rights.
     #[cfg(test)]
     pub(crate) async fn expired_token(&self) -> String {
         let new = NewToken {
@@ -225,7 +225,7 @@ impl Server {
         self.app.tokens.create(new).await.unwrap().1
     }
 
-    /// A new token of `name`.
+    /// Creates a token named `name`.
     #[cfg(test)]
     pub(crate) async fn new_token(
         &self,

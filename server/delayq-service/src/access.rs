@@ -1,4 +1,4 @@
-//! Who may do what: tokens, and the rights that they give.
+//! Access: callers, their tokens, and the rights of a token.
 
 mod book;
 #[cfg(feature = "fuzz")]

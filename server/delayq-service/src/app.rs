@@ -1,4 +1,4 @@
-//! What every request can reach.
+//! State shared by all requests.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::place::PlaceBook;
 use crate::space::Spaces;
 use crate::stop::Stopping;
 
-/// What every request can reach. Cheap to clone.
+/// State shared by all requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App {
     pub config: Arc<Config>,
     pub spaces: Arc<Spaces>,
-    /// The store of what the server keeps for itself.
+    /// The store of the server's own data, such as tokens.
     pub own: Arc<dyn Store>,
     pub tokens: Arc<TokenBook>,
     pub limits: Arc<Limits>,
@@ -31,7 +31,7 @@ pub struct App {
 }
 
 impl App {
-    /// Opens the server's own store, and what is kept in it.
+    /// Opens the server's own store and everything kept there.
     pub async fn open(config: Config, draining: Draining) -> Result<Self> {
         let stopping = Stopping::default();
         let meter = Meter::install();
@@ -58,7 +58,7 @@ impl App {
         })
     }
 
-    /// Closes the stores.
+    /// Closes all stores.
     pub async fn close(&self) {
         self.spaces.close().await;
         self.own.close().await;

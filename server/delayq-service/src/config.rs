@@ -1,4 +1,4 @@
-//! Configuration: defaults, then a file, then the environment, then flags.
+//! Configuration: defaults, overridden by a file, by the environment and by flags, in this order.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,10 +30,10 @@ pub use limits::{ConnectionsConfig, LimitsConfig, NamespaceLimits, StopConfig};
 pub use listeners::{AdminConfig, TlsConfig};
 pub use own_namespace::{OWN_NAMESPACE, is_own_namespace};
 
-/// What every variable of the environment begins with.
+/// The prefix of all environment variables.
 const PREFIX: &str = "DELAYQ_";
 
-/// The options, as the fields of [`Config`].
+/// The names of the options: the fields of [`Config`].
 const OPTIONS: [&str; 18] = [
     "listen",
     "store",
@@ -59,46 +59,46 @@ const OPTIONS: [&str; 18] = [
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Where it listens.
+    /// The address of the API.
     pub listen: SocketAddr,
-    /// The URL of the store of tokens, and of namespaces without a pool.
+    /// The URL of the store for tokens and for namespaces without a pool.
     pub store: String,
-    /// What an acknowledgement must survive: memory, process, disk or replicated.
+    /// What an acknowledgement survives: memory, process, disk or replicated.
     pub durability: String,
-    /// Further stores: name and URL.
+    /// Additional stores: name and URL.
     pub pools: BTreeMap<String, String>,
     /// Declared namespaces.
     pub namespaces: BTreeMap<String, NamespaceConfig>,
-    /// Most bytes of a message.
+    /// The largest message, in bytes.
     pub max_message_bytes: usize,
-    /// How it stops.
+    /// How the server stops.
     pub stop: StopConfig,
-    /// Bounds of connections.
+    /// Limits of connections.
     pub connections: ConnectionsConfig,
-    /// The files of TLS.
+    /// TLS files.
     pub tls: TlsConfig,
     /// The web page.
     pub admin: AdminConfig,
     /// Limits of tokens and namespaces.
     pub limits: LimitsConfig,
-    /// Where it may push to.
+    /// Where the server may push tasks to.
     pub push: PushConfig,
-    /// How instances of applications are found, and called.
+    /// How the server finds and calls instances of applications.
     pub service: ServiceConfig,
-    /// The API of lmstfy.
+    /// The lmstfy API.
     pub lmstfy: LmstfyConfig,
-    /// The protocol of beanstalkd.
+    /// The beanstalkd protocol.
     pub beanstalk: BeanstalkConfig,
-    /// The verbs of Grape.
+    /// The Grape API.
     pub grape: GrapeConfig,
     /// The API of the public task service.
     pub task_service: TaskServiceConfig,
-    /// The paths of the Spring delay queue.
+    /// The API of the Spring delay queue.
     pub spring: SpringConfig,
 }
 
-/// Whether a variable of this name, without its prefix, is an option: others are for the command
-/// line of delayq, such as `DELAYQ_URL`.
+/// Returns true if an environment variable, named without its prefix, is an option. Others belong
+/// to the command line of delayq, such as `DELAYQ_URL`.
 fn is_option(variable: &str) -> bool {
     let variable = variable.to_ascii_lowercase();
     let (option, _) = variable.split_once("__").unwrap_or((&variable, ""));
@@ -109,9 +109,9 @@ fn is_option(variable: &str) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NamespaceConfig {
-    /// The pool that its tasks are in; none: the store of the server.
+    /// The pool of its tasks; `None` means the server's own store.
     pub pool: Option<String>,
-    /// Its limits, where they differ from `limits.namespace`.
+    /// Its limits; an unset limit is taken from `limits.namespace`.
     pub limits: NamespaceLimits,
 }
 
@@ -141,7 +141,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads `file`, if one is given, and the environment, and puts `flags` over both.
+    /// Reads `file`, if given, then the environment. `flags` override both.
     pub fn load(file: Option<&Path>, flags: impl Serialize) -> Result<Self, ConfigError> {
         let mut figment = Figment::from(Serialized::defaults(Self::default()));
         if let Some(file) = file {
@@ -163,7 +163,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads the text of a file alone.
+    /// Reads a configuration from the text of a file only.
     pub fn of_text(text: &str) -> Result<Self, ConfigError> {
         let figment = Figment::from(Serialized::defaults(Self::default()));
         let config: Self = figment
@@ -239,15 +239,15 @@ impl Config {
         })
     }
 
-    /// The pool that a namespace is in until it is moved; `None`: the store of the server.
+    /// The pool that a namespace is in until it is moved; `None` means the server's own store.
     pub fn pool_of(&self, namespace: &Namespace) -> Option<String> {
         self.namespaces.get(namespace.as_str())?.pool.clone()
     }
 
-    /// The pool of this name; `None` for `store`, which is the store of the server.
+    /// The pool with this name; `None` for `store`, the server's own store.
     ///
     /// # Errors
-    /// Which pools there are.
+    /// There is no such pool. The text lists the pools.
     pub fn destination(&self, name: &str) -> Result<Option<String>, String> {
         const STORE: &str = "store";
         if self.pools.contains_key(name) {
@@ -269,7 +269,7 @@ impl Config {
         ))
     }
 
-    /// The URL of a pool, or of the store of the server; `None` for a pool that is not there.
+    /// The URL of a pool, or of the server's own store; `None` if there is no such pool.
     pub fn url_of(&self, pool: Option<&str>) -> Option<&str> {
         match pool {
             None => Some(&self.store),
@@ -277,7 +277,7 @@ impl Config {
         }
     }
 
-    /// The options of every store.
+    /// The options for opening any store.
     pub fn store_options(&self) -> StoreOptions {
         StoreOptions {
             durability: self.durability.parse().unwrap_or(Durability::Process),

@@ -1,4 +1,4 @@
-//! Context of an operation: who asks, and for which namespace.
+//! The context of an operation: the caller and the namespace.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -18,29 +18,29 @@ use crate::limits::{Charge, Ledger, Payer};
 use crate::problem::Problem;
 use crate::space::Space;
 
-/// An admitted request: who asks, and for which namespace.
+/// An admitted request: its caller and its namespace.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// What every request can reach.
+    /// State shared by all requests.
     pub app: App,
-    /// Who asks.
+    /// The caller of the request.
     pub caller: Caller,
     /// The namespace.
     pub space: Arc<Space>,
-    /// Whether the caller is an application with the server as its store. It counts its attempts
-    /// and writes the log of actions by itself.
+    /// True if the caller is an application that uses the server as its store. Such an application
+    /// counts its own attempts and writes its own log of actions.
     pub is_store_of_caller: bool,
-    /// Most bytes of a message at this door, where the namespace and the token allow them.
+    /// The largest message at this entry, in bytes; the namespace or the token may allow less.
     pub max_message_bytes: usize,
 }
 
 impl Context {
-    /// Admits a caller with the right `scope` (`None`: with any token of the namespace), and
-    /// charges one request.
+    /// Admits a caller with the right `scope` and charges one request. With `None`, any token of
+    /// the namespace is admitted.
     ///
     /// # Errors
     /// `forbidden`, `rate-limited`, `not-found` for a namespace that is not declared, and
-    /// `unavailable` where its store cannot be opened.
+    /// `unavailable` if its store cannot be opened.
     pub async fn admit(
         app: &App,
         caller: Caller,
@@ -57,7 +57,7 @@ impl Context {
         Ok(Self::within(app, caller, space))
     }
 
-    /// The context of a caller that a front has admitted by its own rules.
+    /// The context of a caller that a front admitted by its own rules.
     pub fn within(app: &App, caller: Caller, space: Arc<Space>) -> Self {
         Self {
             app: app.clone(),
@@ -68,13 +68,13 @@ impl Context {
         }
     }
 
-    /// Charges one request of a caller that a front has admitted.
+    /// Charges one request of a caller that a front admitted.
     pub fn charge(&self, extensions: &Extensions) -> Result<(), Problem> {
         charge(&self.app, self.payer(), extensions)
     }
 
-    /// The tasks of the namespace. What an application does with the server as its store, it counts
-    /// by itself.
+    /// The tasks of the namespace. Calls of an application that uses the server as its store are
+    /// not counted here, because the application counts them.
     pub fn tasks(&self) -> &TaskSubmitService {
         if self.is_store_of_caller {
             &self.space.uncounted
@@ -88,7 +88,7 @@ impl Context {
         self.space.tasks.store()
     }
 
-    /// Most bytes of a message of this caller, and who says so.
+    /// The largest message of this caller, in bytes, and the source of the limit.
     fn max_message(&self) -> (usize, &'static str) {
         let bounds = [
             (Some(self.max_message_bytes), "the server takes"),
@@ -101,13 +101,13 @@ impl Context {
         known.min().unwrap_or((MAX_MESSAGE_BYTES, "a store takes"))
     }
 
-    /// Most bytes of a message of this caller: the least that the door, the namespace and the token
-    /// allow.
+    /// The largest message of this caller, in bytes: the smallest limit of entry, namespace and
+    /// token.
     pub fn max_message_size(&self) -> usize {
         self.max_message().0
     }
 
-    /// Refuses a message that is too large for the door, the namespace or the token.
+    /// Refuses a message that exceeds the limit of the entry, the namespace or the token.
     ///
     /// # Errors
     /// `limit-exceeded`.
@@ -123,12 +123,12 @@ impl Context {
         })
     }
 
-    /// Refuses a token that was revoked or has expired since the request began.
+    /// Refuses a token that was revoked or expired since the request began.
     pub fn recheck(&self) -> Result<(), Problem> {
         self.caller.is_still(&self.app.tokens)
     }
 
-    /// An operator whose actions are logged under the name of the token.
+    /// An operator that logs its actions under the name of the token.
     pub fn operator(&self) -> Operator {
         Operator::new(
             &self.space.tasks,
@@ -137,8 +137,8 @@ impl Context {
         )
     }
 
-    /// The same for an operation of the store, which an application with the server as its store
-    /// logs by itself.
+    /// An operator for store operations. An application that uses the server as its store writes
+    /// its own log.
     pub fn store_operator(&self) -> Operator {
         let operator = self.operator();
         if self.is_store_of_caller {
@@ -148,18 +148,18 @@ impl Context {
         }
     }
 
-    /// Whether the rate allows `requests` more now, which are charged then.
+    /// Charges `requests` more and returns true, if the rate allows them now.
     pub fn may_ask(&self, requests: usize) -> bool {
         let charge = self.app.limits.charge(self.payer(), cost(requests));
         charge.is_granted()
     }
 
-    /// Charges `requests` more once the rate allows them.
+    /// Waits until the rate allows `requests` more, and charges them.
     pub async fn throttle(&self, requests: usize) -> Charge {
         self.app.limits.pace(self.payer(), cost(requests)).await
     }
 
-    /// Gives back what was charged for requests that failed for the server's reasons.
+    /// Refunds requests that failed through no fault of the client.
     pub fn refund(&self, charge: &mut Charge, requests: usize) {
         self.app.limits.refund(charge, cost(requests));
     }
@@ -169,8 +169,8 @@ impl Context {
     }
 }
 
-/// Charges one request, notes what is left for the headers of its answer, and refuses it where the
-/// rate does not allow it.
+/// Charges one request and refuses it if the rate does not allow it. Records the remaining quota
+/// for the headers of the answer.
 fn charge(app: &App, payer: Payer<'_>, extensions: &Extensions) -> Result<(), Problem> {
     let charge = app.limits.charge(payer, 1);
     let refusal = (!charge.is_granted()).then(|| charge.refusal());
@@ -192,8 +192,8 @@ fn payer<'a>(caller: &'a Caller, namespace: &'a Namespace) -> Payer<'a> {
     }
 }
 
-/// The context of a caller with the right `R` on the namespace of the path, and on its types if it
-/// names some.
+/// The context of a caller with the right `R` on the namespace of the path and on the types named
+/// there.
 #[derive(Debug)]
 pub struct Allowed<R> {
     context: Context,
@@ -212,7 +212,7 @@ impl<R: Right> FromRequestParts<App> for Allowed<R> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        // Before anything else is said about the request.
+        // The token is checked before any other part of the request.
         let caller = Caller::of(parts, &app.tokens)?;
         let path = RawPathParams::from_request_parts(parts, app).await;
         let path = path.map_err(|error| Problem::bad_request(error.to_string()))?;

@@ -1,7 +1,7 @@
-//! Discovery: which instances of applications serve which types, and where.
+//! Discovery: finds the instances of applications, their types and their URLs.
 //!
-//! Three sources are of the configuration: a Eureka registry, addresses, and names of DNS. What
-//! applications announce to the server itself is a part of their namespace.
+//! Three sources come from the configuration: a Eureka registry, fixed addresses and DNS names.
+//! Announcements that applications send to the server belong to their namespace.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,10 +31,10 @@ pub use self::eureka::{app, home};
 pub use self::index::Index;
 pub use self::instance::{Form, Instance, Trust};
 
-/// How long an instance is asked last that did not answer.
+/// How long an instance that did not answer is tried after all others.
 const DOUBT: Duration = Duration::from_secs(30);
 
-/// Where instances come from.
+/// A source of instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Source {
     Eureka,
@@ -42,15 +42,16 @@ enum Source {
     Dns,
 }
 
-/// The instances that the configuration leads to.
+/// All instances found through the configuration.
 #[derive(Debug)]
 pub struct Discovery {
     config: ServiceConfig,
     found: RwLock<HashMap<Source, Vec<Arc<Instance>>>>,
     index: RwLock<Arc<Index>>,
-    /// What a registry says, as it says it.
+    /// The records of the registry, unchanged.
     records: RwLock<Arc<Vec<serde_json::Value>>>,
-    /// Instances that did not answer, by URL, and until when they are asked last.
+    /// Instances that did not answer, by URL, with the time until which they are tried after all
+    /// others.
     doubts: Mutex<HashMap<String, Instant>>,
     turn: AtomicUsize,
 }
@@ -69,7 +70,7 @@ impl Discovery {
         discovery
     }
 
-    /// Whether its instances serve the tasks of a namespace.
+    /// Returns true if the discovered instances serve the tasks of a namespace.
     pub fn is_for(&self, namespace: &Namespace) -> bool {
         self.config.namespace == namespace.as_str()
     }
@@ -79,17 +80,17 @@ impl Discovery {
         &self.config
     }
 
-    /// The instances of each type.
+    /// The instances by type.
     pub fn index(&self) -> Arc<Index> {
         Arc::clone(&self.index.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What a registry lists, an application a value.
+    /// The records of the registry, one for each instance.
     pub fn records(&self) -> Arc<Vec<serde_json::Value>> {
         Arc::clone(&self.records.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Looks for instances, for ever.
+    /// Keeps the list of instances up to date; never returns.
     pub async fn run(self: Arc<Self>) {
         tokio::join!(eureka::follow(&self), dns::follow(&self));
     }
@@ -106,7 +107,7 @@ impl Discovery {
                 Some(Registration::registered(client, instance))
             }
             (Err(error), _) | (_, Err(error)) => {
-                warn!(%error, "the server does not announce itself");
+                warn!(%error, "cannot register the server in Eureka");
                 None
             }
         }
@@ -125,7 +126,7 @@ impl Discovery {
         info!(
             ?source,
             instances = instances.len(),
-            "the list of instances"
+            "the list of instances has changed"
         );
         let instances = instances.into_iter().map(Arc::new).collect();
         found.insert(source, instances);
@@ -137,7 +138,7 @@ impl Discovery {
         *self.records.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(records);
     }
 
-    /// In which order instances are tried: each in its turn, and last those that did not answer.
+    /// Sorts instances for a call: round robin, with instances that did not answer last.
     pub fn ordered(&self, mut instances: Vec<Arc<Instance>>) -> Vec<Arc<Instance>> {
         if instances.len() > 1 {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed);
@@ -150,16 +151,16 @@ impl Discovery {
         instances
     }
 
-    /// An instance did not answer: for a while others are asked before it.
+    /// Notes that an instance did not answer; others are tried before it for a while.
     pub fn doubt(&self, instance: &Instance, reason: &str) {
-        debug!(url = instance.url, reason, "an instance does not answer");
+        debug!(url = instance.url, reason, "an instance did not answer");
         let now = Instant::now();
         let mut doubts = self.doubts.lock().unwrap_or_else(PoisonError::into_inner);
         doubts.retain(|_, until| *until > now);
         doubts.insert(instance.url.clone(), now + DOUBT);
     }
 
-    /// An instance has answered.
+    /// Notes that an instance has answered.
     pub fn trust(&self, instance: &Instance) {
         let mut doubts = self.doubts.lock().unwrap_or_else(PoisonError::into_inner);
         if !doubts.is_empty() {
@@ -167,7 +168,7 @@ impl Discovery {
         }
     }
 
-    /// The types that there are instances for.
+    /// The types that have at least one instance.
     pub fn types(&self) -> BTreeSet<TaskType> {
         self.index().types().cloned().collect()
     }

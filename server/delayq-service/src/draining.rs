@@ -1,15 +1,15 @@
-//! Whether further jobs of beanstalkd's clients are taken.
+//! Draining: whether new jobs of beanstalkd clients are accepted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set by SIGUSR1: no further jobs are taken. Cheap to clone; all clones are one.
+/// Set by SIGUSR1; new jobs are then refused. Cheap to clone; all clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct Draining(Arc<AtomicBool>);
 
 impl Draining {
-    /// Follows the signal from now on, also before the store is open: without this it ends the
-    /// process.
+    /// Handles the signal from now on, even before the store is open. Without a handler, the signal
+    /// ends the process.
     #[cfg(unix)]
     pub fn follow() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -19,13 +19,13 @@ impl Draining {
         tokio::spawn(async move {
             if told.recv().await.is_some() {
                 following.0.store(true, Ordering::Relaxed);
-                tracing::info!("no further jobs are taken");
+                tracing::info!("draining: new beanstalkd jobs are refused");
             }
         });
         Ok(draining)
     }
 
-    /// There is no such signal.
+    /// This system has no such signal.
     #[cfg(not(unix))]
     pub fn follow() -> std::io::Result<Self> {
         Ok(Self::default())

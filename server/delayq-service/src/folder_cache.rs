@@ -1,4 +1,4 @@
-//! A folder of documents: in a store, for all servers on it, and a copy here.
+//! A folder of documents: kept in the store for all servers, with a copy in memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,31 +9,31 @@ use delayq_plugin::{Error, Result, Store};
 use serde::Serialize;
 use tracing::warn;
 
-/// How often a cache that is followed looks for changes by other servers.
+/// How often a followed cache checks for changes by other servers.
 const REFRESH: Duration = Duration::from_millis(400);
 
-/// What the documents of a folder say.
+/// The parsed content of a folder.
 pub trait Contents: Default + Send + Sync {
-    /// Reads the documents. One that cannot be used is left out, or fails all.
+    /// Parses the documents. An unusable document is skipped, or fails the whole read.
     ///
     /// # Errors
-    /// Those of a document that must not be left out: the copy stays as it is.
+    /// A document that must not be skipped is unusable; the copy stays unchanged.
     fn read(documents: Vec<Document>) -> Result<Self>;
 }
 
-/// A folder of a store, with a copy of what it says.
+/// A folder of a store, with a parsed copy in memory.
 #[derive(Debug)]
 pub struct FolderCache<T> {
     store: Arc<dyn Store>,
     folder: &'static str,
-    /// Reads that have begun.
+    /// The number of reads begun so far.
     begun: AtomicU64,
     copy: RwLock<Copy<T>>,
 }
 
 #[derive(Debug, Default)]
 struct Copy<T> {
-    /// The number of the read that it is of.
+    /// The number of the read that made this copy.
     number: u64,
     /// The revision of the folder.
     revision: u64,
@@ -41,7 +41,7 @@ struct Copy<T> {
 }
 
 impl<T: Contents> FolderCache<T> {
-    /// A cache that is empty until it is read.
+    /// An empty cache; call [`read`](Self::read) to fill it.
     pub fn new(store: Arc<dyn Store>, folder: &'static str) -> Self {
         Self {
             store,
@@ -51,16 +51,16 @@ impl<T: Contents> FolderCache<T> {
         }
     }
 
-    /// What the folder said when it was last read.
+    /// The content as of the last read.
     pub fn get(&self) -> Arc<T> {
         let copy = self.copy.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&copy.contents)
     }
 
-    /// Reads the folder if it has changed; whether it has.
+    /// Reads the folder if it has changed; returns true if it had.
     ///
     /// # Errors
-    /// Those of the store, and of a document that must not be left out.
+    /// Those of the store, and of a document that must not be skipped.
     pub async fn refresh(&self) -> Result<bool> {
         let revision = self.store.folder_revision(self.folder).await?;
         let known = {
@@ -84,13 +84,13 @@ impl<T: Contents> FolderCache<T> {
         self.take_in(number, folder)
     }
 
-    /// The number of a read that begins now.
+    /// The number of a new read.
     fn begin(&self) -> u64 {
         self.begun.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Keeps what a read has found, unless one that began later has ended. Its revision says
-    /// nothing: that of the store that a namespace was moved to may be lower.
+    /// Keeps the result of a read, unless a later read has already finished. Revisions cannot be
+    /// compared: a namespace may have moved to a store with a lower revision.
     fn take_in(&self, number: u64, folder: Folder) -> Result<()> {
         let contents = Arc::new(T::read(folder.documents)?);
         let mut copy = self.copy.write().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +104,7 @@ impl<T: Contents> FolderCache<T> {
         Ok(())
     }
 
-    /// Writes a document, and reads the folder.
+    /// Writes a document and reads the folder again.
     ///
     /// # Errors
     /// As of [`refresh`](Self::refresh).
@@ -123,7 +123,7 @@ impl<T: Contents> FolderCache<T> {
         Ok(written)
     }
 
-    /// Removes a document, and reads the folder; whether there was one.
+    /// Removes a document and reads the folder again; returns true if the document existed.
     ///
     /// # Errors
     /// As of [`refresh`](Self::refresh).
@@ -133,14 +133,18 @@ impl<T: Contents> FolderCache<T> {
         Ok(removed)
     }
 
-    /// Follows the changes that other servers make, for ever.
+    /// Follows changes by other servers; never returns.
     pub async fn follow(&self) {
         let mut is_lost = false;
         loop {
             let refreshed = self.refresh().await;
             match &refreshed {
                 Err(error) if !is_lost => {
-                    warn!(%error, folder = self.folder, "cannot read changes by other servers");
+                    warn!(
+                        %error,
+                        folder = self.folder,
+                        "cannot reload a folder; changes by other servers have no effect yet"
+                    );
                 }
                 _ => {}
             }
@@ -150,10 +154,10 @@ impl<T: Contents> FolderCache<T> {
     }
 }
 
-/// What a document says, which is `body` unless it was written before: by another server, perhaps.
+/// Writes a document unless it exists, and returns its body, which another server may have written.
 ///
 /// # Errors
-/// Those of the store; `Corrupt` if somebody removes the document meanwhile.
+/// Those of the store; `Corrupt` if the document is removed meanwhile.
 pub async fn kept(store: &dyn Store, folder: &str, name: &str, body: String) -> Result<String> {
     let written = store.write_document(folder, name, &body, Expected::Absent);
     if let WriteOutcome::Written(_) = written.await? {

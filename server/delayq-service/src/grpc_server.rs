@@ -1,4 +1,4 @@
-//! What every gRPC service of the server has.
+//! Parts common to all gRPC services of the server.
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
@@ -13,7 +13,7 @@ use tonic_health::server::HealthReporter;
 use crate::problem::Problem;
 use crate::stop::Stopping;
 
-/// The same services, and server reflection for them.
+/// Adds server reflection to services.
 pub fn reflected(routes: Routes, descriptors: &'static [u8]) -> Routes {
     let descriptors = || {
         tonic_reflection::server::Builder::configure()
@@ -23,13 +23,13 @@ pub fn reflected(routes: Routes, descriptors: &'static [u8]) -> Routes {
     match (descriptors().build_v1(), descriptors().build_v1alpha()) {
         (Ok(v1), Ok(v1alpha)) => routes.add_service(v1).add_service(v1alpha),
         (Err(error), _) | (_, Err(error)) => {
-            tracing::error!(%error, "there is no server reflection");
+            tracing::error!(%error, "cannot offer gRPC server reflection");
             routes
         }
     }
 }
 
-/// The service is there until the server begins to end.
+/// Reports a service as serving until the server begins to stop.
 pub async fn report_health<S: NamedService>(health: HealthReporter, stopping: Stopping) {
     health.set_serving::<S>().await;
     stopping.left().await;
@@ -40,7 +40,7 @@ pub async fn report_health<S: NamedService>(health: HealthReporter, stopping: St
     }
 }
 
-/// A problem as a status.
+/// Converts a problem to a gRPC status.
 pub fn status_of_problem(problem: &Problem) -> Status {
     let text = problem.to_string();
     if let Some(error) = problem.cause() {
@@ -57,7 +57,7 @@ pub fn status_of_problem(problem: &Problem) -> Status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE => {
             Status::resource_exhausted(text)
         }
-        // The store of the namespace was not opened, so nothing was done.
+        // The namespace's store could not be opened, so nothing was done.
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
             status_of(Error::unavailable("the store of the server", text))
         }

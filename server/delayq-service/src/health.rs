@@ -1,4 +1,4 @@
-//! Whether the server can do its work.
+//! Health of the server and its stores.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::problem::Problem;
 use crate::space::Spaces;
 use crate::stop::Stopping;
 
-/// How long an answer of the stores counts, so that probes cost them nothing.
+/// How long an answer of the stores is reused, so that probes add no load.
 const FRESH: Duration = Duration::from_secs(1);
-/// How long the stores may take.
+/// How long the stores may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What is known of the stores.
+/// The cached state of the stores.
 #[derive(Debug)]
 pub struct Health {
     spaces: Arc<Spaces>,
@@ -42,7 +42,7 @@ impl Health {
         }
     }
 
-    /// Refuses with the reason while the server stops, or a store does not answer.
+    /// Refuses with the reason while the server is stopping or a store does not answer.
     pub async fn ready(&self) -> Result<(), Problem> {
         if self.stopping.is_leaving() {
             return Err(Problem::not_ready("the server stops"));
@@ -66,7 +66,7 @@ impl Health {
         }
     }
 
-    /// The first trouble of a store.
+    /// The error of the first store that fails its check.
     async fn trouble(&self) -> Option<String> {
         let own = async {
             let checked = self.own.check().await;

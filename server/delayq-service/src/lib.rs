@@ -1,9 +1,8 @@
-//! What every door of delayq-server stands on.
+//! The common base of all entries of delayq-server.
 //!
-//! Who may do what ([`access`]), how much and how fast ([`limits`]), where a namespace is
-//! ([`place`], [`space`]), and how its tasks are given out ([`pull`]) and sent out ([`push`]). A
-//! door reads a request, has it admitted ([`context`]), calls an [`operation`], and writes the
-//! answer.
+//! It checks access ([`access`]) and limits ([`limits`]), finds the store of a namespace
+//! ([`place`], [`space`]), and hands out tasks ([`pull`]) or pushes them ([`push`]). An entry reads
+//! a request, has it admitted ([`context`]), calls an [`operation`], and writes the answer.
 
 #![allow(
     missing_docs,

@@ -1,4 +1,4 @@
-//! Limits of tokens and namespaces: how many requests a second, how many tasks, how large messages.
+//! Limits of tokens and namespaces: request rate, number of tasks and message size.
 
 mod bucket;
 mod charge;
@@ -16,10 +16,10 @@ pub(crate) use self::pending::Bounded;
 pub use self::pending::Pending;
 use crate::config::{Config, NamespaceLimits};
 
-/// Most buckets that are kept: full ones are as good as new ones and are dropped first.
+/// The largest number of buckets kept. Full buckets are dropped first, because a new one is equal.
 const MAX_BUCKETS: usize = 20_000;
 
-/// Whose requests are counted.
+/// The owner of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     Token(String),
@@ -35,17 +35,17 @@ impl Holder {
     }
 }
 
-/// What a request is charged to.
+/// The token and the namespace that a request is charged to.
 #[derive(Clone, Copy, Debug)]
 pub struct Payer<'a> {
     /// The id of the token.
     pub token: &'a str,
-    /// The rate of the token, where it has one of its own.
+    /// The token's own rate, if any.
     pub rate: Option<u32>,
     pub namespace: &'a Namespace,
 }
 
-/// The requests of tokens and namespaces on this server.
+/// The request counts of tokens and namespaces on this server.
 #[derive(Debug)]
 pub struct Limits {
     config: Arc<Config>,
@@ -69,8 +69,8 @@ impl Limits {
         }
     }
 
-    /// Takes `cost` requests from the token and its namespace: from both, or, in a charge that is
-    /// not granted, from none.
+    /// Takes `cost` requests from the token and from its namespace. If either lacks them, takes
+    /// nothing and returns a charge that is not granted.
     pub fn charge(&self, payer: Payer<'_>, cost: u32) -> Charge {
         self.charge_at(payer, cost, Instant::now())
     }
@@ -107,7 +107,7 @@ impl Limits {
         charge
     }
 
-    /// Takes `cost` requests once the rates allow them.
+    /// Waits until the rates allow `cost` requests, then takes them.
     pub async fn pace(&self, payer: Payer<'_>, cost: u32) -> Charge {
         loop {
             let charge = self.charge(payer, cost);
@@ -118,7 +118,7 @@ impl Limits {
         }
     }
 
-    /// Gives back what was charged for so many requests that failed for the server's reasons.
+    /// Refunds charged requests that failed through no fault of the client.
     pub fn refund(&self, charge: &mut Charge, requests: u32) {
         let now = Instant::now();
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);

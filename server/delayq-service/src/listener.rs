@@ -1,4 +1,4 @@
-//! A listener, and what becomes of its errors.
+//! Listeners and their accept errors.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tracing::{debug, warn};
 
-/// How long no connection is accepted after an error such as too many open files.
+/// The pause in accepting connections after an error such as too many open files.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// Listens on an address.
@@ -15,7 +15,7 @@ pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// An error of one connection is of no concern; one of the listener passes with time.
+/// Handles an accept error. An error of one connection is ignored; after any other, waits a moment.
 pub async fn after(error: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     if matches!(
@@ -25,6 +25,6 @@ pub async fn after(error: &io::Error) {
         debug!(%error, "a connection ended before it was accepted");
         return;
     }
-    warn!(%error, "no connection can be accepted: the limit of open files may be too low");
+    warn!(%error, "cannot accept connections; the limit of open files may be too low");
     tokio::time::sleep(AFTER_ERROR).await;
 }

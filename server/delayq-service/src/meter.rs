@@ -1,4 +1,4 @@
-//! Metrics of the process, as Prometheus reads them.
+//! Metrics of the process, in Prometheus format.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use delayq_plugin::SECONDS_BUCKETS;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
-/// How often samples are put into their buckets, so that they take no memory unread.
+/// How often samples are moved into buckets, so that unread samples do not use up memory.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// The metrics of this process: one recorder, whatever the number of servers in it.
+/// The metrics of this process: one recorder for all servers in it.
 static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// The metrics of this process. Cheap to clone.
@@ -17,7 +17,7 @@ static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 pub struct Meter(Option<&'static PrometheusHandle>);
 
 impl Meter {
-    /// Records from here on, unless the process has another recorder.
+    /// Installs the recorder, unless the process already has another.
     pub fn install() -> Self {
         let handle = HANDLE.get_or_init(|| {
             let builder = PrometheusBuilder::new().set_buckets(SECONDS_BUCKETS).ok()?;
@@ -26,12 +26,12 @@ impl Meter {
         Self(handle.as_ref())
     }
 
-    /// All metrics as text; `None` where the process has another recorder.
+    /// All metrics as text; `None` if the process has another recorder.
     pub fn render(self) -> Option<String> {
         Some(self.0?.render())
     }
 
-    /// Keeps the memory of samples small, for ever.
+    /// Moves samples into buckets regularly; never returns.
     pub async fn follow(self) {
         loop {
             tokio::time::sleep(UPKEEP).await;

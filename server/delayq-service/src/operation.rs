@@ -1,4 +1,4 @@
-//! Operations that every door offers, each with the checks that they have in common.
+//! Operations of all entries, with their common checks.
 
 pub mod callee;
 pub mod target;

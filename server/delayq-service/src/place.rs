@@ -1,4 +1,4 @@
-//! Places: the store that a namespace is in, and its move to another one while it is in use.
+//! Places: the store of each namespace, and its move to another store while in use.
 //!
 //! ```text
 //!   preparing   tasks go to the old store; settings and documents are copied to the new one
@@ -7,8 +7,9 @@
 //!   done        the old store has been empty for the retention: the new one is the place
 //! ```
 //!
-//! A submit asks the old store first. Closed, it answers for every id that it knows and refuses the
-//! others in the same atomic step, so no id is ever in both, whatever any server has heard so far.
+//! A submit asks the old store first. A closed type there answers for every id that it knows and
+//! refuses the others in the same atomic step. So no id is ever in both stores, even if a server
+//! has not yet heard of the move.
 
 mod book;
 mod chronicle;

@@ -10,10 +10,10 @@ use delayq_plugin::Error;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// The beginning of every problem type.
+/// The prefix of every problem type.
 const TYPE: &str = "urn:delayq:problem:";
 
-/// Why a request was not fulfilled (RFC 9457).
+/// The reason why a request was not fulfilled (RFC 9457).
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Problem {
     /// The kind of problem, which never changes its meaning: `urn:delayq:problem:` and a name.
@@ -25,13 +25,13 @@ pub struct Problem {
     status: u16,
     /// What is wrong with this request, and what to change.
     detail: String,
-    /// Whether the same request can be repeated: it was certainly not applied, or repeating it is
+    /// True if the same request can be repeated: it was certainly not applied, or repeating it is
     /// harmless.
     is_repeatable: bool,
-    /// After how many seconds to repeat it.
+    /// The number of seconds to wait before repeating it.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<u64>,
-    /// The error of the store behind it.
+    /// The store error that caused the problem.
     #[serde(skip)]
     cause: Option<Box<Error>>,
 }
@@ -55,13 +55,13 @@ impl Problem {
         self
     }
 
-    /// The request is not understood.
+    /// The request cannot be parsed or is invalid.
     pub fn bad_request(detail: impl Into<String>) -> Self {
         let title = "the request is not understood";
         Self::new(StatusCode::BAD_REQUEST, "bad-request", title, detail)
     }
 
-    /// More than is taken.
+    /// A limit is exceeded.
     pub fn too_large(detail: impl Into<String>) -> Self {
         let title = "a limit is exceeded";
         Self::new(
@@ -72,31 +72,31 @@ impl Problem {
         )
     }
 
-    /// No token, or none that is known.
+    /// The token is missing or unknown.
     pub fn unauthorized(detail: impl Into<String>) -> Self {
         let title = "no valid token";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", title, detail)
     }
 
-    /// The token may not do that.
+    /// The token has no right to do this.
     pub fn forbidden(detail: impl Into<String>) -> Self {
         let title = "the token may not do that";
         Self::new(StatusCode::FORBIDDEN, "forbidden", title, detail)
     }
 
-    /// There is no such thing.
+    /// The requested thing does not exist.
     pub fn not_found(detail: impl Into<String>) -> Self {
         let title = "there is no such thing";
         Self::new(StatusCode::NOT_FOUND, "not-found", title, detail)
     }
 
-    /// The state of the task does not allow it.
+    /// The current state does not allow the request.
     pub fn conflict(kind: &str, detail: impl Into<String>) -> Self {
         let title = "the present state does not allow it";
         Self::new(StatusCode::CONFLICT, kind, title, detail)
     }
 
-    /// A move of a namespace that was refused, or failed.
+    /// The move of a namespace was refused or failed.
     pub fn of_move(error: Error) -> Self {
         match error {
             Error::InvalidInput { .. } => Self::conflict("move", error.to_string()),
@@ -104,76 +104,76 @@ impl Problem {
         }
     }
 
-    /// The task that somebody waits for is dead.
+    /// The task being waited for is dead.
     pub fn dead(detail: impl Into<String>) -> Self {
         let status = StatusCode::FAILED_DEPENDENCY;
         Self::new(status, "dead", "the task is dead", detail)
     }
 
-    /// The task that somebody waits for has ended, and never runs.
+    /// The task being waited for has ended and will never run.
     pub fn gone(kind: &str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, kind, "the task never runs", detail)
     }
 
-    /// The same with other words.
+    /// Replaces the detail text.
     pub fn saying(mut self, detail: String) -> Self {
         self.detail = detail;
         self
     }
 
-    /// It cannot be done now.
+    /// The request cannot be fulfilled now.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         let title = "it cannot be done now";
         let status = StatusCode::SERVICE_UNAVAILABLE;
         Self::new(status, "unavailable", title, detail).repeatable(Some(1))
     }
 
-    /// More requests a second than allowed.
+    /// The rate of requests is above the limit.
     pub fn too_many_requests(detail: impl Into<String>, after: u64) -> Self {
         let status = StatusCode::TOO_MANY_REQUESTS;
         let title = "too many requests";
         Self::new(status, "rate-limited", title, detail).repeatable(Some(after))
     }
 
-    /// More unfinished tasks than allowed.
+    /// The namespace has more unfinished tasks than allowed.
     pub fn namespace_full(detail: impl Into<String>) -> Self {
         let status = StatusCode::TOO_MANY_REQUESTS;
         let title = "the namespace is full";
         Self::new(status, "namespace-full", title, detail).repeatable(Some(1))
     }
 
-    /// More unfinished tasks of the types of a token than it allows.
+    /// The types of the token have more unfinished tasks than the token allows.
     pub fn token_full(detail: impl Into<String>) -> Self {
         let status = StatusCode::TOO_MANY_REQUESTS;
         let title = "the token has no room";
         Self::new(status, "token-full", title, detail).repeatable(Some(1))
     }
 
-    /// The server cannot do its work now.
+    /// The server is not ready.
     pub fn not_ready(detail: impl Into<String>) -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         Self::new(status, "not-ready", "the server is not ready", detail).repeatable(Some(1))
     }
 
-    /// The request was not here in time.
+    /// The request did not arrive in time.
     pub fn too_slow(detail: impl Into<String>) -> Self {
         let status = StatusCode::REQUEST_TIMEOUT;
         Self::new(status, "too-slow", "the request took too long", detail).repeatable(None)
     }
 
-    /// The path has other methods.
+    /// The path does not support the method.
     pub fn method_not_allowed(detail: impl Into<String>) -> Self {
         let status = StatusCode::METHOD_NOT_ALLOWED;
         let title = "the path has no such method";
         Self::new(status, "method-not-allowed", title, detail)
     }
 
-    /// The error of the store behind it, if there is one.
+    /// The store error that caused the problem, if any.
     pub fn cause(&self) -> Option<&Error> {
         self.cause.as_deref()
     }
 
-    /// The problem as the error of a store, for doors that answer with one.
+    /// Converts the problem to a store error, for entries that answer with one.
     pub fn to_error(&self) -> Error {
         match (self.cause(), self.status()) {
             (Some(error), _) => error.clone(),
@@ -182,13 +182,13 @@ impl Problem {
         }
     }
 
-    /// The same of an error before anything was done.
+    /// Removes the cause, for a problem found before anything was done.
     pub fn without_cause(mut self) -> Self {
         self.cause = None;
         self
     }
 
-    /// There is no such task.
+    /// The task does not exist.
     pub fn no_task(task_type: &str, id: &str) -> Self {
         Self::not_found(format!("there is no task {id} of type {task_type}"))
     }
@@ -198,7 +198,7 @@ impl Problem {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// What an error of the store means for a request.
+    /// Converts a store error to a problem.
     fn of_error(error: Error) -> Self {
         let detail = error.to_string();
         let problem = |status, kind, title| Self::new(status, kind, title, detail.clone());
@@ -240,7 +240,7 @@ impl Problem {
                 problem(status, "unsupported", "the store does not have that")
             }
             _ => {
-                tracing::error!(error = detail, "a request failed");
+                tracing::error!(error = detail, "a request failed in the store");
                 let status = StatusCode::INTERNAL_SERVER_ERROR;
                 problem(status, "store-error", "the store cannot be used as it is")
             }

@@ -1,4 +1,4 @@
-//! Pull: clients claim tasks with a long wait in front, and settle, extend and release them.
+//! Pull: clients claim tasks with a long poll, and settle, extend and release them.
 //!
 //! ```text
 //! requests -> waiters -> claimer (one a namespace) -> Store::claim, one call for many waiters
@@ -43,29 +43,29 @@ use reply::keep_held;
 use settler::Settler;
 use waiter::Waiter;
 
-/// Longest wait of a claim.
+/// The longest wait of a claim.
 pub const MAX_WAIT: Duration = Duration::from_mins(1);
 
-/// How an attempt ended, as a client says it.
+/// The end of an attempt, as a client reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientEnd {
-    /// Success, perhaps with a reply to whoever waits for the task.
+    /// Success, with an optional reply for callers that wait for the task.
     Done { reply: Option<Reply> },
-    /// Failure: repeated after the given wait, or after the one of the default policy while the
-    /// attempt is below `max_attempts`, else dead.
+    /// Failure. The task is retried after the given wait. Without one, the default policy decides:
+    /// it retries while the attempt number is below `max_attempts`, and otherwise the task is dead.
     Failed {
         error: String,
         after: Option<Duration>,
         max_attempts: Option<u32>,
     },
-    /// Failure for good.
+    /// Permanent failure: the task is dead.
     Dead { error: String },
-    /// Given back, which costs no attempt.
+    /// Released, which costs no attempt.
     Released { after: Duration },
 }
 
 impl ClientEnd {
-    /// The end of the store, and the reply.
+    /// The end for the store, and the reply.
     fn into_end(self, attempt: u32) -> (AttemptEnd, Option<Reply>) {
         let succeeded = Vec::new();
         let end = match self {
@@ -94,7 +94,7 @@ impl ClientEnd {
     }
 }
 
-/// The end of one attempt that a client asks for.
+/// A client's request to end one attempt.
 #[derive(Clone, Debug)]
 pub struct Ending {
     pub task_type: TaskType,
@@ -103,7 +103,8 @@ pub struct Ending {
     pub end: ClientEnd,
 }
 
-/// The claims and settlements of all clients of a namespace. Clones share them.
+/// Claims and settlements of all clients of a namespace. Cheap to clone; all clones share the
+/// state.
 #[derive(Clone, Debug)]
 pub struct Pull {
     store: Arc<dyn Store>,
@@ -116,7 +117,7 @@ pub struct Pull {
 }
 
 impl Pull {
-    /// Starts to claim from `store` for whoever waits.
+    /// Starts to claim from `store` for waiting clients.
     pub fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>, stopping: Stopping) -> Self {
         let record = Arc::new(Record::new(Arc::clone(&store), Arc::clone(&clock)));
         let (settler, settling) = Settler::new(Arc::clone(&store), Arc::clone(&record));
@@ -143,13 +144,13 @@ impl Pull {
         }
     }
 
-    /// A number that grows with each call, for types that take turns.
+    /// A number that grows with each call, used to rotate types.
     pub fn turn(&self) -> usize {
         self.turns.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Claims what is demanded, now or within `wait`; empty if nothing fell due. Dropping it at any
-    /// point gives back what was claimed.
+    /// Claims tasks for a demand, now or within `wait`. Empty if no task became due. Dropping the
+    /// future at any point releases what was claimed.
     ///
     /// # Errors
     /// Those of the store.
@@ -162,7 +163,7 @@ impl Pull {
         answer.within(wait, &self.stopping).await
     }
 
-    /// Ends attempts; one outcome each, in order.
+    /// Ends attempts and returns one outcome for each, in order.
     pub async fn settle(&self, endings: Vec<Ending>) -> Vec<Result<SettleOutcome>> {
         let settled = endings.into_iter().map(|ending| {
             let Ending {
@@ -174,13 +175,13 @@ impl Pull {
             let (end, reply) = end.into_end(lock.attempt);
             self.end_with(lock.bucket(&task_type), lock.of(id), end, reply)
         });
-        // All are sent before one is awaited.
+        // All settlements are sent before the first is awaited, so that they share a call.
         let settled: Vec<_> = settled.collect();
         join_all(settled).await
     }
 
-    /// Ends one attempt and keeps its reply before: whoever sees the task done finds it. Without a
-    /// reply the attempt ends also if the answer is dropped.
+    /// Ends one attempt. Stores its reply first, so that a caller that sees the task done also
+    /// finds the reply. Without a reply, the attempt ends even if the future is dropped.
     pub fn end_with(
         &self,
         bucket: Bucket,
@@ -198,7 +199,7 @@ impl Pull {
         })
     }
 
-    /// Ends one attempt, also if the answer is dropped.
+    /// Ends one attempt, even if the future is dropped.
     pub fn end(
         &self,
         bucket: Bucket,
@@ -217,10 +218,10 @@ impl Pull {
         }
     }
 
-    /// Makes locks of one type last longer; one outcome each, in order.
+    /// Extends locks of one type and returns one outcome for each, in order.
     ///
     /// # Errors
-    /// Those of the store; some may have been extended then.
+    /// Those of the store; some locks may have been extended.
     pub async fn extend(
         &self,
         task_type: &TaskType,
@@ -252,7 +253,7 @@ impl Pull {
         Ok(outcomes)
     }
 
-    /// Makes locks of one bucket last longer; one outcome each, in order.
+    /// Extends locks of one bucket and returns one outcome for each, in order.
     ///
     /// # Errors
     /// Those of the store.
@@ -276,12 +277,12 @@ impl Pull {
         Ok(outcomes)
     }
 
-    /// Somebody waits for tasks of this type, or works on them, without this.
+    /// Records that a client outside this queue waits for tasks of a type or works on them.
     pub fn serves(&self, task_type: &TaskType) {
         self.record.asked(task_type);
     }
 
-    /// Takes this server off the list of instances, and stores what was counted.
+    /// Removes this server from the list of instances and stores the remaining figures.
     pub async fn close(&self) {
         self.record.close().await;
     }

@@ -1,7 +1,7 @@
-//! Push: targets that tasks are sent to when they are due.
+//! Push: sends due tasks to targets.
 //!
-//! A target is a worker of delayq's own plugin, which runs in the server like in any application:
-//! nothing here schedules, claims or settles.
+//! A target is served by a worker of delayq's own plugin, which runs in the server as in any
+//! application. Nothing here schedules, claims or settles.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -59,27 +59,27 @@ pub use self::services::{BadService, check_service};
 pub use self::target::Target;
 use self::worker::PushWorker;
 
-/// How often a change by others is looked for.
+/// How often changes by other servers are looked for.
 const REFRESH: Duration = Duration::from_millis(400);
-/// How long a push that runs may take when its target is removed.
+/// How long running pushes may take after their target is removed.
 const GRACE: Duration = Duration::from_secs(30);
 /// Scheduler threads of a namespace.
 const THREADS: usize = 2;
 
-/// The push of a namespace.
+/// The pushes of a namespace.
 #[derive(Debug)]
 pub struct Push {
     board: Arc<Board>,
     store: Arc<dyn Store>,
-    /// A target was changed here.
+    /// Notified when this server changes a target.
     news: Notify,
     serving: Mutex<Serving>,
 }
 
-/// What the plugin serves.
+/// The state of the plugin.
 #[derive(Debug, Default)]
 struct Serving {
-    /// Started with the first target.
+    /// Started when the first target is set.
     plugin: Option<Arc<DelayQueuePlugin>>,
     served: BTreeMap<TypePattern, WorkerOptions>,
     is_over: bool,
@@ -95,7 +95,7 @@ impl Push {
         }
     }
 
-    /// Pushes, and looks for changed targets, for ever.
+    /// Pushes tasks and follows changes of targets; never returns.
     pub async fn run(&self) {
         let mut is_lost = false;
         loop {
@@ -103,7 +103,7 @@ impl Push {
             match &refreshed {
                 Err(error) if !is_lost => {
                     let namespace = &self.board.namespace;
-                    warn!(%namespace, %error, "changes of targets are not heard");
+                    warn!(%namespace, %error, "cannot reload targets; changes are not used yet");
                 }
                 _ => {}
             }
@@ -121,11 +121,12 @@ impl Push {
         self.serve().await
     }
 
-    /// What is served, each with the options of its target: what a target was set for, and types
-    /// that instances serve.
+    /// The types and patterns to serve, each with the options of its target: those with a target,
+    /// and those that instances serve.
     fn wanted(&self) -> BTreeMap<TypePattern, WorkerOptions> {
         let targets = self.board.all();
-        // Those of instances only while there are any: the tasks of others wait unclaimed.
+        // Types of a service target are served only while they have instances. Otherwise their
+        // tasks wait unclaimed.
         let others = targets.iter().filter(|(_, one)| one.service.is_none());
         let mut wanted: BTreeMap<_, _> = others
             .map(|(pattern, target)| (pattern.clone(), target.options()))
@@ -150,7 +151,7 @@ impl Push {
         wanted
     }
 
-    /// Has the plugin serve what there are targets for, and nothing else.
+    /// Makes the plugin serve exactly the types and patterns that have targets.
     async fn serve(&self) -> Result<(), Problem> {
         let targets = self.wanted();
         let mut serving = self.serving.lock().await;
@@ -167,8 +168,9 @@ impl Push {
             .filter(|one| !targets.contains_key(one));
         for pattern in gone.cloned().collect::<Vec<_>>() {
             serving.served.remove(&pattern);
-            info!(namespace = %self.board.namespace, %pattern, "pushed no more");
-            // Begun here, it goes on by itself: other targets do not wait for what runs.
+            info!(namespace = %self.board.namespace, %pattern, "stopped pushing tasks");
+            // Started here and finished in the background, so that running pushes do not delay
+            // other targets.
             let pattern = pattern.to_string();
             drop(poll_immediate(pin!(plugin.unserve(&pattern, GRACE))).await);
         }
@@ -178,10 +180,12 @@ impl Push {
             }
             let worker = PushWorker::new(&self.board);
             let namespace = &self.board.namespace;
-            // After an error of the store the plugin goes on trying.
+            // After an error of the store the plugin keeps trying.
             match plugin.serve(pattern.to_string(), options, worker).await {
-                Ok(()) => info!(%namespace, %pattern, "pushed"),
-                Err(error) => warn!(%namespace, %pattern, %error, "not pushed as it should be"),
+                Ok(()) => info!(%namespace, %pattern, "started pushing tasks"),
+                Err(error) => {
+                    warn!(%namespace, %pattern, %error, "cannot push tasks as configured");
+                }
             }
             serving.served.insert(pattern, options);
         }
@@ -202,7 +206,7 @@ impl Push {
         })
     }
 
-    /// Ends: pushes that run have `grace` to finish.
+    /// Stops pushing. Running pushes have `grace` to finish.
     pub async fn close(&self, grace: Duration) {
         let plugin = {
             let mut serving = self.serving.lock().await;
@@ -214,7 +218,7 @@ impl Push {
         }
     }
 
-    /// The targets, as they may be shown.
+    /// All targets, without their secrets.
     pub async fn targets(&self) -> Result<Vec<(TypePattern, Target)>, Problem> {
         self.board.refresh().await?;
         let targets = self.board.all();
@@ -224,14 +228,14 @@ impl Push {
         Ok(targets.collect())
     }
 
-    /// The target of a type or pattern, as it may be shown.
+    /// The target of a type or pattern, without its secrets.
     pub async fn target(&self, pattern: &TypePattern) -> Result<Option<Target>, Problem> {
         let target = self.board.stored(pattern).await?;
         Ok(target.map(|target| target.shown()))
     }
 
-    /// Sets the target of a type or pattern. Answers with it as it may be shown, and with a new
-    /// secret, if one was made.
+    /// Sets the target of a type or pattern. Returns the target without its secrets, and a new
+    /// secret if one was made.
     pub async fn set(
         &self,
         pattern: &TypePattern,
@@ -254,23 +258,23 @@ impl Push {
         Ok((shown, made))
     }
 
-    /// Removes the target of a type or pattern; whether there was one.
+    /// Removes the target of a type or pattern; returns true if it existed.
     pub async fn remove(&self, pattern: &TypePattern) -> Result<bool, Problem> {
         let removed = self.board.remove(pattern).await?;
         self.news.notify_one();
         Ok(removed)
     }
 
-    /// The seals of targets of tasks.
+    /// The seals of task targets.
     pub fn seals(&self) -> Arc<Seals> {
         Arc::clone(&self.board.seals)
     }
 
-    /// The headers of a task that has a target of its own. Its type is pushed from now on; its id
-    /// and its message stay as they are.
+    /// The headers of a task with its own target. Tasks of its type are pushed from now on; the
+    /// task's id and message stay as they are.
     ///
     /// # Errors
-    /// `InvalidInput` for what is no target of a task, and those of the store.
+    /// `InvalidInput` for an invalid target, and errors of the store.
     pub async fn headers_of_own(
         &self,
         (task_type, id): (&TaskType, &TaskId),
@@ -290,12 +294,12 @@ impl Push {
         Ok(headers)
     }
 
-    /// The applications that announced themselves, by name.
+    /// Applications that announced themselves, by name.
     pub async fn callees(&self) -> Result<Vec<(String, Announced)>, Problem> {
         Ok(self.board.callees.all().await?)
     }
 
-    /// Takes an announcement of an application.
+    /// Stores the announcement of an application.
     pub async fn announce(&self, name: &str, announced: &Announced) -> Result<(), Problem> {
         let guard = &self.board.courier.services.announced;
         let url = guard.url(&announced.url);
@@ -309,14 +313,14 @@ impl Push {
         Ok(())
     }
 
-    /// Takes an announcement back; whether there was one.
+    /// Withdraws an announcement; returns true if it existed.
     pub async fn withdraw(&self, name: &str) -> Result<bool, Problem> {
         let removed = self.board.callees.remove(name).await?;
         self.news.notify_one();
         Ok(removed)
     }
 
-    /// Whether everybody who may create a task may give it a target.
+    /// Returns true if every client that may create a task may give it a target.
     pub fn is_open(&self) -> bool {
         self.board.courier.config.allow_task_targets
     }

@@ -1,4 +1,4 @@
-//! What is counted of every request, whichever way it ends.
+//! Accounting of every request, whatever its result.
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::limits::Ledger;
 
-/// Routes whose requests are counted.
+/// Adds accounting to routes.
 pub fn counted(app: &App, router: Router) -> Router {
     router.layer(from_fn_with_state(app.clone(), keep))
 }
 
-/// Puts the limits into the headers of an answer, gives back what a request was charged that failed
-/// for the server's reasons, and counts it.
+/// Writes the rate limits to the headers of the answer, refunds a request that failed through no
+/// fault of the client, and counts the request.
 pub async fn keep(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let route = request.extensions().get::<MatchedPath>();
@@ -46,13 +46,14 @@ pub async fn keep(State(app): State<App>, mut request: Request, next: Next) -> R
     response
 }
 
-/// Whether a gRPC call failed for the server's reasons: unknown, internal, unavailable, data loss.
+/// Returns true if a gRPC call failed through the server's fault: unknown, internal, unavailable or
+/// data loss.
 fn is_own_fault(headers: &HeaderMap) -> bool {
     let status = headers.get("grpc-status").map(HeaderValue::as_bytes);
     matches!(status, Some(b"2" | b"13" | b"14" | b"15"))
 }
 
-/// The method, as a word out of few.
+/// The method as a metric label; unknown methods share one.
 fn known(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",

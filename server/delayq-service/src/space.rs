@@ -1,4 +1,4 @@
-//! A namespace of the server, with all that it offers.
+//! A namespace of the server and its services.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,31 +19,32 @@ use crate::pull::Pull;
 use crate::push::{Courier, Push};
 use crate::stop::Stopping;
 
-/// How often a store that is not in reach is tried again for what is to be pushed.
+/// How often opening a namespace is retried so that its tasks can be pushed.
 const REOPEN: Duration = Duration::from_secs(5);
-/// How long pushes that run may take when the server ends.
+/// How long running pushes may take when the server stops.
 const PUSH_GRACE: Duration = Duration::from_secs(20);
 
-/// How often moves of namespaces by others are looked for.
+/// How often moves by other servers are looked for.
 const REFRESH: Duration = Duration::from_millis(400);
-/// After so many looks each move is driven on.
+/// Each move is advanced after this many checks.
 const DRIVE: u64 = 3;
 
-/// A namespace.
+/// A namespace of the server.
 #[derive(Debug)]
 pub struct Space {
-    /// Its tasks, as clients see them at every door.
+    /// The tasks as clients see them.
     pub tasks: TaskSubmitService,
-    /// The same tasks with the targets of their own, which no client is shown and none gives.
+    /// The same tasks with their own targets, which clients can neither see nor set.
     pub within: TaskSubmitService,
     pub namespace: Namespace,
-    /// What clients claim and settle.
+    /// Claims and settlements of clients.
     pub pull: Pull,
-    /// Its store, and whether that is being changed for another one.
+    /// The store, and the state of its move to another one.
     pub place: Arc<PlacedStore>,
-    /// What is pushed.
+    /// The pushes.
     pub push: Push,
-    /// The same as `tasks`, whose sends an application with the server as its store counts.
+    /// The same as `tasks`, without counting submits: an application that uses the server as its
+    /// store counts its own.
     pub(crate) uncounted: TaskSubmitService,
     pub(crate) limits: NamespaceLimits,
     pub(crate) pending: Pending,
@@ -51,12 +52,13 @@ pub struct Space {
 }
 
 impl Space {
-    /// The end of the server.
+    /// The stop signal of the server.
     pub fn stopping(&self) -> &Stopping {
         &self.stopping
     }
 
-    /// The reply of a task within `wait`, or what is known of it then or when the server stops.
+    /// The reply of a task within `wait`. If there is none by then or when the server stops,
+    /// returns the state of the task.
     pub async fn reply(
         &self,
         task_type: &str,
@@ -72,7 +74,7 @@ impl Space {
     }
 }
 
-/// The namespaces of the server, each opened when it is first asked for.
+/// The namespaces of the server. Each is opened when it is first needed.
 #[derive(Debug)]
 pub struct Spaces {
     config: Arc<Config>,
@@ -80,7 +82,7 @@ pub struct Spaces {
     book: Arc<PlaceBook>,
     names: BTreeSet<Namespace>,
     courier: Option<Arc<Courier>>,
-    /// Which instances of applications there are.
+    /// The known instances of applications.
     pub discovery: Arc<Discovery>,
     open: Mutex<HashMap<Namespace, Arc<OnceCell<Arc<Space>>>>>,
 }
@@ -99,7 +101,7 @@ impl Spaces {
             stopping,
             book,
             names,
-            // The configuration was checked.
+            // Cannot fail: the configuration was checked.
             courier: Courier::new(&config.push, Arc::clone(&discovery))
                 .ok()
                 .map(Arc::new),
@@ -113,9 +115,10 @@ impl Spaces {
         self.names.iter().cloned().collect()
     }
 
-    /// A declared namespace.
+    /// A declared namespace; opens it if needed.
     pub async fn of(&self, namespace: &Namespace) -> Result<Arc<Space>, Problem> {
-        // Whatever the configuration and the token say: this is the only way to a namespace.
+        // Checked here regardless of configuration and token, because every access to a namespace
+        // passes here.
         if is_own_namespace(namespace.as_str()) {
             let text = format!("the namespace {namespace} is that of the server itself");
             return Err(Problem::forbidden(text));
@@ -180,13 +183,13 @@ impl Spaces {
         })
     }
 
-    /// Follows the moves of namespaces, and drives them, for ever.
+    /// Follows and advances moves of namespaces; never returns.
     pub async fn follow(self: Arc<Self>) {
         let mut movers = HashMap::new();
         for tick in 1_u64.. {
             tokio::time::sleep(REFRESH).await;
             if let Err(error) = self.book.refresh().await {
-                debug!(%error, "moves of namespaces are not heard");
+                debug!(%error, "cannot read the list of namespace moves");
                 continue;
             }
             let open: Vec<_> = self.open.lock().await.values().cloned().collect();
@@ -208,12 +211,12 @@ impl Spaces {
                 .entry(namespace.clone())
                 .or_insert_with(|| Mover::new(Arc::clone(&space.place)));
             if let Err(error) = mover.advance().await {
-                warn!(%namespace, %error, "the move of the namespace does not go on");
+                warn!(%namespace, %error, "cannot advance the move of the namespace");
             }
         }
     }
 
-    /// Offers a store that is open already: for tests.
+    /// Offers a store that is already open; for tests.
     #[doc(hidden)]
     pub async fn offer(&self, namespace: Namespace, store: Arc<dyn delayq_plugin::Store>) {
         let (config, book) = (Arc::clone(&self.config), Arc::clone(&self.book));
@@ -224,7 +227,7 @@ impl Spaces {
         }
     }
 
-    /// Pushes the tasks of all namespaces, and keeps their gauges, for ever.
+    /// Pushes the tasks of all namespaces and updates their gauges; never returns.
     pub async fn run(self: Arc<Self>) {
         let all = self.names().into_iter().map(|namespace| {
             let spaces = Arc::clone(&self);
@@ -234,7 +237,11 @@ impl Spaces {
                         Ok(space) => {
                             tokio::join!(space.push.run(), space.tasks.keep_gauges());
                         }
-                        Err(problem) => warn!(%namespace, %problem, "not pushed yet"),
+                        Err(problem) => warn!(
+                            %namespace,
+                            %problem,
+                            "cannot open the namespace; nothing is pushed yet"
+                        ),
                     }
                     tokio::time::sleep(REOPEN).await;
                 }
@@ -247,7 +254,7 @@ impl Spaces {
     pub async fn close(&self) {
         let open = std::mem::take(&mut *self.open.lock().await);
         let spaces = || open.values().filter_map(|cell| cell.get());
-        // Together: each may wait for pushes that run.
+        // All at once, because each may wait for running pushes.
         join_all(spaces().map(|space| space.push.close(PUSH_GRACE))).await;
         for space in spaces() {
             space.pull.close().await;

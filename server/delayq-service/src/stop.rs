@@ -1,9 +1,9 @@
-//! The end of the server, as its parts hear of it.
+//! The stop signal of the server.
 
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-/// Says in two steps that the server stops: first to those who choose a server, then to its own
-/// parts. Cheap to clone; all clones are one.
+/// Signals in two steps that the server stops: first to load balancers, then to its own parts.
+/// Cheap to clone; all clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct Stopping {
     leaving: CancellationToken,
@@ -11,28 +11,28 @@ pub struct Stopping {
 }
 
 impl Stopping {
-    /// The server is not ready for new requests from here on, and answers them still.
+    /// The server reports that it is not ready, but still answers requests.
     pub fn leave(&self) {
         self.leaving.cancel();
     }
 
-    /// No connection is accepted any more, and long waits end with an empty answer.
+    /// No more connections are accepted, and long waits end with an empty answer.
     pub fn end(&self) {
         self.leaving.cancel();
         self.ended.cancel();
     }
 
-    /// Whether the server is about to stop.
+    /// Returns true if the server is about to stop.
     pub fn is_leaving(&self) -> bool {
         self.leaving.is_cancelled()
     }
 
-    /// Waits for the moment from which on the server is about to stop.
+    /// Completes when the server is about to stop.
     pub fn left(&self) -> WaitForCancellationFuture<'_> {
         self.leaving.cancelled()
     }
 
-    /// Waits for the moment at which long waits and streams have to end.
+    /// Completes when long waits and streams must end.
     pub fn ended(&self) -> WaitForCancellationFuture<'_> {
         self.ended.cancelled()
     }

@@ -1,10 +1,10 @@
-//! What the tests of the crates above have in common.
+//! Shared helpers for the tests of the crates above.
 
 use crate::access::{NewToken, Scope};
 use crate::app::App;
 use crate::config::{Config, NamespaceConfig};
 
-/// In memory, with a namespace beside the default one.
+/// A configuration in memory, with one namespace in addition to the default one.
 pub fn in_memory() -> Config {
     Config {
         store: "memory:".to_owned(),
@@ -14,7 +14,7 @@ pub fn in_memory() -> Config {
     }
 }
 
-/// A new token of `name`.
+/// Creates a token named `name`.
 pub async fn new_token(
     app: &App,
     name: &str,

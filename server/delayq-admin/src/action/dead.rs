@@ -1,4 +1,4 @@
-//! Actions on many dead tasks, as jobs.
+//! Actions on many dead tasks, which run as jobs.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::page::dead_change::{DeadChange, Discard, Fate, Requeue};
 use crate::said::counted;
 use crate::visit::Visit;
 
-/// The selection of a form, and how many tasks it is about.
+/// The selection in a form, and its number of tasks.
 async fn errand<F: Fate>(visit: &Visit) -> Result<(DeadSelection, Errand)> {
     let change = DeadChange::<F>::read_fields(&visit.fields);
     TaskType::new(&change.task_type)?;
@@ -64,7 +64,7 @@ pub(crate) async fn discard(Extension(visit): Extension<Visit>) -> Response {
     answer(&visit, &Link::to("/dead"), begun.await)
 }
 
-/// Stops a job. What is done stays done; the log says how much that is.
+/// Stops a job. Completed changes stay; the log has their number.
 pub(crate) async fn stop(Extension(visit): Extension<Visit>) -> Response {
     let job = visit
         .fields

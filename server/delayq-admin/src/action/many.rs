@@ -1,4 +1,4 @@
-//! Jobs, and the cancel of many tasks.
+//! Starts jobs, and cancels many tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,11 @@ use crate::page::tasks_cancel::TasksCancel;
 use crate::said::counted;
 use crate::visit::Visit;
 
-/// How long an action waits for its job: a short one is over when the next page is shown.
+/// How long an action waits for its job, so that the next page already shows the result of a short
+/// one.
 const SOON: Duration = Duration::from_millis(700);
 
-/// Begins a job, and waits for its end a moment.
+/// Starts a job and waits a moment for its end.
 pub(super) async fn begin<F>(
     visit: &Visit,
     errand: Errand,
@@ -53,7 +54,7 @@ where
     }
 }
 
-/// Cancels every scheduled task that matches.
+/// Cancels every matching scheduled task.
 pub(crate) async fn cancel(Extension(visit): Extension<Visit>) -> Response {
     let change = TasksCancel::read_fields(&visit.fields);
     let begun = async {

@@ -14,7 +14,7 @@ use crate::flash::Flash;
 use crate::message::{Form, entered};
 use crate::visit::Visit;
 
-/// The task of a form.
+/// The task that a form names.
 struct Named<'a> {
     task_type: &'a str,
     id: &'a str,
@@ -97,7 +97,7 @@ pub(crate) async fn edit(Extension(visit): Extension<Visit>) -> Response {
     answer(&visit, &task.link(), edited.await)
 }
 
-/// The dead task of a form.
+/// The dead task that a form names.
 fn dead(task: &Named<'_>) -> Result<DeadSelection> {
     Ok(DeadSelection::of(task.task_type).ids(vec![TaskId::new(task.id)?]))
 }

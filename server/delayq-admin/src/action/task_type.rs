@@ -22,7 +22,7 @@ fn link(visit: &Visit) -> Link {
     Link::to("/type").with("name", name(visit))
 }
 
-/// Refuses a pattern: the page steers one type at a time.
+/// Refuses a pattern, because the page changes one type at a time.
 fn one(visit: &Visit) -> Result<TaskType> {
     TaskType::new(name(visit))
 }
@@ -56,7 +56,7 @@ pub(crate) async fn resume(Extension(visit): Extension<Visit>) -> Response {
     answer(&visit, &link(&visit), resumed.await)
 }
 
-/// A setting that is empty in the form is taken away.
+/// Reads the settings. A setting that is empty in the form is removed.
 fn settings(visit: &Visit) -> Result<TypeSettings, String> {
     let fields = &visit.fields;
     let number = |name: &str| match fields.some(name) {
@@ -111,7 +111,7 @@ pub(crate) async fn configure(Extension(visit): Extension<Visit>) -> Response {
     answer(&visit, &link(&visit), configured.await)
 }
 
-/// Whether the name of the type was typed.
+/// Returns true if the user typed the name of the type.
 fn is_typed(visit: &Visit, task_type: &TaskType) -> bool {
     visit.fields.get("typed") == task_type.as_str()
 }

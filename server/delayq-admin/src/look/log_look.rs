@@ -1,4 +1,4 @@
-//! What the log of actions reads.
+//! The data of the log of actions.
 
 use delayq_plugin::store::{LoggedAction, MAX_ACTION_PAGE};
 use delayq_plugin::{Error, Result, TaskSubmitService};
@@ -6,7 +6,7 @@ use delayq_plugin::{Error, Result, TaskSubmitService};
 /// Entries on a page.
 const PAGE: usize = 50;
 
-/// Which entries are asked for; what is empty does not count.
+/// The requested entries. Empty fields match everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LogAsk {
     pub(crate) actor: String,
@@ -14,7 +14,7 @@ pub(crate) struct LogAsk {
     pub(crate) task_type: String,
     pub(crate) end: String,
     pub(crate) text: String,
-    /// Those before this one.
+    /// Only entries before this number.
     pub(crate) before: Option<u64>,
 }
 
@@ -34,9 +34,9 @@ impl LogAsk {
 /// A page of the log.
 pub(crate) struct LogLook {
     pub(crate) entries: Vec<LoggedAction>,
-    /// The number that the next page is before.
+    /// The number to pass as `before` for the next page.
     pub(crate) next: Option<u64>,
-    /// Whether the store keeps a log.
+    /// True if the store keeps a log.
     pub(crate) is_kept: bool,
 }
 

@@ -1,14 +1,14 @@
-//! What the page of a task reads.
+//! The data of a task's page.
 
 use delayq_ops::{Explanation, Moment, explain, timeline};
 use delayq_plugin::{InstanceInfo, Result, TaskInfo, TaskSubmitService};
 
-/// A task and its life.
+/// A task and its history.
 pub(crate) struct TaskLook {
     pub(crate) task: Option<TaskInfo>,
     pub(crate) explained: Explanation,
     pub(crate) moments: Vec<Moment>,
-    /// The instance that holds it, while it is announced.
+    /// The instance that holds the task, if it is announced.
     pub(crate) holder: Option<InstanceInfo>,
 }
 

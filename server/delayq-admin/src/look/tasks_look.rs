@@ -1,30 +1,30 @@
-//! What the list of tasks reads.
+//! The data of a list of tasks.
 
 use delayq_plugin::store::{Cursor, MAX_BATCH, TypeStats};
 use delayq_plugin::{Result, TaskFilter, TaskInfo, TaskState, TaskSubmitService};
 
-/// Tasks on a page.
+/// The number of tasks on a page.
 const PAGE: usize = 50;
-/// Most calls of one search in errors, 128 tasks each.
+/// The largest number of calls in one search by error. Each reads 128 tasks.
 const MOST_CALLS: usize = 8;
 
-/// What is searched for.
+/// A search for tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Search {
     #[default]
     Nothing,
-    /// Exactly this id.
+    /// Tasks with exactly this id.
     Id(String),
-    /// Ids that begin with it.
+    /// Tasks whose id has this prefix.
     Prefix(String),
-    /// A header of this value.
+    /// Tasks with this header and value.
     Header(String, String),
-    /// The last error contains it.
+    /// Tasks whose last error contains this text.
     Error(String),
 }
 
 impl Search {
-    /// Reads the fields `by` and `q` of the form. `Err` says what is wrong.
+    /// Reads the form fields `by` and `q`. The error says what is wrong.
     pub(crate) fn read(by: &str, text: &str) -> Result<Self, String> {
         let own = text.to_owned();
         match by {
@@ -41,7 +41,8 @@ impl Search {
         }
     }
 
-    /// The same for operations on many tasks; `None` where it is none of a filter.
+    /// The search as a filter for operations on many tasks; `None` if it is not possible as a
+    /// filter.
     pub(crate) fn filter(&self) -> Option<TaskFilter> {
         match self {
             Self::Nothing => Some(TaskFilter::all()),
@@ -52,7 +53,7 @@ impl Search {
     }
 }
 
-/// Which tasks are asked for.
+/// The requested tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct TasksAsk {
     pub(crate) task_type: String,
@@ -66,9 +67,9 @@ pub(crate) struct TasksLook {
     pub(crate) stats: TypeStats,
     /// The tasks, without their messages.
     pub(crate) tasks: Vec<TaskInfo>,
-    /// Where the next page begins.
+    /// The start of the next page.
     pub(crate) next: Option<Cursor>,
-    /// The task of exactly the id that was searched for.
+    /// The task with exactly the searched id.
     pub(crate) exact: Option<TaskInfo>,
 }
 

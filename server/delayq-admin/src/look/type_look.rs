@@ -1,4 +1,4 @@
-//! What the page of a type reads.
+//! The data of a type's page.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,11 @@ use delayq_plugin::{Error, Result, TaskSubmitService, TaskType, Timestamp, days,
 
 use crate::cache::{Ask, Cache, Seen};
 
-/// How long the page waits for a forecast: that of a large type takes a while, and comes later.
+/// How long the page waits for a forecast. The forecast of a large type takes longer and is shown
+/// later.
 const PATIENCE: Duration = Duration::from_millis(80);
 
-/// How far back charts reach.
+/// The time span that charts cover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Range {
     #[default]
@@ -45,7 +46,8 @@ impl Range {
         }
     }
 
-    /// The time of one point of a chart: 60 to 720 points are as many as can be told apart.
+    /// The time span of one point of a chart. A range has 60 to 720 points, as many as can be told
+    /// apart.
     pub(crate) fn point(self) -> Duration {
         match self {
             Self::Hour => minutes(1),
@@ -62,7 +64,7 @@ impl Range {
     }
 }
 
-/// How far ahead the forecast looks.
+/// The time span that the forecast covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ahead {
     #[default]
@@ -104,9 +106,9 @@ impl Ahead {
     }
 }
 
-/// A type: its counts, who serves it, and its figures.
+/// A type: its counts, its instances and its figures.
 pub(crate) struct TypeLook {
-    /// Of this one type; without types if it is not listed.
+    /// The overview of this type only; it has no types if the type is not listed.
     pub(crate) overview: Overview,
     /// The figures of the range; `None` if the store keeps none.
     pub(crate) spells: Option<Vec<Spell>>,
@@ -121,7 +123,7 @@ impl TypeLook {
         range: Range,
         ahead: Ahead,
     ) -> Result<Self> {
-        // A pattern would show the first type that it matches.
+        // Refuses a pattern, which would show the first matching type.
         TaskType::new(&name)?;
         let overview = overview(&tasks, &name).await?;
         let spells = match overview.types.first() {

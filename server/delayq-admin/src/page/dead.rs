@@ -1,4 +1,4 @@
-//! Dead letters, grouped by what killed them, and the jobs that change them.
+//! Dead letters grouped by error, and the jobs that change them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::shell::Nav;
 use crate::viewer::Role;
 use crate::visit::Visit;
 
-/// Most groups of a page.
+/// The largest number of groups on a page.
 const MOST: usize = 200;
 
-/// Of which types.
+/// The page of dead letters.
 #[derive(Clone, Debug)]
 pub(crate) struct DeadPage {
-    /// A type or pattern; empty: all.
+    /// A type or pattern; empty means all types.
     task_type: String,
 }
 

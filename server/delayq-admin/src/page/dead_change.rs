@@ -1,4 +1,4 @@
-//! Before dead tasks are requeued or discarded: how many it will touch.
+//! Confirms a requeue or discard of dead tasks, with their number.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::said::{ROW_CHARS, counted, one_line};
 use crate::shell::Nav;
 use crate::visit::Visit;
 
-/// What the field `by` says of the tasks that died without an error.
+/// The value of the field `by` for tasks that died without an error.
 pub(crate) const WITHOUT_ERROR: &str = "without-error";
 
-/// What becomes of the dead tasks.
+/// A change of dead tasks.
 pub(crate) trait Fate: Clone + Send + Sync + 'static {
     const VERB: &'static str;
     const PATH: &'static str;
-    /// What it means for them.
+    /// The meaning of the change, for the user.
     const MEANS: &'static str;
     const HAS_RATE: bool;
 }
 
-/// They are scheduled again.
+/// Schedules the tasks again.
 #[derive(Clone, Debug)]
 pub(crate) struct Requeue;
 
@@ -39,7 +39,7 @@ impl Fate for Requeue {
     const HAS_RATE: bool = true;
 }
 
-/// They are removed.
+/// Removes the tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct Discard;
 
@@ -50,7 +50,7 @@ impl Fate for Discard {
     const HAS_RATE: bool = false;
 }
 
-/// Which dead tasks.
+/// The selection of dead tasks in a form.
 #[derive(Clone, Debug)]
 pub(crate) struct DeadChange<F> {
     pub(crate) task_type: String,
@@ -81,13 +81,13 @@ impl<F: Fate> DeadChange<F> {
         Self {
             task_type: fields.get("type").to_owned(),
             by: fields.get("by").to_owned(),
-            // As it is: an error may begin with a blank.
+            // Not trimmed, because an error may begin with a blank.
             group: fields.raw("group").to_owned(),
             fate: PhantomData,
         }
     }
 
-    /// The same for the operator.
+    /// The selection for the operator.
     pub(crate) fn selection(&self) -> Result<DeadSelection> {
         let all = DeadSelection::of(&self.task_type);
         match self.by.as_str() {
@@ -122,7 +122,7 @@ impl<F: Fate> Page for DeadChange<F> {
         &app.shelf.count
     }
 
-    /// A group is counted by reading every dead task of the type.
+    /// Counting a group requires reading every dead task of the type.
     fn patience(&self) -> Duration {
         BRIEF_PATIENCE
     }

@@ -1,4 +1,4 @@
-//! What is wrong with the store and its instances, and which line to change.
+//! Problems of the store and its instances, with the lines to change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::visit::Visit;
 #[derive(Clone, Debug)]
 pub(crate) struct HealthPage;
 
-/// One of them.
+/// A finding.
 struct Row {
     class: &'static str,
     icon: &'static str,

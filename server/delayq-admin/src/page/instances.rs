@@ -1,4 +1,4 @@
-//! The instances that run.
+//! The running instances.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::said::{DASH, count, counted, maybe_span, one_line};
 use crate::shell::{Nav, OVERVIEW};
 use crate::visit::Visit;
 
-/// All of them.
+/// The list of instances.
 #[derive(Clone, Debug)]
 pub(crate) struct InstancesPage;
 
-/// A type that one serves.
+/// A type that an instance serves.
 struct Served {
     name: String,
     href: String,

@@ -21,7 +21,7 @@ use crate::said::{ROW_CHARS, count, one_line};
 use crate::shell::Nav;
 use crate::visit::Visit;
 
-/// Which entries.
+/// The page of the log.
 #[derive(Clone, Debug)]
 pub(crate) struct LogPage {
     ask: LogAsk,
@@ -43,7 +43,7 @@ struct Row {
     detail: String,
 }
 
-/// A choice of how an action ended.
+/// A filter by the result of actions.
 struct End {
     name: &'static str,
     is_here: bool,
@@ -156,8 +156,8 @@ fn row(entry: &LoggedAction) -> Row {
     }
 }
 
-/// The entries that match, as lines of JSON, the latest first; up to a page of the store is in
-/// memory at a time. The body breaks off when the store fails.
+/// Streams the matching entries as lines of JSON, latest first, with at most one page of the store
+/// in memory. If the store fails, the body breaks off.
 pub(crate) async fn download(Extension(visit): Extension<Visit>) -> Response {
     let ask = ask(&visit.fields);
     let state = Some((visit.tasks().clone(), ask));

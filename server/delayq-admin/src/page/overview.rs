@@ -1,4 +1,4 @@
-//! The overview: all types, and what is wrong with them.
+//! The overview of all types and their problems.
 
 use std::sync::Arc;
 
@@ -17,21 +17,21 @@ use crate::svg::spark;
 use crate::tag::{Tag, troubles};
 use crate::visit::Visit;
 
-/// Types on a page.
+/// The number of types on a page.
 const PAGE: usize = 50;
 
-/// Which types.
+/// The overview page.
 #[derive(Clone, Debug)]
 pub(crate) struct OverviewPage {
-    /// Their names contain it.
+    /// Only types whose name contains this text.
     q: String,
-    /// Only those in trouble.
+    /// Only types with problems.
     is_trouble: bool,
-    /// From 1 on.
+    /// The number of the page, from 1.
     number: usize,
 }
 
-/// A number on top.
+/// A total at the top of the page.
 struct Total {
     name: &'static str,
     value: String,
@@ -65,14 +65,14 @@ struct Body<'a> {
     totals: Vec<Total>,
     rows: Vec<Row>,
     trouble_count: usize,
-    /// How many match.
+    /// The number of matching types.
     found: usize,
     all_href: String,
     trouble_href: String,
     previous: Option<String>,
     next: Option<String>,
     pages: usize,
-    /// How many types there are beyond those that are shown at most.
+    /// The number of types beyond the maximum shown.
     left_out: usize,
 }
 
@@ -222,7 +222,7 @@ fn row(visit: &Visit, seen: &TypeOverview) -> Row {
     }
 }
 
-/// How many were done in each of the last 60 minutes that are over.
+/// The number of tasks done in each of the last 60 complete minutes.
 fn done_by_minute(minutes: &[Spell], now: Timestamp) -> [u64; 60] {
     let present = Step::Minute.begin(now);
     let mut counts = [0; 60];

@@ -1,4 +1,4 @@
-//! Before a type is purged: how many tasks it will touch.
+//! Confirms a purge of a type, with the number of tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::said::{counted, one_line};
 use crate::shell::Nav;
 use crate::visit::Visit;
 
-/// Which tasks.
+/// The purge in a form.
 #[derive(Clone, Debug)]
 pub(crate) struct PurgePage {
     name: String,
@@ -36,7 +36,7 @@ struct Body<'a> {
     back: String,
 }
 
-/// The state of a purge; running tasks cannot be purged.
+/// The state to purge; running tasks cannot be purged.
 pub(crate) fn state_of(name: &str) -> TaskState {
     let mut states = STATES.into_iter();
     let found = states.find(|state| state.as_str() == name && *state != TaskState::Running);
@@ -66,7 +66,7 @@ impl Page for PurgePage {
         &app.shelf.tasks
     }
 
-    /// It reads what the list of tasks does.
+    /// Reads the same data as the list of tasks.
     fn patience(&self) -> Duration {
         BRIEF_PATIENCE
     }
@@ -86,7 +86,7 @@ impl Page for PurgePage {
         let count = match self.state {
             TaskState::Scheduled => stats.scheduled,
             TaskState::Dead => stats.dead,
-            // How many of an end are remembered is not counted apart.
+            // The store does not count remembered tasks by their end.
             _ => stats.remembered,
         };
         let noun = format!("{} task", self.state);

@@ -1,4 +1,4 @@
-//! What the charts of a type draw.
+//! The data of a type's charts.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::look::Range;
 
-/// The numbers, point after point; spans are seconds.
+/// The values, point by point; spans are in seconds.
 #[derive(Default, Serialize)]
 pub(super) struct Series {
     unit: &'static str,
@@ -22,7 +22,7 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// The points of the range that are over; where nothing happened, counts are zero.
+    /// The complete points of the range. Counts are zero where nothing happened.
     pub(super) fn read(range: Range, spells: &[Spell], now: Timestamp) -> Self {
         let (step, point) = (range.step(), range.point());
         let mut series = Self {
@@ -59,7 +59,7 @@ impl Series {
         self.run_longest.push(longest.map(seconds));
     }
 
-    /// As the attribute of the page has it.
+    /// The JSON for the page's attribute.
     pub(super) fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }

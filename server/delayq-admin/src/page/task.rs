@@ -1,4 +1,4 @@
-//! One task: why it is where it is, what happened to it, what it says.
+//! One task: its state and the reason for it, its history and its message.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::tag::{Tag, of_state};
 use crate::viewer::Role;
 use crate::visit::Visit;
 
-/// Which task, and how its message is shown.
+/// The page of a task, with the form of its message.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskPage {
     task_type: String,
@@ -27,7 +27,7 @@ pub(crate) struct TaskPage {
     form: Option<Form>,
 }
 
-/// A moment of its life.
+/// A moment in its history.
 struct Step {
     at: Option<Moment>,
     text: String,
@@ -59,12 +59,12 @@ struct Message {
     size: String,
     tabs: Vec<Tab>,
     text: String,
-    /// What may be edited, and in which form.
+    /// The whole message for editing, and its form.
     edit: String,
     edit_form: &'static str,
 }
 
-/// What may be done to it now by this viewer.
+/// The actions that this viewer may now take.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is a control of its own on the page"
@@ -204,7 +204,7 @@ fn steps(data: &TaskLook) -> Vec<Step> {
             _ => "past",
         },
     };
-    // What is now is the sentence on top.
+    // The present state is shown in the sentence at the top.
     let moments = data.moments.iter().filter(|one| one.kind != Kind::Now);
     moments.map(step).collect()
 }
@@ -267,7 +267,7 @@ fn errors(task: &TaskInfo) -> Vec<Pair> {
         value: visible(&error.error),
     });
     let mut errors: Vec<_> = errors.collect();
-    // The last one stands there in full.
+    // The last error is shown in full.
     if let Some(error) = &task.history.last_error {
         let last = Pair {
             name: "last, in full".to_owned(),

@@ -22,10 +22,10 @@ use crate::tag::{Tag, troubles};
 use crate::viewer::Role;
 use crate::visit::Visit;
 
-/// Rows of the table behind the charts.
+/// The number of rows in the table under the charts.
 const ROWS: usize = 60;
 
-/// Which type, and how far back and ahead.
+/// The page of a type, with the ranges of charts and forecast.
 #[derive(Clone, Debug)]
 pub(crate) struct TypePage {
     name: String,
@@ -48,13 +48,13 @@ struct StateCount {
     class: &'static str,
 }
 
-/// A setting or fact.
+/// A setting or a fact.
 struct Fact {
     name: &'static str,
     value: String,
 }
 
-/// One minute or hour of the table.
+/// A minute or an hour in the table.
 struct SpellRow {
     at: Moment,
     done: String,
@@ -66,7 +66,7 @@ struct SpellRow {
     longest: String,
 }
 
-/// An instance that serves it.
+/// An instance that serves the type.
 struct Serving {
     id: String,
     host: String,
@@ -76,7 +76,7 @@ struct Serving {
     p99: String,
 }
 
-/// What falls due.
+/// The tasks that become due.
 struct Falls {
     bars: Vec<Bar>,
     width: usize,
@@ -86,7 +86,7 @@ struct Falls {
     is_complete: bool,
 }
 
-/// Those who may not see a control do not get it.
+/// The viewer's rights. Controls without the right are not shown.
 struct May {
     operate: bool,
     administer: bool,
@@ -115,7 +115,7 @@ struct Body<'a> {
     settings: Settings,
 }
 
-/// The settings as the form has them.
+/// The settings as shown in the form.
 #[derive(Default)]
 struct Settings {
     max_pending: String,

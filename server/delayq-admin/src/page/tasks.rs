@@ -28,7 +28,7 @@ pub(crate) const STATES: [TaskState; 6] = [
     TaskState::Expired,
 ];
 
-/// Which tasks.
+/// The requested list of tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct TasksPage {
     pub(crate) task_type: String,
@@ -56,7 +56,7 @@ struct Row {
     note: String,
 }
 
-/// A choice of the search.
+/// A kind of search.
 struct By {
     value: &'static str,
     name: &'static str,
@@ -76,7 +76,7 @@ struct Body<'a> {
     note_head: &'static str,
     first: Option<String>,
     next: Option<String>,
-    /// Cancels what was searched for.
+    /// The link that cancels the tasks found by the search.
     cancel: Option<String>,
     is_search: bool,
 }
@@ -134,7 +134,7 @@ impl Page for TasksPage {
         }
     }
 
-    /// Redis goes through all that have ended to find the last ones.
+    /// Redis reads all ended tasks to find the latest ones.
     fn patience(&self) -> Duration {
         match self.search {
             Ok(Search::Nothing) if self.state.is_ended() => BRIEF_PATIENCE,
@@ -199,7 +199,7 @@ impl Page for TasksPage {
     }
 }
 
-/// What the time of a task in this state is.
+/// The column heading for the time of tasks in this state.
 pub(crate) fn at_head(state: TaskState) -> &'static str {
     match state {
         TaskState::Scheduled => "due",
@@ -267,7 +267,7 @@ impl TasksPage {
     }
 }
 
-/// What a scheduled task waits for, in a few words.
+/// The reason why a scheduled task waits, in a few words.
 fn waits(task: &TaskInfo) -> Option<String> {
     let error = task.history.last_error.as_deref();
     let said = match task.waits_for? {

@@ -1,4 +1,4 @@
-//! Before many tasks are cancelled: how many it will touch.
+//! Confirms a cancel of many tasks, with their number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::said::{counted, one_line, visible};
 use crate::shell::Nav;
 use crate::visit::Visit;
 
-/// Which tasks.
+/// The selection of tasks in a form.
 #[derive(Clone, Debug)]
 pub(crate) struct TasksCancel {
     pub(crate) task_type: String,
@@ -44,7 +44,7 @@ impl TasksCancel {
         }
     }
 
-    /// The condition. Without one nothing is cancelled.
+    /// The filter. Refuses an empty one, so that nothing is cancelled without a condition.
     pub(crate) fn filter(&self) -> Result<TaskFilter> {
         let search = Search::read(&self.by, &self.q);
         let search = search.map_err(|reason| Error::invalid("search", reason))?;
@@ -78,7 +78,7 @@ impl Page for TasksCancel {
         &app.shelf.count
     }
 
-    /// What matches is counted by reading every scheduled task of the type.
+    /// Counting the matches requires reading every scheduled task of the type.
     fn patience(&self) -> Duration {
         BRIEF_PATIENCE
     }

@@ -1,4 +1,4 @@
-//! Reserving: claims over the lanes of tubes, the most urgent first.
+//! Reservations: claims over the lanes of tubes, most urgent first.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::hub::Hub;
 use super::job::{Held, Past, Reserved};
 use super::tube::{Lane, TubeName, number_of};
 
-/// How long a lock lasts. It is extended while the server runs and the job's time to run is not
-/// over: a server that is killed leaves its jobs to others after this.
+/// The lock time. The server extends the lock until the job's time to run is over. The jobs of a
+/// killed server become free after this time.
 pub(super) const LEASE: Duration = Duration::from_secs(6);
-/// How often a lane is tried that is expected to have nothing.
+/// How often a lane that is expected to be empty is tried.
 pub(super) const POLL: Duration = Duration::from_secs(1);
 
 /// A lane that may have a job.
@@ -23,11 +23,11 @@ struct Candidate {
     tube: TubeName,
     lane: Lane,
     changes: u64,
-    /// The number of the first job that is ready, where another lane has the same priority.
+    /// The number of the first ready job; needed if another lane has the same priority.
     head: Option<u64>,
 }
 
-/// Reserves the most urgent job of these tubes for a connection, if there is one.
+/// Reserves the most urgent job of the tubes for a connection, if there is one.
 pub(super) async fn reserve(
     hub: &Hub,
     holder: u64,
@@ -60,9 +60,9 @@ pub(super) async fn reserve(
     Ok(None)
 }
 
-/// What was claimed of a lane.
+/// A claim from a lane.
 struct LaneClaim {
-    /// The whole lane, until its namespace is moved.
+    /// The whole lane, or a bucket of it once the namespace was moved.
     bucket: Bucket,
     claimed: Claimed,
 }
@@ -113,7 +113,8 @@ fn candidates(hub: &Hub, tubes: &[TubeName]) -> Vec<Candidate> {
     all.collect()
 }
 
-/// By priority; lanes of the same priority by the numbers of their first jobs, as in beanstalkd.
+/// Sorts by priority, and lanes of equal priority by the numbers of their first jobs, as beanstalkd
+/// does.
 async fn sort(hub: &Hub, candidates: &mut [Candidate]) -> Result<()> {
     candidates.sort_by_key(|candidate| candidate.lane.pri);
     let same = candidates.chunk_by_mut(|one, next| one.lane.pri == next.lane.pri);
@@ -133,7 +134,7 @@ async fn sort(hub: &Hub, candidates: &mut [Candidate]) -> Result<()> {
             if let Some(head) = candidate.head {
                 tube.found_head(&candidate.lane, candidate.changes, head);
             } else {
-                // Its turn in this round is the last, for locks that have expired.
+                // Tried last in this round, because a lock may have expired.
                 let next = Instant::now() + wait.min(POLL);
                 tube.found_nothing(&candidate.lane, candidate.changes, next);
             }
@@ -146,7 +147,7 @@ async fn sort(hub: &Hub, candidates: &mut [Candidate]) -> Result<()> {
     Ok(())
 }
 
-/// The claimed job, held by a connection.
+/// Marks the claimed job as held by a connection.
 async fn take(
     hub: &Hub,
     holder: u64,
@@ -162,7 +163,7 @@ async fn take(
         let settled = hub
             .store
             .settle(&bucket, vec![Settlement::new(task.lock, end)]);
-        // Its lock expires, and it is seen again.
+        // If this fails, the lock expires and the task is seen again.
         let _ = settled.await;
         return None;
     };
@@ -186,7 +187,7 @@ async fn take(
     Some(Reserved { number, body })
 }
 
-/// Reserves the next job of a lane that has one job alone.
+/// Reserves the job of a lane that holds only one job.
 pub(super) async fn reserve_from(
     hub: &Hub,
     holder: u64,

@@ -1,4 +1,4 @@
-//! What a client uses, watches and has reserved, and what it is answered.
+//! The state of a client: its used and watched tubes, its reserved jobs and its pending answers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,32 +19,32 @@ use super::moves;
 use super::report;
 use super::tube::{Pause, TubeName};
 
-/// A client that reserves within this time of the end of a job that it holds is told so.
+/// A client that reserves within this time before the end of a held job gets `DEADLINE_SOON`.
 const MARGIN: Duration = Duration::from_secs(1);
 const NOT_FOUND: &str = "NOT_FOUND";
 
-/// What a command answers.
+/// The result of a command.
 type Answered = Result<()>;
 
 /// The client of a connection.
 pub(super) struct Client {
     pub(super) hub: Arc<Hub>,
-    /// Its name among the holders of jobs.
+    /// The id of the client as a holder of jobs.
     pub(super) holder: u64,
     pub(super) used: TubeName,
     pub(super) watched: Vec<TubeName>,
-    /// The jobs that it has reserved, some of them perhaps not any more.
+    /// The jobs that it has reserved; some may no longer be held.
     pub(super) jobs: BTreeSet<u64>,
     pub(super) out: Vec<u8>,
     pub(super) is_producer: bool,
     pub(super) is_worker: bool,
     pub(super) context: Context,
-    /// Logs what it changes beside its own jobs.
+    /// Logs the client's changes to jobs that it does not hold.
     pub(super) operator: Operator,
 }
 
 impl Client {
-    /// One that has asked for nothing yet.
+    /// A new client.
     pub(super) fn new(hub: Arc<Hub>, origin: String) -> Self {
         let context = hub.context(origin);
         let count = &hub.counters;
@@ -71,7 +71,7 @@ impl Client {
         }
     }
 
-    /// Counts that it waits for a job, or does not any more.
+    /// Counts that the client starts or stops waiting for a job.
     pub(super) fn count_waiting(&self, begins: bool) {
         let mut state = self.hub.state();
         for name in &self.watched {
@@ -90,7 +90,7 @@ impl Client {
         }
     }
 
-    /// From when on the first job that it holds ends soon.
+    /// The time from which the first of its held jobs is close to its end.
     pub(super) fn soonest(&self) -> Option<Instant> {
         let state = self.hub.state();
         let held = self.jobs.iter();
@@ -118,13 +118,13 @@ impl Client {
         self.say_body(&format!("RESERVED {}", reserved.number), &reserved.body);
     }
 
-    /// Answers a line.
+    /// Answers with a line.
     pub(super) fn say(&mut self, line: &str) {
         self.out.extend_from_slice(line.as_bytes());
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// Answers a line with the length of the body behind it.
+    /// Answers with a line that ends in the length of the body, and the body.
     fn say_body(&mut self, line: &str, body: &[u8]) {
         self.say(&format!("{line} {}", body.len()));
         self.out.extend_from_slice(body);
@@ -132,7 +132,7 @@ impl Client {
     }
 
     pub(super) fn say_error(&mut self, error: &Error) {
-        debug!(%error, "a request failed");
+        debug!(%error, "a beanstalkd request failed");
         let line = match error {
             Error::Full { .. } | Error::QueueFull { .. } | Error::InvalidInput { .. } => {
                 "OUT_OF_MEMORY"
@@ -143,7 +143,7 @@ impl Client {
         self.say(line);
     }
 
-    /// Gives back what its client held, and refers to no tube any more.
+    /// Releases the jobs of the client and its references to tubes.
     pub(super) async fn leave(self) {
         let hub = &self.hub;
         let left = {
@@ -164,7 +164,7 @@ impl Client {
     }
 }
 
-/// Answers all orders but puts and reservations.
+/// Handles every command except puts and reservations.
 pub(super) async fn answer(client: &mut Client, order: Order) -> Answered {
     match order {
         Order::Use(tube) => use_tube(client, tube),
@@ -299,7 +299,7 @@ async fn reserve_job(client: &mut Client, number: u64) -> Answered {
     Ok(())
 }
 
-/// Puts a job back that could not be settled: it is held until its lock expires.
+/// Puts back a job that could not be settled: it stays held until its lock expires.
 fn keep(hub: &Hub, held: Held) {
     hub.state().hold(held);
 }
@@ -358,7 +358,7 @@ async fn bury(client: &mut Client, number: u64, pri: u32) -> Answered {
     Ok(())
 }
 
-/// The lock is extended anyway.
+/// Only the deadline is moved; the lock is extended anyway.
 fn touch(client: &mut Client, number: u64) {
     client.hub.counters.touch.add(1);
     let mut state = client.hub.state();
@@ -403,7 +403,7 @@ async fn pause(client: &mut Client, tube: &TubeName, seconds: u32) -> Answered {
     let length = Duration::from_secs(seconds.into());
     let until = Hub::now().plus(length);
     let lanes = hub.lanes(tube).into_iter().map(|lane| lane.task_type);
-    // First that of the tube, so that a lane that is made now is paused, too.
+    // The tube's own pause comes first, so that a lane created now is paused, too.
     for task_type in std::iter::once(pause_type(tube)?).chain(lanes) {
         if seconds == 0 {
             hub.store.resume(&task_type).await?;

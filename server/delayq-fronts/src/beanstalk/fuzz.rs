@@ -1,8 +1,8 @@
-//! Entrance of the fuzz target: what a client sends.
+//! Entry point of the fuzz target for client input.
 
 use super::input::Input;
 
-/// The requests within bytes that come in pieces, as text.
+/// Parses bytes that arrive in pieces, and returns the requests as text.
 #[must_use]
 pub fn beanstalk(pieces: &[&[u8]], max_job_bytes: usize) -> Vec<String> {
     let mut input = Input::new(max_job_bytes);

@@ -1,4 +1,4 @@
-//! The tubes of a namespace, for all connections of this server, and what it has done for them.
+//! The tubes of a namespace, shared by all connections of this server, and the server's counters.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,12 +20,13 @@ use super::numbers::Numbers;
 use super::state::State;
 use super::tube::{Lane, PREFIX, Pause, TubeName, tube_of, tube_part};
 
-/// The folder with the names of tubes that do not fit into a type.
+/// The folder with the names of tubes that are too long for a type.
 const NAMES: &str = "beanstalk-tubes";
-/// Most lanes of a tube: a job with one more priority goes to the next lane that is less urgent.
+/// The largest number of lanes of a tube. A job of another priority goes to the next less urgent
+/// lane.
 const MAX_LANES: usize = 1_024;
 
-/// See the module.
+/// The shared state of all connections.
 #[derive(Debug)]
 pub(super) struct Hub {
     pub(super) space: Arc<Space>,
@@ -34,12 +35,12 @@ pub(super) struct Hub {
     pub(super) counters: Counters,
     pub(super) config: BeanstalkConfig,
     pub(super) draining: Draining,
-    /// A lane has something for those who wait, or one more waits.
+    /// Notified when a lane has something for a waiting client, or when another client waits.
     pub(super) changed: Notify,
-    /// A job was reserved whose time to run may be over first.
+    /// Notified when a job was reserved; its time to run may be the first to end.
     pub(super) reserved: Notify,
     pub(super) started: Instant,
-    /// Of this server, for the statistics.
+    /// The id of this server in the statistics.
     pub(super) id: String,
     pub(super) holders: Counter,
     app: App,
@@ -70,12 +71,12 @@ impl Hub {
         }
     }
 
-    /// What it knows, for a short look or change.
+    /// The state of tubes and held jobs. Lock it only briefly.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in that a client has paused a tube, or resumed it.
+    /// Records that a client has paused or resumed a tube.
     pub(super) fn note_pause(&self, tube: &TubeName, pause: Option<Pause>) {
         let mut state = self.state();
         let known = state.tube(tube);
@@ -92,20 +93,20 @@ impl Hub {
         context
     }
 
-    /// The time of day here.
+    /// The current time of this host.
     pub(super) fn now() -> Timestamp {
         SystemClock.now()
     }
 
-    /// Whether somebody waits for a job.
+    /// Returns true if a client waits for a job.
     fn has_waiters(&self) -> bool {
         !self.state().waiters.is_empty()
     }
 
-    /// A lane has something new after `delay`.
+    /// Records that a lane may have a job after `delay`.
     pub(super) fn lane_changed(&self, tube: &TubeName, lane: &Lane, delay: Duration) {
         let at = (!delay.is_zero()).then(|| Instant::now().checked_add(delay));
-        // A delay without an end is no news.
+        // An infinite delay needs no wake-up.
         if let Some(None) = at {
             return;
         }
@@ -117,14 +118,14 @@ impl Hub {
         }
     }
 
-    /// The lanes of a tube that are known, the most urgent first.
+    /// The known lanes of a tube, most urgent first.
     pub(super) fn lanes(&self, tube: &TubeName) -> Vec<Lane> {
         let state = self.state();
         let tube = state.tubes.get(tube);
         tube.map_or(Vec::new(), |tube| tube.lanes.keys().cloned().collect())
     }
 
-    /// The lane of a tube for jobs of a priority. One that is new here is paused as its tube is.
+    /// The lane of a tube for a priority. A lane new to this server is paused like its tube.
     pub(super) async fn lane(&self, tube: &TubeName, pri: u32) -> Result<Lane> {
         let (lane, is_known) = {
             let mut state = self.state();
@@ -141,14 +142,14 @@ impl Hub {
         if !is_known {
             self.name_tube(tube).await?;
             self.pause_as_tube(tube, &lane).await?;
-            // It counts from now on, for those that are put with it.
+            // Counted from now on, so that concurrent puts share it.
             let mut state = self.state();
             state.tube(tube).lanes.entry(lane.clone()).or_default();
         }
         Ok(lane)
     }
 
-    /// Keeps the name of a tube that does not fit into a type.
+    /// Stores the name of a tube that is too long for a type.
     async fn name_tube(&self, tube: &TubeName) -> Result<()> {
         let part = tube_part(tube);
         if tube_of(&part).as_ref() == Some(tube) {
@@ -171,7 +172,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Reads from the store which tubes and lanes there are.
+    /// Reads the tubes and lanes from the store.
     pub(super) async fn refresh(&self) -> Result<()> {
         let types = self.store.types().await?;
         let lanes = types.iter().filter_map(Lane::read);
@@ -197,7 +198,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Takes note of a lane; whether the name of its tube is known.
+    /// Records a lane; returns true if the name of its tube is known.
     fn note_lane(&self, part: &str, lane: &Lane) -> bool {
         let mut state = self.state();
         let known = state.parts.get(part).cloned();
@@ -208,7 +209,7 @@ impl Hub {
         true
     }
 
-    /// The store says that a type has something new.
+    /// Handles a wake-up of the store for one type.
     pub(super) fn heard_of(&self, task_type: &TaskType) {
         let Some((part, lane)) = Lane::read(task_type) else {
             return;
@@ -223,7 +224,7 @@ impl Hub {
         }
     }
 
-    /// The store says that anything may have changed.
+    /// Handles a wake-up of the store for all types.
     pub(super) fn heard_of_all(&self) {
         let mut state = self.state();
         for tube in state.tubes.values_mut() {
@@ -238,7 +239,7 @@ impl Hub {
     }
 }
 
-/// The type whose pause is that of the tube; no task has it.
+/// The type that carries the pause of the tube; it has no tasks.
 pub(super) fn pause_type(tube: &TubeName) -> Result<TaskType> {
     TaskType::new(format!("{PREFIX}{}", tube_part(tube)))
 }
@@ -261,7 +262,7 @@ impl Counter {
     }
 }
 
-/// The counters of the statistics, by command and by connection.
+/// The counters in the statistics: commands and connections.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) put: Counter,

@@ -1,61 +1,61 @@
-//! The bytes of a connection, split into requests, and the orders that their lines are.
+//! Parses the bytes of a connection into requests.
 
 use bytes::{Buf, BytesMut};
 
 use super::tube::TubeName;
 
-/// How many bytes may be read at once.
+/// The number of bytes read at once.
 const READ_BYTES: usize = 32 * 1_024;
-/// With less room than this the buffer grows.
+/// The buffer grows if it has less room than this.
 const MIN_READ_BYTES: usize = 4 * 1_024;
-/// Longest line, its end included. A longer one is no order.
+/// The longest line, including its end. A longer line is invalid.
 const MAX_LINE_BYTES: usize = 224;
 
-/// What a client sent, complete.
+/// A complete request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
-    /// A job to put.
+    /// A put with its job.
     Put(PutJob),
-    /// Another order.
+    /// Another command.
     Order(Order),
-    /// A line that is no order.
+    /// An invalid line.
     Bad(BadLine),
-    /// A job that has more bytes than one may have.
+    /// A job above the size limit.
     TooBig,
-    /// A job whose body is not followed by an end of line.
+    /// A job whose body does not end with a line end.
     NoEnd,
 }
 
-/// A job as a client puts it.
+/// A job to put.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PutJob {
     pub(super) pri: u32,
-    /// Seconds.
+    /// In seconds.
     pub(super) delay: u32,
-    /// Seconds, at least 1.
+    /// In seconds, at least 1.
     pub(super) ttr: u32,
     pub(super) body: Vec<u8>,
 }
 
-/// What the next bytes belong to.
+/// The part of the input that the next bytes belong to.
 #[derive(Debug)]
 enum Part {
     Line,
     /// The rest of a line that is too long.
     LongLine,
-    /// The body of a job that has no bytes yet.
+    /// The body of a job, none of which has arrived yet.
     Body(PutJob, usize),
-    /// So many bytes of a job that is too big.
+    /// The given number of bytes of a job that is too big.
     TooBig(usize),
 }
 
-/// What a line is.
+/// The result of reading a line.
 #[derive(Debug)]
 enum Line {
     Complete(Request),
-    /// More bytes belong to its request.
+    /// The line is complete, but more bytes belong to its request.
     Begun,
-    /// Its end has not come yet.
+    /// The end of the line has not arrived yet.
     Incomplete,
 }
 
@@ -79,8 +79,8 @@ impl Input {
         }
     }
 
-    /// Where further bytes are put. A pipeline is read in large parts, as the puts of a part are
-    /// one call of the store; by itself a full buffer offers 64 bytes.
+    /// The buffer for further bytes. A pipeline is read in large parts, because the puts of a part
+    /// share one call of the store. On its own, a full buffer would offer 64 bytes.
     pub(super) fn buffer(&mut self) -> &mut BytesMut {
         if self.buffer.capacity() - self.buffer.len() < MIN_READ_BYTES {
             self.buffer.reserve(READ_BYTES);
@@ -88,12 +88,12 @@ impl Input {
         &mut self.buffer
     }
 
-    /// Whether it has as many bytes as it takes before a request is taken out of it.
+    /// Returns true if it holds so many bytes that a request must be taken first.
     pub(super) fn is_full(&self) -> bool {
         self.buffer.len() > self.max_job_bytes.max(64 * 1_024) + MAX_LINE_BYTES
     }
 
-    /// The next request, once all of its bytes are there.
+    /// The next request, once all of its bytes have arrived.
     pub(super) fn next(&mut self) -> Option<Request> {
         loop {
             match std::mem::replace(&mut self.part, Part::Line) {
@@ -104,7 +104,7 @@ impl Input {
                 },
                 Part::LongLine => {
                     let Some(end) = find_end(&self.buffer) else {
-                        // The last byte may be the first half of the end.
+                        // The last byte may be the first half of the line end.
                         let rest = self.buffer.len().saturating_sub(1);
                         self.buffer.advance(rest);
                         self.part = Part::LongLine;
@@ -139,7 +139,7 @@ impl Input {
         }
     }
 
-    /// Takes a line.
+    /// Reads a line.
     fn line(&mut self) -> Line {
         let begin = self.buffer.get(..MAX_LINE_BYTES).unwrap_or(&self.buffer);
         let Some(end) = find_end(begin) else {
@@ -184,7 +184,7 @@ fn find_end(bytes: &[u8]) -> Option<usize> {
     bytes.windows(END.len()).position(|pair| pair == END)
 }
 
-/// What a client asks for.
+/// A command of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// The body follows.
@@ -195,7 +195,7 @@ pub(super) enum Order {
         bytes: u32,
     },
     Use(TubeName),
-    /// With `None` it waits without an end; seconds.
+    /// With a time-out in seconds; `None` waits for ever.
     Reserve(Option<u32>),
     ReserveJob(u64),
     Delete(u64),
@@ -227,16 +227,16 @@ pub(super) enum Order {
     Quit,
 }
 
-/// Why a line is no order.
+/// The reason why a line is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BadLine {
-    /// It begins with no command.
+    /// It does not begin with a known command.
     UnknownCommand,
-    /// Its command has other arguments.
+    /// The arguments do not fit the command.
     BadFormat,
 }
 
-/// Reads a line without its end.
+/// Parses a line without its end.
 fn read(line: &[u8]) -> Result<Order, BadLine> {
     let (command, rest) = command_of(line).ok_or(BadLine::UnknownCommand)?;
     let mut words = Words(rest);
@@ -277,14 +277,14 @@ fn read(line: &[u8]) -> Result<Order, BadLine> {
         "list-tube-used" => Order::ListTubeUsed,
         "list-tubes-watched" => Order::ListTubesWatched,
         "pause-tube" => Order::PauseTube(words.tube()?, words.u32()?),
-        // Whatever follows.
+        // Further arguments of `quit` are ignored.
         _ => return Ok(Order::Quit),
     };
     words.end()?;
     Ok(order)
 }
 
-/// The commands, each before those that it begins with.
+/// The commands. A command stands before any shorter command that it begins with.
 const COMMANDS: [&str; 24] = [
     "put ",
     "use ",
@@ -323,7 +323,7 @@ fn command_of(line: &[u8]) -> Option<(&'static str, &[u8])> {
 struct Words<'a>(&'a [u8]);
 
 impl<'a> Words<'a> {
-    /// The next bytes that `is_part` accepts; any number of spaces stand before them.
+    /// The next bytes that `is_part` accepts, after any number of spaces.
     fn next(&mut self, is_part: impl Fn(u8) -> bool) -> &'a [u8] {
         let text = self.0;
         let begin = text.iter().position(|byte| *byte != b' ');

@@ -1,4 +1,4 @@
-//! A job: where it is, what has happened to it, and who has reserved it.
+//! A job: its place, its history, and the client that has reserved it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,18 +11,19 @@ use super::tube::{Lane, TubeName};
 
 /// The header of a job's time to run, in seconds.
 pub(super) const TTR: &str = "ttr";
-/// The header of the delay that a job was put with, in seconds; none: 0.
+/// The header of the delay given with the put, in seconds; absent means 0.
 pub(super) const DELAY: &str = "delay";
-/// The header of the priority, where it is not that of the lane.
+/// The header of the priority, if it differs from that of the lane.
 pub(super) const PRI: &str = "pri";
-/// The header of what happened before a move to another lane.
+/// The header of the job's history before a move to another lane.
 pub(super) const PAST: &str = "past";
-/// The header of when a job was put that has been moved to another lane, in ms since the epoch.
+/// The header of the time of the put, in milliseconds since the epoch, for a job moved to another
+/// lane.
 pub(super) const PUT_AT: &str = "put-at";
-/// The header of the type that a job was taken out of by its number.
+/// The header of the type that a job was taken from when it was reserved by its number.
 pub(super) const FROM: &str = "from";
 
-/// A job that is not gone.
+/// A job that still exists.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) number: u64,
@@ -32,44 +33,44 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Whether it waits for its time.
+    /// Returns true if the job waits for its time.
     pub(super) fn is_delayed(&self) -> bool {
         self.info.state == TaskState::Scheduled && self.info.at > SystemClock.now()
     }
 }
 
-/// The past of a job, and the priority and delay that were given last.
+/// The history of a job, and its latest priority and delay.
 ///
-/// It is kept as the error text of the job's last attempt, or in a header after a move to another
-/// lane, so that every server knows it.
+/// It is stored as the error text of the last attempt, or in a header after a move to another lane,
+/// so that every server knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Past {
     pub(super) pri: u32,
-    /// Seconds.
+    /// In seconds.
     pub(super) delay: u32,
-    /// Seconds.
+    /// In seconds.
     pub(super) ttr: u32,
     pub(super) reserves: u32,
     pub(super) timeouts: u32,
     pub(super) releases: u32,
     pub(super) buries: u32,
     pub(super) kicks: u32,
-    /// The store's counts that are within these.
+    /// The counts of the store that are already included in the counts above.
     pub(super) expiries: u32,
     pub(super) requeues: u32,
 }
 
-/// Why an attempt ended: its client gave the job back, or left.
+/// The reason of an end: the client released the job or disconnected.
 pub(super) const RELEASED: &str = "given back by its client";
-/// The client did not end the job in its time to run.
+/// The reason of an end: the time to run was over.
 pub(super) const TIMED_OUT: &str = "its time to run was over";
-/// The client buried it.
+/// The reason of an end: the client buried the job.
 pub(super) const BURIED: &str = "buried by its client";
-/// It is on its way to the lane of another priority.
+/// The reason of an end: the job moves to the lane of another priority.
 pub(super) const MOVES: &str = "moves to another priority";
 
 impl Past {
-    /// The past of a job in a lane of priority `lane_pri`, as the store shows it.
+    /// The history of a job in a lane of priority `lane_pri`, from the data of the store.
     pub(super) fn of(
         lane_pri: u32,
         headers: &BTreeMap<String, String>,
@@ -86,7 +87,7 @@ impl Past {
         let last = history.last_error.as_deref().and_then(Self::read);
         let ttr = first.ttr;
         let known = last.or(moved).unwrap_or(first);
-        // A requeue counts the expired locks anew.
+        // The store counts expired locks anew after a requeue.
         let requeues = history.requeues.saturating_sub(known.requeues);
         let counted = if requeues > 0 { 0 } else { known.expiries };
         let expiries = history.lock_expiries.saturating_sub(counted);
@@ -101,13 +102,13 @@ impl Past {
         }
     }
 
-    /// The past of a job that was just claimed.
+    /// The history of a job that was just claimed.
     pub(super) fn reserved(self) -> Self {
         let reserves = self.reserves + 1;
         Self { reserves, ..self }
     }
 
-    /// The same as a job that is new in another lane.
+    /// The history for a copy of the job in another lane.
     pub(super) fn moved(self) -> Self {
         Self {
             expiries: 0,
@@ -116,12 +117,12 @@ impl Past {
         }
     }
 
-    /// The past as an error text, after why the attempt ended.
+    /// The history as an error text, after the reason of the end.
     pub(super) fn after(&self, why: &str) -> String {
         format!("{why}: {self}")
     }
 
-    /// Reads what `after` writes.
+    /// Parses the text that `after` writes.
     fn read(text: &str) -> Option<Self> {
         let (_, figures) = text.split_once(": ")?;
         let mut numbers = figures.split(' ').map(|figure| {
@@ -166,23 +167,23 @@ impl fmt::Display for Past {
     }
 }
 
-/// A job that a client of this server has reserved.
+/// A job reserved by a client of this server.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub(super) number: u64,
     pub(super) tube: TubeName,
     pub(super) lane: Lane,
-    /// The bucket that it was claimed from.
+    /// The bucket that the job was claimed from.
     pub(super) bucket: Bucket,
     pub(super) lock: Lock,
     pub(super) past: Past,
-    /// When its time to run is over.
+    /// The end of its time to run.
     pub(super) deadline: Instant,
-    /// The connection that has reserved it.
+    /// The connection that reserved the job.
     pub(super) holder: u64,
 }
 
-/// A job on its way to the client that has reserved it.
+/// A reserved job on the way to its client.
 #[derive(Clone, Debug)]
 pub(super) struct Reserved {
     pub(super) number: u64,

@@ -1,4 +1,4 @@
-//! Jobs by their number or place, and the ends of their reservations.
+//! Finds jobs by number or state, and ends reservations.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use super::job::{BURIED, Held, Job, MOVES, Past, RELEASED, TIMED_OUT};
 use super::moves;
 use super::tube::{Lane, TubeName, id_of, number_of};
 
-/// Jobs that are read at a time.
+/// The number of jobs read at once.
 const PAGE: usize = 128;
-/// How often an end whose answer was lost is repeated, which is safe.
+/// How often a settlement without a certain outcome is repeated; repeating it is safe.
 const TRIES: u32 = 3;
 
-/// The job with a number, wherever it is.
+/// Finds a job by its number in any lane.
 pub(super) async fn find(hub: &Hub, number: u64) -> Result<Option<Job>> {
     let Ok(id) = id_of(number) else {
         return Ok(None);
@@ -50,7 +50,7 @@ pub(super) async fn find(hub: &Hub, number: u64) -> Result<Option<Job>> {
         .await
         .into_iter()
         .collect::<Result<Vec<_>>>()?;
-    // A job that is being reserved by its number is in two lanes: the later one counts then.
+    // A job being reserved by its number is in two lanes. The one that is due first counts.
     let found = found.into_iter().flatten().min_by_key(|job| job.info.at);
     if let Some(job) = &found {
         hub.state().set_home(number, &job.tube, &job.lane);
@@ -73,7 +73,7 @@ async fn look(hub: &Hub, lane: &Lane, id: &TaskId) -> Result<Option<TaskInfo>> {
     Ok(found.filter(|task| !task.state.is_ended() && !task.cancel_requested))
 }
 
-/// Deletes a job that nobody has reserved; whether there was one.
+/// Deletes a job that is not reserved; returns true if there was one.
 pub(super) async fn delete(hub: &Hub, number: u64) -> Result<bool> {
     let Some(job) = find(hub, number).await? else {
         return Ok(false);
@@ -83,7 +83,7 @@ pub(super) async fn delete(hub: &Hub, number: u64) -> Result<bool> {
         TaskState::Scheduled => {
             let tasks = &hub.space.tasks;
             let cancelled = tasks.cancel(task_type.as_str(), id.as_str()).await?;
-            // One that was reserved meanwhile is not run again after that.
+            // A job that was reserved meanwhile does not run again afterwards.
             matches!(cancelled, CancelOutcome::Cancelled | CancelOutcome::Running)
         }
         TaskState::Dead => {
@@ -100,7 +100,7 @@ pub(super) async fn delete(hub: &Hub, number: u64) -> Result<bool> {
     Ok(is_gone)
 }
 
-/// Makes a buried or delayed job ready; whether it was one.
+/// Makes a buried or delayed job ready; returns true if it was one.
 pub(super) async fn kick(hub: &Hub, job: &Job) -> Result<bool> {
     let task_type = &job.lane.task_type;
     if job.info.state == TaskState::Dead {
@@ -127,7 +127,8 @@ pub(super) async fn kick(hub: &Hub, job: &Job) -> Result<bool> {
     Ok(is_kicked)
 }
 
-/// Kicks up to `bound` buried jobs of a tube or, if there are none, delayed ones. How many.
+/// Kicks up to `bound` buried jobs of a tube or, if there are none, delayed ones. Returns the
+/// number kicked.
 pub(super) async fn kick_some(hub: &Hub, tube: &TubeName, bound: u32) -> Result<u64> {
     let bound = u64::from(bound);
     let buried = kick_in(hub, tube, bound, TaskState::Dead).await?;
@@ -154,7 +155,7 @@ async fn kick_in(hub: &Hub, tube: &TubeName, bound: u64, state: TaskState) -> Re
     Ok(kicked)
 }
 
-/// The first jobs of a tube that are buried or delayed, by time.
+/// The first buried or delayed jobs of a tube, by time.
 async fn first_jobs(
     hub: &Hub,
     tube: &TubeName,
@@ -193,17 +194,17 @@ async fn first_jobs(
     Ok(jobs)
 }
 
-/// The place in a listing behind what is due.
+/// The cursor after all due tasks.
 fn after_now() -> Result<Cursor> {
     Ok(Cursor::new(Hub::now(), TaskId::new("z")?))
 }
 
-/// The next job of a tube that is buried or delayed.
+/// The next buried or delayed job of a tube.
 pub(super) async fn first(hub: &Hub, tube: &TubeName, state: TaskState) -> Result<Option<Job>> {
     Ok(first_jobs(hub, tube, state, 1).await?.into_iter().next())
 }
 
-/// The next job of a tube that is ready.
+/// The next ready job of a tube.
 pub(super) async fn first_ready(hub: &Hub, tube: &TubeName) -> Result<Option<Job>> {
     for lane in hub.lanes(tube) {
         let page = hub
@@ -227,12 +228,12 @@ pub(super) async fn first_ready(hub: &Hub, tube: &TubeName) -> Result<Option<Job
     Ok(None)
 }
 
-/// A client has done the job; whether it still held it.
+/// Deletes a held job; returns true if the client still held it.
 pub(super) async fn delete_held(hub: &Hub, held: &Held) -> Result<bool> {
     settle(hub, held, AttemptEnd::Done).await
 }
 
-/// A client gives the job back; whether it still held it.
+/// Releases a held job; returns true if the client still held it.
 pub(super) async fn release(hub: &Hub, held: &Held, pri: u32, delay: u32) -> Result<bool> {
     let past = Past {
         pri,
@@ -243,7 +244,7 @@ pub(super) async fn release(hub: &Hub, held: &Held, pri: u32, delay: u32) -> Res
     put_back(hub, held, &past, RELEASED, delay).await
 }
 
-/// A client buries the job; whether it still held it.
+/// Buries a held job; returns true if the client still held it.
 pub(super) async fn bury(hub: &Hub, held: &Held, pri: u32) -> Result<bool> {
     let past = Past {
         pri,
@@ -254,7 +255,7 @@ pub(super) async fn bury(hub: &Hub, held: &Held, pri: u32) -> Result<bool> {
     settle(hub, held, AttemptEnd::Dead { error, succeeded }).await
 }
 
-/// The time to run of jobs is over.
+/// Makes jobs ready again whose time to run is over.
 pub(super) async fn time_out(hub: &Hub, late: Vec<Held>) {
     hub.counters.timeouts.add(late.len() as u64);
     for held in late {
@@ -263,16 +264,16 @@ pub(super) async fn time_out(hub: &Hub, late: Vec<Held>) {
             ..held.past.clone()
         };
         if let Err(error) = put_back(hub, &held, &past, TIMED_OUT, 0).await {
-            debug!(number = held.number, %error, "a job comes back when its lock expires");
+            debug!(number = held.number, %error, "cannot release a job; its lock must expire");
         }
     }
 }
 
-/// The clients of jobs have left.
+/// Releases the jobs of clients that have disconnected.
 pub(super) async fn leave(hub: &Hub, left: Vec<Held>) {
     for held in left {
         if let Err(error) = put_back(hub, &held, &held.past, RELEASED, 0).await {
-            debug!(number = held.number, %error, "a job comes back when its lock expires");
+            debug!(number = held.number, %error, "cannot release a job; its lock must expire");
         }
     }
 }
@@ -298,9 +299,9 @@ async fn put_back(hub: &Hub, held: &Held, past: &Past, why: &str, delay: u32) ->
         return Ok(false);
     }
     let moved = moves::finish(hub, &held.tube, &held.lane, &held.lock.id).await;
-    // Those who look after moves go on with it.
+    // The keeper completes the move later.
     if let Err(error) = moved {
-        warn!(number = held.number, %error, "a job is on its way to another priority");
+        warn!(number = held.number, %error, "cannot move a job to another priority yet");
     }
     Ok(true)
 }

@@ -1,5 +1,5 @@
-//! What goes on beside the connections: times to run that end, locks that are extended, clients
-//! that wait, and moves that a lost server left behind.
+//! Background work: ends times to run, extends locks, serves waiting clients, and completes moves
+//! that a lost server left behind.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use super::tube::{Lane, TubeName};
 
 /// How often locks are extended.
 const EXTEND: Duration = Duration::from_secs(2);
-/// How many lanes have their locks extended at a time.
+/// The number of lanes whose locks are extended concurrently.
 const AT_A_TIME: usize = 64;
-/// How often moves that were left behind are looked for, and empty lanes.
+/// How often abandoned moves and empty lanes are looked for.
 const TIDY: Duration = Duration::from_secs(15);
-/// How long a lane is empty before it is dropped.
+/// How long a lane must be empty before it is dropped.
 const EMPTY: Duration = Duration::from_mins(1);
 
-/// All of it, for ever.
+/// Runs all background work; never returns.
 pub(super) async fn run(hub: &Hub) {
     tokio::join!(
         end_late(hub),
@@ -67,10 +67,10 @@ async fn extend_locks(hub: &Hub) {
             let locks = locks.entry(held.bucket.clone()).or_default();
             locks.push(held.lock.clone());
         }
-        // Many at a time: a round takes less than a lease, however many lanes there are.
+        // Concurrently, so that a round is shorter than a lease, however many lanes there are.
         let extend = |(bucket, locks): (Bucket, Vec<Lock>)| async move {
             if let Err(error) = hub.store.extend(&bucket, locks, LEASE).await {
-                debug!(%bucket, %error, "locks are not extended");
+                debug!(%bucket, %error, "cannot extend locks");
             }
         };
         let extended = stream::iter(locks).for_each_concurrent(AT_A_TIME, extend);
@@ -78,11 +78,11 @@ async fn extend_locks(hub: &Hub) {
     }
 }
 
-/// Gives jobs to those who wait, the oldest first.
+/// Gives jobs to waiting clients, the longest waiting first.
 async fn serve_waiters(hub: &Hub) {
     loop {
         let next = serve_once(hub).await.unwrap_or_else(|error| {
-            debug!(%error, "nothing can be reserved");
+            debug!(%error, "cannot reserve jobs");
             Instant::now() + POLL
         });
         tokio::select! {
@@ -92,7 +92,7 @@ async fn serve_waiters(hub: &Hub) {
     }
 }
 
-/// One round; when the next one may find something.
+/// Serves all waiting clients once. Returns the time when another round may find something.
 async fn serve_once(hub: &Hub) -> Result<Instant> {
     let turns: Vec<u64> = {
         let mut state = hub.state();
@@ -100,7 +100,7 @@ async fn serve_once(hub: &Hub) -> Result<Instant> {
         state.waiters.keys().copied().collect()
     };
     for turn in turns {
-        // One that is passed stays in the queue: it may leave at any time.
+        // A client without a job stays in the queue; it may disconnect at any time.
         let next = {
             let state = hub.state();
             let waiter = state.waiters.get(&turn);
@@ -117,7 +117,7 @@ async fn serve_once(hub: &Hub) -> Result<Instant> {
         let waiter = hub.state().waiters.remove(&turn);
         let given = waiter.map(|waiter| waiter.job.send(reserved));
         if !matches!(given, Some(Ok(()))) {
-            // The client has left meanwhile.
+            // The client has disconnected meanwhile.
             let held = hub.state().take(holder, number);
             jobs::leave(hub, held.into_iter().collect()).await;
         }
@@ -125,7 +125,7 @@ async fn serve_once(hub: &Hub) -> Result<Instant> {
     Ok(next_round(hub))
 }
 
-/// When a lane may have something that somebody waits for.
+/// The time when a lane may have something for a waiting client.
 fn next_round(hub: &Hub) -> Instant {
     let state = hub.state();
     let tubes = state
@@ -140,7 +140,7 @@ fn next_round(hub: &Hub) -> Instant {
     soonest.map_or(poll, |soonest| soonest.min(poll))
 }
 
-/// Has the lanes count as served whose jobs clients ask for, or hold.
+/// Marks lanes as served whose jobs clients request or hold.
 async fn tell_served(hub: &Hub) {
     let mut since = Instant::now();
     loop {
@@ -154,11 +154,11 @@ async fn tell_served(hub: &Hub) {
     }
 }
 
-/// Reads now and then which lanes there are.
+/// Reads the list of lanes regularly.
 async fn follow_types(hub: &Hub) {
     loop {
         if let Err(error) = hub.refresh().await {
-            debug!(%error, "the tubes are not read");
+            debug!(%error, "cannot read the tubes");
         }
         tokio::time::sleep(POLL).await;
     }
@@ -179,7 +179,7 @@ async fn hear(hub: &Hub) {
     }
 }
 
-/// Mends moves, and drops lanes that are empty.
+/// Completes abandoned moves and drops empty lanes.
 async fn tidy(hub: &Hub) {
     loop {
         let tubes: Vec<_> = hub.state().tubes.keys().cloned().collect();
@@ -187,10 +187,10 @@ async fn tidy(hub: &Hub) {
             for lane in hub.lanes(&tube) {
                 let mended = moves::mend(hub, &tube, &lane).await;
                 if let Err(error) = mended {
-                    warn!(%tube, %error, "moves of jobs are not looked after");
+                    warn!(%tube, %error, "cannot complete moves of jobs to another priority");
                 }
                 if let Err(error) = drop_empty(hub, &tube, &lane).await {
-                    debug!(%tube, %error, "an empty lane stays");
+                    debug!(%tube, %error, "cannot drop an empty lane");
                 }
             }
             hub.state().drop_unused(&tube);

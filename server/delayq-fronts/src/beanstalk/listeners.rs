@@ -1,4 +1,4 @@
-//! Where the clients of the protocol connect.
+//! Listeners of the protocol.
 
 use std::fmt;
 use std::io;
@@ -17,16 +17,16 @@ use tracing::debug;
 
 use crate::listen_error::ListenError;
 
-/// The bytes that a client sends.
+/// The input of a connection.
 pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
-/// Where its answers go.
+/// The output of a connection.
 pub(super) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// A connection that was accepted.
+/// An accepted connection.
 pub(super) struct Accepted {
     pub(super) reader: Reader,
     pub(super) writer: Writer,
-    /// From where it comes.
+    /// The origin of the connection.
     pub(super) origin: String,
 }
 
@@ -39,10 +39,10 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Listens by the configuration; `None` where the protocol is not offered.
+    /// Listens on the configured places; `None` if the protocol is not configured.
     ///
     /// # Errors
-    /// Which address or path is taken, and by what.
+    /// The address or path that cannot be listened on, with the reason.
     pub async fn open(config: &BeanstalkConfig) -> Result<Option<Self>, ListenError> {
         if !config.is_offered() {
             return Ok(None);
@@ -70,7 +70,7 @@ impl Listeners {
         Ok(Some(listeners))
     }
 
-    /// An address that is listened on already.
+    /// Uses a TCP listener that is already open.
     #[doc(hidden)]
     pub fn over(tcp: TcpListener) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Listeners {
         };
         let (stream, peer) = tcp.accept().await?;
         if let Err(error) = stream.set_nodelay(true) {
-            debug!(%error, "a connection keeps Nagle's algorithm");
+            debug!(%error, "cannot disable Nagle's algorithm for a connection");
         }
         let (reader, writer) = stream.into_split();
         Ok(Accepted {
@@ -136,7 +136,7 @@ impl fmt::Display for Listeners {
     }
 }
 
-/// A Unix socket that is listened on. Its file goes with it.
+/// A Unix socket. Dropping it removes its file.
 #[cfg(unix)]
 #[derive(Debug)]
 struct Socket {
@@ -146,10 +146,10 @@ struct Socket {
 
 #[cfg(unix)]
 impl Socket {
-    /// Listens at a path. The socket of a server that is gone is replaced.
+    /// Listens at a path. Replaces the socket of a server that is gone.
     ///
     /// # Errors
-    /// A server listens there, or the path is that of something else.
+    /// Another server listens there, or the path is not a socket.
     async fn listen(path: &Path) -> io::Result<Self> {
         use std::os::unix::fs::FileTypeExt;
         if let Ok(found) = std::fs::symlink_metadata(path) {
@@ -177,7 +177,7 @@ impl Socket {
 
 #[cfg(unix)]
 impl Drop for Socket {
-    /// Before the listener is closed, so that it is not the file of a successor.
+    /// Removes the file before the listener closes, so that it cannot be the file of a successor.
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }

@@ -6,7 +6,7 @@
 //!                     ->  own lane: due now
 //! ```
 //!
-//! Whatever happens in between, the job is in one of the two, and [`mend`] goes on with the move.
+//! The job is always in one of the two lanes, and [`mend`] completes an interrupted move.
 
 use std::time::Duration;
 
@@ -21,16 +21,16 @@ use super::hub::Hub;
 use super::job::{DELAY, FROM, Job, MOVES, PAST, PRI, PUT_AT, Past, Reserved, TTR};
 use super::tube::{Lane, TubeName, id_of, number_of, tube_part};
 
-/// How far in the future a job is due while it is taken out of its lane.
+/// The delay of a job that is being taken out of its lane.
 const LATER: Duration = days(3_650);
-/// A move that is older than this is not under way any more.
+/// A move older than this is abandoned.
 const STALE: Duration = Duration::from_secs(10);
-/// Dead jobs that are read at a time.
+/// The number of dead jobs read at once.
 const PAGE: usize = 128;
-/// How many pages of a lane are looked through in one round.
+/// The number of pages of a lane that one round reads.
 const PAGES: usize = 16;
 
-/// Brings a dead job of a lane to the lane of its priority. Safe to repeat.
+/// Moves a dead job to the lane of its priority. Safe to repeat.
 pub(super) async fn finish(hub: &Hub, tube: &TubeName, lane: &Lane, id: &TaskId) -> Result<bool> {
     let found = hub.store.find(&lane.task_type, id).await?;
     let Some(task) = found.filter(|task| task.state == TaskState::Dead) else {
@@ -45,12 +45,13 @@ pub(super) async fn finish(hub: &Hub, tube: &TubeName, lane: &Lane, id: &TaskId)
     let delay = if is_moving { past.delay } else { 0 };
     let after = Duration::from_secs(delay.into());
     let there = hub.store.find(&target.task_type, id).await?;
-    // It ended after this move, whose discard was lost. An end before it is of an earlier stay.
+    // The job ended after this move, whose discard was lost. An earlier end belongs to an earlier
+    // stay in that lane.
     let has_ended = there.is_some_and(|there| there.state.is_ended() && there.at > task.at);
     if !has_ended {
         let mut new = copy(&target, &task, past);
         new.when = When::After(after);
-        // In the place of an ended job with its number: that is this one, which came by before.
+        // Replaces an ended job with the same number, which is this job during an earlier stay.
         new.on_conflict = OnConflict::Replace;
         for outcome in hub.store.submit(vec![new]).await {
             outcome?;
@@ -73,7 +74,7 @@ fn is_moving(task: &TaskInfo) -> bool {
     error.is_some_and(|error| error.starts_with(MOVES))
 }
 
-/// The job as a new task of another lane.
+/// The job as a new task in another lane.
 fn copy(lane: &Lane, task: &TaskInfo, past: Past) -> NewTask {
     let message = task.message.clone().unwrap_or_default();
     let mut new = NewTask::new(lane.task_type.clone(), task.id.clone(), message);
@@ -121,7 +122,7 @@ pub(super) async fn reserve_job(hub: &Hub, holder: u64, job: Job) -> Result<Opti
     }
     let id = id_of(number)?;
     if !take_out(hub, &lane.task_type, &info).await? {
-        // Nobody has seen the copy: it is due in years.
+        // No client has seen the copy, because it is due in years.
         let _ = hub.store.cancel(&own.task_type, &id).await?;
         return Ok(None);
     }
@@ -132,11 +133,11 @@ pub(super) async fn reserve_job(hub: &Hub, holder: u64, job: Job) -> Result<Opti
     Ok(reserved)
 }
 
-/// Makes the copy in a job's own lane due, now that the job is in no other lane.
+/// Makes the copy in the job's own lane due, after the job has left its old lane.
 async fn bring_now(hub: &Hub, mut copy: NewTask) -> Result<()> {
     copy.when = When::After(Duration::ZERO);
     let moved = hub.store.reschedule(&copy.task_type, &copy.id, copy.when);
-    // After a stall here another server took this move for one that was given up.
+    // If this server stalled, another one may have cancelled the copy as an abandoned move.
     if matches!(
         moved.await?,
         ChangeOutcome::Finished(TaskState::Cancelled) | ChangeOutcome::NotFound
@@ -149,7 +150,7 @@ async fn bring_now(hub: &Hub, mut copy: NewTask) -> Result<()> {
     Ok(())
 }
 
-/// Reserves a job that is in a lane of its own already.
+/// Reserves a job that is already in its own lane.
 async fn reserve_again(
     hub: &Hub,
     holder: u64,
@@ -168,19 +169,20 @@ async fn reserve_again(
     claims::reserve_from(hub, holder, tube, own).await
 }
 
-/// Takes a job out of its lane for good; whether it was there.
+/// Takes a job out of its lane for good; returns true if it was there.
 async fn take_out(hub: &Hub, task_type: &TaskType, task: &TaskInfo) -> Result<bool> {
     if task.state == TaskState::Dead {
         let ids = DeadFilter::Ids(vec![task.id.clone()]);
         return Ok(!hub.store.discard_dead(task_type, &ids).await?.is_empty());
     }
-    // Put off first, which a running job refuses: a cancel would end it with its attempt.
+    // Postponed first, which fails for a running job. A cancel alone would end a running job with
+    // its attempt.
     let later = When::After(LATER);
     let put_off = hub.store.reschedule(task_type, &task.id, later).await?;
     if !matches!(put_off, ChangeOutcome::Changed { .. }) {
         return Ok(false);
     }
-    // One that is cancelled by now was so by a server that goes on with this move.
+    // A job that is already cancelled was cancelled by a server that completes this move.
     let cancelled = hub.store.cancel(task_type, &task.id).await?;
     Ok(matches!(
         cancelled,
@@ -192,12 +194,12 @@ fn is_stale(at: Timestamp) -> bool {
     at.plus(STALE) < Hub::now()
 }
 
-/// Whether it is put off while it is taken out of its lane, or is a copy that nobody sees yet.
+/// Returns true if the job is being taken out of its lane, or is a copy that no client sees yet.
 fn is_put_off(task: &TaskInfo) -> bool {
     task.state == TaskState::Scheduled && task.at.since(Hub::now()) > LATER / 2
 }
 
-/// Goes on with the moves that a server left behind which is gone.
+/// Completes the moves that a lost server left behind.
 pub(super) async fn mend(hub: &Hub, tube: &TubeName, lane: &Lane) -> Result<()> {
     mend_dead(hub, tube, lane).await?;
     if lane.job.is_none() {
@@ -221,7 +223,7 @@ pub(super) async fn mend(hub: &Hub, tube: &TubeName, lane: &Lane) -> Result<()> 
     Ok(())
 }
 
-/// Each dead job is looked at once, as one that is buried never moves: it would die again first.
+/// Looks at each dead job once. A buried job never becomes a moving one without dying again.
 async fn mend_dead(hub: &Hub, tube: &TubeName, lane: &Lane) -> Result<()> {
     for _ in 0..PAGES {
         let place = hub.state().mended(tube, lane);
@@ -230,7 +232,8 @@ async fn mend_dead(hub: &Hub, tube: &TubeName, lane: &Lane) -> Result<()> {
             .list(&lane.task_type, TaskState::Dead, place.as_ref(), PAGE);
         let page = listed.await?;
         for task in page.tasks {
-            // Another one may still come before it in the listing, or it is under way.
+            // Stop here: this move may still be under way, and an older job may yet be listed
+            // before it.
             if !is_stale(task.at) {
                 return Ok(());
             }
@@ -252,7 +255,7 @@ async fn mend_reservation(hub: &Hub, own: &Lane, from: &TaskType, id: &TaskId) -
         Some(task) if is_put_off(&task) => {
             let cancelled = hub.store.cancel(from, id).await?;
             if cancelled != CancelOutcome::Cancelled {
-                // The next round sees what has become of it.
+                // The next round handles the outcome.
                 return Ok(());
             }
         }

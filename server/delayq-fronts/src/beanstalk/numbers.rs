@@ -1,4 +1,4 @@
-//! The numbers of jobs: one counter for all servers of a store.
+//! Numbers of jobs: one counter for all servers on a store.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use delayq_service::place::PlacedStore;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
-/// The folder and the name of the document with the next number.
+/// The folder and the name of the document that holds the next number.
 const FOLDER: &str = "beanstalk";
 const NEXT: &str = "next";
-/// Most requests that are answered by one change of the counter.
+/// The largest number of requests served by one change of the counter.
 const AT_ONCE: usize = 1_024;
-/// How often a change that another server was faster with is tried.
+/// How often a change is retried after another server was faster.
 const TRIES: u32 = 50;
 
-/// The numbers that are wanted by one put.
+/// The numbers requested by one put.
 #[derive(Debug)]
 struct Wanted {
     count: u64,
     first: oneshot::Sender<Result<u64>>,
 }
 
-/// Gives numbers, which grow. Cheap to clone.
+/// Hands out increasing numbers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
     wanted: mpsc::UnboundedSender<Wanted>,
@@ -31,7 +31,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// The numbers of a namespace.
+    /// The counter of a namespace.
     pub(super) fn start(store: Arc<PlacedStore>) -> Self {
         let (wanted, arrivals) = mpsc::unbounded_channel();
         let counter = Counter {
@@ -46,7 +46,7 @@ impl Numbers {
         }
     }
 
-    /// The first of `count` new numbers, which follow each other.
+    /// The first of `count` consecutive new numbers.
     pub(super) async fn next(&self, count: u64) -> Result<u64> {
         let (first, answer) = oneshot::channel();
         let closed = || Error::Closed("the counter of jobs");
@@ -56,11 +56,12 @@ impl Numbers {
     }
 }
 
-/// The counter as this server saw it last.
+/// The counter as last seen by this server.
 #[derive(Debug)]
 struct Counter {
     store: Arc<PlacedStore>,
-    /// Makes what two servers write differ: a repeated change is answered as the first one.
+    /// Makes the writes of two servers differ, so that a repeated write is recognised as the first
+    /// one.
     writer: String,
     place: Option<Place>,
 }
@@ -68,9 +69,9 @@ struct Counter {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     next: u64,
-    /// Of the document; none: it is not there.
+    /// The revision of the document; `None` if it does not exist.
     revision: Option<u64>,
-    /// Of the store that it was read in.
+    /// The generation of the store that it was read from.
     generation: u64,
 }
 
@@ -87,7 +88,7 @@ impl Counter {
                     Err(error) => Err(error.clone()),
                 };
                 next += wanted.count;
-                // Whoever left needs no number.
+                // A client that has left needs no number.
                 let _ = wanted.first.send(answer);
             }
         }

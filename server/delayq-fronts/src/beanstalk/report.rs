@@ -11,10 +11,10 @@ use super::hub::Hub;
 use super::job::{Job, PUT_AT, Past};
 use super::tube::{Lane, TubeName};
 
-/// Jobs of a priority below this are urgent.
+/// Jobs with a priority below this are urgent.
 const URGENT: u32 = 1_024;
 
-/// A dictionary of YAML.
+/// A YAML dictionary.
 #[derive(Debug)]
 struct Yaml(String);
 
@@ -87,7 +87,7 @@ pub(super) fn job(hub: &Hub, job: &Job) -> String {
         .0
 }
 
-/// How many jobs there are.
+/// Counts of jobs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     urgent: u64,
@@ -130,7 +130,7 @@ async fn counts(hub: &Hub, lanes: &[Lane]) -> Result<Counts> {
     Ok(counts)
 }
 
-/// Whether a tube is there: a client refers to it, or it has a job.
+/// Returns true if a tube exists: a client refers to it, or it has a job.
 pub(super) async fn is_there(hub: &Hub, tube: &TubeName) -> Result<bool> {
     let is_referred = hub
         .state()
@@ -144,7 +144,7 @@ pub(super) async fn is_there(hub: &Hub, tube: &TubeName) -> Result<bool> {
     Ok(!counts(hub, &hub.lanes(tube)).await?.is_empty())
 }
 
-/// The statistics of a tube; `None` for one that is not there.
+/// The statistics of a tube; `None` if it does not exist.
 pub(super) async fn tube(hub: &Hub, name: &TubeName) -> Result<Option<String>> {
     if !is_there(hub, name).await? {
         return Ok(None);
@@ -171,7 +171,7 @@ pub(super) async fn tube(hub: &Hub, name: &TubeName) -> Result<Option<String>> {
     Ok(Some(yaml.0))
 }
 
-/// The tubes that are there, in the order of beanstalkd.
+/// The existing tubes, in the order of beanstalkd.
 pub(super) async fn tubes(hub: &Hub) -> Result<Vec<TubeName>> {
     hub.refresh().await?;
     let known: Vec<TubeName> = hub.state().tubes.keys().cloned().collect();
@@ -245,7 +245,7 @@ pub(super) async fn server(hub: &Hub) -> Result<String> {
     Ok(process(hub, yaml).0)
 }
 
-/// What there is to say of the process. It has no journal of its own.
+/// Statistics of the process. The journal entries are constant, because there is no journal.
 fn process(hub: &Hub, yaml: Yaml) -> Yaml {
     yaml.entry("pid", std::process::id())
         .text("version", VERSION)
@@ -264,7 +264,7 @@ fn process(hub: &Hub, yaml: Yaml) -> Yaml {
         .text("platform", std::env::consts::ARCH)
 }
 
-/// The name of this host, as far as the environment says it.
+/// The name of this host, if the system tells it.
 fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
     let name = name.unwrap_or_default();

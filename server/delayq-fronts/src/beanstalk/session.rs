@@ -1,4 +1,4 @@
-//! One connection: what its client sends, and what is sent to it.
+//! One connection: reads its requests and writes its answers.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -22,14 +22,14 @@ use super::listeners::{Accepted, Reader, Writer};
 use super::state::Waiter;
 use super::tube::{Lane, id_of, number_of};
 
-/// Most jobs that are put with one call of the store.
+/// The largest number of jobs put with one call of the store.
 const MAX_PUTS: usize = 1_024;
-/// Answers are sent when they have so many bytes, or nothing more is to be answered.
+/// Answers are sent at this size, or when no more requests are buffered.
 const FLUSH_BYTES: usize = 64 * 1_024;
-/// How often another number is taken for a job whose number another one has.
+/// How often a job gets another number because its own is taken.
 const TRIES: u32 = 3;
 
-/// See the module.
+/// A connection and its client.
 pub(super) struct Session {
     client: Client,
     reader: Reader,
@@ -37,7 +37,7 @@ pub(super) struct Session {
     input: Input,
 }
 
-/// How a connection goes on after a request.
+/// The next step after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Serve,
@@ -53,7 +53,7 @@ enum Waited {
 }
 
 impl Session {
-    /// A connection that was accepted.
+    /// A session for an accepted connection.
     pub(super) fn new(hub: Arc<Hub>, accepted: Accepted) -> Self {
         let client = Client::new(hub, accepted.origin);
         Self {
@@ -64,7 +64,7 @@ impl Session {
         }
     }
 
-    /// Serves it until its client leaves; its jobs are given back then.
+    /// Serves the connection until its client leaves, then releases its jobs.
     pub(super) async fn run(mut self) {
         let hub = Arc::clone(&self.client.hub);
         let stopping = hub.space.stopping().clone();
@@ -117,7 +117,7 @@ impl Session {
         Ok(())
     }
 
-    /// Puts a job and those that follow at once; the request behind them.
+    /// Puts a job and all puts that follow at once. Returns the next other request.
     async fn put_all(&mut self, first: PutJob) -> std::io::Result<Option<Request>> {
         let mut jobs = vec![first];
         let mut behind = None;
@@ -148,8 +148,7 @@ impl Session {
         Ok(behind)
     }
 
-    /// Waits until the rate of the namespace allows so many requests. What was answered before is
-    /// sent first.
+    /// Waits until the namespace's rate allows the requests. Sends earlier answers first.
     async fn pace(&mut self, requests: usize) -> std::io::Result<()> {
         if !self.client.context.may_ask(requests) {
             self.flush().await?;
@@ -183,7 +182,7 @@ impl Session {
                 return self.reserve(timeout).await;
             }
             Request::Order(order) => client::answer(&mut self.client, order).await,
-            // Put by put_all.
+            // Handled by `put_all`.
             Request::Put(_) => Ok(()),
         };
         if let Err(error) = done {
@@ -229,7 +228,7 @@ impl Session {
         Ok(Next::Serve)
     }
 
-    /// Waits for a job behind those that wait already.
+    /// Waits for a job, after all clients that already wait.
     async fn wait(&mut self, timeout: Option<Duration>) -> Waited {
         let (job, mut answer) = oneshot::channel();
         let (holder, tubes) = (self.client.holder, self.client.watched.as_slice().into());
@@ -260,7 +259,7 @@ impl Session {
             Err(_) => return waited,
         };
         match waited {
-            // It is given back with the others.
+            // The job is released with the client's other jobs.
             Waited::Left => {
                 if let Waited::Job(reserved) = late {
                     self.client.jobs.insert(reserved.number);
@@ -279,7 +278,7 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-/// Puts jobs into the tube that the client uses: their numbers, one each, in order.
+/// Puts jobs into the client's used tube. Returns a number for each, in order.
 async fn put(client: &Client, jobs: Vec<PutJob>) -> Vec<Result<u64>> {
     let count = jobs.len();
     match try_put(client, jobs).await {
@@ -302,7 +301,7 @@ async fn try_put(client: &Client, jobs: Vec<PutJob>) -> Result<Vec<Result<u64>>>
         tasks.push(task(lane, number, job)?);
     }
     let submissions = tasks.iter().cloned().map(Submission::from).collect();
-    // The session has paid for all.
+    // The session has already charged all of them.
     let submitted = submit(&client.context, Batch::new(submissions).paid(count)).await;
     let submitted = submitted.map_err(|problem| problem.to_error())?.into_iter();
     let mut outcomes: Vec<_> = submitted
@@ -358,8 +357,8 @@ fn task(lane: &Lane, number: u64, job: PutJob) -> Result<NewTask> {
     Ok(task)
 }
 
-/// Another number for a job whose own is taken, which happens after the loss of the counter; and
-/// the same again for one whose answer was lost.
+/// Gives a job another number if its own is taken, which happens after a loss of the counter.
+/// Repeats a put whose answer was lost.
 async fn renumber(client: &Client, task: &mut NewTask, outcome: &mut Result<SubmitOutcome>) {
     let hub = &client.hub;
     for _ in 0..TRIES {
@@ -377,7 +376,7 @@ async fn renumber(client: &Client, task: &mut NewTask, outcome: &mut Result<Subm
                 *outcome = submit_again(client, task).await;
             }
             Err(Error::Indeterminate { .. }) => match submit_again(client, task).await {
-                // It was accepted before its answer was lost.
+                // The job was accepted before its answer was lost.
                 Ok(_) => {
                     let due_at = Hub::now();
                     let replaced = false;

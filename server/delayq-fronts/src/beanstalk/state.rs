@@ -1,6 +1,6 @@
-//! What a server knows of tubes and of the jobs that its clients have reserved.
+//! A server's knowledge of tubes and of the jobs that its clients have reserved.
 //!
-//! All of it follows from the store and from the open connections: nothing is lost with it.
+//! All of it follows from the store and the open connections, so losing it loses no job.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use super::job::{Held, Reserved};
 use super::tube::{Lane, Tube, TubeName};
 
-/// How many jobs' lanes are kept in mind.
+/// The number of jobs whose lane is remembered.
 const MAX_HOMES: usize = 100_000;
 
-/// Where a job is.
+/// The place of a job.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
     pub(super) tube: TubeName,
@@ -25,35 +25,35 @@ pub(super) struct Home {
 /// A client that waits for a job.
 #[derive(Debug)]
 pub(super) struct Waiter {
-    /// Its connection.
+    /// The connection.
     pub(super) holder: u64,
-    /// The tubes that it watches.
+    /// The watched tubes.
     pub(super) tubes: Arc<[TubeName]>,
-    /// Where the job goes.
+    /// Receives the job.
     pub(super) job: oneshot::Sender<Reserved>,
 }
 
-/// See the module.
+/// The state of the hub.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) tubes: HashMap<TubeName, Tube>,
-    /// The names of `tubes`, as `list-tubes` orders them.
+    /// The names of `tubes`, in the order of `list-tubes`.
     order: Vec<TubeName>,
-    /// The tubes by what stands for them in types.
+    /// Tubes by their part in type names.
     pub(super) parts: HashMap<String, TubeName>,
-    /// Those that wait for a job by their turn, the oldest first.
+    /// Waiting clients by turn, the longest waiting first.
     pub(super) waiters: BTreeMap<u64, Waiter>,
-    /// The turn of the next one that waits; none is given twice.
+    /// The next turn; turns are never reused.
     next_turn: u64,
     pub(super) held: HashMap<u64, Held>,
     deadlines: BTreeSet<(Instant, u64)>,
     homes: HashMap<u64, Home>,
-    /// How often delayed jobs were kicked here.
+    /// How often delayed jobs were kicked on this server.
     pub(super) kicks: HashMap<u64, u32>,
 }
 
 impl State {
-    /// A tube, which is made where it is not known.
+    /// A tube; added if unknown.
     pub(super) fn tube(&mut self, name: &TubeName) -> &mut Tube {
         if !self.tubes.contains_key(name) {
             let tube = Tube::new(name);
@@ -66,7 +66,7 @@ impl State {
             .or_insert_with(|| Tube::new(name))
     }
 
-    /// Forgets a tube that no client refers to and that has no lanes.
+    /// Forgets a tube without lanes that no client refers to.
     pub(super) fn drop_unused(&mut self, name: &TubeName) {
         let is_unused = |tube: &Tube| !tube.is_referred() && tube.lanes.is_empty();
         if *name == TubeName::first() || !self.tubes.get(name).is_some_and(is_unused) {
@@ -81,8 +81,8 @@ impl State {
         }
     }
 
-    /// The tubes in the order of beanstalkd, without those that are `gone`: these come last when
-    /// they are back.
+    /// The tubes in the order of beanstalkd, without those in `gone`. A gone tube moves to the end
+    /// of the order.
     pub(super) fn list(&mut self, gone: &HashSet<TubeName>) -> Vec<TubeName> {
         let (mut place, mut behind) = (0, Vec::new());
         while let Some(name) = self.order.get(place) {
@@ -97,7 +97,7 @@ impl State {
         listed
     }
 
-    /// A client asks for a job of these tubes.
+    /// Records that a client asks for a job of these tubes.
     pub(super) fn asked_for(&mut self, tubes: &[TubeName], now: Instant) {
         for name in tubes {
             if let Some(tube) = self.tubes.get_mut(name) {
@@ -106,7 +106,7 @@ impl State {
         }
     }
 
-    /// The lanes whose jobs clients have asked for since `since`, or hold.
+    /// The lanes whose jobs clients hold or have asked for since `since`.
     pub(super) fn served(&self, since: Instant) -> BTreeSet<Lane> {
         let tubes = self.tubes.values();
         let asked = tubes.filter(|tube| tube.asked_at.is_some_and(|at| at >= since));
@@ -115,19 +115,19 @@ impl State {
         lanes.chain(held).cloned().collect()
     }
 
-    /// Waits for a job behind those that wait already.
+    /// Adds a waiting client behind the others.
     pub(super) fn wait(&mut self, waiter: Waiter) {
         self.waiters.insert(self.next_turn, waiter);
         self.next_turn += 1;
     }
 
-    /// The last dead job of a lane that was looked at for a move that was left behind.
+    /// The last dead job of a lane that was checked for an abandoned move.
     pub(super) fn mended(&self, tube: &TubeName, lane: &Lane) -> Option<Cursor> {
         let outlook = self.tubes.get(tube)?.lanes.get(lane)?;
         outlook.mended.clone()
     }
 
-    /// Keeps in mind up to where the dead jobs of a lane were looked at.
+    /// Remembers how far the dead jobs of a lane were checked.
     pub(super) fn set_mended(&mut self, tube: &TubeName, lane: &Lane, place: Cursor) {
         let tube = self.tubes.get_mut(tube);
         if let Some(outlook) = tube.and_then(|tube| tube.lanes.get_mut(lane)) {
@@ -135,12 +135,12 @@ impl State {
         }
     }
 
-    /// Where a job was seen last.
+    /// The place where a job was last seen.
     pub(super) fn home(&self, number: u64) -> Option<Home> {
         self.homes.get(&number).cloned()
     }
 
-    /// Keeps in mind where a job is.
+    /// Remembers the place of a job.
     pub(super) fn set_home(&mut self, number: u64, tube: &TubeName, lane: &Lane) {
         if self.homes.len() >= MAX_HOMES {
             self.homes.clear();
@@ -155,7 +155,7 @@ impl State {
         self.kicks.remove(&number);
     }
 
-    /// Takes note of a job that was reserved.
+    /// Records a reserved job.
     pub(super) fn hold(&mut self, held: Held) {
         self.set_home(held.number, &held.tube, &held.lane);
         self.deadlines.insert((held.deadline, held.number));
@@ -164,12 +164,12 @@ impl State {
         }
     }
 
-    /// The job of a holder.
+    /// The job, if the holder holds it.
     pub(super) fn held_by(&self, holder: u64, number: u64) -> Option<&Held> {
         self.held.get(&number).filter(|held| held.holder == holder)
     }
 
-    /// Takes the job away from a holder.
+    /// Takes the job from its holder.
     pub(super) fn take(&mut self, holder: u64, number: u64) -> Option<Held> {
         self.held_by(holder, number)?;
         let held = self.held.remove(&number)?;
@@ -177,7 +177,7 @@ impl State {
         Some(held)
     }
 
-    /// Takes all jobs of a holder.
+    /// Takes all jobs from a holder.
     pub(super) fn take_all(&mut self, holder: u64, numbers: &BTreeSet<u64>) -> Vec<Held> {
         let taken = numbers
             .iter()
@@ -185,7 +185,7 @@ impl State {
         taken.collect()
     }
 
-    /// Gives a job more time.
+    /// Moves the deadline of a job.
     pub(super) fn set_deadline(&mut self, number: u64, deadline: Instant) {
         if let Some(held) = self.held.get_mut(&number) {
             self.deadlines.remove(&(held.deadline, number));
@@ -205,7 +205,7 @@ impl State {
         taken.collect()
     }
 
-    /// When the next time to run is over.
+    /// The earliest end of a time to run.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.first().map(|(at, _)| *at)
     }

@@ -1,4 +1,4 @@
-//! A tube, as this server knows it: its name, its lanes, and who refers to it.
+//! A tube as known to this server: its name, its lanes, and the clients that refer to it.
 //!
 //! A lane is the jobs of one tube that have one priority, as a task type:
 //!
@@ -18,13 +18,13 @@ use delayq_plugin::{Cursor, TaskId, TaskType};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-/// Longest name of a tube, in bytes.
+/// The longest name of a tube, in bytes.
 const MAX_NAME_BYTES: usize = 200;
-/// What every type of a lane begins with.
+/// The prefix of the type of every lane.
 pub(super) const PREFIX: &str = "tube:";
-/// Longest name within a type: beside it are the prefix, the priority and a number.
+/// The longest tube name inside a type, which also contains the prefix, the priority and a number.
 const MAX_PART_BYTES: usize = 60;
-/// Digits of a number in an id, so that ids are ordered as their numbers.
+/// The digits of a number in an id, so that ids sort like numbers.
 const DIGITS: usize = 16;
 
 /// The name of a tube: 1 to 200 of `A-Z a-z 0-9 - + / ; . $ _ ( )`, not beginning with `-`.
@@ -32,7 +32,7 @@ const DIGITS: usize = 16;
 pub(super) struct TubeName(Arc<str>);
 
 impl TubeName {
-    /// The name, if it is one.
+    /// Parses a name; `None` if it is invalid.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let is_name = (1..=MAX_NAME_BYTES).contains(&bytes.len())
             && bytes.first() != Some(&b'-')
@@ -41,7 +41,7 @@ impl TubeName {
         is_name.then(|| Self(text.into()))
     }
 
-    /// The tube that every connection begins with.
+    /// The tube that every connection starts with.
     pub(super) fn first() -> Self {
         Self("default".into())
     }
@@ -67,7 +67,7 @@ impl fmt::Display for TubeName {
     }
 }
 
-/// The part of a type that says which tube it is of.
+/// The part of a type name that stands for the tube.
 pub(super) fn tube_part(tube: &TubeName) -> String {
     let mut part = String::new();
     for character in tube.as_str().chars() {
@@ -80,7 +80,7 @@ pub(super) fn tube_part(tube: &TubeName) -> String {
     if part.len() <= MAX_PART_BYTES {
         return part;
     }
-    // No tube begins with a hyphen.
+    // No tube name begins with a hyphen, so the hash is unambiguous.
     let hash = Sha256::digest(tube.as_str());
     let hex: String = hash.iter().take(20).fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
@@ -89,7 +89,7 @@ pub(super) fn tube_part(tube: &TubeName) -> String {
     format!("-{hex}")
 }
 
-/// The name behind a part, unless that is a hash.
+/// The tube name for a part; `None` if the part is a hash.
 pub(super) fn tube_of(part: &str) -> Option<TubeName> {
     let mut name = Vec::new();
     let mut bytes = part.bytes();
@@ -109,7 +109,7 @@ pub(super) fn tube_of(part: &str) -> Option<TubeName> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Lane {
     pub(super) pri: u32,
-    /// The only job of the lane, if it is for one.
+    /// The only job of the lane, if it is a lane for one job.
     pub(super) job: Option<u64>,
     pub(super) task_type: TaskType,
 }
@@ -135,7 +135,7 @@ impl Lane {
         })
     }
 
-    /// The lane behind a type and the part that says which tube it is of, if it is a lane.
+    /// The lane of a type, with the part that stands for its tube; `None` for any other type.
     pub(super) fn read(task_type: &TaskType) -> Option<(String, Self)> {
         let name = task_type.as_str().strip_prefix(PREFIX)?;
         let mut parts = name.split("::");
@@ -156,7 +156,7 @@ impl Lane {
     }
 }
 
-/// The id of the job with a number.
+/// The task id for a job number.
 pub(super) fn id_of(number: u64) -> delayq_plugin::Result<TaskId> {
     TaskId::new(format!("{number:0DIGITS$}"))
 }
@@ -168,45 +168,45 @@ pub(super) fn number_of(id: &TaskId) -> Option<u64> {
     is_number.then(|| text.parse().ok()).flatten()
 }
 
-/// When a lane is worth a claim.
+/// Estimates when a lane is worth a claim.
 #[derive(Debug, Default)]
 pub(super) struct Outlook {
-    /// Not before this; none: now.
+    /// Not before this time; `None` means now.
     pub(super) not_before: Option<Instant>,
-    /// Grows with each change of the lane that this server hears of, so that a claim that was on
-    /// its way meanwhile does not hide it.
+    /// Grows with each change of the lane that this server hears of. A claim under way at that time
+    /// then does not hide the change.
     pub(super) changes: u64,
-    /// The number of its first ready job, as it was read last: a client that watches many tubes
-    /// compares them all.
+    /// The number of the first ready job as of the last read. A client that watches many tubes
+    /// compares the heads of all lanes.
     pub(super) head: Option<u64>,
-    /// When it was found empty first.
+    /// The time when the lane was first found empty.
     pub(super) empty_since: Option<Instant>,
-    /// The last dead job that was looked at for a move that was left behind.
+    /// The last dead job that was checked for an abandoned move.
     pub(super) mended: Option<Cursor>,
 }
 
-/// A pause, as the statistics show it.
+/// A pause, for the statistics.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pause {
     pub(super) length: Duration,
     pub(super) until: Instant,
 }
 
-/// A tube: its lanes, and who refers to it here.
+/// A tube: its lanes, and the clients of this server that refer to it.
 #[derive(Debug)]
 pub(super) struct Tube {
-    /// What stands for it in the types of its lanes.
+    /// The part that stands for the tube in the types of its lanes.
     pub(super) part: String,
     pub(super) lanes: BTreeMap<Lane, Outlook>,
     pub(super) using: u64,
     pub(super) watching: u64,
     pub(super) waiting: u64,
-    /// Since this server knows the tube.
+    /// Counted since this server has known the tube.
     pub(super) jobs: u64,
     pub(super) deletes: u64,
     pub(super) pauses: u64,
     pub(super) pause: Option<Pause>,
-    /// When a client asked for a job of it last.
+    /// The time when a client last asked for one of its jobs.
     pub(super) asked_at: Option<Instant>,
 }
 
@@ -226,17 +226,17 @@ impl Tube {
         }
     }
 
-    /// Whether a client of this server refers to it.
+    /// Returns true if a client of this server refers to the tube.
     pub(super) fn is_referred(&self) -> bool {
         self.using + self.watching > 0
     }
 
-    /// The pause that is not over.
+    /// The pause, unless it is over.
     pub(super) fn pause(&self) -> Option<Pause> {
         self.pause.filter(|pause| Instant::now() < pause.until)
     }
 
-    /// The next lane that is less urgent than one that is not known, or else the last one.
+    /// The next less urgent lane after an unknown one, or else the last lane.
     pub(super) fn shared_lane(&self, unknown: &Lane) -> Option<Lane> {
         let is_shared = |lane: &&Lane| lane.job.is_none();
         let mut behind = self.lanes.range::<Lane, _>(unknown..).map(|(lane, _)| lane);
@@ -245,7 +245,7 @@ impl Tube {
         shared.cloned()
     }
 
-    /// A lane has something new, from `at` on.
+    /// Records that a lane may have a job, from `at` on.
     pub(super) fn changed(&mut self, lane: &Lane, at: Option<Instant>) {
         let outlook = self.lanes.entry(lane.clone()).or_default();
         outlook.changes += 1;
@@ -257,7 +257,7 @@ impl Tube {
         };
     }
 
-    /// This is the first ready job of a lane, which had seen `changes` before.
+    /// Records the first ready job of a lane, unless the lane changed after `changes`.
     pub(super) fn found_head(&mut self, lane: &Lane, changes: u64, head: u64) {
         if let Some(outlook) = self.lanes.get_mut(lane)
             && outlook.changes == changes
@@ -266,7 +266,7 @@ impl Tube {
         }
     }
 
-    /// Nothing is ready in a lane, which had seen `changes` before, until `next`.
+    /// Records that a lane has nothing ready until `next`, unless the lane changed after `changes`.
     pub(super) fn found_nothing(&mut self, lane: &Lane, changes: u64, next: Instant) {
         if let Some(outlook) = self.lanes.get_mut(lane)
             && outlook.changes == changes

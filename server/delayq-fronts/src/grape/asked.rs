@@ -1,4 +1,4 @@
-//! What a client of Grape asks for.
+//! Requests of Grape clients.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::Grape;
 use super::refusal::GrapeError;
 use delayq_service::context::Context;
 
-/// What the id of a task begins with, where the id of its job cannot be one.
+/// The prefix of a task id whose job id is not valid as a task id.
 const ENCODED: &str = "b64:";
 
-/// Parameters of the query; the first one of a name counts.
+/// Query parameters. The first value of a name counts.
 #[derive(Clone, Debug)]
 pub(super) struct Params(Vec<(String, String)>);
 
@@ -34,13 +34,13 @@ impl Params {
         )
     }
 
-    /// A parameter that is there.
+    /// A parameter, if present.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// A parameter that is not empty.
+    /// A parameter, if present and not empty.
     pub(super) fn given(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
@@ -50,24 +50,24 @@ impl Params {
         self.given("tube").ok_or_else(GrapeError::no_tube)
     }
 
-    /// The id of the task that stands for the job.
+    /// The id of the task for the job.
     pub(super) fn id(&self) -> Result<TaskId, GrapeError> {
         task_id(self.given("jid").ok_or_else(GrapeError::no_id)?)
     }
 
-    /// The delay in milliseconds; 0 without one.
+    /// The delay in milliseconds; default 0.
     pub(super) fn delay(&self) -> Result<i64, GrapeError> {
         let dtr = self.get("dtr").unwrap_or("0");
         dtr.parse().map_err(|_| GrapeError::bad_delay())
     }
 
-    /// The time to run in milliseconds; 0 without one.
+    /// The time to run in milliseconds; default 0.
     pub(super) fn time(&self) -> Result<i64, GrapeError> {
         let ttr = self.get("ttr").unwrap_or("0");
         ttr.parse().map_err(|_| GrapeError::bad_time())
     }
 
-    /// How many jobs; 1 without a number.
+    /// The number of jobs; default 1.
     pub(super) fn most(&self, bound: usize) -> usize {
         let max: Option<i64> = self.get("max").and_then(|text| text.parse().ok());
         usize::try_from(max.unwrap_or(1))
@@ -75,14 +75,14 @@ impl Params {
             .clamp(1, bound)
     }
 
-    /// How long to wait for the first job, in milliseconds. The original knows no wait.
+    /// The time to wait for the first job, given in milliseconds. The original has no wait.
     pub(super) fn wait(&self) -> Duration {
         let ms = self.get("wait").and_then(|text| text.parse().ok());
         Duration::from_millis(ms.unwrap_or(0))
     }
 }
 
-/// A request of a client with the right to it, about a tube that is there.
+/// An admitted request about an existing tube.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) client: Context,
@@ -104,7 +104,7 @@ impl Asked {
     }
 }
 
-/// The id of the task that stands for a job.
+/// The id of the task for a job.
 pub(super) fn task_id(jid: &str) -> Result<TaskId, GrapeError> {
     let plain = TaskId::new(jid).ok().filter(|_| !jid.starts_with(ENCODED));
     let encoded = || TaskId::new(format!("{ENCODED}{}", URL_SAFE_NO_PAD.encode(jid)));
@@ -114,7 +114,7 @@ pub(super) fn task_id(jid: &str) -> Result<TaskId, GrapeError> {
     })
 }
 
-/// The id of the job that a task stands for.
+/// The id of the job for a task.
 pub(super) fn job_id(id: &TaskId) -> Cow<'_, str> {
     let decoded = id.as_str().strip_prefix(ENCODED).and_then(|encoded| {
         let bytes = URL_SAFE_NO_PAD.decode(encoded).ok()?;

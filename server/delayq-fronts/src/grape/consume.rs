@@ -1,4 +1,4 @@
-//! Consume: due jobs are given out, each for its own time.
+//! Consume: hands out due jobs, each with its own time to run.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
@@ -24,14 +24,13 @@ use super::course::Course;
 use super::job::{GrapeJob, SEEN};
 use super::refusal::GrapeError;
 
-/// The lock of a claim, until a job says how long a consumer has it; the longest one, too, as
-/// nobody ends that of a server that is killed meanwhile.
+/// The lock time of a claim, until the job's own time to run is known. It is also the longest one,
+/// because the claim of a killed server lasts this long.
 const LOCK: Duration = Duration::from_secs(10);
-/// Most tubes whose usual times are known.
+/// The largest number of tubes whose usual times are remembered.
 const MAX_HINTS: usize = 10_000;
 
-/// How long the jobs of a tube are usually given out for. A claim with that lock needs no second
-/// call.
+/// The usual time to run of each tube's jobs. A claim with this lock time needs no second call.
 #[derive(Debug, Default)]
 pub(super) struct UsualTimes(Mutex<HashMap<Tube, Duration>>);
 
@@ -56,7 +55,7 @@ impl UsualTimes {
     }
 }
 
-/// Gives out due jobs.
+/// Hands out due jobs.
 pub(super) async fn consume(
     State(grape): State<Grape>,
     parts: Parts,
@@ -82,8 +81,8 @@ pub(super) async fn consume(
     answer(handovers, &lost)
 }
 
-/// Claims jobs, and has each locked for its own time. `lost` gets the fences of those that were
-/// lost meanwhile.
+/// Claims jobs and extends each lock to the job's own time to run. Adds the fences of locks lost
+/// meanwhile to `lost`.
 async fn claim(
     grape: &Grape,
     asked: &Asked,
@@ -123,8 +122,8 @@ async fn claim(
     Ok(handover)
 }
 
-/// The answer. Its jobs count as given out once its body is asked for: until then, a client that is
-/// gone gives them back.
+/// The answer. Its jobs count as handed out once its body is requested. If the client is gone
+/// before that, the jobs are released.
 fn answer(handovers: Vec<Handover>, lost: &HashSet<u64>) -> Result<Response, GrapeError> {
     let given = handovers.iter().flat_map(Handover::tasks);
     let given: Vec<&Pulled> = given
@@ -133,7 +132,7 @@ fn answer(handovers: Vec<Handover>, lost: &HashSet<u64>) -> Result<Response, Gra
     let jobs: Vec<_> = given.iter().map(|one| GrapeJob::given(&one.task)).collect();
     let locks: Vec<_> = given.iter().map(|one| one.lock().to_string()).collect();
     let json = serde_json::to_vec(&jobs).map_err(|error| {
-        tracing::error!(%error, "jobs have no JSON form");
+        tracing::error!(%error, "cannot write jobs as JSON");
         GrapeError::from(Problem::unavailable("the answer could not be written"))
     })?;
     let length = HeaderValue::from(json.len());

@@ -1,4 +1,4 @@
-//! Course of a job, as Grape counts it.
+//! The history of a job, as counted by Grape.
 
 use std::time::Duration;
 
@@ -6,29 +6,29 @@ use delayq_core::task::Headers;
 use delayq_core::time::MAX_DELAY;
 use delayq_plugin::AttemptHistory;
 
-/// Headers of a task: the delay and the time to run that its job was produced with, in
-/// milliseconds, and its executions before it was kicked.
+/// Task headers: the job's initial delay and time to run, in milliseconds, and its executions
+/// before the last kick.
 pub(super) const DELAY: &str = "grape-dtr";
 pub(super) const TIME: &str = "grape-ttr";
 pub(super) const EXECUTIONS: &str = "grape-noe";
 
-/// The shortest time to run, and that of a job which says none.
+/// The shortest time to run, and the default, in milliseconds.
 pub(super) const SHORTEST: i64 = 1_000;
-/// The time to run of a task that was created by another way.
+/// The time to run of a task that another API created, in milliseconds.
 const OTHERS: i64 = 30_000;
 
-/// What a note of a release begins with: it stands where workers of a type are noted that have
-/// succeeded, which a release writes in one step, and which a job has none of.
+/// The prefix of a release note. The note is stored in the list of succeeded workers, which a
+/// release writes in the same step and which a job does not use otherwise.
 const NOTE: &str = "grape:";
 
-/// The course of a job.
+/// The history of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Course {
-    /// The delay that it was last given, in milliseconds.
+    /// The latest delay, in milliseconds.
     pub(super) dtr: i64,
-    /// How long a consumer has it, in milliseconds.
+    /// The time that a consumer has for the job, in milliseconds.
     pub(super) ttr: i64,
-    /// How many executions have ended.
+    /// The number of ended executions.
     pub(super) noe: u64,
     released: u64,
 }
@@ -55,13 +55,13 @@ impl Course {
         }
     }
 
-    /// How long a consumer has it.
+    /// The time that a consumer has for the job.
     pub(super) fn time(&self) -> Duration {
         let time = Duration::from_millis(u64::try_from(self.ttr.max(SHORTEST)).unwrap_or(0));
         time.min(MAX_DELAY)
     }
 
-    /// What a release with this delay notes down.
+    /// The note of a release with this delay.
     pub(super) fn note(&self, dtr: i64) -> Vec<String> {
         vec![format!("{NOTE}{dtr}:{}", self.released.saturating_add(1))]
     }

@@ -1,4 +1,4 @@
-//! Entrances of the fuzz targets: queries, ids and notes of Grape.
+//! Entry points of the fuzz targets for queries, ids and notes of Grape.
 
 use delayq_core::task::Headers;
 use delayq_plugin::{AttemptHistory, TaskId};
@@ -8,10 +8,10 @@ use super::course::{Course, DELAY, EXECUTIONS, TIME};
 use super::job::SEEN;
 use super::produce::delay;
 
-/// A query of a job, as a query again; `None`: its tube, id, delay or time is refused.
+/// Parses the query of a job and writes it again; `None` if its tube, id, delay or time is refused.
 ///
 /// # Panics
-/// If more jobs are asked for than an answer has.
+/// If it asks for more jobs than an answer may have.
 #[must_use]
 pub fn grape_query(query: &str) -> Option<String> {
     let params = Params::read(query);
@@ -30,23 +30,23 @@ pub fn grape_query(query: &str) -> Option<String> {
     Some(form.append_pair("wait", &wait.to_string()).finish())
 }
 
-/// The id of a job as that of its task, and back.
+/// Converts a job id to a task id and back.
 #[must_use]
 pub fn grape_id(jid: &str) -> Option<String> {
     Some(job_id(&task_id(jid).ok()?).into_owned())
 }
 
-/// The id of any task as that of a job.
+/// Converts a task id to a job id.
 #[must_use]
 pub fn grape_shown_id(id: &str) -> Option<String> {
     Some(job_id(&TaskId::new(id).ok()?).into_owned())
 }
 
-/// The course of a task with these headers and this note of a release, and the executions of it
-/// once it is released again.
+/// Reads the history of a task from headers and a release note. Returns its delay and the number of
+/// executions after another release.
 ///
 /// # Panics
-/// If a release is no further execution.
+/// If a release does not count as an execution.
 #[must_use]
 pub fn grape_course(numbers: [&str; 3], note: &str) -> (i64, u64) {
     let headers = [DELAY, TIME, EXECUTIONS].into_iter().zip(numbers);

@@ -1,4 +1,4 @@
-//! A job, as its consumers see it.
+//! A job as consumers see it.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::asked::job_id;
 use super::course::Course;
 
-/// Most jobs that one answer has.
+/// The largest number of jobs in one answer.
 pub(super) const SEEN: usize = 1_000;
 
 /// A job.
@@ -34,13 +34,13 @@ impl GrapeJob {
         }
     }
 
-    /// A job that a consumer gets.
+    /// A job handed out to a consumer.
     pub(super) fn given(task: &ClaimedTask) -> Self {
         let course = Course::of(&task.headers, &task.history);
         Self::new(&task.lock.id, course, &task.message)
     }
 
-    /// A job that has failed.
+    /// A failed job.
     pub(super) fn failed(task: TaskInfo) -> Self {
         let course = Course::of(&task.headers, &task.history);
         Self::new(&task.id, course, &task.message.unwrap_or_default())

@@ -30,7 +30,7 @@ pub(super) fn routes() -> Router<Grape> {
         .route("/discard", delete(discard))
 }
 
-/// Removes a job that waits.
+/// Deletes a waiting job.
 async fn cancel(State(grape): State<Grape>, request: Request) -> Result<Json<bool>, GrapeError> {
     use delayq_plugin::CancelOutcome::{Cancelled, Running};
     let asked = Asked::of(&grape, &request.into_parts().0, Scope::Submit).await?;
@@ -39,17 +39,17 @@ async fn cancel(State(grape): State<Grape>, request: Request) -> Result<Json<boo
         asked.tube.as_str(),
         asked.params.id()?,
     );
-    // A cancel marks a job that a consumer has, which a delete is not to touch.
+    // A cancel would mark a job that a consumer holds; a delete must not touch such a job.
     let found = tasks.find(tube, id.as_str()).await?;
     if found.is_none_or(|task| task.state != TaskState::Scheduled) {
         return Ok(Json(false));
     }
-    // One that was taken meanwhile is not given out again.
+    // A job that was claimed meanwhile is not handed out again.
     let outcome = tasks.cancel(tube, id.as_str()).await?;
     Ok(Json(matches!(outcome, Cancelled | Running)))
 }
 
-/// The jobs that have failed, the first one first.
+/// The failed jobs, oldest first.
 async fn peek(State(grape): State<Grape>, parts: Parts) -> Result<Json<Vec<GrapeJob>>, GrapeError> {
     let asked = Asked::of(&grape, &parts, Scope::Read).await?;
     let store = asked.client.space.tasks.store();
@@ -70,7 +70,7 @@ async fn peek(State(grape): State<Grape>, parts: Parts) -> Result<Json<Vec<Grape
     Ok(Json(jobs))
 }
 
-/// Removes a job that has failed.
+/// Deletes a failed job.
 async fn discard(State(grape): State<Grape>, request: Request) -> Result<Json<bool>, GrapeError> {
     let asked = Asked::of(&grape, &request.into_parts().0, Scope::Operate).await?;
     let id = asked.params.id()?;

@@ -1,4 +1,4 @@
-//! Produce and kick: a job begins to wait.
+//! Produce and kick: a job starts to wait.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use super::course::{Course, DELAY, EXECUTIONS, SHORTEST, TIME};
 use super::refusal::GrapeError;
 use crate::body::read_body;
 
-/// What the original answers to a job without a body.
+/// The original's answer to a job without a body.
 const NO_BODY: &str = "java.lang.NullPointerException: Cannot invoke \
      \"io.vertx.core.buffer.Buffer.getBytes()\" because the return value of \
      \"io.vertx.ext.web.RoutingContext.getBody()\" is null";
 
-/// Produces a job; false if its id waits, runs or has failed already.
+/// Produces a job. Answers false if its id is already waiting, running or failed.
 pub(super) async fn produce(
     State(grape): State<Grape>,
     request: Request,
@@ -41,8 +41,8 @@ pub(super) async fn produce(
     Ok(Json(send(&asked.client, job).await?))
 }
 
-/// Sends a job; whether it waits now. A job that has ended does not stand in the way of another one
-/// like it: its id may be used again, as in the original.
+/// Submits a job; returns true if it waits now. An ended job does not block an equal new one,
+/// because an id may be reused, as in the original.
 async fn send(client: &Context, job: DelayQueueJob) -> Result<bool, GrapeError> {
     match attempt(client, job.clone()).await? {
         SubmitOutcome::AlreadyExists { state } if state.is_ended() => {
@@ -69,20 +69,20 @@ async fn attempt(client: &Context, job: DelayQueueJob) -> Result<SubmitOutcome, 
     }
 }
 
-/// Has a job that has failed wait again; false if it has not failed.
+/// Makes a failed job wait again. Answers false if it has not failed.
 pub(super) async fn kick(
     State(grape): State<Grape>,
     request: Request,
 ) -> Result<Json<bool>, GrapeError> {
     let asked = Asked::of(&grape, &request.into_parts().0, Scope::Operate).await?;
     let (id, dtr) = (asked.params.id()?, asked.params.delay()?);
-    // With all headers of the job, which it keeps.
+    // With all headers of the job, which the new one keeps.
     let tasks = &asked.client.space.within;
     let task = tasks.find(asked.tube.as_str(), id.as_str()).await?;
     let Some(task) = task.filter(|task| task.state == TaskState::Dead) else {
         return Ok(Json(false));
     };
-    // In one step in its own place: there is no moment in which it is due too early.
+    // Replaces the job in one step, so that it is never due too early.
     let job = again(asked.tube.as_str(), &id, task, dtr);
     let kicked = match tasks.send(job).await {
         Ok(receipt) => matches!(receipt.outcome, SubmitOutcome::Accepted { .. }),
@@ -99,7 +99,7 @@ pub(super) async fn kick(
     Ok(Json(kicked))
 }
 
-/// The job of a task that has failed, with its executions so far.
+/// The new job for a failed task, with its executions so far.
 fn again(tube: &str, id: &TaskId, task: TaskInfo, dtr: i64) -> DelayQueueJob {
     let course = Course::of(&task.headers, &task.history);
     let mut job = DelayQueueJob::raw(tube, task.message.unwrap_or_default())
@@ -117,7 +117,7 @@ fn again(tube: &str, id: &TaskId, task: TaskInfo, dtr: i64) -> DelayQueueJob {
         .header(EXECUTIONS, course.noe.to_string())
 }
 
-/// A delay of Grape; one below 0 is none.
+/// Reads a Grape delay; a negative delay counts as 0.
 pub(super) fn delay(dtr: i64) -> Duration {
     Duration::from_millis(u64::try_from(dtr).unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! Refusals, in the forms that the clients of Grape know.
+//! Refusals in the forms known to Grape clients.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -10,11 +10,11 @@ use serde_json::json;
 /// A refusal.
 #[derive(Clone, Debug)]
 pub(super) enum GrapeError {
-    /// What is asked for cannot be: a code of Grape.
+    /// An invalid request, with a code of Grape.
     Named(u32, String),
-    /// The original fails at it; its clients know the text.
+    /// A failure of the original, whose text its clients know.
     Failed(String),
-    /// Anything that the original does not know: tokens, limits, the store.
+    /// A refusal unknown to the original, such as one about tokens, limits or the store.
     Problem(Problem),
 }
 

@@ -1,4 +1,4 @@
-//! Finish, release and bury: a consumer is through with a job that it has.
+//! Finish, release and bury: ends of a held job.
 
 use axum::Json;
 use axum::extract::{Request, State};
@@ -16,10 +16,10 @@ use super::produce::delay;
 use super::refusal::GrapeError;
 use super::tubes::end;
 
-/// What stands with a job that its consumer has buried.
+/// The error text of a buried job.
 const BURIED: &str = "buried by its consumer";
 
-/// A job is done; false if no consumer has it.
+/// Marks a job as done. Answers false if no consumer holds it.
 pub(super) async fn finish(
     State(grape): State<Grape>,
     request: Request,
@@ -28,7 +28,7 @@ pub(super) async fn finish(
     settle(&grape, &parts, |_, _| Ok(AttemptEnd::Done)).await
 }
 
-/// A job is given back, to wait for a while; false if no consumer has it.
+/// Releases a job, to wait for a while. Answers false if no consumer holds it.
 pub(super) async fn release(
     State(grape): State<Grape>,
     request: Request,
@@ -55,7 +55,7 @@ pub(super) async fn release(
     .await
 }
 
-/// A job has failed; false if no consumer has it.
+/// Marks a job as failed. Answers false if no consumer holds it.
 pub(super) async fn bury(
     State(grape): State<Grape>,
     request: Request,
@@ -68,8 +68,8 @@ pub(super) async fn bury(
     .await
 }
 
-/// Ends the attempt of the consumer that has a job: by the id alone, as the original, or with the
-/// lock that `consume` has answered in `Delayq-Locks`, which a later consumer's job is safe from.
+/// Ends the attempt of the consumer that holds a job. The id alone suffices, as in the original.
+/// With the lock from the header `Delayq-Locks` of `consume`, the job of a later consumer is safe.
 async fn settle(
     grape: &Grape,
     parts: &Parts,
@@ -85,7 +85,7 @@ async fn settle(
     let task = space.tasks.find(asked.tube.as_str(), id.as_str()).await?;
     let task = task.filter(|task| task.state == TaskState::Running);
     let empty = TaskInfo::new(id.clone(), TaskState::Done, delayq_plugin::Timestamp::MAX);
-    // What is asked for is read whether or not there is such a job.
+    // The parameters are checked even if there is no such job.
     let how = how(&asked, task.as_ref().unwrap_or(&empty))?;
     let Some(fence) = task.and_then(|task| task.fence) else {
         return Ok(Json(false));

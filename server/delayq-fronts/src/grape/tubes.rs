@@ -13,14 +13,14 @@ use tokio::time::Instant;
 use super::refusal::GrapeError;
 use delayq_service::context::Context;
 
-/// The longest name.
+/// The longest name of a tube.
 const MAX_NAME: usize = 64;
-/// How long a tube is known to be there without another look.
+/// How long a known tube is assumed to exist without another check.
 const KNOWN_FOR: Duration = Duration::from_millis(500);
-/// How often a tube is emptied again because something came in between.
+/// How often emptying a tube is repeated because new jobs arrived.
 const ROUNDS: usize = 5;
 
-/// The states whose tasks are purged with their tube.
+/// The states that are purged with their tube.
 const PURGED: [TaskState; 5] = [
     TaskState::Scheduled,
     TaskState::Dead,
@@ -29,7 +29,7 @@ const PURGED: [TaskState; 5] = [
     TaskState::Expired,
 ];
 
-/// Numbers of a tube.
+/// Statistics of a tube.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TubeStats {
@@ -40,7 +40,7 @@ pub(super) struct TubeStats {
     failed_queue_size: u64,
 }
 
-/// Which tubes there are, as of a moment ago.
+/// The existing tubes, as of a moment ago.
 #[derive(Debug, Default)]
 pub(super) struct Tubes(Mutex<HashMap<Namespace, Known>>);
 
@@ -51,7 +51,7 @@ struct Known {
 }
 
 impl Tubes {
-    /// A tube that is there, and that the client has a right to.
+    /// An existing tube that the client has a right to.
     pub(super) async fn known(&self, client: &Context, name: &str) -> Result<TaskType, GrapeError> {
         let Ok(tube) = TaskType::new(name) else {
             return Err(GrapeError::unknown_tube(name));
@@ -85,7 +85,7 @@ impl Tubes {
         all.remove(&space.namespace);
     }
 
-    /// The names of all tubes that the client has a right to.
+    /// All tubes that the client has a right to.
     pub(super) async fn all(&self, client: &Context) -> Result<Vec<TaskType>, GrapeError> {
         let types = self.read(&client.space).await?.into_iter();
         let tubes =
@@ -126,7 +126,7 @@ impl Tubes {
     }
 }
 
-/// Numbers of a tube.
+/// The statistics of a tube.
 pub(super) async fn stats(client: &Context, tube: &TaskType) -> Result<TubeStats, GrapeError> {
     let stats = client.space.tasks.store().stats(tube).await?;
     Ok(TubeStats {
@@ -138,7 +138,7 @@ pub(super) async fn stats(client: &Context, tube: &TaskType) -> Result<TubeStats
     })
 }
 
-/// Ends whatever there is of a tube.
+/// Ends everything in a tube.
 async fn empty(space: &Space, tube: &TaskType) -> Result<(), GrapeError> {
     let store = space.tasks.store();
     loop {
@@ -162,7 +162,7 @@ async fn empty(space: &Space, tube: &TaskType) -> Result<(), GrapeError> {
     Ok(())
 }
 
-/// Ends an attempt, in whichever bucket of its type it was claimed from; whether the lock held.
+/// Ends an attempt in any bucket of its type; returns true if the lock was valid.
 pub(super) async fn end(
     space: &Space,
     buckets: &[Bucket],
@@ -178,7 +178,7 @@ pub(super) async fn end(
     Ok(false)
 }
 
-/// Refuses what is no name of a tube.
+/// Refuses an invalid name of a tube.
 fn check_name(name: &str) -> Result<(), GrapeError> {
     let mut bytes = name.bytes();
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';

@@ -1,4 +1,4 @@
-//! The administration: its paths, who may use them, and what they tell and change.
+//! The admin API: its paths, its users and its operations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,18 +30,18 @@ use super::wire::{
     Params, Refused, answer, bad, empty, failed, indented, moved, pretty, refused, text,
 };
 
-/// Largest body of a request.
+/// The largest request body, in bytes.
 const MAX_BODY_BYTES: usize = 64 << 10;
-/// What a form says of itself.
+/// The content type of a form.
 const FORM: &str = "application/x-www-form-urlencoded";
-/// Fewest characters of a token that somebody brings.
+/// The shortest token that a user may choose, in characters.
 const MIN_TOKEN: usize = 20;
-/// Most of them.
+/// The longest token that a user may choose, in characters.
 const MAX_TOKEN: usize = 1_024;
-/// Most queues of a pool whose sizes are told.
+/// The largest number of queues of a pool whose sizes are reported.
 const MAX_SIZES: usize = 1_000;
 
-/// The routes of the administration.
+/// The routes of the admin API.
 pub(super) fn router(front: Arc<Lmstfy>) -> Router {
     Router::new().fallback(serve).with_state(front)
 }
@@ -95,7 +95,7 @@ async fn route(front: &Lmstfy, request: Request, parts: &[&str]) -> Result<Respo
     }
 }
 
-/// What is below `/token`.
+/// Handles paths below `/token`.
 async fn token(
     front: &Lmstfy,
     head: Parts,
@@ -149,7 +149,7 @@ async fn token(
     }
 }
 
-/// No path of the administration.
+/// The answer to an unknown path.
 fn no_page() -> Refused {
     let kind = HeaderValue::from_static("text/plain");
     text(StatusCode::NOT_FOUND, kind, "404 page not found".to_owned()).into()
@@ -178,7 +178,7 @@ async fn read(body: Body) -> Result<Vec<u8>, Refused> {
     Ok(bytes.to_vec())
 }
 
-/// Refuses whoever is none of the users, where there are some.
+/// Refuses callers that are not configured users, if there are any.
 fn check_account(front: &Lmstfy, headers: &HeaderMap) -> Result<(), Refused> {
     let accounts = &front.app.config.lmstfy.accounts;
     if accounts.is_empty() || is_account(front, headers) {
@@ -202,7 +202,7 @@ fn is_account(front: &Lmstfy, headers: &HeaderMap) -> bool {
     };
     let known = front.app.config.lmstfy.accounts.get(user);
     let hash = |text: &str| Sha256::digest(text.as_bytes());
-    // The time that it takes says nothing about the password.
+    // Compares in constant time.
     let is_its = |known: &String| -> bool { hash(known).ct_eq(&hash(password)).into() };
     known.is_some_and(is_its)
 }
@@ -222,7 +222,7 @@ impl TokenCall<'_> {
         Err(bad("the pool was not exists"))
     }
 
-    /// All tokens of the namespace; those of a pool that is named are shown with it.
+    /// Lists all tokens of the namespace. If a pool is named, each is shown with it.
     async fn list(&self, pool: Option<&str>) -> Result<Response, Refused> {
         let named = pool.unwrap_or_default();
         self.check_pool(named)?;
@@ -240,7 +240,7 @@ impl TokenCall<'_> {
         Ok(indented(StatusCode::OK, &json!({ "tokens": tokens })))
     }
 
-    /// Makes a token.
+    /// Creates a token.
     async fn make(&self, pool: &str, params: &Params) -> Result<Response, Refused> {
         let description = params.text("description");
         let own = params.text("token");
@@ -276,7 +276,7 @@ impl TokenCall<'_> {
         Ok(indented(StatusCode::CREATED, &body))
     }
 
-    /// Ends a token, with its limit. Every server refuses it within a second.
+    /// Deletes a token and its limit. Every server refuses it within a second.
     async fn delete(&self, text: &str) -> Result<Response, Refused> {
         let (pool, token) = split_token(text);
         self.check_pool(pool)?;
@@ -289,7 +289,7 @@ impl TokenCall<'_> {
     }
 }
 
-/// A token with its pool, where that is named.
+/// A token, prefixed with its pool if one is named.
 fn shown(pool: &str, token: &str) -> String {
     if pool.is_empty() {
         return token.to_owned();
@@ -302,7 +302,7 @@ fn shown(pool: &str, token: &str) -> String {
 struct LimitCall<'a> {
     front: &'a Lmstfy,
     key: TokenKey,
-    /// The token as it was named.
+    /// The token as given in the request.
     named: &'a str,
 }
 
@@ -322,7 +322,7 @@ impl<'a> LimitCall<'a> {
         }
     }
 
-    /// Sets the limit; `is_new`: only if there is none.
+    /// Sets the limit. With `is_new`, only if there is none.
     async fn set(&self, body: &[u8], is_new: bool) -> Result<Response, Refused> {
         let limit: Limit = serde_json::from_slice(body).map_err(|error| bad(&error.to_string()))?;
         if limit.read == 0 && limit.write == 0 {
@@ -360,7 +360,7 @@ impl<'a> LimitCall<'a> {
     }
 }
 
-/// A limit as the list shows it.
+/// A limit in the list.
 #[derive(Serialize)]
 struct Listed {
     namespace: String,
@@ -393,7 +393,7 @@ async fn queues(front: &Lmstfy, pool: &str) -> Result<BTreeMap<String, Vec<Strin
     Ok(all)
 }
 
-/// All figures as Prometheus reads them.
+/// All figures in Prometheus format.
 async fn metrics(front: &Lmstfy) -> String {
     let mut text = front.figures.render();
     let (mut timers, mut ready, mut dead) = (Vec::new(), Vec::new(), Vec::new());

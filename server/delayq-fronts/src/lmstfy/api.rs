@@ -1,4 +1,4 @@
-//! The API: its paths, and what a request has to bring.
+//! The API: its paths and the checks of a request.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,9 +21,9 @@ use super::pool::Pool;
 use super::state::Lmstfy;
 use super::wire::{Params, Refused, answer, check_names, failed, read_path, refused};
 
-/// The header of a token.
+/// The header with the token.
 const TOKEN: &str = "x-token";
-/// The header that names a request.
+/// The header with the request id.
 const REQUEST_ID: &str = "x-request-id";
 
 /// The routes of the API.
@@ -31,7 +31,7 @@ pub(super) fn router(front: Arc<Lmstfy>) -> Router {
     Router::new().fallback(serve).with_state(front)
 }
 
-/// Answers a request, counts it, and gives it a name.
+/// Answers a request, counts it and gives it a request id.
 async fn serve(State(front): State<Arc<Lmstfy>>, request: Request) -> Response {
     let started = Instant::now();
     let method = request.method().clone();
@@ -62,7 +62,7 @@ async fn serve(State(front): State<Arc<Lmstfy>>, request: Request) -> Response {
     response
 }
 
-/// Gives an answer the name of its request.
+/// Adds the request id to an answer.
 pub(super) fn named(mut response: Response) -> Response {
     let id = Ulid::generate().to_string();
     if let Ok(id) = HeaderValue::from_str(&id) {
@@ -71,7 +71,7 @@ pub(super) fn named(mut response: Response) -> Response {
     response
 }
 
-/// Methods that anybody makes up are one in metrics.
+/// The method as a metric label; invented methods share one.
 fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -83,7 +83,7 @@ fn method_name(method: &Method) -> &'static str {
     }
 }
 
-/// What is counted of a request: a pool and a namespace only where the token is one of theirs.
+/// The metric labels of a request. Pool and namespace are set only if the token belongs to them.
 #[derive(Debug, Default)]
 struct Seen {
     api: &'static str,
@@ -160,7 +160,7 @@ async fn checked(front: &Lmstfy, request: Request, seen: &mut Seen) -> Result<Re
     done
 }
 
-/// The context of a token of lmstfy, in the namespace that its pool is.
+/// The context of an lmstfy token, in the namespace of its pool.
 fn context_of(front: &Lmstfy, pool: &Pool, key: &TokenKey, extensions: &Extensions) -> Context {
     let (id, space) = (key.document(), Arc::clone(&pool.engine.space));
     let name = format!("lmstfy token {}", id.get(..8).unwrap_or_default());
@@ -174,7 +174,7 @@ fn context_of(front: &Lmstfy, pool: &Pool, key: &TokenKey, extensions: &Extensio
 fn too_many(front: &Lmstfy, key: &TokenKey, action: Action) -> Refused {
     let action = action.name();
     let (pool, namespace, token) = (&key.pool, &key.namespace, &key.token);
-    // Whoever reads the figures is not told the token, but which of them it is.
+    // Readers of the metrics must not see the token, so its hash identifies it.
     let hash = hash(token);
     let of = [
         ("pool", pool.as_str()),

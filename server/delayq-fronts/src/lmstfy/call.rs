@@ -19,22 +19,22 @@ use super::pool::Pool;
 use super::state::Lmstfy;
 use super::wire::{Operation, Params, Refused, answer, bad, empty, failed, refused};
 
-/// Largest job.
+/// The largest job, in bytes.
 pub(super) const MAX_JOB_BYTES: usize = 1 << 20;
-/// Most jobs that are sent at once.
+/// The largest number of jobs in one request.
 const MAX_JOBS: usize = 64;
-/// Largest request of several jobs.
+/// The largest request with several jobs, in bytes.
 const MAX_BULK_BYTES: usize = (MAX_JOB_BYTES + 1_024) * MAX_JOBS;
-/// How much more of a body is read that is too large, so that its sender gets the answer.
+/// How much more of an oversized body is read, in bytes, so that its sender gets the answer.
 const SPARE_BYTES: usize = 8 << 20;
-/// Most queues that a consumer waits for.
+/// The largest number of queues that a consumer may wait for.
 const MAX_QUEUES: usize = 1_000;
-/// Most attributes of a job, and most bytes of a name and a value.
+/// The largest number of attributes of a job, and the longest name and value, in bytes.
 const MAX_ATTRIBUTES: usize = 16;
 const MAX_ATTRIBUTE_NAME: usize = 32;
 const MAX_ATTRIBUTE_VALUE: usize = 128;
 
-/// One call: of a queue, in a pool.
+/// One call about a queue in a pool.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     pub(super) front: &'a Lmstfy,
@@ -47,7 +47,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Does it.
+    /// Runs the call.
     pub(super) async fn run(
         &self,
         operation: Operation,
@@ -115,7 +115,7 @@ impl Call<'_> {
         }
     }
 
-    /// Leaves an entry in the log of actions, under the name of the token.
+    /// Writes an entry to the log of actions, under the name of the token.
     async fn record(&self, verb: &str, count: Option<usize>) {
         let operator = self.context.operator();
         let queue = format!("{}/{}", self.queue.namespace, self.queue.queue);
@@ -166,8 +166,8 @@ impl Call<'_> {
         Ok(answer(StatusCode::CREATED, &body))
     }
 
-    /// The new job first: where it is refused, or cut off, the old one is still there. As with the
-    /// original, a delay that cannot be read deletes it all the same.
+    /// Publishes the new job first, so that the old one remains if this is refused or interrupted.
+    /// As in the original, unreadable parameters delete the old job nevertheless.
     async fn republish(&self, request: Request, id: &str) -> Result<Response, Refused> {
         let is_understood = self.params.new_job().is_ok();
         let published = self.publish(request).await;
@@ -207,7 +207,7 @@ impl Call<'_> {
         sent.await.map_err(|problem| match problem.status() {
             StatusCode::PAYLOAD_TOO_LARGE => too_large("body too large"),
             StatusCode::TOO_MANY_REQUESTS => {
-                tracing::info!(%problem, "jobs are refused");
+                tracing::info!(%problem, "new jobs are refused");
                 refused(StatusCode::TOO_MANY_REQUESTS, "too many jobs are waiting")
             }
             _ => failed(&problem),
@@ -245,7 +245,7 @@ impl Call<'_> {
         let appetite = Appetite { count, ..appetite };
         let taken = self.pool.take(&queues, appetite, timeout).await;
         let taken = taken.map_err(|error| failed(&error))?;
-        // The token may have been deleted meanwhile: dropping the jobs gives them back.
+        // The token may have been deleted meanwhile. Dropping the jobs releases them.
         self.front.check_token(self.key).await?;
         let jobs = self.pool.hand_out(taken, appetite).await;
         let jobs = jobs.map_err(|error| failed(&error))?;
@@ -304,7 +304,7 @@ impl Call<'_> {
         Ok(answer(StatusCode::OK, &body))
     }
 
-    /// The body, or `None` where it has more than `most` bytes.
+    /// The body, or `None` if it has more than `most` bytes.
     async fn body(&self, body: Body, most: usize) -> Result<Option<Vec<u8>>, Refused> {
         let patience = self.front.app.config.connections.body_timeout();
         let read = tokio::time::timeout(patience, read(body, most)).await;
@@ -328,7 +328,7 @@ async fn read(body: Body, most: usize) -> Result<Option<Vec<u8>>, ()> {
     Ok((count <= most).then_some(bytes))
 }
 
-/// The messages of several jobs, each the JSON that it is.
+/// The messages of several jobs, each as its JSON text.
 pub(super) fn read_jobs(body: &[u8]) -> Result<Vec<Vec<u8>>, Refused> {
     let jobs: Option<Vec<&RawValue>> = serde_json::from_slice(body)
         .map_err(|_| bad("request body should be an array of objects"))?;
@@ -350,7 +350,7 @@ fn too_large(error: &str) -> Refused {
     refused(StatusCode::PAYLOAD_TOO_LARGE, error)
 }
 
-/// The attributes of a new job; `None`: it is one without.
+/// The attributes of a new job; `None` if the job has none.
 pub(super) fn attributes(headers: &HeaderMap) -> Result<Option<BTreeMap<String, String>>, Refused> {
     let wanted = headers.get("enable-job-version");
     if !wanted.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"yes")) {

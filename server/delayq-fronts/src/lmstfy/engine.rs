@@ -1,4 +1,4 @@
-//! The jobs of one namespace of delayq, by the operations of lmstfy, and its dead letters.
+//! The jobs of one namespace of delayq with the operations of lmstfy, and its dead letters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use tracing::{debug, info};
 use super::job::{Appetite, NewJob, Taken, describe, is_expired, lifetime, tries_left};
 use super::names::QueueName;
 
-/// Most tasks of one step of the store.
+/// The largest number of tasks in one step of the store.
 const BATCH: usize = 100;
-/// How often a job is looked at again that changes while it is ended.
+/// How often deleting a job is retried while the job changes.
 const LOOKS: usize = 8;
-/// Why a job is dead.
+/// The error text of a job that has used all its tries.
 const NO_TRIES: &str = "its last try ended without an acknowledgement";
 
 /// The jobs of one namespace of delayq.
@@ -37,7 +37,7 @@ impl Engine {
         self.space.tasks.clock().now()
     }
 
-    /// Sends jobs, given as ids and messages: all, or none that is refused.
+    /// Publishes jobs, given as ids and messages. If the server refuses one, it publishes none.
     pub(super) async fn publish(
         &self,
         context: &Context,
@@ -57,14 +57,14 @@ impl Engine {
         let submitted = submit(context, Batch::new(tasks.clone()).whole()).await?;
         for (submitted, task) in submitted.into_iter().zip(tasks) {
             if submitted.is_err() {
-                // Ids make a repeat of what is in doubt harmless.
+                // Repeating an uncertain submit is harmless, because the job has an id.
                 submit_one(context, task).await?;
             }
         }
         Ok(())
     }
 
-    /// Submits tasks of the store again, with all their headers; once more what is in doubt.
+    /// Submits existing tasks again with all their headers; retries each failure once.
     async fn resubmit(&self, tasks: Vec<NewTask>) -> Vec<Result<Receipt>> {
         let service = &self.space.within;
         let mut receipts = service.submit(tasks.clone()).await;
@@ -78,7 +78,7 @@ impl Engine {
         receipts
     }
 
-    /// Takes jobs that are ready, or become so within `wait`; the first queues first.
+    /// Takes jobs that are ready or become ready within `wait`, in the order of the queues.
     pub(super) async fn take(
         &self,
         queues: &[QueueName],
@@ -90,7 +90,7 @@ impl Engine {
             types: types?,
             limit: appetite.count,
             lock_for: appetite.ttr,
-            // The job says how many tries it has.
+            // The number of tries is in the job.
             max_lock_expiries: Some(u32::MAX),
         };
         let handover = self.space.pull.claim(demand, wait).await?;
@@ -102,7 +102,7 @@ impl Engine {
         Ok(taken)
     }
 
-    /// What is known of a job; `None` when there is none, or it has expired or ended.
+    /// Finds a job; `None` if it is unknown, expired or ended.
     pub(super) async fn find(&self, queue: &QueueName, id: &str) -> Result<Option<TaskInfo>> {
         let Ok(id) = TaskId::new(id) else {
             return Ok(None);
@@ -113,7 +113,7 @@ impl Engine {
         Ok(found.filter(|info| !info.state.is_ended() && !is_expired(info, now)))
     }
 
-    /// Ends a job, wherever it is.
+    /// Ends a job in any state.
     pub(super) async fn delete(&self, queue: &QueueName, id: &str) -> Result<()> {
         let Ok(id) = TaskId::new(id) else {
             return Ok(());
@@ -124,9 +124,9 @@ impl Engine {
                 return Ok(());
             }
         }
-        // Somebody takes it again and again. It does not come back after that.
+        // Consumers claim the job again and again. After the cancel it does not come back.
         let outcome = self.cancel(&task_type, &id).await?;
-        debug!(%task_type, %id, ?outcome, "a job is cancelled that changes too often");
+        debug!(%task_type, %id, ?outcome, "cancelled a job that changes too often");
         Ok(())
     }
 
@@ -135,7 +135,7 @@ impl Engine {
         tasks.cancel(task_type.as_str(), id.as_str()).await
     }
 
-    /// Whether the job has ended.
+    /// Returns true if the job has ended.
     async fn try_delete(&self, task_type: &TaskType, id: &TaskId) -> Result<bool> {
         let store = self.space.tasks.store();
         let Some(info) = store.find(task_type, id).await? else {
@@ -170,7 +170,7 @@ impl Engine {
         }
     }
 
-    /// Ends the attempt that runs, whoever holds it; whether it was that.
+    /// Ends the running attempt, whoever holds it; returns true if that was still the current one.
     async fn end(&self, task_type: &TaskType, info: &TaskInfo, end: AttemptEnd) -> Result<bool> {
         let Some(fence) = info.fence else {
             return Ok(false);
@@ -185,8 +185,8 @@ impl Engine {
         Ok(false)
     }
 
-    /// Attempts whose time to run is over. Those without a further try go to the dead letters; the
-    /// others are ready, and are returned.
+    /// Handles attempts whose time to run is over. Jobs without further tries go to the dead
+    /// letters. The others are ready, and are returned.
     async fn overdue(&self, task_type: &TaskType) -> Result<Vec<TaskInfo>> {
         let store = self.space.tasks.store();
         let now = store.stats(task_type).await?.now;
@@ -214,7 +214,7 @@ impl Engine {
         }
     }
 
-    /// The job that comes next.
+    /// The next job.
     pub(super) async fn peek(&self, queue: &QueueName) -> Result<Option<TaskInfo>> {
         let task_type = queue.task_type()?;
         let mut ready = self.overdue(&task_type).await?;
@@ -244,7 +244,7 @@ impl Engine {
         }
     }
 
-    /// How many jobs are ready.
+    /// The number of ready jobs.
     pub(super) async fn size(&self, queue: &QueueName) -> Result<u64> {
         let task_type = queue.task_type()?;
         let overdue = self.overdue(&task_type).await?.len() as u64;
@@ -252,8 +252,8 @@ impl Engine {
         Ok(stats.due + overdue)
     }
 
-    /// Removes the ready and the dead jobs of a queue; with `is_all` also those that are delayed
-    /// or taken. Nothing is remembered of what is removed.
+    /// Removes the ready and dead jobs of a queue; with `is_all` also delayed and taken ones. No
+    /// removed job is remembered.
     pub(super) async fn destroy(&self, queue: &QueueName, is_all: bool) -> Result<()> {
         let task_type = queue.task_type()?;
         let store = self.space.tasks.store();
@@ -288,7 +288,7 @@ impl Engine {
             store.purge(&task_type, state).await?;
         }
         if let Err(error) = store.drop_type(&task_type).await {
-            debug!(%task_type, %error, "the queue stays listed");
+            debug!(%task_type, %error, "cannot remove the queue from the list");
         }
         Ok(())
     }
@@ -304,7 +304,7 @@ impl Engine {
                 .await?;
             for info in page.tasks.iter().filter(|info| info.at <= now) {
                 let outcome = self.cancel(task_type, &info.id).await?;
-                debug!(%task_type, id = %info.id, ?outcome, "a queue is destroyed");
+                debug!(%task_type, id = %info.id, ?outcome, "removed a job of a destroyed queue");
             }
             let is_last = page.tasks.last().is_none_or(|last| last.at > now);
             cursor = page.next;
@@ -314,13 +314,13 @@ impl Engine {
         }
     }
 
-    /// The types of the queues that were ever used.
+    /// The types of all queues ever used.
     pub(super) async fn queues(&self) -> Result<Vec<TaskType>> {
         self.space.tasks.types().await
     }
 }
 
-/// The end of a job that has had all its tries.
+/// The end of a job without further tries.
 fn no_tries() -> AttemptEnd {
     AttemptEnd::Dead {
         error: NO_TRIES.to_owned(),
@@ -336,7 +336,7 @@ pub(super) struct DeadLetters<'a> {
 }
 
 impl DeadLetters<'_> {
-    /// How many jobs are dead.
+    /// The number of dead jobs.
     pub(super) async fn size(&self) -> Result<u64> {
         let task_type = self.queue.task_type()?;
         self.engine.overdue(&task_type).await?;
@@ -350,7 +350,7 @@ impl DeadLetters<'_> {
             .dead)
     }
 
-    /// The job that has been dead for the longest time.
+    /// The job that has been dead longest.
     pub(super) async fn head(&self) -> Result<Option<String>> {
         let task_type = self.queue.task_type()?;
         let store = self.engine.space.tasks.store();
@@ -358,7 +358,7 @@ impl DeadLetters<'_> {
         Ok(page.tasks.first().map(|info| info.id.to_string()))
     }
 
-    /// Removes dead jobs, those first that have been dead for the longest time; how many.
+    /// Removes dead jobs, longest dead first; returns their number.
     pub(super) async fn delete(&self, limit: usize) -> Result<usize> {
         let task_type = self.queue.task_type()?;
         self.engine.overdue(&task_type).await?;
@@ -376,7 +376,7 @@ impl DeadLetters<'_> {
         Ok(removed.await?.len())
     }
 
-    /// Makes dead jobs ready again, with one try and this time to live; how many.
+    /// Makes dead jobs ready again, with one try and the given time to live; returns their number.
     pub(super) async fn respawn(&self, limit: usize, ttl: Duration) -> Result<usize> {
         let task_type = self.queue.task_type()?;
         self.engine.overdue(&task_type).await?;
@@ -407,7 +407,7 @@ impl DeadLetters<'_> {
             let done = replaced.count();
             respawned += done;
             let errors = receipts.into_iter().filter_map(Result::err);
-            // Another one has the id meanwhile: that job is not dead any more.
+            // Another job has the id meanwhile, and it is not dead.
             let mut errors = errors.filter(|error| !matches!(error, Error::Conflict { .. }));
             if let Some(error) = errors.next() {
                 return Err(error);

@@ -1,10 +1,10 @@
-//! What this server counts of the API of lmstfy, under the names of the original.
+//! This server's figures of the lmstfy API, under the names of the original.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What every name begins with.
+/// The prefix of every name.
 const PREFIX: &str = "infra_lmstfy_";
 
 /// Counts and histograms, by name and labels.
@@ -22,7 +22,7 @@ impl Figures {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts `many` more.
+    /// Adds to a counter.
     pub(super) fn add(&self, name: &'static str, labels: String, many: u64) {
         let mut kept = self.kept();
         *kept
@@ -33,17 +33,17 @@ impl Figures {
             .or_default() += many;
     }
 
-    /// Counts one more.
+    /// Adds one to a counter.
     pub(super) fn one(&self, name: &'static str, labels: String) {
         self.add(name, labels, 1);
     }
 
-    /// Counts a length of time of a request.
+    /// Records the duration of a request, in milliseconds.
     pub(super) fn latency(&self, name: &'static str, labels: String, ms: f64) {
         self.observe(name, labels, ms, Histogram::of_requests);
     }
 
-    /// Counts the age of a job.
+    /// Records the age of a job, in milliseconds.
     pub(super) fn age(&self, name: &'static str, labels: String, ms: f64) {
         self.observe(name, labels, ms, Histogram::of_jobs);
     }
@@ -54,7 +54,7 @@ impl Figures {
         named.entry(labels).or_insert_with(new).observe(ms);
     }
 
-    /// All of them as text.
+    /// All figures as text.
     pub(super) fn render(&self) -> String {
         let (kept, mut text) = (self.kept(), String::new());
         for (name, counts) in &kept.counts {
@@ -95,10 +95,10 @@ pub(super) fn labels(pairs: &[(&str, &str)]) -> String {
     text
 }
 
-/// How often which length of time was seen.
+/// A histogram of durations.
 #[derive(Clone, Debug)]
 struct Histogram {
-    /// Upper bounds in milliseconds, and how many were not above each.
+    /// Upper bounds in milliseconds, each with the number of values up to it.
     buckets: Vec<(f64, u64)>,
     sum: f64,
     count: u64,
@@ -114,12 +114,12 @@ impl Histogram {
         }
     }
 
-    /// Of requests.
+    /// A histogram for requests.
     fn of_requests() -> Self {
         Self::new(2.5, 9)
     }
 
-    /// Of jobs.
+    /// A histogram for jobs.
     fn of_jobs() -> Self {
         Self::new(3.5, 7)
     }

@@ -1,5 +1,5 @@
-//! Entrances of the fuzz targets: paths, queries, tokens, headers and bodies of the API of lmstfy
-//! and of its administration.
+//! Entry points of the fuzz targets for paths, queries, tokens, headers and bodies of the lmstfy
+//! API and its admin API.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use percent_encoding::percent_decode_str;
@@ -9,10 +9,10 @@ use super::limits::Limit;
 use super::names::{QueueName, TokenKey, age_ms, split_token};
 use super::wire::{Params, check_names, read_path};
 
-/// A path: the operation and its names; `None` is a refusal.
+/// Parses a path into the operation and its names; `None` is a refusal.
 ///
 /// # Panics
-/// If a queue has no task type, or one that stands for another queue.
+/// If a queue has no task type, or one that belongs to another queue.
 #[must_use]
 pub fn lmstfy_path(method: &str, path: &str) -> Option<String> {
     let method = Method::from_bytes(method.as_bytes()).ok()?;
@@ -27,11 +27,11 @@ pub fn lmstfy_path(method: &str, path: &str) -> Option<String> {
     Some(format!("{operation:?} {namespace} {queue}"))
 }
 
-/// A query, read for every operation that has parameters: what they make of it, as a query
-/// again; `None`: one of them refuses it.
+/// Parses a query for all operations with parameters and writes the result as a query; `None` if
+/// one of them refuses it.
 ///
 /// # Panics
-/// If something is beyond its limits.
+/// If a value exceeds its limit.
 #[must_use]
 pub fn lmstfy_query(query: &str) -> Option<String> {
     let params = Params::of(&format!("/?{query}").parse::<Uri>().ok()?);
@@ -51,10 +51,10 @@ pub fn lmstfy_query(query: &str) -> Option<String> {
     ))
 }
 
-/// A token with the pool that it names, as its key says them.
+/// Parses a token with its pool and returns their key as text.
 ///
 /// # Panics
-/// If its document is not named by a hash.
+/// If the name of its document is not a hash.
 #[must_use]
 pub fn lmstfy_token(text: &str) -> String {
     let (pool, token) = split_token(text);
@@ -63,10 +63,10 @@ pub fn lmstfy_token(text: &str) -> String {
     format!("{}:{}", key.pool, key.token)
 }
 
-/// The headers of a job that has attributes; how many it has.
+/// Parses the headers of a job with attributes and returns the number of attributes.
 ///
 /// # Panics
-/// If it has too many, or too long ones.
+/// If there are too many, or one is too long.
 #[must_use]
 pub fn lmstfy_attributes(headers: &[(&[u8], &[u8])]) -> Option<usize> {
     let mut map = HeaderMap::new();
@@ -83,10 +83,10 @@ pub fn lmstfy_attributes(headers: &[(&[u8], &[u8])]) -> Option<usize> {
     Some(attributes.len())
 }
 
-/// A body of several jobs, as a list again.
+/// Parses a body with several jobs and writes it as a list.
 ///
 /// # Panics
-/// If there are none, or too many.
+/// If there are no jobs, or too many.
 #[must_use]
 pub fn lmstfy_jobs(body: &[u8]) -> Option<String> {
     let jobs = read_jobs(body).ok()?;
@@ -96,14 +96,14 @@ pub fn lmstfy_jobs(body: &[u8]) -> Option<String> {
     Some(format!("[{}]", jobs.join(",")))
 }
 
-/// A limit, as the administration sets it, as JSON again.
+/// Parses a limit of the admin API and writes it as JSON.
 #[must_use]
 pub fn lmstfy_limit(body: &[u8]) -> Option<String> {
     let limit: Limit = serde_json::from_slice(body).ok()?;
     serde_json::to_string(&limit).ok()
 }
 
-/// A form of the administration: the description and the token that somebody brings.
+/// Parses a form of the admin API. Returns the description and the chosen token.
 #[must_use]
 pub fn lmstfy_form(body: &[u8]) -> (String, String) {
     let params = Params::read(body).and(Params::default());
@@ -111,7 +111,7 @@ pub fn lmstfy_form(body: &[u8]) -> (String, String) {
     (text("description"), text("token"))
 }
 
-/// The id of a job: its age at `now_ms`, which is never below 0.
+/// Computes the age of a job from its id at `now_ms`; never negative.
 #[must_use]
 pub fn lmstfy_age(id: &str, now_ms: i64) -> i64 {
     age_ms(id, delayq_plugin::Timestamp::from_millis(now_ms))

@@ -1,4 +1,4 @@
-//! A job: a task with a number of tries and attributes; what it is to be, and on its way.
+//! A job: a task with a number of tries and attributes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::names::{QueueName, age_ms};
 
 /// The shortest delay of a request.
 const A_SECOND: Duration = Duration::from_secs(1);
-/// Tries of a task that was not sent over this API.
+/// The tries of a task that was not sent through this API.
 const FOREIGN_TRIES: u32 = 3;
 
-/// A job, as answers show it. The fields stand in the order of the original.
+/// A job in an answer. The fields have the order of the original.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Job {
     attributes: Option<BTreeMap<String, String>>,
@@ -33,13 +33,13 @@ pub(super) struct Job {
     pub(super) queue: String,
     remain_tries: u32,
     ttl: u64,
-    /// Whether it had to wait for its time.
+    /// True if the job had to wait for its time.
     #[serde(skip)]
     pub(super) was_timed: bool,
 }
 
 impl Job {
-    /// A job that was claimed; `is_frozen`: this attempt does not count.
+    /// A claimed job. With `is_frozen`, this attempt does not count.
     fn claimed(queue: &QueueName, pulled: &Pulled, is_frozen: bool, now: Timestamp) -> Self {
         let task = &pulled.task;
         let used = task.attempt - u32::from(is_frozen);
@@ -58,7 +58,7 @@ impl Job {
         }
     }
 
-    /// A job that somebody looks at.
+    /// A job for display.
     pub(super) fn seen(queue: &QueueName, info: &TaskInfo, now: Timestamp) -> Self {
         let is_dead = info.state == TaskState::Dead;
         let message = info.message.as_deref().unwrap_or_default();
@@ -69,7 +69,7 @@ impl Job {
         job
     }
 
-    /// The same with the number of tries that are left.
+    /// Sets the number of remaining tries.
     pub(super) fn with_tries(self, info: &TaskInfo) -> Self {
         let remain_tries = tries_left(info);
         Self {
@@ -107,7 +107,7 @@ impl Job {
     }
 }
 
-/// Gives a task its number of tries and its attributes.
+/// Stores the number of tries and the attributes in a task's headers.
 pub(super) fn describe(task: &mut NewTask, tries: u32, attributes: &BTreeMap<String, String>) {
     task.headers
         .insert(LMSTFY_TRIES.to_owned(), tries.to_string());
@@ -117,7 +117,7 @@ pub(super) fn describe(task: &mut NewTask, tries: u32, attributes: &BTreeMap<Str
     }
 }
 
-/// How many attempts a task has.
+/// The number of tries of a task.
 fn tries(headers: &BTreeMap<String, String>) -> u32 {
     let tries = headers
         .get(LMSTFY_TRIES)
@@ -125,18 +125,18 @@ fn tries(headers: &BTreeMap<String, String>) -> u32 {
     tries.unwrap_or(FOREIGN_TRIES)
 }
 
-/// How many attempts are left.
+/// The number of remaining tries.
 pub(super) fn tries_left(info: &TaskInfo) -> u32 {
     tries(&info.headers).saturating_sub(info.attempt)
 }
 
-/// Whether a job has expired; a dead one never does.
+/// Returns true if a job has expired. A dead job never expires.
 pub(super) fn is_expired(info: &TaskInfo, now: Timestamp) -> bool {
     let is_over = info.expires_at.is_some_and(|end| end <= now);
     is_over && info.state != TaskState::Dead
 }
 
-/// Seconds until `end`, rounded up; 0: there is no end.
+/// Seconds until `end`, rounded up; 0 if there is no end.
 fn seconds_left(end: Option<Timestamp>, now: Timestamp) -> u64 {
     end.map_or(0, |end| {
         let left = end.since(now);
@@ -144,33 +144,33 @@ fn seconds_left(end: Option<Timestamp>, now: Timestamp) -> u64 {
     })
 }
 
-/// When a job expires that is due after `delay`; a `ttl` of zero never does.
+/// The expiry of a job due after `delay`. With a `ttl` of zero it never expires.
 pub(super) fn lifetime(ttl: Duration, delay: Duration) -> Option<Expiry> {
     let after_due = ttl.saturating_sub(delay).max(Duration::from_millis(1));
     (!ttl.is_zero()).then_some(Expiry::AfterDue(after_due))
 }
 
-/// What a new job is to be.
+/// The options of a new job.
 #[derive(Clone, Debug)]
 pub(super) struct NewJob {
     pub(super) delay: Duration,
-    /// Zero: for ever.
+    /// Zero means for ever.
     pub(super) ttl: Duration,
     pub(super) tries: u32,
     pub(super) attributes: BTreeMap<String, String>,
 }
 
-/// What is asked for jobs.
+/// A consumer's request for jobs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Appetite {
     pub(super) count: usize,
     pub(super) ttr: Duration,
-    /// Whether the attempt does not count.
+    /// True if the attempt does not count.
     pub(super) is_frozen: bool,
 }
 
-/// Claimed jobs on their way to a client. Dropped before they are delivered they are given back,
-/// which costs no attempt.
+/// Claimed jobs on the way to a client. If dropped before delivery, they are released, which costs
+/// no attempt.
 #[derive(Debug)]
 pub(super) struct Taken {
     handover: Handover,
@@ -183,22 +183,22 @@ impl Taken {
         Self { handover, queues }
     }
 
-    /// Whether no job was ready.
+    /// Returns true if nothing was claimed.
     pub(super) fn is_nothing(&self) -> bool {
         self.handover.tasks().is_empty()
     }
 
-    /// Jobs that have had all their tries.
+    /// Jobs that have used all their tries.
     pub(super) fn spent(&self) -> impl Iterator<Item = &Pulled> {
         self.handover.tasks().iter().filter(|one| is_spent(one))
     }
 
-    /// How many jobs there are for the client.
+    /// The number of jobs for the client.
     pub(super) fn count(&self) -> usize {
         self.handover.tasks().len() - self.spent().count()
     }
 
-    /// The jobs for the client; `is_frozen`: the attempt does not count.
+    /// The jobs for the client. With `is_frozen`, the attempt does not count.
     pub(super) fn jobs(&self, is_frozen: bool, now: Timestamp) -> Vec<Job> {
         let left = self.handover.tasks().iter().filter(|one| !is_spent(one));
         left.filter_map(|pulled| {
@@ -213,14 +213,14 @@ impl Taken {
         .collect()
     }
 
-    /// The client has them: from here on their locks decide.
+    /// Marks the jobs as delivered. From then on they only come back when their locks expire.
     pub(super) fn delivered(self) -> Vec<Pulled> {
         let all = self.handover.delivered();
         all.into_iter().filter(|one| !is_spent(one)).collect()
     }
 }
 
-/// Whether its attempts before were all that it has.
+/// Returns true if earlier attempts have used all tries.
 fn is_spent(pulled: &Pulled) -> bool {
     pulled.task.attempt > tries(&pulled.task.headers)
 }

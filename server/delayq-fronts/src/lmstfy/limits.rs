@@ -1,4 +1,4 @@
-//! How much a token may do, and what it does, as this server counts it.
+//! Limits of tokens, and the requests of each token on this server.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,32 +9,32 @@ use tokio::time::Instant;
 
 use super::names::TokenKey;
 
-/// Most tokens that are counted: those whose interval is over are dropped first.
+/// The largest number of tokens counted. Those whose interval is over are dropped first.
 const MAX_TOKENS: usize = 20_000;
-/// Longest interval in seconds, a year: the clock has no time without end.
+/// The longest interval in seconds: a year, because the clock cannot represent every time.
 const MAX_INTERVAL: u64 = 31_536_000;
 
-/// Most reads and writes of a token in an interval. 0: no limit.
+/// The reads and writes that a token may make in an interval; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Limit {
     pub(super) read: i64,
     pub(super) write: i64,
-    /// Seconds.
+    /// In seconds.
     pub(super) interval: i64,
 }
 
-/// What a request does.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// It takes jobs.
+    /// Takes jobs.
     Consume,
-    /// It sends jobs.
+    /// Sends jobs.
     Produce,
 }
 
 impl Action {
-    /// Its name in answers and metrics.
+    /// The name in answers and metrics.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Consume => "consume",
@@ -67,12 +67,12 @@ impl Interval {
     }
 }
 
-/// Requests of tokens that have a limit. Each server counts its own.
+/// Request counts of tokens with a limit. Each server counts its own requests.
 #[derive(Debug, Default)]
 pub(super) struct Throttle(Mutex<HashMap<TokenKey, Interval>>);
 
 impl Throttle {
-    /// Counts a request; whether it is allowed.
+    /// Counts a request; returns true if it is allowed.
     pub(super) fn count(&self, key: &TokenKey, limit: Limit, action: Action, now: Instant) -> bool {
         let most = action.most(limit);
         if most <= 0 {
@@ -100,7 +100,7 @@ impl Throttle {
         true
     }
 
-    /// Gives back a request that came to nothing.
+    /// Refunds a request that had no effect.
     pub(super) fn give_back(&self, key: &TokenKey, action: Action) {
         let mut intervals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(interval) = intervals.get_mut(key) {

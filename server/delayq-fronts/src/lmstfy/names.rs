@@ -1,4 +1,4 @@
-//! Names: those of queues, tokens and jobs.
+//! Names of queues, tokens and jobs.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use ulid::{Generator, Overflow, Ulid};
 
-/// Longest name of a namespace or queue.
+/// The longest name of a namespace or queue, in bytes.
 pub(super) const MAX_NAME_BYTES: usize = 255;
-/// What the id of a job with attributes begins with.
+/// The prefix of the id of a job with attributes.
 const VERSION: &str = "1";
-/// Characters of an id without a version.
+/// The length of an id without a version, in characters.
 const LENGTH: usize = 26;
 
 /// A queue of a namespace of lmstfy.
@@ -23,27 +23,27 @@ pub(super) struct QueueName {
 }
 
 impl QueueName {
-    /// A queue, whose names were checked.
+    /// A queue with names that were already checked.
     pub(super) fn new(namespace: &str, queue: &str) -> Self {
         let (namespace, queue) = (namespace.to_owned(), queue.to_owned());
         Self { namespace, queue }
     }
 
-    /// Its task type: `NAMESPACE:QUEUE`, and a hash of that where it is too long.
+    /// The task type of the queue: `NAMESPACE:QUEUE`, or a hash of it if that is too long.
     ///
     /// # Errors
-    /// A name has characters that no name has.
+    /// A name contains an invalid character.
     pub(super) fn task_type(&self) -> Result<TaskType> {
         lmstfy_type(&self.namespace, &self.queue)
     }
 
-    /// Whether its type does not say its name.
+    /// Returns true if the type is a hash, so that the name cannot be read from it.
     pub(super) fn is_hashed(&self) -> bool {
         let own = self.task_type();
         own.is_ok_and(|own| Self::read(own.as_str()).is_none())
     }
 
-    /// The queue of this text; `None` if it is that of none.
+    /// Parses a type; `None` if it is not `NAMESPACE:QUEUE`.
     pub(super) fn read(text: &str) -> Option<Self> {
         let (namespace, queue) = text.split_once(':')?;
         let is_name = is_name(namespace) && is_name(queue);
@@ -51,17 +51,17 @@ impl QueueName {
     }
 }
 
-/// Whether it can be the name of a namespace or queue.
+/// Returns true for a valid name of a namespace or queue.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_word)
 }
 
-/// Whether a name can have this character.
+/// Returns true for a character that is valid in a name.
 pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
 }
 
-/// A name of hexadecimal digits for a text of any length.
+/// A hash of a text, in hexadecimal digits.
 pub(super) fn hash(text: &str) -> String {
     use std::fmt::Write;
     let mut name = String::new();
@@ -88,13 +88,14 @@ impl TokenKey {
         }
     }
 
-    /// The name of its document. Neither a pool nor a namespace has a slash.
+    /// The name of its document. The parts stay unambiguous, because pools and namespaces contain
+    /// no slash.
     pub(super) fn document(&self) -> String {
         hash(&format!("{}/{}/{}", self.pool, self.namespace, self.token))
     }
 }
 
-/// The pool and the token of `POOL:TOKEN`; a token alone is of the pool `default`.
+/// The pool and the token of `POOL:TOKEN`; a token alone belongs to the pool `default`.
 pub(super) fn split_token(text: &str) -> (&str, &str) {
     match text.split_once(':') {
         Some((pool, token)) => (pool_or_default(pool), token),
@@ -102,12 +103,12 @@ pub(super) fn split_token(text: &str) -> (&str, &str) {
     }
 }
 
-/// A pool by its name; no name is that of the pool `default`.
+/// The pool with this name; the empty name means the pool `default`.
 pub(super) fn pool_or_default(pool: &str) -> &str {
     if pool.is_empty() { "default" } else { pool }
 }
 
-/// New ids: a later one sorts behind an earlier one, so that jobs of one millisecond stay in order.
+/// Makes ids. A later id sorts after an earlier one, so that jobs of one millisecond stay in order.
 #[derive(Debug)]
 pub(super) struct JobIds(Mutex<Generator>);
 
@@ -118,7 +119,7 @@ impl Default for JobIds {
 }
 
 impl JobIds {
-    /// A new id, of a job with attributes or without.
+    /// A new id, for a job with or without attributes.
     pub(super) fn next(&self, has_version: bool) -> String {
         let mut generator = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let made = generator.generate();
@@ -128,7 +129,7 @@ impl JobIds {
     }
 }
 
-/// Milliseconds since the job with this id was made; 0 for an id of another form.
+/// Milliseconds since the job with this id was made; 0 for an id of another format.
 pub(super) fn age_ms(id: &str, now: Timestamp) -> i64 {
     let ulid = id.get(id.len().saturating_sub(LENGTH)..).unwrap_or(id);
     let made: Option<Ulid> = ulid.parse().ok();

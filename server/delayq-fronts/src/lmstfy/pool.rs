@@ -1,4 +1,4 @@
-//! A pool: the queues that tokens of it reach.
+//! A pool: the queues that its tokens reach.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use super::engine::{DeadLetters, Engine};
 use super::job::{Appetite, Job, Taken};
 use super::names::QueueName;
 
-/// How long a wait lasts at once where a pool is drained, before it is looked at again.
+/// The longest single wait while a pool is drained, before the drained pool is checked again.
 const DRAIN_WAIT: Duration = Duration::from_secs(1);
 
-/// Jobs that were taken, each with whom they were taken from.
+/// Taken jobs, with the engine that each came from.
 pub(super) type Catch<'a> = Vec<(&'a Engine, Taken)>;
 
-/// A pool: one engine, and another one before it that is drained.
+/// A pool: its engine, and optionally another one that is being drained.
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
     pub(super) engine: Engine,
-    /// Its jobs come first. It gets no new ones.
+    /// The drained engine. Its jobs come first, and it gets no new ones.
     pub(super) drained: Option<Engine>,
     pub(super) stopping: Stopping,
 }
@@ -33,8 +33,8 @@ impl Pool {
         self.drained.iter().chain([&self.engine])
     }
 
-    /// Jobs that are ready, or the first that becomes so within `wait`. Dropped, they are given
-    /// back.
+    /// Takes ready jobs, or the first that becomes ready within `wait`. If the result is dropped,
+    /// the jobs are released.
     pub(super) async fn take(
         &self,
         queues: &[QueueName],
@@ -61,13 +61,13 @@ impl Pool {
         }
         match error {
             Some(error) if !has_jobs(&gathered) => return Err(error),
-            Some(error) => warn!(%error, "fewer jobs are handed out than there may be"),
+            Some(error) => warn!(%error, "cannot take all jobs; fewer are handed out"),
             None => {}
         }
         Ok(gathered)
     }
 
-    /// Takes what is ready.
+    /// Takes ready jobs.
     async fn gather<'a>(
         &self,
         engine: &'a Engine,
@@ -124,7 +124,7 @@ impl Pool {
         }
     }
 
-    /// Gives the jobs to the client.
+    /// Hands the jobs to the client.
     pub(super) async fn hand_out(&self, caught: Catch<'_>, appetite: Appetite) -> Result<Vec<Job>> {
         let mut jobs = Vec::new();
         for (engine, taken) in caught {
@@ -133,7 +133,7 @@ impl Pool {
             if !appetite.is_frozen {
                 continue;
             }
-            // Given back at once, to be due when its time to run is over: that costs no attempt.
+            // Released at once, to become due when the time to run is over. This costs no attempt.
             let ends = pulled.into_iter().map(|one| {
                 let end = AttemptEnd::Release {
                     after: appetite.ttr,
@@ -141,7 +141,8 @@ impl Pool {
                 };
                 engine.space.pull.end(one.bucket, one.task.lock, end)
             });
-            // All are sent before one is awaited: the client may leave meanwhile.
+            // All ends are sent before the first is awaited, because the client may leave
+            // meanwhile.
             for end in ends.collect::<Vec<_>>() {
                 end.await?;
             }
@@ -149,7 +150,7 @@ impl Pool {
         Ok(jobs)
     }
 
-    /// Ends a job, wherever it is.
+    /// Ends a job in any state.
     pub(super) async fn delete(&self, queue: &QueueName, id: &str) -> Result<()> {
         for engine in self.engines() {
             engine.delete(queue, id).await?;
@@ -157,7 +158,7 @@ impl Pool {
         Ok(())
     }
 
-    /// What is known of a job.
+    /// Finds a job.
     pub(super) async fn find(&self, queue: &QueueName, id: &str) -> Result<Option<TaskInfo>> {
         for engine in self.engines() {
             if let Some(found) = engine.find(queue, id).await? {
@@ -167,7 +168,7 @@ impl Pool {
         Ok(None)
     }
 
-    /// The job that comes next.
+    /// The next job.
     pub(super) async fn peek(&self, queue: &QueueName) -> Result<Option<TaskInfo>> {
         for engine in self.engines() {
             if let Some(found) = engine.peek(queue).await? {
@@ -177,7 +178,7 @@ impl Pool {
         Ok(None)
     }
 
-    /// How many jobs are ready.
+    /// The number of ready jobs.
     pub(super) async fn size(&self, queue: &QueueName) -> Result<u64> {
         let mut size = 0;
         for engine in self.engines() {
@@ -199,7 +200,7 @@ impl Pool {
             .map(move |engine| DeadLetters { engine, queue })
     }
 
-    /// How many jobs are dead.
+    /// The number of dead jobs.
     pub(super) async fn dead_size(&self, queue: &QueueName) -> Result<u64> {
         let mut size = 0;
         for letters in self.dead(queue) {
@@ -208,7 +209,7 @@ impl Pool {
         Ok(size)
     }
 
-    /// The job that has been dead for the longest time.
+    /// The job that has been dead longest.
     pub(super) async fn dead_head(&self, queue: &QueueName) -> Result<Option<String>> {
         for letters in self.dead(queue) {
             if let Some(head) = letters.head().await? {
@@ -218,7 +219,7 @@ impl Pool {
         Ok(None)
     }
 
-    /// Removes dead jobs; how many.
+    /// Removes dead jobs; returns their number.
     pub(super) async fn delete_dead(&self, queue: &QueueName, limit: usize) -> Result<usize> {
         let mut count = 0;
         for letters in self.dead(queue) {
@@ -227,7 +228,7 @@ impl Pool {
         Ok(count)
     }
 
-    /// Makes dead jobs ready again; how many.
+    /// Makes dead jobs ready again; returns their number.
     pub(super) async fn respawn(
         &self,
         queue: &QueueName,
@@ -242,7 +243,7 @@ impl Pool {
     }
 }
 
-/// Whether there is something to hand out: what was taken may have had its last try.
+/// Returns true if there is a job to hand out. A taken job may have used all its tries.
 fn has_jobs(gathered: &[(&Engine, Taken)]) -> bool {
     gathered.iter().any(|(_, taken)| taken.count() > 0)
 }

@@ -1,4 +1,4 @@
-//! What every request of the API and of its administration can reach.
+//! State shared by all requests of the API and of its admin API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,24 +21,23 @@ use super::names::{JobIds, QueueName, TokenKey};
 use super::pool::Pool;
 use super::wire::{Refused, failed, refused};
 
-/// The folders of documents that hold tokens, their limits, and the names of queues that are too
-/// long for a type.
+/// The folders of tokens, of their limits, and of names of queues that are too long for a type.
 const TOKENS: &str = "lmstfy-tokens";
 const LIMITS: &str = "lmstfy-limits";
 const QUEUES: &str = "lmstfy-queues";
 /// The version of the stored form.
 const VERSION: u32 = 1;
 
-/// The API of lmstfy of one server.
+/// The lmstfy API of one server.
 #[derive(Debug)]
 pub struct Lmstfy {
     pub(super) app: App,
-    /// Pools, and the namespace that each of them is.
+    /// The pools, with the namespace of each.
     pub(super) pools: BTreeMap<String, String>,
     /// Tokens with their descriptions.
     pub(super) tokens: Book<String>,
     pub(super) limits: Book<Limit>,
-    /// Queues whose types do not say their names.
+    /// Queues whose names cannot be read from their types.
     pub(super) queues: Book<()>,
     pub(super) throttle: Throttle,
     pub(super) figures: Figures,
@@ -47,7 +46,7 @@ pub struct Lmstfy {
 }
 
 impl Lmstfy {
-    /// The API by the configuration.
+    /// The API with the options of the configuration.
     pub fn new(app: App) -> Arc<Self> {
         let own = || Arc::clone(&app.own);
         Arc::new(Self {
@@ -63,7 +62,7 @@ impl Lmstfy {
         })
     }
 
-    /// Follows the changes that other servers make, for ever.
+    /// Follows changes by other servers; never returns.
     pub async fn follow(self: Arc<Self>) {
         tokio::join!(
             self.tokens.follow(),
@@ -72,7 +71,7 @@ impl Lmstfy {
         );
     }
 
-    /// The engine of a pool; `None`: there is no such pool.
+    /// The engine of a pool; `None` if there is no such pool.
     pub(super) async fn engine(&self, pool: &str) -> Option<Result<Engine, Problem>> {
         let namespace = self.pools.get(pool)?;
         let namespace = match Namespace::new(namespace) {
@@ -83,7 +82,7 @@ impl Lmstfy {
         Some(space.map(|space| Engine { space }))
     }
 
-    /// A pool; `None`: there is no such pool.
+    /// A pool; `None` if there is no such pool.
     pub(super) async fn pool(&self, name: &str) -> Option<Result<Pool, Problem>> {
         let engine = match self.engine(name).await? {
             Ok(engine) => engine,
@@ -105,7 +104,7 @@ impl Lmstfy {
         }))
     }
 
-    /// Refuses a token that there is not, or no longer.
+    /// Refuses a token that does not exist or was deleted.
     pub(super) async fn check_token(&self, key: &TokenKey) -> Result<(), Refused> {
         if key.token.is_empty() {
             return Err(refused(StatusCode::UNAUTHORIZED, "token not found"));
@@ -117,14 +116,14 @@ impl Lmstfy {
         }
     }
 
-    /// Remembers the name of a queue whose type does not say it.
+    /// Stores the name of a queue that cannot be read from its type.
     pub(super) async fn remember(&self, pool: &str, queue: &QueueName) {
         let key = TokenKey::new(pool, &queue.namespace, &queue.queue);
         if !queue.is_hashed() || self.queues.get(&key).is_some() {
             return;
         }
         if let Err(error) = self.queues.put(&key, &()).await {
-            tracing::warn!(%error, "a queue with a long name is not listed");
+            tracing::warn!(%error, "cannot store the long name of a queue; it is not listed");
         }
     }
 
@@ -145,11 +144,11 @@ impl Lmstfy {
     }
 }
 
-/// Records of one kind, each of one token. One that is removed is gone everywhere within a second.
+/// Records of one kind, one for each token. Every server forgets a removed record within a second.
 #[derive(Debug)]
 pub(super) struct Book<T>(FolderCache<Records<T>>);
 
-/// What a value of a record is.
+/// The value of a record.
 pub(super) trait Value: Clone + Serialize + DeserializeOwned + Send + Sync {}
 
 impl<T: Clone + Serialize + DeserializeOwned + Send + Sync> Value for T {}
@@ -179,8 +178,11 @@ impl<T: Value> Contents for Records<T> {
                 Ok(record) if record.v <= VERSION => {
                     records.insert(record.key, record.value);
                 }
-                Ok(_) => warn!(name = document.name, "a record of a newer release: ignored"),
-                Err(error) => error!(name = document.name, %error, "a record is unreadable"),
+                Ok(_) => warn!(
+                    name = document.name,
+                    "a newer release wrote this record; ignored"
+                ),
+                Err(error) => error!(name = document.name, %error, "cannot read a record; ignored"),
             }
         }
         Ok(Self(records))
@@ -188,27 +190,28 @@ impl<T: Value> Contents for Records<T> {
 }
 
 impl<T: Value> Book<T> {
-    /// The records of a folder; they are read when they are first asked for.
+    /// The records of a folder, read on first use.
     fn new(store: Arc<dyn Store>, folder: &'static str) -> Self {
         Self(FolderCache::new(store, folder))
     }
 
-    /// Looks for changes, for ever.
+    /// Follows changes by other servers; never returns.
     async fn follow(&self) {
         self.0.follow().await;
     }
 
-    /// Reads what was changed by anybody.
+    /// Reads changes by other servers.
     pub(super) async fn refresh(&self) -> Result<()> {
         self.0.refresh().await.map(drop)
     }
 
-    /// The record of a token, as it was read last.
+    /// The record of a token, as of the last read.
     pub(super) fn get(&self, key: &TokenKey) -> Option<T> {
         self.0.get().0.get(key).cloned()
     }
 
-    /// The record of a token; one that is not known here may have been made elsewhere just now.
+    /// The record of a token. An unknown one is looked up in the store, because another server may
+    /// just have made it.
     pub(super) async fn find(&self, key: &TokenKey) -> Result<Option<T>> {
         let known = self.get(key);
         if known.is_some() {
@@ -218,7 +221,7 @@ impl<T: Value> Book<T> {
         Ok(self.get(key))
     }
 
-    /// All records that fulfil a condition.
+    /// All records that meet a condition.
     pub(super) fn all(&self, is_wanted: impl Fn(&TokenKey) -> bool) -> Vec<(TokenKey, T)> {
         let records = self.0.get();
         let wanted = records.0.iter().filter(|(key, _)| is_wanted(key));
@@ -227,7 +230,7 @@ impl<T: Value> Book<T> {
             .collect()
     }
 
-    /// Keeps a record in the place of an earlier one.
+    /// Stores a record; replaces an earlier one.
     pub(super) async fn put(&self, key: &TokenKey, value: &T) -> Result<()> {
         let record = Record {
             v: VERSION,
@@ -242,7 +245,7 @@ impl<T: Value> Book<T> {
         Ok(())
     }
 
-    /// Removes a record, if there is one.
+    /// Removes a record, if it exists.
     pub(super) async fn remove(&self, key: &TokenKey) -> Result<()> {
         self.0.remove(&key.document()).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! Requests and answers in the form of the original.
+//! Requests and answers in the format of the original.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use super::job::NewJob;
 use super::limits::Action;
 use super::names::{MAX_NAME_BYTES, is_name, is_word};
 
-/// How long a job lives unless its request says: a day.
+/// The default lifetime of a job, in seconds: a day.
 const TTL: u32 = 86_400;
-/// How long a consumer has for a job unless its request says: a minute.
+/// The default time to run, in seconds: a minute.
 const TTR: u32 = 60;
-/// Most jobs of one request of a consumer.
+/// The largest number of jobs in one consumer request.
 const MAX_COUNT: u32 = 100;
 
 /// An operation of the API.
@@ -40,7 +40,7 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// The operation of a path behind the queue.
+    /// The operation for a method and the part of the path after the queue.
     fn of(method: &Method, tail: &[&str]) -> Option<Self> {
         Some(match (method.as_str(), tail) {
             ("PUT", []) => Self::Publish,
@@ -61,12 +61,12 @@ impl Operation {
         })
     }
 
-    /// Whether it takes no token.
+    /// Returns true if the operation needs no token.
     pub(super) fn is_public(self) -> bool {
         matches!(self, Self::Size | Self::DeadSize)
     }
 
-    /// What it counts as, where the token has a limit.
+    /// The kind of request that a token's limit counts.
     pub(super) fn action(self) -> Option<Action> {
         match self {
             Self::Publish | Self::PublishAll => Some(Action::Produce),
@@ -75,7 +75,7 @@ impl Operation {
         }
     }
 
-    /// Its path in metrics.
+    /// The path as a metric label.
     pub(super) fn path(self) -> &'static str {
         match self {
             Self::Publish | Self::Consume | Self::Destroy => "/api/:namespace/:queue",
@@ -89,7 +89,7 @@ impl Operation {
     }
 }
 
-/// The operation, the namespace and the queue of a path.
+/// Parses a path into operation, namespace and queue.
 pub(super) fn read_path<'a>(
     method: &Method,
     path: &'a str,
@@ -132,23 +132,23 @@ pub(super) fn check_names(
     Ok(())
 }
 
-/// Names and values; of several values of a name the first counts.
+/// Names and values. The first value of a name counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// Those of an address.
+    /// The parameters of a query.
     pub(super) fn of(uri: &Uri) -> Self {
         Self::read(uri.query().unwrap_or_default().as_bytes())
     }
 
-    /// Those of a form.
+    /// The parameters of a form.
     pub(super) fn read(text: &[u8]) -> Self {
         let pairs = form_urlencoded::parse(text).into_owned();
         Self(pairs.collect())
     }
 
-    /// These, and behind them others.
+    /// Appends other parameters.
     pub(super) fn and(mut self, others: Self) -> Self {
         self.0.extend(others.0);
         self
@@ -159,7 +159,7 @@ impl Params {
         named.next().map(|(_, value)| value.as_str())
     }
 
-    /// The value, or nothing.
+    /// The value of a parameter; empty if absent.
     pub(super) fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
@@ -179,7 +179,7 @@ impl Params {
         Ok(Duration::from_secs(u64::from(seconds)))
     }
 
-    /// What a job is to be, without attributes.
+    /// The options of a new job, without attributes.
     pub(super) fn new_job(&self) -> Result<NewJob, Refused> {
         let delay = self.seconds("delay", 0)?;
         let ttl = self.seconds("ttl", TTL)?;
@@ -207,7 +207,7 @@ impl Params {
         self.seconds("timeout", 0)
     }
 
-    /// How many jobs a consumer wants.
+    /// The number of jobs that a consumer wants.
     pub(super) fn count(&self) -> Result<usize, Refused> {
         let count = self.number("count", 1)?;
         if !(1..=MAX_COUNT).contains(&count) {
@@ -216,7 +216,7 @@ impl Params {
         Ok(count as usize)
     }
 
-    /// How many dead letters are meant.
+    /// The number of dead letters to handle.
     pub(super) fn limit(&self) -> Result<usize, Refused> {
         let limit: Option<i64> = self.get("limit").map_or(Some(1), |text| text.parse().ok());
         let limit = limit.filter(|limit| *limit > 0);
@@ -224,7 +224,7 @@ impl Params {
         Ok(usize::try_from(limit).unwrap_or(usize::MAX))
     }
 
-    /// How long respawned jobs live.
+    /// The time to live of respawned jobs.
     pub(super) fn respawn_ttl(&self) -> Result<Duration, Refused> {
         let ttl: Option<i64> = self
             .get("ttl")
@@ -234,16 +234,16 @@ impl Params {
         Ok(Duration::from_secs(ttl))
     }
 
-    /// Whether an attempt does not count.
+    /// Returns true if the attempt does not count.
     pub(super) fn is_frozen(&self) -> bool {
         let text = self.text("freeze_tries");
         matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
     }
 }
 
-/// What every answer of JSON says of itself.
+/// The content type of JSON answers.
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
-/// What is said where the fault is the server's.
+/// The error text for a fault of the server.
 const INTERNAL: &str = "internal error";
 
 /// An answer that ends a request early.
@@ -266,7 +266,7 @@ impl Refused {
     }
 }
 
-/// An answer of JSON.
+/// A JSON answer.
 pub(super) fn answer(status: StatusCode, body: &impl Serialize) -> Response {
     text(
         status,
@@ -275,12 +275,12 @@ pub(super) fn answer(status: StatusCode, body: &impl Serialize) -> Response {
     )
 }
 
-/// An answer of JSON for people, as the administration gives it.
+/// An indented JSON answer, as the admin API gives it.
 pub(super) fn indented(status: StatusCode, body: &impl Serialize) -> Response {
     text(status, JSON, pretty(body))
 }
 
-/// JSON for people.
+/// Indented JSON.
 pub(super) fn pretty(body: &impl Serialize) -> String {
     let mut out = Vec::new();
     let form = serde_json::ser::PrettyFormatter::with_indent(b"    ");
@@ -289,7 +289,7 @@ pub(super) fn pretty(body: &impl Serialize) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// An answer of some text.
+/// A text answer.
 pub(super) fn text(status: StatusCode, kind: HeaderValue, body: String) -> Response {
     let mut response = (status, Body::from(body)).into_response();
     response.headers_mut().insert(CONTENT_TYPE, kind);
@@ -301,7 +301,7 @@ pub(super) fn refused(status: StatusCode, error: &str) -> Refused {
     answer(status, &json!({ "error": error })).into()
 }
 
-/// The same request is at another path.
+/// A redirect to another path.
 pub(super) fn moved(path: &str) -> Response {
     let kind = HeaderValue::from_static("text/html; charset=utf-8");
     let body = format!("<a href=\"{path}\">Moved Permanently</a>.\n\n");
@@ -312,23 +312,23 @@ pub(super) fn moved(path: &str) -> Response {
     response
 }
 
-/// The request is not understood.
+/// The answer to an invalid request.
 pub(super) fn bad(error: &str) -> Refused {
     refused(StatusCode::BAD_REQUEST, error)
 }
 
-/// No path of the API.
+/// The answer to an unknown path.
 fn no_such_path() -> Refused {
     refused(StatusCode::NOT_FOUND, "api not found")
 }
 
-/// A store failed; why stands in the log.
+/// The answer to a failed store call. The reason is logged.
 pub(super) fn failed(error: &dyn std::fmt::Display) -> Refused {
-    tracing::warn!(%error, "a request of the API of lmstfy failed");
+    tracing::warn!(%error, "a request of the lmstfy API failed");
     refused(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL)
 }
 
-/// Done, and nothing to say.
+/// An empty answer.
 pub(super) fn empty(status: StatusCode) -> Response {
     status.into_response()
 }

@@ -1,4 +1,4 @@
-//! A new task, as applications of the Spring delay queue send it.
+//! A new task, as sent by applications of the Spring delay queue.
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
@@ -11,7 +11,7 @@ use delayq_service::push::SPRING_TIME;
 use super::answer::SpringError;
 use super::caller::Asking;
 
-/// Takes a task. One with the same type and id takes its place; one that runs is run again.
+/// Submits a task. It replaces a task with the same type and id; a running one is run again.
 pub(super) async fn add(asking: Asking<Submit>, body: Bytes) -> Result<StatusCode, SpringError> {
     let job = read_job(&body).map_err(|error| asking.bad_request(error))?;
     let accepted = async {
@@ -23,13 +23,13 @@ pub(super) async fn add(asking: Asking<Submit>, body: Bytes) -> Result<StatusCod
     Ok(StatusCode::OK)
 }
 
-/// The task of a body, whose names are not checked yet.
+/// Parses the task in a body; its names are not checked yet.
 pub(super) fn read_job(body: &[u8]) -> Result<DelayQueueJob, String> {
     let job: SpringJob = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let missing = |name: &str| format!("{name} is missing");
     let id = job.task_id.ok_or_else(|| missing("taskId"))?;
     let task = job.task_type.ok_or_else(|| missing("taskType"))?;
-    // Without it no instance could be found.
+    // Without the application's name, no instance can be found.
     let app = job.app_name.ok_or_else(|| missing("appName"))?;
     let message = job.params.unwrap_or_default();
     let due_at = Timestamp::from_millis(job.delay_time);

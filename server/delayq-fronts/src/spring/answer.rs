@@ -1,4 +1,4 @@
-//! Errors, as an application of Spring answers them.
+//! Errors in the format of a Spring application.
 
 use axum::extract::OriginalUri;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -7,13 +7,13 @@ use delayq_plugin::{Clock, SystemClock};
 use delayq_service::problem::Problem;
 use serde_json::json;
 
-/// An error of a path.
+/// An error with its path.
 #[derive(Debug)]
 pub(super) struct SpringError {
     path: String,
     status: StatusCode,
     message: String,
-    /// The answer of the server to the same, whose headers say when to try again.
+    /// The headers of the server's own answer, which say when to retry.
     headers: axum::http::HeaderMap,
 }
 
@@ -27,7 +27,7 @@ impl SpringError {
         }
     }
 
-    /// What the server refuses elsewhere, too.
+    /// Converts a problem of the server.
     pub(super) fn of(path: &str, problem: Problem) -> Self {
         let message = problem.to_string();
         let response = problem.into_response();
@@ -69,7 +69,7 @@ pub(super) async fn method_not_allowed(OriginalUri(uri): OriginalUri) -> SpringE
     SpringError::new(&shown(uri.path()), StatusCode::METHOD_NOT_ALLOWED, "")
 }
 
-/// A path without the token that it may begin with.
+/// The path without a leading `/token/TOKEN`.
 pub(super) fn shown(path: &str) -> String {
     let rest = path
         .strip_prefix("/token/")

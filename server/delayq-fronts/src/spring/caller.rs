@@ -1,4 +1,4 @@
-//! Who asks, and what they may do.
+//! The caller and its right.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -69,12 +69,12 @@ impl<R: Right> Asking<R> {
         Context::admit(app, caller, &namespace, Some(R::SCOPE), &parts.extensions).await
     }
 
-    /// A refusal of what was asked.
+    /// Refuses the request with a problem.
     pub(super) fn refused(&self, problem: Problem) -> SpringError {
         SpringError::of(&self.path, problem)
     }
 
-    /// A refusal of what is not understood.
+    /// Refuses an invalid request.
     pub(super) fn bad_request(&self, message: impl Into<String>) -> SpringError {
         SpringError::new(&self.path, StatusCode::BAD_REQUEST, message)
     }

@@ -1,4 +1,4 @@
-//! Entrances of the fuzz targets: what applications of the Spring delay queue send.
+//! Entry points of the fuzz targets for applications of the Spring delay queue.
 
 use delayq_core::Limits;
 use delayq_endpoint::SpringJob;
@@ -8,10 +8,10 @@ use super::add::read_job;
 use super::answer::shown;
 use super::look::instance;
 
-/// A task that is added, as JSON again; `None` is a refusal. `now_ms` is the time of the server.
+/// Parses a new task and writes it as JSON; `None` is a refusal. `now_ms` is the server's time.
 ///
 /// # Panics
-/// If a task that is taken is not of the type of its application.
+/// If the type of an accepted task does not belong to its application.
 #[must_use]
 pub fn spring_job(body: &[u8], now_ms: i64) -> Option<String> {
     let sent: SpringJob = serde_json::from_slice(body).ok()?;
@@ -31,13 +31,13 @@ pub fn spring_job(body: &[u8], now_ms: i64) -> Option<String> {
     Some(written)
 }
 
-/// A path without the token that it may begin with.
+/// Removes a leading token from a path.
 #[must_use]
 pub fn spring_path(path: &str) -> String {
     shown(path)
 }
 
-/// A record of a registry, as it is shown.
+/// Converts a record of a registry for display.
 #[must_use]
 pub fn spring_instance(record: &[u8]) -> Option<String> {
     let record = serde_json::from_slice(record).ok()?;

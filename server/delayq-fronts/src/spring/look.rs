@@ -1,4 +1,4 @@
-//! What the original shows of itself.
+//! Pages of the original that show its state.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 use super::answer::SpringError;
 use super::caller::Asking;
 
-/// The entry of the metadata that names the types of an application.
+/// The metadata entry with the types of an application.
 const TYPES: &str = "delay-queue:task";
 
-/// The types that there are.
+/// Lists the types.
 pub(super) async fn types(asking: Asking<Read>) -> Result<Json<Vec<String>>, SpringError> {
     let types = asking.space.tasks.store().types().await;
     let types = types.map_err(|error| asking.refused(Problem::from(error)))?;
@@ -24,7 +24,7 @@ pub(super) async fn types(asking: Asking<Read>) -> Result<Json<Vec<String>>, Spr
     Ok(Json(covered.map(ToString::to_string).collect()))
 }
 
-/// The applications of the registry, each with its instances that name types.
+/// Lists the applications of the registry, each with its instances that name types.
 pub(super) async fn services(
     asking: Asking<Read>,
     State(app): State<App>,
@@ -46,7 +46,7 @@ pub(super) async fn services(
     Ok(Json(Value::Object(services)))
 }
 
-/// A record of the registry, as Spring writes it.
+/// A record of the registry in the format of Spring.
 pub(super) fn instance(record: &Value) -> Value {
     let uri = home(record).unwrap_or_default();
     let is_secure = uri.starts_with("https:");

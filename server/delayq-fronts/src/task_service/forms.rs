@@ -1,4 +1,4 @@
-//! Forms of what is asked and answered over HTTP, under the names of the gRPC messages.
+//! JSON forms of requests and answers, with the field names of the gRPC messages.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::state::name;
 
-/// What follows a failure.
+/// The retry policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RetryForm {
@@ -19,7 +19,7 @@ pub(super) struct RetryForm {
     interval: u32,
 }
 
-/// A task to create: what every task has, and the fields of one of the three kinds.
+/// A task to create: the common fields, and the fields of one of the three kinds.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct TaskForm {
@@ -29,7 +29,7 @@ pub(super) struct TaskForm {
     trigger_at: i64,
     retry: Option<RetryForm>,
     format: String,
-    /// A text as it stands; any other value: its JSON.
+    /// A string is used as it stands; any other value is used as JSON.
     body: Option<Value>,
     body_base64: Option<String>,
     timeout: u32,
@@ -45,7 +45,7 @@ pub(super) struct TaskForm {
 }
 
 impl TaskForm {
-    /// Takes what every task has.
+    /// Takes the common fields.
     fn options(&mut self) -> Result<tasks::TaskOptions, Problem> {
         let body = match (self.body.take(), self.body_base64.take()) {
             (Some(_), Some(_)) => {
@@ -74,7 +74,7 @@ impl TaskForm {
         })
     }
 
-    /// Refuses what is left of the fields of other kinds.
+    /// Refuses fields that belong to other kinds.
     fn check_rest(&self, kind: &str) -> Result<(), Problem> {
         let fields = [
             ("url", self.url.is_some()),
@@ -129,7 +129,7 @@ impl TaskForm {
     }
 }
 
-/// Which task.
+/// Identifies a task.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct WhichForm {
@@ -140,7 +140,7 @@ pub(super) struct WhichForm {
 }
 
 impl WhichForm {
-    /// The task of this id.
+    /// Identifies the task with this id.
     pub(super) fn of(task_id: String) -> Self {
         Self {
             task_id,
@@ -149,7 +149,7 @@ impl WhichForm {
     }
 }
 
-/// Messages that say which task.
+/// Messages that identify a task.
 macro_rules! which_task {
     ($($request:ident)*) => {$(
         impl From<tasks::$request> for WhichForm {
@@ -167,7 +167,7 @@ macro_rules! which_task {
 
 which_task! { CancelTaskRequest QueryTaskRequest }
 
-/// A task that was accepted.
+/// An accepted task.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct CreatedForm {
     task_id: String,
@@ -185,7 +185,7 @@ impl From<tasks::CreateTaskResponse> for CreatedForm {
     }
 }
 
-/// What became of a cancel.
+/// The outcome of a cancel.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct CancelledForm {
     cancelled: bool,
@@ -201,7 +201,7 @@ impl From<tasks::CancelTaskResponse> for CancelledForm {
     }
 }
 
-/// What is known of a task; what is not known is left out.
+/// The known facts of a task; unknown ones are left out.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct TaskView {
     task_id: String,

@@ -1,4 +1,4 @@
-//! Entrances of the fuzz targets: what is asked of the task service, over HTTP and gRPC.
+//! Entry points of the fuzz targets for requests to the task service over HTTP and gRPC.
 
 use delayq_proto::pb::tasks;
 use delayq_proto::pb::tasks::{
@@ -12,7 +12,7 @@ use super::place::{Place, Which};
 use super::service::read_retry;
 use super::wanted::Wanted;
 
-/// A configuration with a cluster of Kafka.
+/// A configuration with a Kafka cluster.
 fn config() -> Config {
     Config {
         push: PushConfig {
@@ -23,10 +23,10 @@ fn config() -> Config {
     }
 }
 
-/// A task that is wanted: its message and its target, as push reads it.
+/// Takes a task and returns its message and its target.
 ///
 /// # Panics
-/// If it is beyond its limits, its id leads elsewhere, or its retry is another one.
+/// If the task exceeds its limits, its id does not lead back to it, or its retry policy differs.
 fn taken(wanted: &Wanted) -> Option<(Vec<u8>, String)> {
     let options = &wanted.options;
     let place = Place::new(&options.project, &options.group).ok()?;
@@ -42,7 +42,7 @@ fn taken(wanted: &Wanted) -> Option<(Vec<u8>, String)> {
     Some((options.body.clone(), wanted.target.clone()))
 }
 
-/// A form of `kind`: 0 HTTP, 1 gRPC, else Kafka.
+/// Parses a form: `kind` 0 is HTTP, 1 is gRPC, any other is Kafka.
 fn wanted(kind: u8, form: TaskForm) -> Option<Wanted> {
     let wanted = match kind {
         0 => Wanted::http(form.http().ok()?),
@@ -52,45 +52,45 @@ fn wanted(kind: u8, form: TaskForm) -> Option<Wanted> {
     wanted.ok()
 }
 
-/// A body that creates a task over HTTP; `None` is a refusal.
+/// Parses a body that creates a task over HTTP; `None` is a refusal.
 #[must_use]
 pub fn task_form(kind: u8, body: &[u8]) -> Option<(Vec<u8>, String)> {
     let form: TaskForm = serde_json::from_slice(body).ok()?;
     taken(&wanted(kind, form)?)
 }
 
-/// A message that creates a task of HTTP over gRPC.
+/// Parses a gRPC message that creates an HTTP task.
 #[must_use]
 pub fn http_task(request: CreateHttpTaskRequest) -> Option<(Vec<u8>, String)> {
     taken(&Wanted::http(request).ok()?)
 }
 
-/// A message that creates a task of gRPC.
+/// Parses a message that creates a gRPC task.
 #[must_use]
 pub fn grpc_task(request: CreateGrpcTaskRequest) -> Option<(Vec<u8>, String)> {
     taken(&Wanted::grpc(request, &config()).ok()?)
 }
 
-/// A message that creates a task of Kafka.
+/// Parses a message that creates a Kafka task.
 #[must_use]
 pub fn kafka_task(request: CreateKafkaTaskRequest) -> Option<(Vec<u8>, String)> {
     taken(&Wanted::kafka(request, &config()).ok()?)
 }
 
-/// A body or message that says which task; its id, if it is not found by the request.
+/// Parses a request that identifies a task. Returns its id, unless the request id identifies it.
 #[must_use]
 pub fn which_task(body: &[u8]) -> Option<String> {
     let form: WhichForm = serde_json::from_slice(body).ok()?;
     Some(Which::of(&form).ok()?.task_id())
 }
 
-/// The id of a task, as a create has answered it.
+/// Parses a task id as returned by a create.
 #[must_use]
 pub fn task_id(text: &str) -> Option<String> {
     Some(Which::of(&WhichForm::of(text.to_owned())).ok()?.task_id())
 }
 
-/// What is answered about a task, over HTTP: its body is the same, as text or in base64.
+/// Writes the HTTP answer about a task. The body is the same, as text or in base64.
 #[must_use]
 pub fn task_view(answer: tasks::QueryTaskResponse) -> serde_json::Value {
     serde_json::to_value(TaskView::from(answer)).unwrap_or_default()

@@ -13,10 +13,10 @@ use super::service::Service;
 use super::wanted::Wanted;
 use delayq_service::context::Context;
 
-/// What a request holds beside its body.
+/// The bytes of a request other than its body.
 const BESIDE_BYTES: usize = 64 * 1_024;
 
-/// The service, as tonic serves it.
+/// The gRPC service.
 pub(super) fn service(service: Service) -> TaskServiceServer<Service> {
     let limit = service
         .app
@@ -26,13 +26,13 @@ pub(super) fn service(service: Service) -> TaskServiceServer<Service> {
     TaskServiceServer::new(service).max_decoding_message_size(limit)
 }
 
-/// The service is there until the server begins to end.
+/// Reports the service as serving until the server begins to stop.
 pub(super) async fn report_health(health: HealthReporter, stopping: Stopping) {
     delayq_service::grpc_server::report_health::<TaskServiceServer<Service>>(health, stopping)
         .await;
 }
 
-/// Whoever calls, and what for.
+/// Admits a caller for a call.
 async fn admit<T>(
     service: &Service,
     request: Request<T>,

@@ -1,4 +1,4 @@
-//! The service over HTTP: the methods by their names, and as resources.
+//! The service over HTTP: methods by name, and as resources.
 
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::StatusCode;
@@ -38,14 +38,14 @@ pub(super) fn router(service: Service) -> Router {
         .with_state(service)
 }
 
-/// Whoever asks.
+/// The caller, with the required scope.
 async fn client_of(service: &Service, parts: &Parts, scope: Scope) -> Result<Context, Problem> {
     service
         .client(&parts.headers, &parts.extensions, scope)
         .await
 }
 
-/// Whoever asks, and the form that was sent.
+/// The caller and the form in the body.
 async fn read<T: DeserializeOwned>(
     service: &Service,
     request: Request,
@@ -59,7 +59,7 @@ async fn read<T: DeserializeOwned>(
     Ok((client, form))
 }
 
-/// Makes a task.
+/// Creates a task.
 async fn make(service: &Service, client: &Context, wanted: Wanted) -> Result<Response, Problem> {
     let answer = CreatedForm::from(service.create(client, wanted).await?);
     let status = if answer.created {

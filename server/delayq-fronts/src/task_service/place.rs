@@ -1,4 +1,4 @@
-//! Place of a task: its project and group, which are its type, and its id there.
+//! The place of a task: its project and group, which form its type, and its id.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,14 +8,14 @@ use sha2::{Digest, Sha256};
 
 use super::forms::WhichForm;
 
-/// What the types of all tasks begin with.
+/// The prefix of the type of every task.
 const PREFIX: &str = "tasks";
-/// The project and group of a task that names none.
+/// The default project and group.
 const DEFAULT: &str = "default";
 /// The longest name of a project or group.
 const MAX_NAME: usize = 32;
 
-/// Where a task is.
+/// The project and group of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) project: String,
@@ -23,7 +23,7 @@ pub(super) struct Place {
     pub(super) task_type: TaskType,
 }
 
-/// Which task.
+/// Identifies a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Which {
     pub(super) place: Place,
@@ -41,7 +41,7 @@ impl Place {
         })
     }
 
-    /// The task of a request; a new one without a `request_id`.
+    /// The task for a request id; without one, a new task.
     pub(super) fn task(self, request_id: &str) -> Result<Which, Problem> {
         let id = if request_id.is_empty() {
             TaskId::generate()
@@ -66,7 +66,7 @@ fn name<'a>(what: &str, text: &'a str) -> Result<&'a str, Problem> {
 }
 
 impl Which {
-    /// Reads an id as a create has answered it.
+    /// Parses an id as returned by a create.
     pub(super) fn read(text: &str) -> Result<Self, Problem> {
         let mut parts = text.splitn(3, '.');
         let parts = (parts.next(), parts.next(), parts.next());
@@ -80,7 +80,7 @@ impl Which {
         })
     }
 
-    /// The task of an id, or else of a request.
+    /// The task with the given id, or else with the given request id.
     pub(super) fn of(form: &WhichForm) -> Result<Self, Problem> {
         if form.task_id.is_empty() && !form.request_id.is_empty() {
             return Place::new(&form.project, &form.group)?.task(&form.request_id);
@@ -88,7 +88,7 @@ impl Which {
         Self::read(&form.task_id)
     }
 
-    /// The id that clients get.
+    /// The id for clients.
     pub(super) fn task_id(&self) -> String {
         let Place { project, group, .. } = &self.place;
         format!("{project}.{group}.{}", self.id)

@@ -1,4 +1,4 @@
-//! What the service does, whichever way it is asked.
+//! The operations of the service, for HTTP and gRPC.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::state;
 use super::wanted::Wanted;
 use crate::client::{Entry, admit};
 
-/// Headers of a task, beside `group`.
+/// Headers of a task, in addition to `group`.
 const PROJECT: &str = "project";
 const KIND: &str = "task-kind";
 const FORMAT: &str = "format";
@@ -38,7 +38,7 @@ impl Service {
         Self { app }
     }
 
-    /// Whoever asks, with the right to it.
+    /// The caller, with the required scope.
     pub(super) async fn client(
         &self,
         headers: &HeaderMap,
@@ -53,7 +53,7 @@ impl Service {
         admit(&self.app, &entry, headers, extensions, scope).await
     }
 
-    /// Creates a task, unless its request has created it before.
+    /// Creates a task, unless an earlier call with the same request id did.
     pub(super) async fn create(
         &self,
         client: &Context,
@@ -117,7 +117,7 @@ impl Service {
         })
     }
 
-    /// Says what is known of a task.
+    /// Returns the known facts of a task.
     pub(super) async fn query(
         &self,
         client: &Context,
@@ -134,7 +134,7 @@ impl Service {
 
     async fn find(&self, client: &Context, which: &Which) -> Result<Option<TaskInfo>, Problem> {
         let task_type = which.place.task_type.as_str();
-        // With the target of the task, which says how often it is repeated.
+        // Includes the target of the task, which contains its retry policy.
         Ok(client
             .space
             .within
@@ -155,7 +155,7 @@ fn created(
     }
 }
 
-/// The task that a client means, of a type that it has a right to.
+/// The task that a client identifies; refused if its token does not cover the type.
 fn of_client(client: &Context, form: &WhichForm) -> Result<Which, Problem> {
     let which = Which::of(form)?;
     client.caller.require_type(which.place.task_type.as_str())?;
@@ -166,7 +166,7 @@ fn unknown(which: &Which) -> Problem {
     Problem::not_found(format!("there is no task {}", which.task_id()))
 }
 
-/// Puts what was kept of a task that is done where it was before.
+/// Restores the facts of a finished task that were kept as its reply.
 async fn restore(client: &Context, which: &Which, task: &mut TaskInfo) -> Result<(), Problem> {
     let (task_type, id) = (which.place.task_type.as_str(), which.id.as_str());
     let tasks = &client.space.tasks;
@@ -208,7 +208,7 @@ fn known(which: &Which, mut task: TaskInfo) -> QueryTaskResponse {
     }
 }
 
-/// The retry of a target, as its task was created with it.
+/// The retry policy in a target, in the form in which it was created.
 pub(super) fn read_retry(target: &str) -> Option<Retry> {
     let target: Value = serde_json::from_str(target).ok()?;
     let number = |name| target.get("retry")?.get(name)?.as_u64();

@@ -1,4 +1,4 @@
-//! States of tasks, as clients of the service see them.
+//! States of tasks as clients of the service see them.
 
 use delayq_plugin::{TaskInfo, TaskState};
 use delayq_proto::pb::tasks::State;
@@ -11,7 +11,7 @@ pub(super) fn of_task(task: &TaskInfo) -> State {
     }
 }
 
-/// A state by itself.
+/// The state without regard to attempts.
 pub(super) fn of_state(state: TaskState) -> State {
     match state {
         TaskState::Scheduled => State::Waiting,
@@ -24,7 +24,7 @@ pub(super) fn of_state(state: TaskState) -> State {
     }
 }
 
-/// Its name in JSON.
+/// The name of a state in JSON.
 pub(super) fn name(state: i32) -> &'static str {
     match State::try_from(state) {
         Ok(State::Waiting) => "waiting",

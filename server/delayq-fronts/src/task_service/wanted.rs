@@ -1,4 +1,4 @@
-//! A task as a client wants it, and its target.
+//! A task to create, and its target.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use delayq_service::config::Config;
 use delayq_service::problem::Problem;
 use serde_json::{Map, Value, json};
 
-/// Most retries.
+/// The largest number of retries.
 const MAX_RETRIES: u32 = 999;
 /// The longest wait between attempts, in seconds: a day.
 const MAX_INTERVAL: u32 = 86_400;
 
-/// A task as a client wants it.
+/// A task to create.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) options: TaskOptions,
     /// `http`, `grpc` or `kafka`.
     pub(super) kind: &'static str,
-    /// The target of the task, as push reads it.
+    /// The target of the task, in the format of push.
     pub(super) target: String,
 }
 
@@ -115,7 +115,7 @@ fn some(headers: &BTreeMap<String, String>) -> Option<Value> {
     (!headers.is_empty()).then(|| json!(headers))
 }
 
-/// The retry of a target: one attempt, and so many more.
+/// The retry options of a target: one attempt and `count` more.
 fn retry(retry: Option<Retry>) -> Result<Value, Problem> {
     let Retry { count, interval } = retry.unwrap_or_default();
     if count > MAX_RETRIES || interval > MAX_INTERVAL {
@@ -126,7 +126,7 @@ fn retry(retry: Option<Retry>) -> Result<Value, Problem> {
     Ok(json!({"attempts": count + 1, "wait": ms, "max_wait": ms, "is_fixed": true}))
 }
 
-/// The content type of a format; none: by what the body is.
+/// The content type of a format; `None` lets push choose it from the body.
 fn content_type(format: &str) -> Result<Option<Value>, Problem> {
     let known = match format {
         "" => return Ok(None),

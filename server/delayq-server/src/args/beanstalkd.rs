@@ -7,33 +7,33 @@ use clap::ArgAction;
 use delayq_fronts::beanstalk::VERSION;
 use serde_json::{Map, Value};
 
-/// Most bytes that beanstalkd allows a job to have.
+/// The largest job that beanstalkd allows, in bytes.
 const MAX_JOB_BYTES: u64 = 1_073_741_824;
 
 /// The options of beanstalkd.
 #[derive(Debug, clap::Args)]
 #[command(display_name = "beanstalkd", version = VERSION, disable_version_flag = true)]
 pub(crate) struct BeanstalkdArgs {
-    /// Where to listen: an address or name of this host, or unix:PATH for a Unix socket.
+    /// The address to listen on: an address or name of this host, or unix:PATH for a Unix socket.
     #[arg(short = 'l', long, value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = place)]
     address: Place,
-    /// On which port.
+    /// The port to listen on.
     #[arg(short = 'p', long, default_value_t = 11_300)]
     port: u16,
-    /// The folder that the jobs are kept in.
+    /// The folder that holds the jobs.
     #[arg(short = 'b', long, value_name = "DIR", conflicts_with = "store")]
     data: Option<PathBuf>,
-    /// Wait for the disk at most once in so many milliseconds: here each answer waits for it, and
-    /// clients that wait share a sync.
+    /// Sync to disk at most once in this many milliseconds. Here each answer waits for the disk,
+    /// and clients that wait share a sync.
     #[arg(short = 'f', value_name = "MS")]
     sync_ms: Option<u64>,
     /// Never wait for the disk: a power loss may lose the last seconds.
     #[arg(short = 'F', conflicts_with = "sync_ms")]
     no_sync: bool,
-    /// Most bytes of a job.
+    /// The largest job, in bytes.
     #[arg(short = 'z', long, value_name = "BYTES", default_value_t = 65_535)]
     max_job_bytes: u64,
-    /// Bytes of a file of the journal. Without effect: there is no journal.
+    /// The size of a journal file, in bytes. Without effect, because there is no journal.
     #[arg(short = 's', value_name = "BYTES")]
     journal_bytes: Option<u64>,
     /// Without effect, as in beanstalkd.
@@ -42,10 +42,10 @@ pub(crate) struct BeanstalkdArgs {
     /// Without effect, as in beanstalkd.
     #[arg(short = 'n')]
     no_compact: bool,
-    /// Refused: start it as that user.
+    /// Refused: start the server as that user.
     #[arg(short = 'u', value_name = "USER", value_parser = no_user)]
     user: Option<String>,
-    /// Log more; several times for still more.
+    /// Log more. Repeat it to log still more.
     #[arg(short = 'V', action = ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Print the version.
@@ -53,7 +53,7 @@ pub(crate) struct BeanstalkdArgs {
     version: Option<bool>,
 }
 
-/// Where it listens.
+/// The place to listen on.
 #[derive(Clone, Debug)]
 enum Place {
     Host(IpAddr),
@@ -84,7 +84,7 @@ fn no_user(name: &str) -> Result<String, String> {
 }
 
 impl BeanstalkdArgs {
-    /// Adds them to the configuration.
+    /// Adds the options to the configuration.
     pub(super) fn add_to(&self, flags: &mut Map<String, Value>) {
         let (listen, socket) = match &self.address {
             Place::Host(address) => (Some(SocketAddr::from((*address, self.port))), None),
@@ -111,12 +111,12 @@ impl BeanstalkdArgs {
         }
     }
 
-    /// The folder that the jobs are kept in.
+    /// The folder that holds the jobs.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.data.as_deref()
     }
 
-    /// What there is to say of options that do less than their names, each once.
+    /// Remarks on options that do less than their names say.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let most = format!("-z: the maximum job size is {MAX_JOB_BYTES}");
         let sync = "-f: each answer waits for the disk, which is the least that is lost".to_owned();

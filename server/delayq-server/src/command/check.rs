@@ -1,4 +1,4 @@
-//! `delayq-server check`: everything that a start needs, one line each.
+//! `delayq-server check`: checks everything that a start needs, and prints one line for each part.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -23,7 +23,7 @@ use delayq_service::config::BeanstalkConfig;
 use delayq_service::config::Config;
 use delayq_service::listener::listen;
 
-/// Checks all parts, also after one that cannot be used, and says so of each.
+/// Checks every part, even after a failure, and reports each.
 pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
     say("configuration: ok");
     let mut failed = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) async fn run(config: Config) -> Result<(), ServerError> {
     )))
 }
 
-/// The Unix socket of the protocol of beanstalkd.
+/// Checks the Unix socket of the beanstalkd protocol.
 #[cfg(feature = "beanstalkd")]
 async fn socket(config: &Config) -> Option<String> {
     let option = "beanstalk.socket";
@@ -86,7 +86,7 @@ async fn socket(config: &Config) -> Option<String> {
     told(option, opened)
 }
 
-/// The store of the server, those of its namespaces, and pools that none of them uses yet.
+/// Checks the server's own store, those of its namespaces, and unused pools.
 async fn stores(config: &Config, failed: &mut Vec<String>) {
     let part = "store of the server";
     let server = if let Some(file) = missing_file(&config.store) {
@@ -102,7 +102,7 @@ async fn stores(config: &Config, failed: &mut Vec<String>) {
                 ));
                 Some(server)
             }
-            // What is wrong with the files of TLS is said of them.
+            // A TLS error is reported by the check of the TLS files.
             Err(ServerError::Tls(_)) => None,
             Err(error) => {
                 failed.extend(told(part, Err(error.to_string())));
@@ -137,7 +137,8 @@ async fn stores(config: &Config, failed: &mut Vec<String>) {
     }
 }
 
-/// The store of a namespace; where there is no server yet, that of its pool.
+/// Checks the store of a namespace. If the server's own store does not exist yet, checks the
+/// configured pool.
 async fn namespace_of(
     config: &Config,
     server: Option<&Server>,
@@ -156,7 +157,7 @@ async fn namespace_of(
     told(&format!("namespace {namespace}"), checked.await)
 }
 
-/// A store that is opened to be looked at.
+/// Opens a store to check it.
 async fn opened(config: &Config, url: &str, namespace: &Namespace) -> Result<String, String> {
     if let Some(file) = missing_file(url) {
         return Ok(not_there(&file));
@@ -191,7 +192,7 @@ fn tls(config: &Config) -> Result<String, String> {
     .to_owned())
 }
 
-/// What pushes need.
+/// Checks the requirements of push.
 fn push(config: &Config) -> Result<String, String> {
     let push = &config.push;
     if !cfg!(feature = "kafka")
@@ -215,7 +216,7 @@ fn push(config: &Config) -> Result<String, String> {
     }
 }
 
-/// Says how a part is; its name if it cannot be used.
+/// Prints the result of a check. Returns the name of the part if it failed.
 fn told(part: &str, checked: Result<String, String>) -> Option<String> {
     match checked {
         Ok(how) => {
@@ -229,7 +230,7 @@ fn told(part: &str, checked: Result<String, String>) -> Option<String> {
     }
 }
 
-/// Whether an address can be listened on. A port in use may be that of the server itself.
+/// Checks that an address can be listened on. A port in use may be that of the running server.
 async fn port(address: SocketAddr) -> Result<String, String> {
     match listen(address).await {
         Ok(_) => Ok(format!("ok, {address}")),

@@ -1,23 +1,23 @@
-//! Stores that are files, and are not there.
+//! Embedded stores whose file does not exist.
 
 use std::path::{Path, PathBuf};
 
 use crate::server::ServerError;
 
-/// The file of an embedded store that is not there: opening it would make it.
+/// The file of an embedded store, if it does not exist. Opening the store would create it.
 pub(crate) fn missing_file(url: &str) -> Option<PathBuf> {
     let rest = url.strip_prefix("sqlite:")?;
     let (path, options) = rest.split_once('?').unwrap_or((rest, ""));
     let path = Path::new(path.strip_prefix("//").unwrap_or(path));
     let is_asked_for = options.split('&').any(|option| option == "create=true");
-    // A URL without a path is refused when it is opened.
+    // A URL without a path is refused when the store is opened.
     if is_asked_for || path.as_os_str().is_empty() || path.exists() {
         return None;
     }
     Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
 }
 
-/// A command for a store that is not there: it is most likely for another one.
+/// Refuses a command for a store that does not exist; most likely another store is meant.
 pub(crate) fn refuse(file: &Path) -> ServerError {
     ServerError::Refused(format!(
         "there is no store at {}, and a server makes it with its first start. Run this in the \

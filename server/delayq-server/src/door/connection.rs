@@ -22,22 +22,22 @@ use tracing::debug;
 
 use super::Door;
 
-/// How often an HTTP/2 connection is asked whether it is alive, and how long it may take to answer.
+/// The interval of pings on an HTTP/2 connection, and the time limit for their answers.
 const PING: Duration = Duration::from_secs(20);
 
-/// A connection that was accepted.
+/// An accepted connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     door: Arc<Door>,
     peer: SocketAddr,
-    /// Its place among those of the listener, and in the metric.
+    /// The connection's share of the listener's limit, and its entry in the metric.
     _place: OwnedSemaphorePermit,
     _open: Open,
-    /// Whether it has made a request.
+    /// True once the connection has made a request.
     is_used: Arc<AtomicBool>,
 }
 
-/// A connection as the metric counts it.
+/// Counts a connection in the metric while it exists.
 #[derive(Debug)]
 struct Open(&'static str);
 
@@ -65,17 +65,17 @@ impl Connection {
         }
     }
 
-    /// Serves it until it ends.
+    /// Serves the connection until it ends.
     pub(super) async fn run(self, stream: TcpStream) {
-        // Small answers go out at once: HTTP/2 without it has stalls of 40 ms.
+        // Sends small answers at once. Without this, HTTP/2 stalls for 40 ms.
         if let Err(error) = stream.set_nodelay(true) {
-            debug!(%error, "a connection keeps Nagle's algorithm");
+            debug!(%error, "cannot disable Nagle's algorithm for a connection");
         }
         let Some(tls) = &self.door.tls else {
             return self.drive(stream).await;
         };
         let handshake = async {
-            // A balancer that asks whether the port is open says nothing, which is no failure.
+            // A load balancer that only checks the port sends nothing; this is not a failure.
             match stream.peek(&mut [0]).await? {
                 0 => Ok(None),
                 _ => tls.acceptor().accept(stream).await.map(Some),
@@ -118,7 +118,7 @@ impl Connection {
                     is_stopping = true;
                     connection.as_mut().graceful_shutdown();
                 }
-                // Also where it sends too little to tell HTTP/1 from HTTP/2.
+                // Also applies to a client that sends too little to tell HTTP/1 from HTTP/2.
                 () = first_request.as_mut(), if !is_checked => {
                     is_checked = true;
                     if !self.is_used.load(Ordering::Relaxed) {
@@ -139,7 +139,7 @@ impl Connection {
             .timer(TokioTimer::new())
             .header_read_timeout(bounds.header_timeout())
             .max_buf_size(usize::try_from(bounds.max_header_bytes).unwrap_or(usize::MAX));
-        // A flood of reset streams ends the connection: h2's bound is 20 that are not yet taken.
+        // A flood of reset streams closes the connection; h2's limit is 20 pending resets.
         builder
             .http2()
             .timer(TokioTimer::new())

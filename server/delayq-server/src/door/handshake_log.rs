@@ -1,4 +1,4 @@
-//! Log of failed TLS handshakes. Anybody can make one fail, so lines are rationed.
+//! Logs failed TLS handshakes. Anybody can cause one, so log lines are rationed.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -8,18 +8,18 @@ use delayq_service::limits::TokenBucket;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-/// Warnings at once, and then one every so many seconds.
+/// The number of warnings in a burst; after that one every `SECONDS`.
 const AT_ONCE: f64 = 5.0;
 const SECONDS: f64 = 10.0;
 
-/// The log of all listeners with TLS.
+/// The handshake log shared by all TLS listeners.
 #[derive(Debug)]
 pub(super) struct HandshakeLog(Mutex<Ration>);
 
 #[derive(Debug)]
 struct Ration {
     warnings: TokenBucket,
-    /// Failures since the last warning that were not warned of.
+    /// The number of failures since the last warning that were not logged as warnings.
     withheld: u64,
 }
 
@@ -31,7 +31,7 @@ impl HandshakeLog {
         }))
     }
 
-    /// A handshake with `peer` failed for this reason.
+    /// Logs that a handshake with `peer` failed.
     pub(super) fn failed(&self, peer: SocketAddr, reason: &impl Display) {
         if let Some(withheld) = self.turn(Instant::now()) {
             warn!(%peer, %reason, withheld, "a TLS handshake failed");
@@ -40,7 +40,7 @@ impl HandshakeLog {
         }
     }
 
-    /// How many failures were withheld, if there may be a warning now.
+    /// The number of failures withheld so far, if a warning is allowed now.
     fn turn(&self, now: Instant) -> Option<u64> {
         let mut ration = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !ration.warnings.wait(1, now).is_zero() {

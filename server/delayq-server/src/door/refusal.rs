@@ -1,4 +1,4 @@
-//! The answer to a connection that finds no place.
+//! The answer to a connection above the limit.
 
 use tokio::net::TcpStream;
 
@@ -12,7 +12,7 @@ const ANSWER: &str = concat!(
     r#""detail":"connections.max connections are open: keep fewer","is_repeatable":true,"retry_after":1}"#,
 );
 
-/// Sends it as far as that takes no time: a new connection has room for so little.
+/// Sends the answer without waiting. A new connection always has room for so few bytes.
 pub(super) fn say(stream: &TcpStream) {
     let _ = stream.try_write(ANSWER.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! TLS: its files, read again when they change.
+//! TLS files, which are reloaded when they change.
 
 use std::fs;
 use std::io;
@@ -18,35 +18,35 @@ use tracing::{error, info};
 
 use super::handshake_log::HandshakeLog;
 
-/// How often the files are read.
+/// How often the files are checked.
 const POLL: Duration = Duration::from_secs(2);
 
-/// Why files cannot be used.
+/// The reason why the TLS files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
-    /// One cannot be read.
+    /// A file cannot be read.
     #[error("{option} {path:?} cannot be read: {error}")]
     Unreadable {
         option: &'static str,
         path: PathBuf,
         error: io::Error,
     },
-    /// One holds something else.
+    /// A file does not contain what it should.
     #[error("{option} {path:?} holds no {expected} in PEM")]
     Empty {
         option: &'static str,
         path: PathBuf,
         expected: &'static str,
     },
-    /// They do not belong together.
+    /// The certificate and the key do not match.
     #[error("tls.certificate and tls.key cannot be used together: {0}")]
     Pair(#[from] rustls::Error),
-    /// The authorities of clients cannot be used.
+    /// The client authorities cannot be used.
     #[error("tls.client_ca cannot be used: {0}")]
     Authorities(String),
 }
 
-/// What the files hold.
+/// The contents of the files.
 #[derive(Debug, PartialEq, Eq)]
 struct Contents {
     certificate: Vec<u8>,
@@ -54,7 +54,8 @@ struct Contents {
     client_ca: Option<Vec<u8>>,
 }
 
-/// The present certificate of the server. Open connections keep theirs when it changes.
+/// The current certificate of the server. Open connections keep the certificate that they started
+/// with.
 #[derive(Debug)]
 pub(crate) struct Tls {
     files: Files,
@@ -71,7 +72,7 @@ struct Files {
 }
 
 impl Tls {
-    /// Reads the files; `None` without any.
+    /// Reads the files; `None` if TLS is not configured.
     pub(crate) fn open(config: &TlsConfig) -> Result<Option<Arc<Self>>, TlsError> {
         let (Some(certificate), Some(key)) = (&config.certificate, &config.key) else {
             return Ok(None);
@@ -91,13 +92,13 @@ impl Tls {
         })))
     }
 
-    /// What greets a new connection.
+    /// The acceptor for a new connection.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         let present = self.present.read().unwrap_or_else(PoisonError::into_inner);
         TlsAcceptor::from(Arc::clone(&present))
     }
 
-    /// Reads the files again and again, for ever.
+    /// Reloads the files when they change; never returns.
     pub(crate) async fn follow(self: Arc<Self>) {
         let mut said = String::new();
         loop {
@@ -106,12 +107,12 @@ impl Tls {
             let refreshed = tokio::task::spawn_blocking(move || tls.refresh()).await;
             let Ok(refreshed) = refreshed else { continue };
             match refreshed {
-                Ok(true) => info!("the certificate was read again: new connections get it"),
+                Ok(true) => info!("reloaded the certificate; new connections use it"),
                 Ok(false) => {}
                 Err(error) if error.to_string() == said => continue,
                 Err(error) => {
                     said = error.to_string();
-                    error!(%error, "the earlier certificate stays in use");
+                    error!(%error, "cannot reload the certificate; the earlier one stays in use");
                     continue;
                 }
             }
@@ -119,7 +120,7 @@ impl Tls {
         }
     }
 
-    /// Uses the files as they are now; whether they have changed.
+    /// Reads the files and uses them. Returns true if they have changed.
     pub(crate) fn refresh(&self) -> Result<bool, TlsError> {
         let contents = self.files.read()?;
         let is_same = {

@@ -1,4 +1,4 @@
-//! One call: who asks, for which namespace, and with which right.
+//! One call: its caller, its namespace and its right.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -14,26 +14,26 @@ use delayq_service::context::Context;
 
 use super::refusal::CallError;
 
-/// The metadata with which an application says that the server is its store.
+/// The metadata key by which an application declares that the server is its store.
 const LOGS_ITSELF: &str = "delayq-logs-itself";
 
-/// Most tasks, settlements or locks of one call.
+/// The largest number of tasks, settlements or locks in one call.
 const MAX_BATCH: usize = 1_024;
 
-/// A method of the service, as its request says it.
+/// A method of the service, identified by its request.
 pub(super) trait Operation: Send + Sized + 'static {
-    /// What it answers.
+    /// The type of the answer.
     type Answer: Send;
-    /// The scope that it needs; `None`: any token of the namespace.
+    /// The required scope; `None` means any token of the namespace.
     const SCOPE: Option<Scope>;
 
-    /// The namespace that the request names.
+    /// The namespace named in the request.
     fn namespace(&self) -> &str;
 }
 
-/// What a method of the service does.
+/// The work of a service method.
 pub(super) trait Run: Operation {
-    /// Does it. The namespace and the scope are checked; types are not.
+    /// Runs the method. The namespace and the scope are already checked, but types are not.
     fn run(self, call: &Call) -> impl Future<Output = Result<Self::Answer, CallError>> + Send;
 }
 
@@ -41,7 +41,7 @@ pub(super) trait Run: Operation {
 #[derive(Debug)]
 pub(super) struct Call {
     context: Context,
-    /// The header that the caller was admitted by.
+    /// The header that authenticated the caller.
     pub(super) credentials: Option<HeaderValue>,
 }
 
@@ -54,7 +54,7 @@ impl Deref for Call {
 }
 
 impl Call {
-    /// Admits a call with the right `scope` on a namespace.
+    /// Admits a call with the right `scope` to a namespace.
     pub(super) async fn admit(
         app: &App,
         headers: &HeaderMap,
@@ -62,7 +62,7 @@ impl Call {
         named: &str,
         scope: Option<Scope>,
     ) -> Result<Self, CallError> {
-        // Before anything else is said about the request.
+        // The token is checked before any other part of the request.
         let mut credentials = headers.get(AUTHORIZATION).cloned();
         let caller = Caller::presenting(credentials.as_ref(), extensions, &app.tokens)?;
         if let Some(header) = &mut credentials {
@@ -78,13 +78,13 @@ impl Call {
         })
     }
 
-    /// A type that the token is for.
+    /// A type; refused if the token does not cover it.
     pub(super) fn task_type(&self, named: &str) -> Result<TaskType, CallError> {
         let task_type = required_type(named)?;
         Ok(self.caller.require_type(task_type.as_str())?)
     }
 
-    /// A type, or a pattern that ends with `*`, that the token is for.
+    /// A type, or a pattern ending in `*`; refused if the token does not cover it.
     pub(super) fn types<'a>(&self, named: &'a str) -> Result<&'a str, CallError> {
         if named.is_empty() {
             required_type(named)?;
@@ -93,17 +93,17 @@ impl Call {
         Ok(named)
     }
 
-    /// The same, for what may be set for a pattern.
+    /// A type or pattern for a setting; refused if the token does not cover it.
     pub(super) fn pattern(&self, named: &str) -> Result<TypePattern, CallError> {
         Ok(TypePattern::new(self.types(named)?)?)
     }
 
-    /// A task of a type that the token is for.
+    /// A task; refused if the token does not cover its type.
     pub(super) fn task(&self, task_type: &str, id: &str) -> Result<(TaskType, TaskId), CallError> {
         Ok((self.task_type(task_type)?, TaskId::new(id)?))
     }
 
-    /// A bucket of a type that the token is for.
+    /// A bucket; refused if the token does not cover its type.
     pub(super) fn bucket(&self, named: Option<pb::Bucket>) -> Result<Bucket, CallError> {
         let named = required("bucket", named)?;
         self.task_type(&named.task_type)?;
@@ -111,7 +111,7 @@ impl Call {
     }
 }
 
-/// Refuses a batch that would keep everybody else waiting.
+/// Refuses a batch so large that it would delay other clients.
 pub(super) fn check_batch(what: &'static str, count: usize) -> Result<(), CallError> {
     if count <= MAX_BATCH {
         return Ok(());

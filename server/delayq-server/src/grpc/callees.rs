@@ -1,4 +1,4 @@
-//! Applications that announced where they are called.
+//! Applications that announced themselves to be called.
 
 use delayq_plugin::Timestamp;
 use delayq_proto::{pb, read_span, time};

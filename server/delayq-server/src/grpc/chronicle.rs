@@ -33,8 +33,8 @@ impl Run for pb::GetFiguresRequest {
 impl Run for pb::LogActionRequest {
     async fn run(self, call: &Call) -> Result<Self::Answer, CallError> {
         let mut action: Action = required("action", self.action)?.try_into()?;
-        // Of whoever may do everything, such as a page with a login of its own, the names of users
-        // are taken.
+        // An admin token, such as that of a web page with its own login, may name the acting user.
+        // Other callers are logged under the name of their token.
         if !call.caller.token.has(Scope::Admin) {
             action.actor = call.caller.to_string();
             action.origin.clone_from(&call.caller.origin);

@@ -1,4 +1,4 @@
-//! Dead tasks: groups, and changes of those of a selection.
+//! Dead tasks: groups, and changes of a selection.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -15,11 +15,12 @@ use tonic::Status;
 use super::call::{Call, Run};
 use super::refusal::CallError;
 
-/// How far a change is.
+/// The progress of a change.
 pub(super) type ProgressStream =
     Pin<Box<dyn Stream<Item = Result<pb::DeadProgress, Status>> + Send>>;
 
-/// Messages that wait for a client that does not read; further ones of progress are left out.
+/// The number of progress messages buffered for a client that does not read. Further ones are
+/// dropped.
 const MOST_WAITING: usize = 256;
 
 impl Run for pb::DeadGroupsRequest {
@@ -87,7 +88,7 @@ fn message(progress: Progress) -> pb::DeadProgress {
     }
 }
 
-/// Makes a change, or says how many tasks it would be about.
+/// Makes a change, or reports how many tasks it would affect.
 async fn answer(
     call: &Call,
     selection: DeadSelection,

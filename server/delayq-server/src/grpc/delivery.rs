@@ -1,4 +1,4 @@
-//! Claimed tasks on the last part of their way: from an answer to the connection.
+//! Delivery of claimed tasks from an answer to the connection.
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tonic::Response as Answer;
 
 use super::work::work_task;
 
-/// Tasks of an answer that nobody has asked for yet. Dropped before, it gives them back.
+/// The tasks of an answer that the connection has not asked for yet. Dropping it releases them.
 #[derive(Clone, Default)]
 struct Delivery(Arc<Mutex<Option<Handover>>>);
 
@@ -33,7 +33,7 @@ impl fmt::Debug for Delivery {
     }
 }
 
-/// The answer with the tasks of a claim, which go with it.
+/// Attaches the claimed tasks to the answer, which then owns them.
 pub(super) fn carried(claimed: Answer<Handover>) -> Answer<pb::PullResponse> {
     let handover = claimed.into_inner();
     let tasks = handover.tasks().iter();
@@ -46,8 +46,8 @@ pub(super) fn carried(claimed: Answer<Handover>) -> Answer<pb::PullResponse> {
     answer
 }
 
-/// Has the tasks of an answer count as delivered once its body is asked for: until then, a client
-/// that is gone gives them back.
+/// Marks the tasks of an answer as delivered once its body is requested. If the client is gone
+/// before that, the tasks are released.
 pub(super) async fn delivering(mut response: Response<Body>) -> Response<Body> {
     match response.extensions_mut().remove::<Delivery>() {
         Some(delivery) => response.map(|body| Body::new(Delivering { body, delivery })),
@@ -55,7 +55,7 @@ pub(super) async fn delivering(mut response: Response<Body>) -> Response<Body> {
     }
 }
 
-/// The body of such an answer.
+/// The body of an answer with tasks.
 struct Delivering {
     body: Body,
     delivery: Delivery,

@@ -1,4 +1,4 @@
-//! Documents. They are about all types: targets with their secrets are among them.
+//! Documents. They concern all types, and include targets with their secrets.
 
 use delayq_plugin::Result;
 use delayq_proto::{pb, required};

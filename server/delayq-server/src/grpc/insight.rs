@@ -1,4 +1,4 @@
-//! What is going on, and why: for people.
+//! Insight into tasks and types, for people.
 
 use delayq_ops::{Explanation, Holder, Moment, MomentKind};
 use delayq_proto::{pb, span, state, time};
@@ -46,12 +46,12 @@ impl Run for pb::OverviewRequest {
 /// The JSON form of an answer.
 pub(super) fn written<T: Serialize>(answer: &T) -> Result<String, Problem> {
     serde_json::to_string(answer).map_err(|error| {
-        tracing::error!(%error, "an answer has no JSON form");
+        tracing::error!(%error, "cannot write an answer as JSON");
         Problem::unavailable("the answer could not be written")
     })
 }
 
-/// A moment as a message.
+/// Converts a moment to a message.
 fn moment(moment: Moment) -> pb::Moment {
     use pb::MomentKind as Form;
     let mut sent = pb::Moment {
@@ -109,7 +109,7 @@ fn moment(moment: Moment) -> pb::Moment {
         MomentKind::LockExpires => Form::LockExpires,
         MomentKind::Again => Form::Again,
         MomentKind::Expires => Form::Expires,
-        // What a later release adds has its text.
+        // A kind added by a later release is sent as text only.
         _ => Form::Unspecified,
     };
     sent.what = what.into();
@@ -124,7 +124,7 @@ fn holder(holder: Holder) -> pb::TaskHolder {
     }
 }
 
-/// An explanation as a message, with the figures of its cause as JSON.
+/// Converts an explanation to a message, with the figures of its cause as JSON.
 fn explanation(explained: &Explanation) -> Result<pb::Explanation, Problem> {
     let json = written(explained)?;
     let form: Value = serde_json::from_str(&json).unwrap_or_default();

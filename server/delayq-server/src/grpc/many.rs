@@ -1,4 +1,4 @@
-//! Changes of several tasks: by their ids, or of every task that matches.
+//! Changes of several tasks: by id, or of every matching task.
 
 use delayq_plugin::{BulkReport, Error, TaskFilter, When};
 use delayq_proto::{pb, read_state, read_time_if, required};
@@ -7,7 +7,7 @@ use delayq_service::operation::{AllChange, WantedTasks};
 use super::call::{Call, Run};
 use super::refusal::CallError;
 
-/// Most ids of one cancel.
+/// The largest number of ids in one cancel.
 const MAX_IDS: usize = 1_000;
 
 impl Run for pb::CancelEachRequest {

@@ -1,4 +1,4 @@
-//! Lists, and dead tasks.
+//! Lists of tasks, and dead tasks.
 
 use delayq_core::operate::{Cursor, DeadFilter};
 use delayq_core::store::MAX_BATCH;

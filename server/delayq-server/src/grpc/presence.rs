@@ -42,8 +42,8 @@ impl Run for pb::InstancesRequest {
     }
 }
 
-/// An instance, as a token for some types tells of it and is told of it. Its number of types stays,
-/// so that it counts as one that may serve others.
+/// An instance restricted to the types that the token covers. The number of types stays, so that
+/// the instance still counts as one that may serve others.
 fn narrowed(call: &Call, mut instance: InstanceInfo) -> InstanceInfo {
     let is_covered = |task_type: &TaskType| call.caller.require_type(task_type.as_str()).is_ok();
     instance.types.retain(is_covered);

@@ -1,4 +1,4 @@
-//! Claims, with a long wait.
+//! Claims with a long poll.
 
 use delayq_plugin::TaskType;
 use delayq_proto::{pb, read_span, read_span_or_zero, required_type};
@@ -28,7 +28,7 @@ impl Run for pb::PullRequest {
             is_fair,
         };
         let handover = asked.claim(&call.space.pull).await?;
-        // The token may have been revoked meanwhile: dropping the handover gives the tasks back.
+        // The token may have been revoked meanwhile. Dropping the handover releases the tasks.
         call.caller.is_still(&call.app.tokens)?;
         Ok(handover)
     }

@@ -1,4 +1,4 @@
-//! Why a call is refused, as a gRPC status.
+//! Refusals of calls, as gRPC statuses.
 
 use delayq_plugin::Error;
 use delayq_proto::status_of;
@@ -6,19 +6,19 @@ use delayq_service::grpc_server::status_of_problem;
 use delayq_service::problem::Problem;
 use tonic::Status;
 
-/// Why a call is refused.
+/// The reason why a call is refused.
 #[derive(Debug)]
 pub(super) enum CallError {
-    /// By the store, or by what stands before it.
+    /// An error of the store, or of a check on the way to it.
     Store(Error),
-    /// By the server.
+    /// A refusal by the server.
     Server(Problem),
-    /// As this status says.
+    /// A ready-made status.
     Status(Box<Status>),
 }
 
 impl CallError {
-    /// Of a problem before anything was done.
+    /// A refusal before anything was done.
     pub(super) fn untouched(problem: Problem) -> Self {
         Self::Server(problem.without_cause())
     }

@@ -1,4 +1,4 @@
-//! Targets that tasks are pushed to.
+//! Targets of pushed tasks.
 
 use delayq_plugin::TypePattern;
 use delayq_proto::{pb, required};

@@ -1,4 +1,4 @@
-//! Types: listed, configured, counted, paused, purged, dropped; and the store itself.
+//! Types: list, configure, count, pause, purge, drop; and information about the store.
 
 use delayq_plugin::{Result, TaskType};
 use delayq_proto::{pb, read_state, read_time, read_time_if, required};

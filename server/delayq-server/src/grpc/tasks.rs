@@ -1,4 +1,4 @@
-//! Tasks: sent, found, changed, claimed and settled.
+//! Tasks: submit, find, change, claim and settle.
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ impl Run for pb::ClaimRequest {
         call.bucket(self.bucket.clone())?;
         let (bucket, request) = self.read(SystemClock.now())?;
         let (store, (answer, claimed)) = (call.store().clone(), oneshot::channel());
-        // A task of its own, so that a client that goes away meanwhile costs no attempt.
+        // Runs as a separate task, so that a disconnecting client costs no attempt.
         tokio::spawn(async move {
             let result = store.claim(&bucket, &request).await;
             if let Err(Ok(claimed)) = answer.send(result) {
@@ -118,7 +118,7 @@ impl Run for pb::ClaimRequest {
     }
 }
 
-/// Gives back what nobody waits for any more.
+/// Releases tasks whose client is gone.
 async fn release(store: &dyn Store, bucket: &Bucket, claimed: Claimed) {
     let release = claimed.tasks.into_iter().map(|task| {
         let end = AttemptEnd::Release {
@@ -132,7 +132,7 @@ async fn release(store: &dyn Store, bucket: &Bucket, claimed: Claimed) {
         return;
     }
     if let Err(error) = store.settle(bucket, release).await {
-        tracing::debug!(%bucket, %error, "what a lost client had claimed waits for its locks");
+        tracing::debug!(%bucket, %error, "cannot release the tasks of a lost client");
     }
 }
 
@@ -145,7 +145,7 @@ impl Run for pb::SettleRequest {
         let outcomes = if call.is_store_of_caller {
             call.store().settle(&bucket, settlements).await?
         } else {
-            // What clients do is counted here, and what applications do by themselves.
+            // Settlements of clients are counted here. Applications count their own.
             let pull = &call.space.pull;
             let ends = settlements.into_iter();
             let ends = ends.map(|one| pull.end(bucket.clone(), one.lock, one.end));

@@ -19,11 +19,11 @@ use super::refusal::CallError;
 /// The stream.
 pub(super) type WakeupStream = Pin<Box<dyn Stream<Item = Result<pb::Wakeup, Status>> + Send>>;
 
-/// How often it is checked whether the token of a stream is still valid.
+/// How often a stream checks that its token is still valid.
 pub(super) const RECHECK: Duration = Duration::from_millis(500);
 
-/// Completes when a stream has to end: the token is no longer valid, or the server is being shut
-/// down.
+/// Completes when a stream has to end, because the token is no longer valid or the server is
+/// shutting down.
 pub(super) async fn end_of(app: App, credentials: Option<HeaderValue>) -> Status {
     let mut recheck = tokio::time::interval(RECHECK);
     loop {
@@ -63,7 +63,7 @@ impl Run for pb::WakeupsRequest {
     }
 }
 
-/// The next wake-up of a type that the caller may claim; `None` once the store is gone.
+/// The next wake-up for a type that the caller may claim; `None` once the store is gone.
 async fn next_for(wakeups: &mut Wakeups, caller: &Caller) -> Option<Wakeup> {
     loop {
         let wakeup = wakeups.next().await?;

@@ -1,4 +1,5 @@
-//! The stream of a worker: credits come in, tasks go out, settlements and extensions come back.
+//! The stream of a worker. The worker sends credits, settlements and extensions; the server sends
+//! tasks and answers.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -29,21 +30,22 @@ use delayq_service::pull::{Demand, Handover, MAX_WAIT, lock_span};
 use held::Held;
 pub(super) use parcel::work_task;
 
-/// What the server sends.
+/// The messages of the server.
 pub(super) type WorkStream = Pin<Box<dyn Stream<Item = Result<pb::WorkResponse, Status>> + Send>>;
 
-/// How long the first message may take.
+/// The time limit for the first message.
 const START: Duration = Duration::from_secs(10);
-/// Messages to a worker that does not read. What it sends is left unread meanwhile.
+/// The number of messages buffered for a worker that does not read. While the buffer is full, the
+/// worker's own messages are not read.
 const MAX_UNREAD: usize = 16;
-/// Messages of a worker whose answers are not known yet; further ones are left unread.
+/// The number of a worker's messages without an answer yet; further ones are not read.
 const MAX_UNANSWERED: usize = 256;
-/// How long a type is left alone after a failed claim.
+/// The pause of a type after a failed claim.
 const AFTER_ERROR: Duration = Duration::from_millis(250);
 
-/// A claim under way: its type, and what it took.
+/// A claim under way; returns its type and its tasks.
 type Claim = BoxFuture<'static, (TaskType, Handover)>;
-/// An answer under way, with the tasks that were not settled after all.
+/// An answer under way; returns the answer and the tasks that were not settled.
 type Answer = BoxFuture<'static, (pb::work_response::Response, Held)>;
 type Sender = mpsc::Sender<Result<pb::WorkResponse, Status>>;
 
@@ -67,10 +69,11 @@ pub(super) fn open(
             let call = Call::admit(&app, &headers, &extensions, namespace, scope).await?;
             let mut session = Session::new(call, lock_for, out);
             let ended = session.serve(&mut inbound).await;
-            // First, or they would get what is given back.
+            // Ends claims first, or they would claim the tasks that are released next.
             session.claims.clear();
             session.answer_the_rest().await;
-            // Before the stream ends, so that whoever sees its end finds the tasks again.
+            // Before the stream ends, so that the tasks are available to a client that sees its
+            // end.
             session.held.release(&session.call.space.pull).await;
             ended
         };
@@ -82,7 +85,7 @@ pub(super) fn open(
     Ok(Response::new(Box::pin(messages)))
 }
 
-/// The first message.
+/// Reads the first message.
 async fn first(inbound: &mut Streaming<pb::WorkRequest>) -> Result<pb::WorkStart, CallError> {
     let message = tokio::time::timeout(START, inbound.message()).await;
     let message = message.map(Result::ok).ok().flatten().flatten();
@@ -92,18 +95,18 @@ async fn first(inbound: &mut Streaming<pb::WorkRequest>) -> Result<pb::WorkStart
     }
 }
 
-/// A lock of the asked length.
+/// The requested lock time.
 fn lock_for(span: Option<prost_types::Duration>) -> Result<Duration, CallError> {
     let asked = span.map(|span| read_span("lock_for", span)).transpose()?;
     Ok(lock_span(asked)?)
 }
 
-/// What a stream has to do.
+/// The state of a stream.
 struct Session {
     call: Call,
     lock_for: Duration,
     credits: Credits,
-    /// The types of the claims under way.
+    /// The types with a claim under way.
     claiming: BTreeSet<TaskType>,
     claims: FuturesUnordered<Claim>,
     held: Held,
@@ -125,7 +128,8 @@ impl Session {
         }
     }
 
-    /// Serves until the worker is gone, or has ended the stream and has all its answers.
+    /// Serves until the worker disconnects, or until it has ended the stream and received all its
+    /// answers.
     async fn serve(&mut self, inbound: &mut Streaming<pb::WorkRequest>) -> Result<(), CallError> {
         let end = end_of(self.call.app.clone(), self.call.credentials.clone());
         let mut end = std::pin::pin!(end);
@@ -169,15 +173,15 @@ impl Session {
         Ok(())
     }
 
-    /// Awaits what is being settled: what the worker has settled stays so, whether or not it hears
-    /// of it.
+    /// Waits for settlements under way. They take effect even if the worker does not receive the
+    /// answers.
     async fn answer_the_rest(&mut self) {
         while let Some((_, unsettled)) = self.answers.next().await {
             self.held.take_back(unsettled);
         }
     }
 
-    /// Takes a message of the worker.
+    /// Handles a message of the worker.
     fn take(&mut self, message: pb::WorkRequest) -> Result<(), CallError> {
         match required("request", message.request)? {
             Form::Start(_) => {
@@ -207,7 +211,7 @@ impl Session {
         }
     }
 
-    /// Starts to claim tasks of a type, as many as the worker can take.
+    /// Starts a claim of a type for as many tasks as the worker has credit.
     fn claim(&mut self, task_type: &TaskType) {
         let credit = self.credits.of(task_type);
         if credit == 0 || !self.claiming.insert(task_type.clone()) {
@@ -225,7 +229,7 @@ impl Session {
                 match pull.claim(demand.clone(), MAX_WAIT).await {
                     Ok(handover) => return (task_type, handover),
                     Err(error) => {
-                        tracing::debug!(%task_type, %error, "a stream cannot claim");
+                        tracing::debug!(%task_type, %error, "cannot claim");
                         tokio::time::sleep(AFTER_ERROR).await;
                     }
                 }
@@ -233,7 +237,7 @@ impl Session {
         }));
     }
 
-    /// What a claim took, on its way to the worker.
+    /// Sends claimed tasks to the worker.
     fn claimed(
         &mut self,
         task_type: &TaskType,
@@ -242,7 +246,8 @@ impl Session {
         self.claiming.remove(task_type);
         let count = handover.tasks().len();
         let mut responses = Vec::new();
-        // Credit may have been taken back meanwhile: then the dropped tasks are given back.
+        // The worker may have withdrawn its credit meanwhile. The tasks are then dropped and
+        // thereby released.
         if self.credits.spend(task_type, count) {
             let tasks = handover.delivered();
             self.held.add(&tasks);

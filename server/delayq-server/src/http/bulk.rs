@@ -1,4 +1,4 @@
-//! Many tasks at once: lines of JSON in, an outcome a line out, both as streams.
+//! Bulk create: lines of JSON in, one outcome for each line out, both streamed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,31 +25,31 @@ use utoipa_axum::routes;
 use super::form::{Accepted, CreateOptions, TextOrNumber, refuse_own, text_or_number};
 use super::lines::{Gone, Lines, answer};
 
-/// Most lines of one call to the store.
+/// The number of lines in one call to the store.
 const BATCH: usize = 1_000;
-/// What a line has beside its message, at most.
+/// The room for the parts of a line other than its message, in bytes.
 const LINE_FRAME: usize = 16 * 1_024;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create_many))
 }
 
-/// A line: a task.
+/// A line that describes a task.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Line {
-    /// Its id; without one it gets a new one.
+    /// The id of the task; absent means a new id.
     id: Option<String>,
     /// The message, as text.
     message: Option<String>,
     /// The message, in base64.
     message_base64: Option<String>,
-    /// The message, as any JSON value, which is sent as it stands here.
+    /// The message as any JSON value, sent exactly as written here.
     #[schema(value_type = Option<serde_json::Value>)]
     json: Option<Box<RawValue>>,
     /// Headers of the task.
     headers: BTreeMap<String, String>,
-    /// The delay from the acceptance: milliseconds, or a span such as `30m`.
+    /// The delay from acceptance: milliseconds, or a span such as `30m`.
     #[serde(deserialize_with = "text_or_number")]
     #[schema(value_type = Option<TextOrNumber>)]
     delay: Option<String>,
@@ -76,12 +76,12 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Reads a line.
+    /// Parses a line.
     pub(super) fn read(text: &[u8]) -> Result<Self, Problem> {
         read_object(text).map_err(|error| Problem::bad_request(error.to_string()))
     }
 
-    /// The task that it asks for.
+    /// The job that the line describes.
     pub(super) fn job(self, task_type: &str) -> Result<DelayQueueJob, Problem> {
         let message = match (self.message, self.message_base64, self.json) {
             (None, None, None) => Vec::new(),
@@ -117,14 +117,14 @@ impl Line {
     }
 }
 
-/// What became of a line.
+/// The outcome of a line.
 #[derive(Debug, Serialize, ToSchema)]
 struct LineOutcome {
     /// The number of the line, from 1.
     line: u64,
     #[serde(flatten)]
     accepted: Option<Accepted>,
-    /// Why it was not accepted.
+    /// The reason why it was not accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
 }
@@ -139,11 +139,12 @@ impl LineOutcome {
     }
 }
 
-/// Create many tasks of a type: a line of JSON each, answered by a line each, in order.
+/// Create many tasks of a type, one for each line of JSON. The answer has one line for each, in
+/// order.
 ///
-/// Both are streams of any length: read the answer while you send, or send up to 10,000 lines at
-/// once. A line that cannot be accepted stops no other. Repeating it is harmless where each line
-/// has an id.
+/// Request and answer are streams of any length: read the answer while you send, or send at most
+/// 10,000 lines at once. A line that is not accepted does not stop the others. Repeating it is
+/// harmless if each line has an id.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/bulk", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
@@ -168,7 +169,7 @@ async fn create_many(
             number: 0,
             lines,
         };
-        // The client is gone: nobody needs to know.
+        // The client is gone, so nobody needs the answer.
         reader.read(body).await.ok();
     })
 }
@@ -178,9 +179,9 @@ struct Reader {
     allowed: Allowed<Submit>,
     task_type: String,
     longest: usize,
-    /// How long the next part of the body may take.
+    /// The time limit for the next part of the body.
     patience: Duration,
-    /// A line that is not complete.
+    /// An incomplete line.
     rest: Vec<u8>,
     number: u64,
     lines: Lines,
@@ -209,7 +210,7 @@ impl Reader {
         self.send(&[&last]).await
     }
 
-    /// Takes the complete lines of a part of the body.
+    /// Handles the complete lines in a part of the body.
     async fn take(&mut self, part: &Bytes) -> Result<(), Gone> {
         let Some(end) = part.iter().rposition(|byte| *byte == b'\n') else {
             self.rest.extend_from_slice(part);
@@ -226,7 +227,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Sends a batch and answers it.
+    /// Submits a batch and answers it.
     async fn send(&mut self, batch: &[&[u8]]) -> Result<(), Gone> {
         let (mut outcomes, mut tasks) = (Vec::with_capacity(batch.len()), Vec::new());
         for line in batch {
@@ -245,7 +246,7 @@ impl Reader {
             return Ok(());
         }
         let count = tasks.len();
-        // The lines are charged beside the request.
+        // Lines are charged in addition to the request.
         let submitted = submit(&self.allowed, Batch::new(tasks).paid(0)).await;
         let submitted = submitted.unwrap_or_else(|problem| vec![Err(problem); count]);
         let good = outcomes.iter_mut().filter(|one| one.problem.is_none());
@@ -267,7 +268,7 @@ impl Reader {
         Submission::of_job(&self.allowed, job).await
     }
 
-    /// Answers that the rest is not read.
+    /// Reports that the rest is not read.
     async fn stop(&self, why: &str) -> Result<(), Gone> {
         let text = format!("{why}: this line and what follows it was not read");
         let mut outcome = LineOutcome::of(self.number + 1);

@@ -1,4 +1,4 @@
-//! Applications that announce the types that they serve.
+//! Applications that announce their types.
 
 use axum::Json;
 use axum::extract::Path;
@@ -22,22 +22,22 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(announce, withdraw))
 }
 
-/// What an application says of itself.
+/// An application's announcement.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Announcement {
-    /// Where it is called, such as `http://10.0.0.7:8080/delayq/work`.
+    /// The URL to call, such as `http://10.0.0.7:8080/delayq/work`.
     url: String,
     /// The types that it serves.
     types: Vec<String>,
-    /// How long this holds: milliseconds, or a span such as `30s`; `3s` to `1h`, default `30s`.
+    /// The lifetime: milliseconds, or a span such as `30s`; `3s` to `1h`, default `30s`.
     #[serde(default, deserialize_with = "text_or_number")]
     #[schema(value_type = Option<TextOrNumber>)]
     lease: Option<String>,
 }
 
 impl Announcement {
-    /// What it says, its texts read.
+    /// Parses the announcement.
     pub(super) fn read(self) -> Result<callee::Announcement, Problem> {
         let lease = self.lease.as_deref().map(read_span);
         Ok(callee::Announcement {
@@ -48,16 +48,16 @@ impl Announcement {
     }
 }
 
-/// An application that is called.
+/// An announced application.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct CalleeView {
     /// Its name.
     name: String,
-    /// Where it is called.
+    /// The URL to call.
     url: String,
     /// The types that it serves.
     types: Vec<String>,
-    /// When its announcement ends, in milliseconds since the epoch.
+    /// The end of its announcement, in milliseconds since the epoch.
     until: i64,
 }
 
@@ -80,8 +80,8 @@ async fn callees(allowed: Allowed<Read>) -> Result<Json<Vec<CalleeView>>, Proble
     Ok(Json(views.collect()))
 }
 
-/// Announce an application: due tasks of its types are sent to it as to a target, by every server
-/// within a second, until the lease ends. Repeat it in time.
+/// Announce an application. Within a second, every server pushes due tasks of its types to it,
+/// until the lease ends. Repeat the call before that.
 #[utoipa::path(
     put, path = "/v1/{namespace}/callees/{name}", tag = "push",
     params(("namespace", description = "Namespace"), ("name", description = "A name of the instance")),
@@ -99,7 +99,7 @@ async fn announce(
     Ok(Json(json!({"outcome": "announced", "until": until})))
 }
 
-/// Withdraw an announcement. What is being called then may finish.
+/// Withdraw an announcement. Running calls may finish.
 #[utoipa::path(
     delete, path = "/v1/{namespace}/callees/{name}", tag = "push",
     params(("namespace", description = "Namespace"), ("name", description = "A name of the instance")),

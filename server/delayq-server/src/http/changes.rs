@@ -1,4 +1,4 @@
-//! Changes of one scheduled task: its time, its message.
+//! Changes of one scheduled task: its time or its message.
 
 use axum::Json;
 use axum::extract::Path;
@@ -35,14 +35,14 @@ struct NewTime {
     at: Option<String>,
 }
 
-/// A change that is stored.
+/// A stored change.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Changed {
-    /// When the task is due, milliseconds since the epoch.
+    /// The due time of the task, in milliseconds since the epoch.
     due_at: i64,
 }
 
-/// Move a scheduled task to another time. Repeating it is harmless, but a delay counts anew.
+/// Move a scheduled task to another time. Repeating it is harmless, but a delay starts again.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/reschedule", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id"), NewTime),
@@ -76,7 +76,8 @@ async fn run_now(
     changed(moved, &task_type, &id)
 }
 
-/// Replace the message of a scheduled task; headers and due time stay. Repeating it is harmless.
+/// Replace the message of a scheduled task; keep its headers and due time. Repeating it is
+/// harmless.
 #[utoipa::path(
     put, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/message", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id")),

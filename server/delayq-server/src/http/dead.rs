@@ -1,4 +1,4 @@
-//! Dead letters: groups, requeue with a rate, discard.
+//! Dead letters: groups, requeue at a rate, and discard.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,58 +30,58 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(discard))
 }
 
-/// Which dead tasks. All conditions have to hold; a text of nothing but blanks is refused.
+/// The dead tasks to change. All conditions must hold; a blank text is refused.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Dead {
-    /// These; other conditions do not count then.
+    /// Only these ids; all other conditions are ignored.
     ids: Vec<String>,
-    /// Every dead task of the type: written out, so that nobody means it by mistake.
+    /// Every dead task of the type. Must be explicit, so that it never happens by mistake.
     all: bool,
-    /// Those whose id begins so.
+    /// Only tasks whose id has this prefix.
     id_prefix: Option<String>,
-    /// Those of this group label.
+    /// Only tasks with this group label.
     group: Option<String>,
-    /// Those whose last error contains this text.
+    /// Only tasks whose last error contains this text.
     error_contains: Option<String>,
-    /// Those of one of the groups of dead tasks, by its `error`.
+    /// Only tasks in one group of dead tasks, given by its `error`.
     error_like: Option<String>,
-    /// Those that died without an error: the group whose `error` is empty.
+    /// Only tasks that died without an error: the group whose `error` is empty.
     without_error: bool,
-    /// Those that died before: milliseconds since the epoch, or RFC 3339.
+    /// Only tasks that died before this time: milliseconds since the epoch, or RFC 3339.
     #[serde(default, deserialize_with = "text_or_number")]
     #[schema(value_type = Option<TextOrNumber>)]
     died_before: Option<String>,
-    /// The first so many, by their time of death.
+    /// The maximum number of tasks, oldest death first.
     limit: Option<u64>,
-    /// Of a requeue: how long after each other they become due: milliseconds, or a span such as
-    /// `100ms`; default 0, all at once.
+    /// For a requeue: the interval between the due times of the tasks: milliseconds, or a span such
+    /// as `100ms`; default 0, all at once.
     #[serde(default, deserialize_with = "text_or_number")]
     #[schema(value_type = Option<TextOrNumber>)]
     interval: Option<String>,
-    /// Change nothing, and say how many it is about.
+    /// Change nothing, and return the number of tasks.
     dry_run: bool,
 }
 
-/// A line about work that goes on, and in the last line how it ended.
+/// A line of progress; the last line has the result.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 enum Progress {
-    /// It goes on.
+    /// The change goes on.
     Going {
-        /// How many are done.
+        /// The number of tasks done.
         done: u64,
-        /// Of how many.
+        /// The number of tasks in all.
         of: u64,
     },
-    /// The last line.
+    /// The last line of a complete change.
     Ended {
-        /// How many were changed.
+        /// The number of changed tasks.
         changed: u64,
     },
-    /// The last line, where it was not done to its end.
+    /// The last line of an incomplete change.
     Failed {
-        /// Why.
+        /// The reason.
         problem: Problem,
     },
 }
@@ -104,7 +104,7 @@ impl Dead {
     }
 }
 
-/// Dead tasks by what killed them.
+/// Dead tasks, grouped by their error.
 #[utoipa::path(
     get, operation_id = "dead_groups", path = "/v1/{namespace}/types/{task_type}/dead/groups", tag = "dead letters",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
@@ -120,11 +120,11 @@ async fn groups(
     Ok(Json(groups.await?))
 }
 
-/// Schedule dead tasks again, their attempts counted anew.
+/// Schedule dead tasks again and reset their attempts.
 ///
-/// The answer is lines: how many are done, of how many, and at last `{"changed": 42}` or a problem.
-/// With an interval it takes as long as the intervals do: a client that goes away leaves the rest
-/// dead. Repeating it is harmless.
+/// The answer has lines of progress, and at last `{"changed": 42}` or a problem. With an interval,
+/// the call takes as long as all intervals together; if the client disconnects, the remaining tasks
+/// stay dead. Repeating it is harmless.
 #[utoipa::path(
     post, operation_id = "requeue_dead", path = "/v1/{namespace}/types/{task_type}/dead/requeue", tag = "dead letters",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
@@ -146,7 +146,7 @@ async fn requeue(
 
 /// Remove dead tasks for good.
 ///
-/// The answer is lines, as that of a requeue. Repeating it is harmless.
+/// The answer has lines, as for a requeue. Repeating it is harmless.
 #[utoipa::path(
     post, operation_id = "discard_dead", path = "/v1/{namespace}/types/{task_type}/dead/discard", tag = "dead letters",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
@@ -166,7 +166,7 @@ async fn discard(
     change(&allowed, app.tokens, task_type, &dead, DeadChange::Discard).await
 }
 
-/// Makes the change, or says how many it is about.
+/// Makes the change, or reports how many tasks it would affect.
 async fn change(
     allowed: &Allowed<Operate>,
     tokens: Arc<TokenBook>,

@@ -1,4 +1,4 @@
-//! The OpenAPI document as a page, made from the document itself without a script.
+//! Renders the OpenAPI document as a page without scripts.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ struct DocsPage {
     title: String,
     version: String,
     description: String,
-    /// By their tags.
+    /// Routes by tag.
     groups: BTreeMap<String, Vec<RouteView>>,
     schemas: Vec<SchemaView>,
 }
@@ -71,7 +71,7 @@ struct SchemaView {
     fields: Vec<FieldView>,
 }
 
-/// The document as a page.
+/// Renders the document as a page.
 pub(super) fn page(document: &Value) -> Result<String, askama::Error> {
     let info = |name: &str| text(at(document, "/info"), name);
     let mut groups: BTreeMap<String, Vec<RouteView>> = BTreeMap::new();
@@ -160,7 +160,7 @@ fn bodies(of: &Value) -> Vec<BodyView> {
         .collect()
 }
 
-/// A schema in a few words.
+/// Describes a schema in a few words.
 fn kind(schema: &Value) -> String {
     if let Some(name) = at(schema, "/$ref").as_str() {
         return name.rsplit('/').next().unwrap_or_default().to_owned();
@@ -197,7 +197,7 @@ fn entries(object: &Value) -> impl Iterator<Item = (&str, &Value)> {
     fields.map(|(name, value)| (name.as_str(), value))
 }
 
-/// What is at a JSON pointer, or null.
+/// The value at a JSON pointer, or null.
 fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
     value.pointer(pointer).unwrap_or(&Value::Null)
 }
@@ -214,7 +214,7 @@ fn text(object: &Value, name: &str) -> String {
         .to_owned()
 }
 
-/// The answer of `/docs`.
+/// The response of `/docs`.
 pub(super) fn answer(page: Option<String>) -> Response {
     let Some(page) = page else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();

@@ -1,4 +1,4 @@
-//! What every route of the document has in common.
+//! Completes the parts common to all routes of the OpenAPI document.
 
 use delayq_core::chronicle::MAX_ACTION_PAGE;
 use delayq_core::name::{MAX_NAMESPACE_BYTES, MAX_TASK_ID_BYTES, MAX_TASK_TYPE_BYTES};
@@ -6,10 +6,10 @@ use delayq_plugin::store::{MAX_BATCH, MAX_HISTOGRAM_STEPS};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
-/// What names of namespaces and types are made of.
+/// The characters allowed in names of namespaces and types.
 const WORD: &str = "[A-Za-z0-9._:-]";
 
-/// The document with the forms of names in paths, and how a token is sent.
+/// The complete document: adds the patterns of names in paths, and the security scheme.
 pub(super) fn complete(document: &OpenApi) -> Value {
     let mut document = serde_json::to_value(document).unwrap_or_default();
     if let Some(components) = document
@@ -51,10 +51,10 @@ pub(super) fn complete(document: &OpenApi) -> Value {
     document
 }
 
-/// The forms of what an operation takes and answers.
+/// Adds schemas to the parameters and answers of an operation.
 fn complete_route(route: &mut Value) {
     let operation = text(route, "operationId").to_owned();
-    // A message may be empty, and so may be lines.
+    // A message may be empty, and so may a list of lines.
     if let Some(body) = route
         .pointer_mut("/requestBody")
         .and_then(Value::as_object_mut)
@@ -95,8 +95,8 @@ fn complete_route(route: &mut Value) {
     }
 }
 
-/// Says where an answer leads: from a new task to what can be done to it, and from a claimed one to
-/// the ends of its attempt.
+/// Adds links: from a new task to the operations on it, and from a claimed task to the ends of its
+/// attempt.
 fn link(document: &mut Value) {
     const TASKS: &str = "/v1/{namespace}/types/{task_type}/tasks";
     const CLAIM: &str = "/v1/{namespace}/types/{types}/claim";
@@ -143,12 +143,13 @@ fn link(document: &mut Value) {
     }
 }
 
-/// A text in an object; empty where there is none.
+/// A text in an object; empty if absent.
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A part of an object that is absent is no null: without it the object has its other fields alone.
+/// A flattened optional part is absent, not null. This replaces the null by an object without
+/// fields.
 fn make_flat(part: &mut Value) {
     let Some(part) = part.as_object_mut() else {
         return;
@@ -163,7 +164,7 @@ fn make_flat(part: &mut Value) {
     }
 }
 
-/// Problems have a media type of their own.
+/// Gives problems their own media type.
 fn name_problems(content: &mut Map<String, Value>) {
     const PROBLEM: &str = "#/components/schemas/Problem";
     let json = content.get("application/json");
@@ -174,7 +175,7 @@ fn name_problems(content: &mut Map<String, Value>) {
     }
 }
 
-/// Bytes are a message as it stands, and no array of numbers.
+/// Describes bytes as a binary message instead of an array of numbers.
 fn name_bytes(content: &mut Map<String, Value>) {
     for body in content.values_mut() {
         if body.pointer("/schema/items/format") == Some(&json!("int32")) {
@@ -183,11 +184,11 @@ fn name_bytes(content: &mut Map<String, Value>) {
     }
 }
 
-/// The form of a name in a path of an operation.
+/// The schema of a name in the path of an operation.
 fn name_schema(operation: &str, name: &str) -> Value {
     let pattern = match name {
         "task_type" if operation.ends_with("target") => {
-            // Or a pattern of types.
+            // A pattern of types is allowed as well.
             let most = MAX_TASK_TYPE_BYTES - 2;
             format!("^({WORD}{{1,{MAX_TASK_TYPE_BYTES}}}|({WORD}{{0,{most}}}[._:-])?\\*)$")
         }
@@ -202,8 +203,7 @@ fn name_schema(operation: &str, name: &str) -> Value {
     json!({"type": "string", "pattern": pattern})
 }
 
-/// The form of a value in the query of an operation, or in a part of a body, where its name says
-/// it.
+/// The schema of a query value or of a body field, if its name determines it.
 fn value_schema(of: &str, name: &str) -> Option<Value> {
     let word = |words: &[&str]| json!({"type": "string", "enum": words});
     let number = |most: usize| json!({"type": "integer", "minimum": 1, "maximum": most});

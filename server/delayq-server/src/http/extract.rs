@@ -1,4 +1,4 @@
-//! Parts of a request, refused as problems.
+//! Extractors of request parts, which refuse bad input with a problem.
 
 use axum::body::{Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -9,7 +9,7 @@ use delayq_service::json::read_object;
 use delayq_service::problem::Problem;
 use serde::de::DeserializeOwned;
 
-/// The query, where it says nothing that is not known.
+/// The query. Refuses unknown parameters.
 #[derive(Debug)]
 pub(super) struct Query<T>(pub(super) T);
 
@@ -23,7 +23,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// The body as it was sent.
+/// The raw body.
 #[derive(Debug)]
 pub(super) struct Body(pub(super) Vec<u8>);
 
@@ -52,7 +52,7 @@ impl FromRequest<App> for Body {
     }
 }
 
-/// The body as it was sent, with the headers of its request.
+/// The raw body with the headers of its request.
 #[derive(Debug)]
 pub(super) struct RawRequest {
     pub(super) headers: HeaderMap,
@@ -69,7 +69,7 @@ impl FromRequest<App> for RawRequest {
     }
 }
 
-/// The body as a JSON object, of which everything is known.
+/// The body as a JSON object. Refuses unknown fields.
 #[derive(Debug)]
 pub(super) struct JsonBody<T>(pub(super) T);
 

@@ -1,4 +1,4 @@
-//! Forms of what is asked and answered.
+//! Forms of requests and answers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use delayq_service::push::refuse_reserved;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// What a header of a request begins with that becomes a header of the task.
+/// The prefix of request headers that become headers of the task.
 const TASK_HEADER: &str = "delayq-header-";
 
-/// When, and how, a task is to run.
+/// Options of a new task: when and how it runs.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct CreateOptions {
-    /// The delay from the acceptance: milliseconds, or a span such as `30m` or `1h30m`.
+    /// The delay from acceptance: milliseconds, or a span such as `30m` or `1h30m`.
     pub(crate) delay: Option<String>,
     /// The due time: milliseconds since the epoch, or RFC 3339, or with a zone such as
-    /// `2026-12-24T18:00[Europe/Berlin]`. A past one means now.
+    /// `2026-12-24T18:00[Europe/Berlin]`. A past time means now.
     pub(crate) at: Option<String>,
     /// What to do if another task has this id: `reject` (default), `keep` or `replace`.
     pub(crate) on_conflict: Option<String>,
@@ -41,8 +41,8 @@ pub(crate) struct CreateOptions {
     pub(crate) project: Option<String>,
     /// If the task runs now, run it again afterwards.
     pub(crate) again_if_running: Option<bool>,
-    /// Wait for the end of the task, and be answered its worker's reply: milliseconds, or a span
-    /// such as `30s`; at most `60s`.
+    /// Wait for the end of the task and return its worker's reply: milliseconds, or a span such as
+    /// `30s`; at most `60s`.
     pub(crate) wait: Option<String>,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn text_or_number<'de, D: Deserializer<'de>>(
     }))
 }
 
-/// A span: digits are milliseconds, anything else is a span such as `30m`.
+/// Parses a span: digits are milliseconds, anything else is a span such as `30m`.
 pub(super) fn read_span(text: &str) -> Result<Duration, Problem> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let delay = match text.parse() {
@@ -75,7 +75,7 @@ pub(super) fn read_span(text: &str) -> Result<Duration, Problem> {
     delay.map_err(|error| Problem::bad_request(error.to_string()))
 }
 
-/// A time: digits are milliseconds since the epoch, anything else is RFC 3339.
+/// Parses a time: digits are milliseconds since the epoch, anything else is RFC 3339.
 pub(super) fn read_time(text: &str) -> Result<Timestamp, Problem> {
     match text.parse() {
         Ok(ms) => Ok(Timestamp::from_millis(ms)),
@@ -85,7 +85,7 @@ pub(super) fn read_time(text: &str) -> Result<Timestamp, Problem> {
     }
 }
 
-/// When, by a delay or a time; `None` without both.
+/// Reads a due time from a delay or a time; `None` without both.
 pub(super) fn read_when(
     delay: Option<String>,
     at: Option<String>,
@@ -98,7 +98,7 @@ pub(super) fn read_when(
     }
 }
 
-/// How many; `usual` without a number.
+/// Reads a limit; `usual` is the default.
 pub(super) fn read_limit(
     asked: Option<usize>,
     usual: usize,
@@ -112,7 +112,7 @@ pub(super) fn read_limit(
     }
 }
 
-/// A state by its name; scheduled without one.
+/// Parses a state; the default is scheduled.
 pub(super) fn read_state(text: Option<&str>) -> Result<TaskState, Problem> {
     let states = [
         TaskState::Scheduled,
@@ -131,7 +131,7 @@ pub(super) fn read_state(text: Option<&str>) -> Result<TaskState, Problem> {
     })
 }
 
-/// A cursor as text: `MS:ID`.
+/// Writes a cursor as text: `MS:ID`.
 pub(super) fn shown_cursor(cursor: &Cursor) -> String {
     format!("{}:{}", cursor.at.as_millis(), cursor.id)
 }
@@ -146,7 +146,7 @@ pub(super) fn read_cursor(text: &str) -> Result<Cursor, Problem> {
 }
 
 impl CreateOptions {
-    /// Puts the options into a job.
+    /// Applies the options to a job.
     pub(crate) fn apply(self, mut job: DelayQueueJob) -> Result<DelayQueueJob, Problem> {
         match read_when(self.delay, self.at)? {
             Some(When::After(delay)) => job = job.after(delay),
@@ -185,13 +185,13 @@ impl CreateOptions {
     }
 }
 
-/// Refuses a header of a task that only the server gives it.
+/// Refuses a task header that only the server may set.
 pub(super) fn refuse_own<T: AsRef<str>>(name: T) -> Result<T, Problem> {
     refuse_reserved([&name])?;
     Ok(name)
 }
 
-/// The headers of a request that become headers of the task.
+/// Copies the request headers that become headers of the task.
 pub(crate) fn task_headers(
     mut job: DelayQueueJob,
     headers: &HeaderMap,
@@ -217,13 +217,13 @@ pub(crate) struct Accepted {
     pub(crate) id: String,
     /// `accepted`, `replaced`, `already_exists` or `runs_again`.
     pub(crate) outcome: &'static str,
-    /// When it is due, milliseconds since the epoch; absent if it existed already.
+    /// The due time, in milliseconds since the epoch; absent if the task already existed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) due_at: Option<i64>,
-    /// Where the existing task is.
+    /// The state of the existing task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<String>,
-    /// What this answer survives: `memory`, `process`, `disk` or `replicated`.
+    /// What the acceptance survives: `memory`, `process`, `disk` or `replicated`.
     pub(crate) durability: String,
 }
 
@@ -249,10 +249,10 @@ impl From<Receipt> for Accepted {
 /// A message.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct MessageView {
-    /// The message, where it is UTF-8.
+    /// The message, if it is UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
-    /// The message in base64, where it is not.
+    /// The message in base64, if it is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     message_base64: Option<String>,
 }
@@ -271,26 +271,26 @@ impl MessageView {
     }
 }
 
-/// A task, as far as it is known.
+/// The known facts of a task.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct TaskView {
     /// The id of the task.
     pub(crate) id: String,
     /// `scheduled`, `running`, `dead`, `done`, `cancelled` or `expired`.
     pub(crate) state: String,
-    /// By state: when it is due, when its lock expires, when it died, when it ended. Milliseconds
-    /// since the epoch, as all times here.
+    /// By state: the time when it is due, when its lock expires, when it died or when it ended. In
+    /// milliseconds since the epoch, as all times here.
     pub(crate) at: i64,
-    /// When it was accepted.
+    /// The time of acceptance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) submitted_at: Option<i64>,
-    /// The due time that was asked for last.
+    /// The due time of the latest request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) due_at: Option<i64>,
-    /// When it expires.
+    /// The time when the task expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expires_at: Option<i64>,
-    /// The current attempt while running, else how many were made.
+    /// The number of the current attempt while running, else the number of attempts made.
     pub(crate) attempt: u32,
     #[serde(flatten)]
     pub(crate) message: MessageView,
@@ -299,7 +299,7 @@ pub(crate) struct TaskView {
     /// The last error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_error: Option<String>,
-    /// Whether a cancel was asked for while it runs.
+    /// True if a cancel was requested while it runs.
     pub(crate) cancel_requested: bool,
 }
 

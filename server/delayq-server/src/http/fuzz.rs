@@ -1,4 +1,4 @@
-//! Entrances of the fuzz targets: queries, headers, lines and bodies of requests.
+//! Entry points of the fuzz targets for queries, headers, lines and bodies of requests.
 
 use axum::extract::Query;
 use axum::http::header::CONTENT_TYPE;
@@ -18,40 +18,40 @@ use super::reply::{read_reply, read_wait};
 use super::settings::Settings;
 use super::settle_many::{EndingForm, LongerForm, read_endings, read_locks};
 
-/// The present time of all entrances, in milliseconds.
+/// The current time for all entry points, in milliseconds since the epoch.
 const NOW: i64 = 1_767_225_600_000;
 
-/// A span of a query.
+/// Parses a span in a query.
 #[must_use]
 pub fn span(text: &str) -> Option<String> {
     Some(read_span(text).ok()?.as_millis().to_string())
 }
 
-/// How long a request waits.
+/// Parses the wait of a request.
 #[must_use]
 pub fn wait(text: &str) -> Option<String> {
     Some(read_wait(Some(text)).ok()?.as_millis().to_string())
 }
 
-/// A time of a query.
+/// Parses a time in a query.
 #[must_use]
 pub fn time(text: &str) -> Option<String> {
     Some(read_time(text).ok()?.as_millis().to_string())
 }
 
-/// A state of a query.
+/// Parses a state in a query.
 #[must_use]
 pub fn listed_state(text: &str) -> Option<String> {
     Some(read_state(Some(text)).ok()?.to_string())
 }
 
-/// A cursor of a list.
+/// Parses a cursor of a list.
 #[must_use]
 pub fn cursor(text: &str) -> Option<String> {
     Some(shown_cursor(&read_cursor(text).ok()?))
 }
 
-/// The query of a create; its words are those of the job that came of it.
+/// Parses the query of a create. Returns the resulting task as text.
 #[must_use]
 pub fn options(query: &str) -> Option<String> {
     let uri: Uri = format!("/?{query}").parse().ok()?;
@@ -62,7 +62,7 @@ pub fn options(query: &str) -> Option<String> {
     taken(job)
 }
 
-/// What a job is once all its limits were checked.
+/// The task of a job, after all checks, as text.
 fn taken(job: DelayQueueJob) -> Option<String> {
     let task = job
         .into_task(&Limits::default(), Timestamp::from_millis(NOW))
@@ -70,7 +70,7 @@ fn taken(job: DelayQueueJob) -> Option<String> {
     Some(format!("{task:?}"))
 }
 
-/// A line of `bulk`.
+/// Parses a line of `bulk`.
 #[must_use]
 pub fn bulk_line(bytes: &[u8]) -> Option<String> {
     let line = Line::read(bytes).ok()?;
@@ -80,7 +80,7 @@ pub fn bulk_line(bytes: &[u8]) -> Option<String> {
     Some(written)
 }
 
-/// A header of a request, be it one of a task or the type of a reply.
+/// Parses a request header as a task header and as the content type of a reply.
 #[must_use]
 pub fn header(name: &[u8], value: &[u8]) -> Option<String> {
     let name = HeaderName::from_bytes(name).ok()?;
@@ -94,7 +94,7 @@ pub fn header(name: &[u8], value: &[u8]) -> Option<String> {
     (reply.is_some() || job.is_some()).then(|| format!("{job:?}"))
 }
 
-/// A body of JSON, of each route that takes one.
+/// Parses a JSON body as the body of every route that takes one.
 #[must_use]
 pub fn body(bytes: &[u8]) -> Option<&'static str> {
     let mail = TaskType::new("mail").ok()?;
@@ -120,14 +120,14 @@ pub fn body(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// What an application says of itself: how long that holds, in milliseconds.
+/// Parses an announcement. Returns its lease in milliseconds.
 #[must_use]
 pub fn announcement(body: &[u8]) -> Option<u128> {
     let announcement: Announcement = serde_json::from_slice(body).ok()?;
     Some(announcement.read().ok()?.lease().ok()?.as_millis())
 }
 
-/// The name under which it says so.
+/// Checks the name of an announced application.
 #[must_use]
 pub fn callee_name(name: &str) -> bool {
     check_name(name).is_ok()

@@ -1,4 +1,4 @@
-//! Probes of a supervisor or balancer, and metrics.
+//! Health probes for supervisors and load balancers, and metrics.
 
 use axum::Json;
 use axum::extract::State;
@@ -27,7 +27,7 @@ struct Probe {
     status: &'static str,
 }
 
-/// Whether the process answers. Restart it where it does not.
+/// Check that the process answers. Restart it if it does not.
 #[utoipa::path(
     get, path = "/health/live", tag = "server",
     responses((status = 200, body = Probe)),
@@ -37,8 +37,8 @@ async fn live() -> Json<Probe> {
     Json(Probe { status: "live" })
 }
 
-/// Whether requests can be served: 503 while a store does not answer, and as soon as the server is
-/// told to stop. Stores are asked at most once a second.
+/// Check that requests can be served. Answers 503 while a store does not answer, and as soon as the
+/// server is told to stop. Stores are asked at most once a second.
 #[utoipa::path(
     get, path = "/health/ready", tag = "server",
     responses((status = 200, body = Probe), (status = 503, body = Problem)),
@@ -49,7 +49,7 @@ async fn ready(State(app): State<App>) -> Result<Json<Probe>, Problem> {
     Ok(Json(Probe { status: "ready" }))
 }
 
-/// All metrics of this server, as text for Prometheus.
+/// All metrics of this server, in the text format of Prometheus.
 ///
 /// Needs a token for every namespace and type.
 #[utoipa::path(

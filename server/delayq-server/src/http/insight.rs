@@ -1,4 +1,4 @@
-//! What is going on, and why: for people.
+//! Insight into tasks and types, for people.
 
 use axum::Json;
 use axum::extract::Path;
@@ -18,7 +18,7 @@ use utoipa_axum::routes;
 use super::extract::Query;
 use super::form::{read_limit, read_time};
 
-/// Actions of an answer, unless the request says.
+/// The default number of actions in an answer.
 const ACTIONS: usize = 50;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -32,7 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(explain))
 }
 
-/// All types of the namespace at a glance, and what is wrong with them.
+/// An overview of all types of the namespace and their problems.
 ///
 /// Needs a token for all types.
 #[utoipa::path(
@@ -47,7 +47,7 @@ async fn overview(allowed: Allowed<Read>) -> Result<Json<Overview>, Problem> {
     Ok(Json(overview.await?))
 }
 
-/// The programs that work on this namespace now.
+/// The programs that currently work on this namespace.
 ///
 /// Needs a token for all types.
 #[utoipa::path(
@@ -61,18 +61,18 @@ async fn instances(allowed: Allowed<Read>) -> Result<Json<Vec<InstanceInfo>>, Pr
     Ok(Json(allowed.space.tasks.instances().await?))
 }
 
-/// Which actions.
+/// The selection of actions.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Actions {
-    /// Those before the one of this number.
+    /// Only actions before the one with this number.
     before: Option<u64>,
-    /// At most so many, up to 500; default 50.
+    /// The maximum number, up to 500; default 50.
     limit: Option<usize>,
 }
 
-/// What was done by hand, the latest first.
+/// The log of manual actions, latest first.
 ///
 /// Needs a token for all types.
 #[utoipa::path(
@@ -91,7 +91,7 @@ async fn log(
     Ok(Json(store.actions(actions.before, limit).await?))
 }
 
-/// Which part of time, and how finely.
+/// A time range and its resolution.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
@@ -100,22 +100,22 @@ struct Range {
     from: Option<String>,
     /// The end; default an hour after the beginning.
     to: Option<String>,
-    /// In how many equal parts, 1 to 1,000; default 60.
+    /// The number of equal parts, 1 to 1,000; default 60.
     steps: Option<usize>,
 }
 
-/// How many tasks are due when.
+/// The number of due tasks over time.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Histogram {
     /// The beginning of the first part.
     from: i64,
     /// The end of the last part.
     to: i64,
-    /// How many are due in each part.
+    /// The number of tasks due in each part.
     counts: Vec<u64>,
 }
 
-/// How many scheduled tasks are due in each part of a span of time.
+/// The number of scheduled tasks due in each part of a time span.
 #[utoipa::path(
     get, path = "/v1/{namespace}/types/{task_type}/histogram", tag = "insight",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Range),
@@ -149,18 +149,18 @@ async fn histogram(
     }))
 }
 
-/// Which figures.
+/// The selection of figures.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Since {
     /// `minute` (default; the last 24 hours) or `hour` (the last 30 days).
     step: Option<String>,
-    /// Since when: milliseconds since the epoch, or RFC 3339; default an hour, or a day, ago.
+    /// The beginning: milliseconds since the epoch, or RFC 3339; default an hour, or a day, ago.
     since: Option<String>,
 }
 
-/// What was done with the tasks of a type, minute by minute or hour by hour.
+/// Figures of a type, by the minute or by the hour.
 #[utoipa::path(
     get, path = "/v1/{namespace}/types/{task_type}/figures", tag = "insight",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Since),
@@ -187,7 +187,7 @@ async fn figures(
     Ok(Json(tasks.store().figures(&task_type, step, since).await?))
 }
 
-/// What is known of a task, in the order of time.
+/// The known history of a task, in order of time.
 #[utoipa::path(
     get, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/timeline", tag = "insight",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id")),
@@ -205,7 +205,7 @@ async fn timeline(
     Ok(Json(moments))
 }
 
-/// Why a task has not started, or started late, in one sentence.
+/// Explain in one sentence why a task has not started, or started late.
 #[utoipa::path(
     get, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/explain", tag = "insight",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id")),

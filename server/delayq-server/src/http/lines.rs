@@ -1,4 +1,4 @@
-//! Answers of lines, each a JSON value, written while the work goes on.
+//! Answers in lines, each a JSON value, streamed while the work goes on.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -11,32 +11,32 @@ use futures_util::stream;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-/// The media type of lines of JSON.
+/// The media type of JSON lines.
 pub(super) const NDJSON: &str = "application/x-ndjson";
 
-/// Most parts of an answer that wait for a client that does not read.
+/// The number of parts buffered for a client that does not read.
 const MOST_WAITING: usize = 256;
 
-/// Takes the lines of an answer.
+/// Sends the lines of an answer.
 #[derive(Clone, Debug)]
 pub(super) struct Lines(mpsc::Sender<Bytes>);
 
-/// The client reads no more.
+/// The client has stopped reading.
 #[derive(Debug)]
 pub(super) struct Gone;
 
 impl Lines {
-    /// Sends lines, once there is room for them.
+    /// Sends lines; waits until there is room.
     pub(super) async fn send<T: Serialize>(&self, lines: &[T]) -> Result<(), Gone> {
         self.0.send(text(lines)).await.map_err(|_| Gone)
     }
 
-    /// Sends a line if there is room for it, for progress.
+    /// Sends a line only if there is room; for progress reports.
     pub(super) fn try_send<T: Serialize>(&self, line: &T) {
         self.0.try_send(text(std::slice::from_ref(line))).ok();
     }
 
-    /// Completes when the client reads no more.
+    /// Completes when the client has stopped reading.
     pub(super) async fn gone(&self) {
         self.0.closed().await;
     }
@@ -47,14 +47,14 @@ fn text<T: Serialize>(lines: &[T]) -> Bytes {
     for line in lines {
         match serde_json::to_vec(line) {
             Ok(json) => text.extend(json),
-            Err(error) => tracing::error!(%error, "a line has no JSON form"),
+            Err(error) => tracing::error!(%error, "cannot write a line as JSON"),
         }
         text.push(b'\n');
     }
     text.into()
 }
 
-/// An answer whose lines `produce` sends. It ends early if the client reads no more.
+/// An answer whose lines `produce` sends. It ends early if the client stops reading.
 pub(super) fn answer<F>(produce: impl FnOnce(Lines) -> F) -> Response
 where
     F: Future<Output = ()> + Send + 'static,

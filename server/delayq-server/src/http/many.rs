@@ -1,4 +1,4 @@
-//! Changes of every task that matches.
+//! Changes of every matching task.
 
 use std::collections::BTreeMap;
 
@@ -24,37 +24,37 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(reschedule_all))
 }
 
-/// Which tasks. All conditions have to hold; a text of nothing but blanks is refused.
+/// The tasks to change. All conditions must hold; a blank text is refused.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Matching {
-    /// Every task of the type: written out, so that nobody means it by mistake.
+    /// Every task of the type. Must be explicit, so that it never happens by mistake.
     all: bool,
-    /// Those whose id begins so.
+    /// Only tasks whose id has this prefix.
     id_prefix: Option<String>,
-    /// Those of this group label.
+    /// Only tasks with this group label.
     group: Option<String>,
-    /// Those with these headers.
+    /// Only tasks with these headers.
     headers: BTreeMap<String, String>,
-    /// Scheduled ones due before: milliseconds since the epoch, or RFC 3339.
+    /// Only scheduled tasks due before this time: milliseconds since the epoch, or RFC 3339.
     #[serde(default, deserialize_with = "text_or_number")]
     #[schema(value_type = Option<TextOrNumber>)]
     due_before: Option<String>,
-    /// Scheduled ones due after it.
+    /// Only scheduled tasks due after this time.
     #[serde(default, deserialize_with = "text_or_number")]
     #[schema(value_type = Option<TextOrNumber>)]
     due_after: Option<String>,
-    /// `scheduled` or `running`; without it, both for a cancel.
+    /// `scheduled` or `running`; the default for a cancel is both.
     state: Option<String>,
-    /// Of a reschedule: the new delay, from now.
+    /// For a reschedule: the new delay, from now.
     #[serde(default, deserialize_with = "text_or_number")]
     #[schema(value_type = Option<TextOrNumber>)]
     delay: Option<String>,
-    /// Of a reschedule: the new time.
+    /// For a reschedule: the new time.
     #[serde(default, deserialize_with = "text_or_number")]
     #[schema(value_type = Option<TextOrNumber>)]
     at: Option<String>,
-    /// Change nothing, and say how many it is about.
+    /// Change nothing, and return the number of tasks.
     dry_run: bool,
 }
 
@@ -75,7 +75,7 @@ impl Matching {
     }
 }
 
-/// Cancel every task that matches; running ones are asked to stop. Repeating it is harmless.
+/// Cancel every matching task; running ones are asked to stop. Repeating it is harmless.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/cancel-all", tag = "many tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
@@ -96,8 +96,8 @@ async fn cancel_all(
     Ok(Json(made.await?))
 }
 
-/// Move every scheduled task that matches to one time. Repeating it is harmless, but a delay counts
-/// anew.
+/// Move every matching scheduled task to one time. Repeating it is harmless, but a delay starts
+/// again.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/reschedule-all", tag = "many tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),

@@ -1,17 +1,18 @@
-//! What a message is, as its sender says.
+//! The content type of a message, as given by its sender.
 
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use delayq_service::problem::Problem;
 use serde::de::IgnoredAny;
 
-/// What HTTP clients say where nobody chose a type: it says nothing of the message.
+/// The default content types of HTTP clients, which say nothing about the message.
 const UNCHOSEN: [&str; 2] = [
     "application/x-www-form-urlencoded",
     "application/octet-stream",
 ];
 
-/// The type of a message, where its sender chose one. A message that is said to be JSON has to be.
+/// The content type of a message, if its sender chose one. A message declared as JSON must be valid
+/// JSON.
 pub(super) fn read_kind<'a>(
     headers: &'a HeaderMap,
     message: &[u8],

@@ -21,33 +21,33 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(shown, begin, cancel))
 }
 
-/// Where to.
+/// The destination of a move.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Destination {
-    /// The pool, or `store` for the store of the server.
+    /// The pool, or `store` for the server's own store.
     to: String,
 }
 
-/// Where a namespace is, and how far its move.
+/// The place of a namespace, and the progress of its move.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct MoveView {
-    /// `preparing`, `moving`, or `done` where it is in one store.
+    /// `preparing`, `moving`, or `done` if the namespace is in one store.
     phase: String,
-    /// The pool that it leaves; absent for the store of the server, and once it has left.
+    /// The pool that it is leaving; absent for the server's own store and when the move is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
-    /// The pool that it is in, or goes to; absent for the store of the server.
+    /// The pool that it is in or moves to; absent for the server's own store.
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<String>,
-    /// Scheduled tasks of the store that it leaves.
+    /// Scheduled tasks left in the old store.
     scheduled: u64,
-    /// Running tasks there.
+    /// Running tasks left in the old store.
     running: u64,
-    /// Dead tasks there.
+    /// Dead tasks left in the old store.
     dead: u64,
-    /// The same in words.
+    /// The progress in words.
     about: String,
 }
 
@@ -77,7 +77,7 @@ fn mover(allowed: &Allowed<Operate>) -> Result<Mover, Problem> {
     Ok(Mover::new(Arc::clone(&allowed.space.place)))
 }
 
-/// In which pool the namespace is, and how far its move.
+/// Show the pool of the namespace and the progress of its move.
 ///
 /// Needs a token for all types.
 #[utoipa::path(
@@ -92,7 +92,7 @@ async fn shown(allowed: Allowed<Operate>) -> Result<Json<MoveView>, Problem> {
 
 /// Begin to move the namespace to another pool while it is in use. Repeating it is harmless.
 ///
-/// The servers do the rest. Needs a token for all types.
+/// The servers carry out the move. Needs a token for all types.
 #[utoipa::path(
     post, operation_id = "begin_move", path = "/v1/{namespace}/move", tag = "server",
     params(("namespace", description = "Namespace"), Destination),
@@ -114,7 +114,7 @@ async fn begin(
     Ok((StatusCode::ACCEPTED, Json(status.into())))
 }
 
-/// Take a move back, before a task has moved.
+/// Cancel a move before any task has moved.
 ///
 /// Needs a token for all types.
 #[utoipa::path(

@@ -1,4 +1,4 @@
-//! Claims, with a long wait.
+//! Claims with a long poll.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -30,32 +30,32 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(claim))
 }
 
-/// How to claim.
+/// The options of a claim.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Claim {
-    /// At most so many tasks, 1 to 128; default 1.
+    /// The maximum number of tasks, 1 to 128; default 1.
     limit: Option<usize>,
-    /// How long to wait for the first one: milliseconds, or a span such as `30s`; at most `60s`;
+    /// The time to wait for the first task: milliseconds, or a span such as `30s`; at most `60s`;
     /// default 0.
     wait: Option<String>,
-    /// How long the locks last, `1s` to `24h`; default `30s`. A task whose lock expires is given to
-    /// the next one who claims.
+    /// The lock time, `1s` to `24h`; default `30s`. A task whose lock expires goes to the next
+    /// claim.
     lock_for: Option<String>,
-    /// `listed` (default): tasks of the first type of the list first; `fair`: the types take turns
-    /// at being the first.
+    /// `listed` (default): tasks of the first listed type come first; `fair`: the types take turns
+    /// at coming first.
     order: Option<String>,
 }
 
-/// Tasks that were claimed.
+/// Claimed tasks.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Claimed {
-    /// The first due first; empty if none fell due within the wait.
+    /// In order of due time; empty if no task became due within the wait.
     tasks: Vec<ClaimedView>,
 }
 
-/// A task that was claimed: it is yours until `lock_until`.
+/// A claimed task. It is yours until `lock_until`.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct ClaimedView {
     /// Its type.
@@ -63,27 +63,27 @@ struct ClaimedView {
     task_type: String,
     /// Its id.
     id: String,
-    /// The lock, to settle, extend or release it with.
+    /// The lock, needed to settle, extend or release the task.
     lock: String,
-    /// The fence of the lock: larger than that of every earlier lock of the task. Hand it to what
-    /// you write to, which can refuse a smaller one than it has seen.
+    /// The fence of the lock, larger than that of every earlier lock of the task. Pass it to the
+    /// systems that you write to, so that they can refuse a smaller fence than the last one.
     fence: u64,
-    /// When the lock expires, by the clock of the store.
+    /// The time when the lock expires, by the store's clock.
     lock_until: i64,
-    /// 1 for the first attempt.
+    /// The number of the attempt, from 1.
     attempt: u32,
-    /// When this attempt was due.
+    /// The time when this attempt was due.
     due_at: i64,
-    /// When the task was accepted.
+    /// The time when the task was accepted.
     submitted_at: i64,
-    /// When it stops being worth running.
+    /// The time when the task expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<i64>,
     #[serde(flatten)]
     message: MessageView,
     /// The headers.
     headers: std::collections::BTreeMap<String, String>,
-    /// Why the attempt before failed.
+    /// The error of the previous attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
 }
@@ -108,21 +108,20 @@ impl From<&Pulled> for ClaimedView {
     }
 }
 
-/// A lock of the asked length.
+/// Parses a lock time.
 pub(super) fn read_lock_for(text: Option<&str>) -> Result<Duration, Problem> {
     lock_span(text.map(read_span).transpose()?)
 }
 
 /// Claim due tasks, of one type or of several.
 ///
-/// `types` is one type, or several with commas between them. A client that goes away while it waits
-/// costs no attempt and delays no task. Repeated after a lost answer it claims others: what the
-/// lost answer had runs again once its locks have expired.
+/// `types` is one type, or several separated by commas. A client that disconnects while it waits
+/// costs no attempt and delays no task. Repeating the call after a lost answer claims other tasks;
+/// those in the lost answer run again once their locks have expired.
 ///
-/// With `Accept: application/octet-stream` and `limit=1` the answer is the message itself, with the
-/// content type that its sender said, with
-/// `Delayq-Type`, `Delayq-Id`, `Delayq-Lock`, `Delayq-Attempt` and the headers of the task as
-/// `Delayq-Header-NAME`; 204 if none fell due.
+/// With `Accept: application/octet-stream` and `limit=1`, the answer is the raw message with its
+/// sender's content type. The headers `Delayq-Type`, `Delayq-Id`, `Delayq-Lock`, `Delayq-Attempt`
+/// and `Delayq-Header-NAME` describe the task. The answer is 204 if no task became due.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{types}/claim", tag = "work",
     params(("namespace", description = "Namespace"), ("types", description = "Types, with commas between them"), Claim),
@@ -159,14 +158,14 @@ async fn claim(
         is_fair,
     };
     let handover = asked.claim(&allowed.space.pull).await?;
-    // The token may have been revoked meanwhile: dropping the handover gives the tasks back.
+    // The token may have been revoked meanwhile. Dropping the handover releases the tasks.
     allowed.caller.is_still(&app.tokens)?;
     if is_raw {
         return Ok(bytes(handover));
     }
     let tasks = handover.tasks().iter().map(ClaimedView::from).collect();
     let json = serde_json::to_vec(&Claimed { tasks }).map_err(|error| {
-        tracing::error!(%error, "a claim has no JSON form");
+        tracing::error!(%error, "cannot write a claim as JSON");
         Problem::unavailable("the answer could not be written")
     })?;
     let mut response = body(handover, json);
@@ -175,10 +174,10 @@ async fn claim(
     Ok(response)
 }
 
-/// Whether the message itself is asked for.
+/// True if the client asks for the raw message.
 ///
-/// All that stays of the headers: they are slices of the buffer that the request was read into,
-/// which a long wait would keep.
+/// Only this flag is kept from the headers. They are slices of the request's read buffer, and a
+/// long wait would keep that buffer alive.
 #[derive(Debug)]
 struct IsRaw(bool);
 
@@ -194,8 +193,9 @@ impl<S: Send + Sync> FromRequestParts<S> for IsRaw {
     }
 }
 
-/// An answer of these bytes. The tasks count as delivered once its body is asked for: until then, a
-/// client that is gone gives them back. Nobody asks for an empty one.
+/// An answer with these bytes. The tasks count as delivered once its body is requested. If the
+/// client is gone before that, the tasks are released. An empty body is never requested, so it
+/// counts as delivered at once.
 fn body(handover: Handover, bytes: Vec<u8>) -> Response {
     if bytes.is_empty() {
         drop(handover.delivered());
@@ -211,7 +211,7 @@ fn body(handover: Handover, bytes: Vec<u8>) -> Response {
     response
 }
 
-/// The message itself.
+/// The raw message of the first task.
 fn bytes(handover: Handover) -> Response {
     let Some(pulled) = handover.tasks().first() else {
         return StatusCode::NO_CONTENT.into_response();
@@ -233,7 +233,8 @@ fn bytes(handover: Handover) -> Response {
             task.lock_until.as_millis().to_string(),
         ),
         (CONTENT_TYPE.as_str().to_owned(), kind.to_owned()),
-        // The sender says what it is: a browser that gets it must not run it as ours.
+        // The sender chooses the content type, so a browser must not run the message as a page of
+        // this server.
         (
             X_CONTENT_TYPE_OPTIONS.as_str().to_owned(),
             "nosniff".to_owned(),
@@ -248,7 +249,7 @@ fn bytes(handover: Handover) -> Response {
     let message = task.message.clone();
     let mut response = body(handover, message);
     for (name, value) in named {
-        // A header of a task that HTTP cannot carry is left out: it is in the JSON form.
+        // A task header that HTTP cannot carry is left out; the JSON form contains it.
         if let (Ok(name), Ok(value)) = (
             axum::http::HeaderName::try_from(name),
             HeaderValue::try_from(value),

@@ -1,4 +1,4 @@
-//! Replies of workers to those who wait for a task.
+//! Replies of workers to callers that wait for a task.
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ use utoipa_axum::routes;
 use super::extract::Query;
 use super::form::read_span;
 
-/// The id of the task that an answer is about.
+/// The response header with the id of the task.
 const TASK_ID: HeaderName = HeaderName::from_static("delayq-task-id");
-/// What curl says of `--data`, whatever it is.
+/// The content type that curl sets for `--data`, whatever the data is.
 const FORM: &str = "application/x-www-form-urlencoded";
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -33,12 +33,12 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(reply))
 }
 
-/// How long to wait.
+/// The time to wait.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Wait {
-    /// How long to wait for the end of the task: milliseconds, or a span such as `30s`; at most
+    /// The time to wait for the end of the task: milliseconds, or a span such as `30s`; at most
     /// `60s`; default 0.
     wait: Option<String>,
 }
@@ -48,15 +48,15 @@ struct Wait {
 pub(super) struct Pending {
     /// The id of the task.
     id: String,
-    /// `pending`: it goes on.
+    /// `pending`: the task has not ended.
     outcome: &'static str,
-    /// Where to ask again, perhaps with `?wait=30s`.
+    /// The path to ask again, for example with `?wait=30s`.
     reply: String,
 }
 
 /// Wait for the end of a task and get the reply of its worker. Repeating it is harmless.
 ///
-/// A reply is kept for an hour, unless the worker says.
+/// A reply is kept for an hour, unless the worker sets another time.
 #[utoipa::path(
     get, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/reply", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id"), Wait),
@@ -82,7 +82,7 @@ async fn reply(
     answer(&namespace, end)
 }
 
-/// How long to wait; none is no wait.
+/// Parses a wait; the default is no wait.
 pub(super) fn read_wait(text: Option<&str>) -> Result<Duration, Problem> {
     let wait = text.map_or(Ok(Duration::ZERO), read_span)?;
     if wait > MAX_WAIT {
@@ -92,7 +92,7 @@ pub(super) fn read_wait(text: Option<&str>) -> Result<Duration, Problem> {
     Ok(wait)
 }
 
-/// What the one who waited is answered.
+/// The response to a caller that waited for a task.
 pub(super) fn answer(namespace: &Namespace, end: TaskReply) -> Result<Response, Problem> {
     let TaskReply {
         task_type,
@@ -105,7 +105,7 @@ pub(super) fn answer(namespace: &Namespace, end: TaskReply) -> Result<Response, 
         ReplyOutcome::Replied(reply) => replied(reply),
         ReplyOutcome::Done => StatusCode::NO_CONTENT.into_response(),
         ReplyOutcome::TimedOut => {
-            // An id may have any visible character.
+            // Percent-encoded, because an id may contain any visible character.
             let named = utf8_percent_encode(id.as_str(), NON_ALPHANUMERIC);
             let path = format!("/v1/{namespace}/types/{task_type}/tasks/{named}/reply");
             let location = [(LOCATION, path.clone())];
@@ -145,14 +145,15 @@ fn replied(reply: KeptReply) -> Response {
     let content_type = content_type.filter(|name| !name.is_empty());
     let headers = [
         (CONTENT_TYPE, content_type.unwrap_or_else(octets)),
-        // The worker says what it is: a browser that gets it must not run it as ours.
+        // The worker chooses the content type, so a browser must not run the reply as a page of
+        // this server.
         (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox")),
     ];
     (headers, reply.body).into_response()
 }
 
-/// The reply that a client gives with the end of an attempt; `None` for an empty body.
+/// The reply in the body of a settlement; `None` for an empty body.
 pub(super) fn read_reply(headers: &HeaderMap, body: Vec<u8>) -> Result<Option<Reply>, Problem> {
     if body.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Settings of a type, and its end.
+//! Settings of a type, purge, drop and audit.
 
 use std::time::Duration;
 
@@ -26,42 +26,42 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(audit))
 }
 
-/// Settings of a type. What is not named stays; `null` takes a limit away.
+/// Settings of a type. Absent settings stay as they are; `null` removes a limit.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[allow(clippy::option_option, reason = "absent, null and a value differ")]
 pub(super) struct Settings {
-    /// Most scheduled tasks: beyond it new ones are refused.
+    /// The maximum number of scheduled tasks; beyond it, new tasks are refused.
     #[serde(deserialize_with = "named")]
     #[schema(value_type = Option<u64>)]
     max_pending: Option<Option<u64>>,
-    /// Most tasks that run at the same time, of all workers together.
+    /// The maximum number of running tasks, over all workers.
     #[serde(deserialize_with = "named")]
     #[schema(value_type = Option<u32>)]
     fleet_concurrency: Option<Option<u32>>,
-    /// How many tasks are started in a span, by all workers together.
+    /// The rate of task starts, over all workers.
     #[serde(deserialize_with = "named")]
     #[schema(value_type = Option<RateForm>)]
     fleet_rate: Option<Option<RateForm>>,
-    /// How many shards the type has at least, 1 to 256; it is never lowered.
+    /// The minimum number of shards, 1 to 256; it is never lowered.
     shards: Option<u32>,
 }
 
-/// Starts in a span.
+/// A rate of starts.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct RateForm {
-    /// How many.
+    /// The number.
     starts: u32,
-    /// In which span: milliseconds, or such as `1m`; default `1s`.
+    /// The time span: milliseconds, or a span such as `1m`; default `1s`.
     #[serde(default, deserialize_with = "text_or_number")]
     #[schema(value_type = Option<TextOrNumber>)]
     per: Option<String>,
-    /// How many at once after a pause.
+    /// The number of starts at once after an idle time.
     burst: Option<u32>,
 }
 
-/// What is named, be it null.
+/// Tells a null from an absent field.
 #[allow(clippy::option_option, reason = "absent, null and a value differ")]
 fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
@@ -70,7 +70,7 @@ fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 impl Settings {
-    /// What is to be changed.
+    /// The change that the settings describe.
     pub(super) fn change(self) -> Result<TypeSettings, Problem> {
         let mut change = TypeSettings::default();
         if let Some(most) = self.max_pending {
@@ -99,7 +99,7 @@ impl RateForm {
     }
 }
 
-/// Change settings of a type, for every program at once. Repeating it is harmless.
+/// Change settings of a type for all programs. Repeating it is harmless.
 #[utoipa::path(
     patch, path = "/v1/{namespace}/types/{task_type}/settings", tag = "types",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
@@ -118,18 +118,18 @@ async fn configure(
     Ok(Json(allowed.space.tasks.stats(&task_type).await?))
 }
 
-/// What to purge.
+/// The state to purge, and the confirmation.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Purge {
     /// `scheduled` or `dead`: removed for good; `done`, `cancelled` or `expired`: forgotten.
     state: String,
-    /// The name of the type once more, so that nobody means it by mistake.
+    /// The name of the type again, to confirm.
     confirm: String,
 }
 
-/// Remove every task of a type that is in a state. Repeating it is harmless.
+/// Remove every task of a type in one state. Repeating it is harmless.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/purge", tag = "types",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Purge),
@@ -150,7 +150,7 @@ async fn purge(
     Ok(Json(json!({"removed": removed})))
 }
 
-/// Take a type without tasks off the list. Repeating it is harmless.
+/// Remove a type without tasks from the list. Repeating it is harmless.
 #[utoipa::path(
     delete, path = "/v1/{namespace}/types/{task_type}", tag = "types",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
@@ -165,38 +165,38 @@ async fn drop_type(
     Ok(Json(json!({"outcome": "dropped"})))
 }
 
-/// Whether to mend.
+/// The option to repair.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Audit {
-    /// Mend what can be mended, so that no task is lost.
+    /// Repair what can be repaired, so that no task is lost.
     repair: bool,
 }
 
-/// What an audit found.
+/// The result of an audit.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Audited {
-    /// How many entries it read.
+    /// The number of entries read.
     checked: u64,
-    /// What is wrong; the first 1,000.
+    /// The first 1,000 faults.
     problems: Vec<Fault>,
-    /// How many are wrong.
+    /// The number of faults.
     problem_count: usize,
 }
 
-/// Something that is wrong.
+/// A fault.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Fault {
-    /// The task, or part of the store.
+    /// The faulty task or part of the store.
     id: String,
-    /// What is wrong with it.
+    /// The description of the fault.
     what: String,
-    /// Whether it was mended.
+    /// True if it was repaired.
     repaired: bool,
 }
 
-/// Prove the structure of a type: every task in exactly one state. Reads all of its tasks.
+/// Check the structure of a type: every task must be in exactly one state. Reads all of its tasks.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/audit", tag = "types",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Audit),

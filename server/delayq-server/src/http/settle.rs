@@ -1,4 +1,4 @@
-//! The end of an attempt, and a longer lock.
+//! Settlement of an attempt, and extension of its lock.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use super::form::read_span;
 use super::pull::read_lock_for;
 use super::reply::read_reply;
 
-/// Most attempts that a settlement may allow a task.
+/// The largest `max_attempts` that a settlement may give.
 const MAX_ATTEMPTS: u32 = 1_000_000;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -34,74 +34,74 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(extend))
 }
 
-/// Which attempt.
+/// The lock of an attempt.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Held {
-    /// The lock, as the claim answered it.
+    /// The lock from the claim's answer.
     lock: String,
 }
 
-/// How an attempt failed.
+/// The failure of an attempt.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Failure {
-    /// The lock, as the claim answered it.
+    /// The lock from the claim's answer.
     lock: String,
-    /// When to try again: milliseconds, or a span such as `30s`. Default: 1 s, 2 s, 4 s and so on,
-    /// each up to 10 % shorter or longer.
+    /// The wait before the next attempt: milliseconds, or a span such as `30s`. Default: 1 s, 2 s,
+    /// 4 s and so on, each up to 10 % shorter or longer.
     retry_after: Option<String>,
     /// Attempts after which the task is dead, the first included; default 5.
     max_attempts: Option<u32>,
-    /// `true`: not to be tried again, the task is dead.
+    /// If `true`, the task is not retried and is dead.
     #[serde(default)]
     dead: bool,
 }
 
-/// How an attempt is given back.
+/// The release of an attempt.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct GivenBack {
-    /// The lock, as the claim answered it.
+    /// The lock from the claim's answer.
     lock: String,
-    /// When it is due again: milliseconds, or a span such as `30s`; default now.
+    /// The wait before the task is due again: milliseconds, or a span such as `30s`; default 0.
     after: Option<String>,
 }
 
-/// A longer lock.
+/// The extension of a lock.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Longer {
-    /// The lock, as the claim answered it.
+    /// The lock from the claim's answer.
     lock: String,
-    /// How long it lasts from now; default `30s`.
+    /// The lock time from now; default `30s`.
     lock_for: Option<String>,
 }
 
-/// The end of an attempt that is stored.
+/// The stored end of an attempt.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Settled {
     /// `settled`.
     outcome: &'static str,
 }
 
-/// A lock that lasts longer.
+/// An extended lock.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct Extended {
-    /// `extended`; `cancel_requested`: as well, and somebody asked to cancel the task, so stop.
+    /// `extended`; or `cancel_requested`: extended too, but a cancel was requested, so stop.
     pub(super) outcome: &'static str,
-    /// When the lock expires, by the clock of the store.
+    /// The time when the lock expires, by the store's clock.
     pub(super) lock_until: i64,
 }
 
 /// The attempt succeeded: the task is done. Repeating it is harmless.
 ///
-/// A body is the reply to whoever waits for the task, with its content type, at most 64 KiB; it is
-/// kept for an hour. Of curl's `--data` without a content type it is text.
+/// A body is the reply to callers that wait for the task. It has at most 64 KiB and is kept with
+/// its content type for an hour. The default content type of curl's `--data` counts as text.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/done", tag = "work",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id"), Held),
@@ -122,9 +122,9 @@ async fn done(
     settle(&allowed, &task_type, &id, &held.lock, end).await
 }
 
-/// The attempt failed: the task is tried again later, or dead. Repeating it is harmless.
+/// The attempt failed: the task is retried later, or is dead. Repeating it is harmless.
 ///
-/// The body is the error, for people; it is cut to 1,024 bytes.
+/// The body is the error, for people to read; it is cut to 1,024 bytes.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/fail", tag = "work",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id"), Failure),
@@ -148,7 +148,7 @@ async fn fail(
     settle(&allowed, &task_type, &id, &failure.lock, end).await
 }
 
-/// Give the task back, which costs no attempt. Repeating it is harmless.
+/// Release the task, which costs no attempt. Repeating it is harmless.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/release", tag = "work",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id"), GivenBack),
@@ -168,7 +168,7 @@ async fn release(
     settle(&allowed, &task_type, &id, &back.lock, end).await
 }
 
-/// Make the lock last longer. Repeating it is harmless.
+/// Extend the lock. Repeating it is harmless.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/tasks/{id}/extend", tag = "work",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id"), Longer),
@@ -240,7 +240,7 @@ pub(super) fn failed(
     })
 }
 
-/// When a task is due again.
+/// Parses the wait before a task is due again.
 pub(super) fn read_wait_again(text: &str) -> Result<Duration, Problem> {
     let after = read_span(text)?;
     if after <= MAX_DELAY {

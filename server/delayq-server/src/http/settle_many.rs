@@ -1,4 +1,4 @@
-//! Ends of several attempts at once, and several longer locks.
+//! Settlement of several attempts at once, and extension of several locks.
 
 use std::time::Duration;
 
@@ -33,25 +33,26 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 pub(super) struct EndingForm {
     /// The id of the task.
     id: String,
-    /// The lock, as the claim answered it.
+    /// The lock from the claim's answer.
     lock: String,
     /// `done`, `fail`, `dead` or `release`.
     end: String,
-    /// Of `fail` and `dead`: the error, for people.
+    /// For `fail` and `dead`: the error, for people to read.
     #[serde(default)]
     error: String,
-    /// Of `fail` and `release`: when it is due again: milliseconds, or a span such as `30s`.
+    /// For `fail` and `release`: the wait before the task is due again, in milliseconds or as
+    /// `30s`.
     #[serde(default, deserialize_with = "text_or_number")]
     #[schema(value_type = Option<TextOrNumber>)]
     after: Option<String>,
-    /// Of `fail`: attempts after which the task is dead; default 5.
+    /// For `fail`: attempts after which the task is dead; default 5.
     max_attempts: Option<u32>,
-    /// Of `done`: the reply to whoever waits, any JSON value.
+    /// For `done`: the reply to callers that wait, any JSON value.
     reply: Option<serde_json::Value>,
 }
 
 impl EndingForm {
-    /// Refuses what the end has no use for: it is meant for another end.
+    /// Refuses fields that belong to another end.
     fn check(&self) -> Result<(), Problem> {
         let parts: [(_, _, &[&str]); 4] = [
             ("reply", self.reply.is_some(), &["done"]),
@@ -68,22 +69,22 @@ impl EndingForm {
     }
 }
 
-/// What became of one of several.
+/// The outcome of one item.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct One {
     /// The id of the task.
     id: String,
     /// `settled`, `extended`, `cancel_requested`, `lock_lost` or `failed`.
     outcome: &'static str,
-    /// When the lock expires.
+    /// The time when the lock expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     lock_until: Option<i64>,
-    /// Why it failed.
+    /// The reason of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
 }
 
-/// End several attempts of one type, each by itself. Repeating it is harmless.
+/// End several attempts of one type, each independently. Repeating it is harmless.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/settle", tag = "work",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
@@ -116,7 +117,7 @@ async fn settle_many(
     Ok(Json(outcomes.collect()))
 }
 
-/// Reads the ends of several attempts of one type.
+/// Parses the settlements of several attempts of one type.
 pub(super) fn read_endings(
     task_type: &TaskType,
     forms: Vec<EndingForm>,
@@ -156,7 +157,7 @@ pub(super) fn read_endings(
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LongerForm {
-    /// How long they last from now; default `30s`.
+    /// The lock time from now; default `30s`.
     #[serde(default, deserialize_with = "text_or_number")]
     #[schema(value_type = Option<TextOrNumber>)]
     lock_for: Option<String>,
@@ -170,11 +171,11 @@ pub(super) struct LongerForm {
 struct HeldForm {
     /// The id of the task.
     id: String,
-    /// The lock, as the claim answered it.
+    /// The lock from the claim's answer.
     lock: String,
 }
 
-/// Make several locks of one type last longer. Repeating it is harmless.
+/// Extend several locks of one type. Repeating it is harmless.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/extend", tag = "work",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type")),
@@ -207,7 +208,7 @@ async fn extend_many(
     Ok(Json(outcomes.collect()))
 }
 
-/// Reads several locks.
+/// Parses several locks.
 pub(super) fn read_locks(form: &LongerForm) -> Result<Vec<(TaskId, LockText)>, Problem> {
     at_most(form.locks.len())?;
     let held = form.locks.iter();

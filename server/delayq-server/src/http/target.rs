@@ -1,4 +1,4 @@
-//! Targets that tasks are pushed to.
+//! Targets of pushed tasks.
 
 use axum::Json;
 use axum::extract::Path;
@@ -23,14 +23,14 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(shown, set, remove))
 }
 
-/// A target, without what is never shown again.
+/// A target, without its secrets.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct TargetView {
-    /// The type or pattern that is pushed.
+    /// The pushed type or pattern.
     task_type: String,
-    /// Where to, and how.
+    /// The target.
     target: Target,
-    /// The new secret that requests are signed with, shown this once.
+    /// The new secret that signs requests, shown only now.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
 }
@@ -45,7 +45,7 @@ impl TargetView {
     }
 }
 
-/// The targets of a namespace, as far as the token is for their types.
+/// List the targets of a namespace whose types the token covers.
 #[utoipa::path(
     get, path = "/v1/{namespace}/targets", tag = "push",
     params(("namespace", description = "Namespace")),
@@ -77,7 +77,7 @@ async fn shown(
 
 /// Push the tasks of a type, or of all types of a pattern, to a target.
 ///
-/// Every server hears of it within a second. A pushed type may be claimed by workers and clients as
+/// Takes effect on every server within a second. Workers and clients may claim a pushed type as
 /// well: each task goes to one of them. Repeating it is harmless.
 #[utoipa::path(
     put, operation_id = "set_target", path = "/v1/{namespace}/types/{task_type}/target", tag = "push",
@@ -98,8 +98,8 @@ async fn set(
     Ok(Json(TargetView::new(&pattern, target, secret)))
 }
 
-/// Push the tasks of a type or pattern no more. Pushes that run have 30 s to finish; tasks stay,
-/// for whoever claims them. Where there is no target, as after the first time, it answers 404.
+/// Stop pushing the tasks of a type or pattern. Running pushes have 30 s to finish. The tasks stay
+/// and can be claimed. Answers 404 if there is no target, as on a second call.
 #[utoipa::path(
     delete, operation_id = "remove_target", path = "/v1/{namespace}/types/{task_type}/target", tag = "push",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type, or pattern such as `mail.*`")),
@@ -115,7 +115,7 @@ async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The target of its own that a request asks for a task.
+/// The target that a request gives to its own task.
 pub(super) fn own_target(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(text) = headers.get(OWN_TARGET) else {
         return Ok(None);

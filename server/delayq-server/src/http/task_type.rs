@@ -1,4 +1,4 @@
-//! Types: what there is, pause and resume.
+//! Types: list, counts, pause and resume.
 
 use axum::Json;
 use axum::extract::Path;
@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 use super::extract::Query;
 use super::form::{TaskView, read_cursor, read_limit, read_state, read_time, shown_cursor};
 
-/// Tasks of a page, unless the request says.
+/// The default number of tasks on a page.
 const PAGE: usize = 50;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -28,7 +28,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(resume))
 }
 
-/// The types of a namespace, as far as the token is for them.
+/// List the types of a namespace that the token covers.
 #[utoipa::path(
     get, path = "/v1/{namespace}/types", tag = "types",
     params(("namespace", description = "Namespace")),
@@ -55,23 +55,23 @@ async fn stats(
     Ok(Json(allowed.space.tasks.stats(&task_type).await?))
 }
 
-/// Which tasks to list.
+/// The selection of listed tasks.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Listing {
     /// `scheduled` (default), `running`, `dead`, `done`, `cancelled` or `expired`.
     state: Option<String>,
-    /// Where the page begins: `next` of the page before.
+    /// The beginning of the page: `next` of the page before.
     cursor: Option<String>,
-    /// At most so many, up to 128; default 50.
+    /// The maximum number, up to 128; default 50.
     limit: Option<usize>,
 }
 
 /// A page of tasks.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct TaskPage {
-    /// By time: those that have ended the latest first, others the first first.
+    /// In order of time: ended tasks latest first, all others earliest first.
     tasks: Vec<TaskView>,
     /// The cursor of the next page; absent after the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,16 +103,16 @@ async fn list(
     }))
 }
 
-/// Until when to pause.
+/// The end of a pause.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Pause {
-    /// Milliseconds since the epoch, or RFC 3339; absent: until resumed.
+    /// The end: milliseconds since the epoch, or RFC 3339; absent means until resumed.
     until: Option<String>,
 }
 
-/// Start no task of a type until resumed. Repeating it is harmless.
+/// Pause a type: start none of its tasks until resumed. Repeating it is harmless.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/pause", tag = "types",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Pause),

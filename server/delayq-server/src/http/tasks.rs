@@ -26,7 +26,7 @@ use super::message_kind::read_kind;
 use super::reply::{Pending, answer, read_wait};
 use super::target::own_target;
 
-/// Most ids of one cancel.
+/// The largest number of ids in one cancel.
 const MAX_IDS: usize = 1_000;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -37,13 +37,13 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// Create a task under a new id.
 ///
-/// The body is the message, byte for byte. A `Content-Type` that says what it is becomes the header
-/// `content-type` of the task, which claims and pushes hand on; a message that is said to be JSON
-/// has to be JSON. Repeated after a lost answer it makes a second task: give an id of your own
-/// where that matters. With `wait` the answer is the worker's reply, as of `GET .../reply`.
+/// The body is the message, byte for byte. A meaningful `Content-Type` becomes the header
+/// `content-type` of the task, which claims and pushes pass on. A message declared as JSON must be
+/// valid JSON. Repeating the call after a lost answer creates a second task; use an id of your own
+/// if that matters. With `wait`, the answer is the worker's reply, as for `GET .../reply`.
 ///
-/// The header `Delayq-Target` gives the task a target of its own, as JSON; it takes the scope
-/// `operate`, unless the configuration allows it to everybody.
+/// The header `Delayq-Target` gives the task its own target, as JSON. It needs the scope `operate`,
+/// unless the configuration allows it to everybody.
 #[utoipa::path(
     post, path = "/v1/{namespace}/types/{task_type}/tasks", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), CreateOptions),
@@ -63,14 +63,14 @@ async fn create(
 
 /// Create a task under an id of your own. Repeating it is harmless.
 ///
-/// The body is the message, byte for byte. A `Content-Type` that says what it is becomes the header
-/// `content-type` of the task, which claims and pushes hand on; a message that is said to be JSON
-/// has to be JSON.
+/// The body is the message, byte for byte. A meaningful `Content-Type` becomes the header
+/// `content-type` of the task, which claims and pushes pass on. A message declared as JSON must be
+/// valid JSON.
 ///
-/// With `wait` the answer is the worker's reply, as of `GET .../reply`.
+/// With `wait`, the answer is the worker's reply, as for `GET .../reply`.
 ///
-/// The header `Delayq-Target` gives the task a target of its own, as JSON; it takes the scope
-/// `operate`, unless the configuration allows it to everybody.
+/// The header `Delayq-Target` gives the task its own target, as JSON. It needs the scope `operate`,
+/// unless the configuration allows it to everybody.
 #[utoipa::path(
     put, path = "/v1/{namespace}/types/{task_type}/tasks/{id}", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id"), CreateOptions),
@@ -88,7 +88,7 @@ async fn create_with_id(
     send(&allowed, job, &sent.headers, options).await
 }
 
-/// Creates a task with what the headers and the query ask for.
+/// Creates a task with the options of the headers and the query.
 async fn send(
     allowed: &Allowed<Submit>,
     mut job: DelayQueueJob,
@@ -109,12 +109,12 @@ async fn send(
     if let Some(wait) = wait {
         let id = receipt.id;
         let end = allowed.space.reply(task_type.as_str(), id.as_str(), wait);
-        // The task is accepted, whatever the wait met.
+        // The task is accepted, even if the wait fails.
         let end = end.await.map_err(Problem::from);
         // The token may have been revoked meanwhile.
         let end = end.and_then(|end| allowed.recheck().map(|()| end));
         let end = end.unwrap_or_else(|error| {
-            tracing::debug!(%task_type, %id, %error, "the wait for a reply ends");
+            tracing::debug!(%task_type, %id, %error, "the wait for a reply failed");
             TaskReply::pending(task_type, id)
         });
         return answer(&allowed.space.namespace, end);
@@ -127,7 +127,7 @@ async fn send(
     Ok((status, Json(accepted)).into_response())
 }
 
-/// Find a task. One that has ended is known for the retention.
+/// Find a task. An ended task is remembered for the retention time.
 #[utoipa::path(
     get, path = "/v1/{namespace}/types/{task_type}/tasks/{id}", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), ("id", description = "Id")),
@@ -143,17 +143,17 @@ async fn find(
     Ok(Json(task.ok_or_else(unknown)?.into()))
 }
 
-/// Which tasks.
+/// The ids of tasks.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Ids {
-    /// Their ids, separated by commas; at most 1,000.
+    /// The ids, separated by commas; at most 1,000.
     ids: String,
 }
 
-/// Cancel several tasks by their ids. The answer says of each what became of it: `cancelled`,
-/// `running` (it is asked to stop), `finished` or `not_found`. Repeating it is harmless.
+/// Cancel several tasks by their ids. The answer has the outcome of each: `cancelled`, `running`
+/// (it is asked to stop), `finished` or `not_found`. Repeating it is harmless.
 #[utoipa::path(
     delete, path = "/v1/{namespace}/types/{task_type}/tasks", tag = "tasks",
     params(("namespace", description = "Namespace"), ("task_type", description = "Type"), Ids),

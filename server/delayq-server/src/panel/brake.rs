@@ -1,4 +1,4 @@
-//! The brake against guessing.
+//! Slows down the guessing of tokens.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,16 +8,16 @@ use std::time::Duration;
 use delayq_service::limits::TokenBucket;
 use tokio::time::Instant;
 
-/// Failed logins of an address at once, and then one every so many seconds.
+/// Failed logins of one address: the burst, and then the seconds for each further one.
 const OF_ADDRESS: f64 = 5.0;
 const SECONDS_OF_ADDRESS: f64 = 12.0;
-/// Failed logins of all addresses at once, and then so many a second.
+/// Failed logins of all addresses: the burst, and then the number a second.
 const OVERALL: f64 = 100.0;
 const OVERALL_A_SECOND: f64 = 2.0;
-/// Most addresses that are remembered; beyond, all share the overall brake alone.
+/// The largest number of addresses remembered. Further addresses share only the overall limit.
 const MAX_ADDRESSES: usize = 10_000;
 
-/// Counts failed logins, by address and overall. A login that succeeds costs nothing.
+/// Counts failed logins, by address and overall. A successful login costs nothing.
 #[derive(Debug)]
 pub(super) struct Brake(Mutex<Failures>);
 
@@ -36,8 +36,8 @@ impl Brake {
         }))
     }
 
-    /// Counts an attempt as failed until [`Self::forgive`] says otherwise, so that many at once get
-    /// no more than one after the other. An error is the time until the next is allowed.
+    /// Counts an attempt as failed until [`Self::forgive`] revokes it, so that concurrent attempts
+    /// gain nothing. The error is the time until the next attempt is allowed.
     pub(super) fn attempt(&self, address: IpAddr) -> Result<(), Duration> {
         self.attempt_at(address, Instant::now())
     }
@@ -68,7 +68,7 @@ impl Brake {
         Ok(())
     }
 
-    /// The last attempt of this address was no failure.
+    /// Revokes the last failure of an address.
     pub(super) fn forgive(&self, address: IpAddr) {
         let now = Instant::now();
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +79,7 @@ impl Brake {
     }
 }
 
-/// An IPv6 address counts as its network of 64 bits, as one host has all of it.
+/// An IPv6 address counts as its /64 network, because one host usually has all of it.
 fn net_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

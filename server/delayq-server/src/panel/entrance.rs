@@ -1,4 +1,4 @@
-//! Login, logout, and what there is to see.
+//! Login, logout and the list of namespaces.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ struct NamespacesPage {
     namespaces: Vec<String>,
 }
 
-/// What the login form sends.
+/// The data of the login form.
 #[derive(Debug, Deserialize)]
 pub(super) struct Login {
     token: String,
@@ -59,7 +59,7 @@ pub(super) async fn lost() -> Response {
     )
 }
 
-/// The namespaces that the token is for.
+/// The namespaces that the token covers.
 pub(super) async fn namespaces(State(panel): State<Arc<Panel>>, seat: Seat) -> Response {
     let names = panel.app.spaces.names();
     let names = names.iter().filter(|name| seat.token.is_for(name));
@@ -70,7 +70,7 @@ pub(super) async fn namespaces(State(panel): State<Arc<Panel>>, seat: Seat) -> R
     page(StatusCode::OK, &list)
 }
 
-/// Metrics, for a session or a token in a header, on every namespace.
+/// Metrics, for a session or for a token in a header that covers every namespace.
 pub(super) async fn metrics(State(panel): State<Arc<Panel>>, request: Request) -> Response {
     let (mut parts, _) = request.into_parts();
     let seat = Seat::from_request_parts(&mut parts, &panel).await;
@@ -93,7 +93,7 @@ pub(super) async fn login(
         return foreign();
     }
     if let Err(wait) = panel.brake.attempt(peer.ip()) {
-        tracing::warn!(address = %peer.ip(), "logins are braked");
+        tracing::warn!(address = %peer.ip(), "too many failed logins; this login is refused");
         return braked(wait);
     }
     let Some(token) = panel.app.tokens.admit(login.token.trim()) else {
@@ -108,7 +108,7 @@ pub(super) async fn login(
     };
     match panel.sessions.begin(&seat.token.id).await {
         Ok(secret) => {
-            tracing::info!(token = seat.token.id, address = %peer.ip(), "somebody signed in");
+            tracing::info!(token = seat.token.id, address = %peer.ip(), "a user signed in");
             away("/", &panel.set_cookie(&secret, panel.sessions.lasts()))
         }
         Err(problem) => Notice::unavailable(&problem),
@@ -141,7 +141,7 @@ fn braked(wait: Duration) -> Response {
     reply
 }
 
-/// Another page, with a cookie.
+/// A redirect that sets a cookie.
 fn away(to: &'static str, cookie: &str) -> Response {
     let mut headers = HeaderMap::new();
     headers.insert(LOCATION, HeaderValue::from_static(to));

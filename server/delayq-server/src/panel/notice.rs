@@ -1,11 +1,11 @@
-//! A page that only says something.
+//! A page with a short message.
 
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use delayq_service::problem::Problem;
 
-/// A page that only says something.
+/// A page with a short message.
 #[derive(Template)]
 #[template(path = "notice.html")]
 pub(super) struct Notice<'a> {
@@ -19,19 +19,19 @@ impl Notice<'_> {
         page(status, &Notice { title, text })
     }
 
-    /// What there is cannot be shown.
+    /// The page for content that cannot be shown.
     pub(super) fn unavailable(problem: &Problem) -> Response {
         let text = problem.to_string();
         Self::reply(problem.status(), "It cannot be shown", &text)
     }
 }
 
-/// A template as a page.
+/// Renders a template as a page.
 pub(super) fn page(status: StatusCode, template: &impl Template) -> Response {
     match template.render() {
         Ok(html) => (status, Html(html)).into_response(),
         Err(error) => {
-            tracing::error!(%error, "a page cannot be written");
+            tracing::error!(%error, "cannot render a page");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }

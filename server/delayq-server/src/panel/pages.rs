@@ -1,4 +1,4 @@
-//! The web page of each namespace, made when it is first asked for.
+//! The web page of each namespace, made on first use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use super::Panel;
 use super::notice::Notice;
 use super::seat::Seat;
 
-/// The routers of namespaces.
+/// The routers of the namespaces.
 #[derive(Debug, Default)]
 pub(super) struct Pages(Mutex<HashMap<Namespace, Router>>);
 
-/// Shows the page of a namespace to those whose token is for it.
+/// Shows the page of a namespace to users whose token covers it.
 pub(super) async fn show(
     State(panel): State<Arc<Panel>>,
     seat: Seat,
@@ -48,7 +48,7 @@ pub(super) async fn show(
 }
 
 impl Pages {
-    /// The page of a namespace, made by `make` when it is asked for the first time.
+    /// The page of a namespace; `make` makes it on first use.
     pub(super) async fn of(
         &self,
         namespace: &Namespace,
@@ -57,7 +57,8 @@ impl Pages {
         if let Some(page) = self.0.lock().await.get(namespace) {
             return Ok(page.clone());
         }
-        // A store that does not answer keeps no other namespace waiting.
+        // The lock is not held here, so a store that does not answer does not delay other
+        // namespaces.
         let page = make().await?;
         let mut pages = self.0.lock().await;
         Ok(pages.entry(namespace.clone()).or_insert(page).clone())

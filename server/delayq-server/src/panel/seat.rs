@@ -1,4 +1,4 @@
-//! Who makes a request of the web page, by the cookie of a session.
+//! The user of a request to the web page, identified by a session cookie.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use delayq_service::access::{Scope, Token};
 use super::Panel;
 use super::notice::Notice;
 
-/// Somebody who is signed in, with a token that is valid now.
+/// A signed-in user whose token is valid now.
 #[derive(Clone, Debug)]
 pub(super) struct Seat {
     pub(super) token: Arc<Token>,
@@ -21,7 +21,7 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// The place of a token, or why it has none.
+    /// The seat for a token, or the reason why it may not sign in.
     pub(super) fn of(token: Arc<Token>) -> Result<Self, &'static str> {
         if !token.types.is_empty() {
             return Err("This token is for some types only, and the page shows all of them.");
@@ -36,7 +36,7 @@ impl Seat {
         Ok(Self { token, role })
     }
 
-    /// Who that is for the page, and for the log of actions.
+    /// The user for the page and for the log of actions.
     pub(super) fn viewer(&self) -> Viewer {
         let name = format!("{} ({})", self.token.name, self.token.id);
         Viewer::new(name, self.role)

@@ -1,4 +1,4 @@
-//! Who is signed in: in the store, for all servers on it.
+//! Sessions of the web page, in the store for all servers on it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use delayq_service::problem::Problem;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The folder of documents that holds the sessions.
+/// The folder of the sessions.
 const FOLDER: &str = "page-sessions";
-/// The folder that holds the secret of forms.
+/// The folder of the form secret.
 const SECRET_FOLDER: &str = "page";
-/// The document of the secret of forms.
+/// The document of the form secret.
 const FORM_SECRET: &str = "form-secret";
-/// Most sessions. A further one ends the oldest.
+/// The largest number of sessions. A new one above this ends the oldest.
 const MAX_SESSIONS: usize = 1_000;
-/// Random bytes of a session, and of the secret of forms: 256 bits.
+/// Random bytes in a session secret and in the form secret: 256 bits.
 const BYTES: usize = 32;
 
-/// The sessions of the web page. One that ends is ended on every server.
+/// The sessions of the web page. A session that ends is ended on every server.
 #[derive(Debug)]
 pub(super) struct Sessions {
     store: Arc<dyn Store>,
@@ -39,7 +39,7 @@ struct Session {
     v: u8,
     /// The id of the token.
     token: String,
-    /// When it ends, in milliseconds since 1970.
+    /// The end, in milliseconds since the epoch.
     until: i64,
 }
 
@@ -47,13 +47,13 @@ impl Session {
     const VERSION: u8 = 1;
 }
 
-/// Sessions by the hash of their secret: a store that is read gives no session away, and the time
-/// of a search says nothing about a secret.
+/// Sessions by the hash of their secret. A leaked store reveals no session, and the time of a
+/// look-up says nothing about a secret.
 #[derive(Debug, Default)]
 struct Open(HashMap<String, Session>);
 
 impl Contents for Open {
-    /// A session that cannot be read is over.
+    /// Drops sessions that cannot be read.
     fn read(documents: Vec<Document>) -> Result<Self> {
         let sessions = documents.into_iter().filter_map(|document| {
             let session: Session = serde_json::from_str(&document.body).ok()?;
@@ -73,12 +73,12 @@ impl Sessions {
         }
     }
 
-    /// How long a session lasts.
+    /// The lifetime of a session.
     pub(super) fn lasts(&self) -> Duration {
         self.lasts
     }
 
-    /// Begins a session of a token; its secret.
+    /// Begins a session for a token; returns its secret.
     pub(super) async fn begin(&self, token: &str) -> Result<String, Problem> {
         self.make_room().await?;
         let secret = URL_SAFE_NO_PAD.encode(random()?);
@@ -96,7 +96,7 @@ impl Sessions {
         }
     }
 
-    /// The id of the token of a session.
+    /// The token id of a session.
     pub(super) async fn token(&self, secret: &str) -> Result<Option<String>> {
         self.open.refresh().await?;
         let open = self.open.get();
@@ -111,7 +111,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// The secret that signs forms, the same on every server.
+    /// The secret that signs forms; the same on every server.
     pub(super) async fn form_secret(&self) -> Result<[u8; BYTES], Problem> {
         let new = URL_SAFE_NO_PAD.encode(random()?);
         let kept = kept(&*self.store, SECRET_FOLDER, FORM_SECRET, new).await?;
@@ -123,7 +123,7 @@ impl Sessions {
         })
     }
 
-    /// Forgets the sessions that are over, and the oldest where there are too many.
+    /// Removes expired sessions, and the oldest ones if there are too many.
     async fn make_room(&self) -> Result<()> {
         self.open.refresh().await?;
         let open = self.open.get();

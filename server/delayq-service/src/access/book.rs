@@ -1,4 +1,4 @@
-//! All tokens of a server: in the store, and a copy here that is never older than a second.
+//! All tokens of a server: kept in the store, with a copy in memory that is at most a second old.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::folder_cache::{Contents, FolderCache};
 /// The folder of documents that holds the tokens.
 const FOLDER: &str = "tokens";
 
-/// What a new token is to be.
+/// The properties of a new token.
 #[derive(Clone, Debug)]
 pub struct NewToken {
     pub name: String,
@@ -29,8 +29,7 @@ pub struct NewToken {
     pub max_pending: Option<u64>,
 }
 
-/// The tokens of all servers on one store. One that is revoked is refused everywhere within a
-/// second.
+/// The tokens of all servers on one store. Every server refuses a revoked token within a second.
 #[derive(Debug)]
 pub struct TokenBook {
     clock: Arc<dyn Clock>,
@@ -52,9 +51,11 @@ impl Contents for Tokens {
                 }
                 Ok(_) => warn!(
                     id = document.name,
-                    "a token of a newer release: refused here"
+                    "a newer release wrote this token; this server refuses it"
                 ),
-                Err(error) => error!(id = document.name, %error, "a token is unreadable: refused"),
+                Err(error) => {
+                    error!(id = document.name, %error, "cannot read a token; it is refused");
+                }
             }
         }
         Ok(Self(tokens))
@@ -62,14 +63,14 @@ impl Contents for Tokens {
 }
 
 impl TokenBook {
-    /// Reads the tokens of a store.
+    /// Opens the book and reads all tokens from the store.
     pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
         let tokens = FolderCache::new(store, FOLDER);
         tokens.read().await?;
         Ok(Arc::new(Self { clock, tokens }))
     }
 
-    /// Looks for changes, for ever.
+    /// Follows changes by other servers; never returns.
     pub async fn follow(self: Arc<Self>) {
         self.tokens.follow().await;
     }
@@ -78,14 +79,14 @@ impl TokenBook {
         self.tokens.get().0.get(id).cloned()
     }
 
-    /// The valid token that somebody presents.
+    /// Returns the token with this text, if it is valid now.
     pub fn admit(&self, text: &str) -> Option<Arc<Token>> {
         let presented = Presented::read(text)?;
         let token = self.get(presented.id)?;
         token.admits(&presented, self.clock.now()).then_some(token)
     }
 
-    /// A token that is valid now, by its id.
+    /// Returns the token with this id, if it is valid now.
     pub fn valid(&self, id: &str) -> Option<Arc<Token>> {
         let token = self.get(id)?;
         let now = self.clock.now().as_millis();
@@ -95,20 +96,20 @@ impl TokenBook {
             .then_some(token)
     }
 
-    /// Whether a token that was admitted is valid still. What it may do never changes.
+    /// Returns true if an admitted token is still valid. The rights of a token never change.
     pub fn is_valid(&self, admitted: &Token) -> bool {
         let present = self.get(&admitted.id);
         present.is_some_and(|present| !present.is_expired(self.clock.now()))
     }
 
-    /// All tokens, by their ids.
+    /// All tokens, sorted by id.
     pub fn all(&self) -> Vec<Arc<Token>> {
         let mut tokens: Vec<_> = self.tokens.get().0.values().cloned().collect();
         tokens.sort_by(|one, other| one.id.cmp(&other.id));
         tokens
     }
 
-    /// Makes a token; its text is shown this once.
+    /// Creates a token. Returns its text, which is never shown again.
     pub async fn create(&self, new: NewToken) -> Result<(Token, String)> {
         let id = ulid::Ulid::generate().to_string();
         let (text, hash) = generate(&id).map_err(no_random)?;
@@ -131,8 +132,8 @@ impl TokenBook {
         Ok((token, text))
     }
 
-    /// Gives a token a new secret; the present one is valid for `overlap` longer. `None`: there is
-    /// no such token.
+    /// Gives a token a new secret. The present secret stays valid for `overlap`. Returns `None` if
+    /// there is no such token.
     pub async fn rotate(&self, id: &str, overlap: Duration) -> Result<Option<(Token, String)>> {
         self.tokens.read().await?;
         let Some(token) = self.get(id) else {
@@ -148,7 +149,7 @@ impl TokenBook {
         Ok(Some((token, text)))
     }
 
-    /// Ends a token; whether there was one. Every server refuses it within a second.
+    /// Revokes a token; returns true if it existed. Every server refuses it within a second.
     pub async fn revoke(&self, id: &str) -> Result<bool> {
         self.tokens.remove(id).await
     }

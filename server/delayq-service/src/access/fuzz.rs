@@ -1,4 +1,4 @@
-//! Entrances of the fuzz targets: tokens as they are sent.
+//! Entry points of the fuzz targets for tokens.
 
 use axum::http::HeaderValue;
 
@@ -9,7 +9,7 @@ use super::secret::Presented;
 #[must_use]
 pub fn token(text: &str) -> Option<String> {
     let presented = Presented::read(text)?;
-    // Compared as that of a request is.
+    // Compares the secret, as a request does.
     presented.has_hash("");
     Some(presented.to_string())
 }

@@ -1,4 +1,4 @@
-//! Who asks, and what the token gives a right to.
+//! The caller of a request, and the rights of its token.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,12 +14,12 @@ use delayq_plugin::{Namespace, TaskType, TypePattern};
 use super::{Scope, Token, TokenBook};
 use crate::problem::Problem;
 
-/// How often it is checked whether the token of work that goes on is still valid.
+/// How often a long-running call checks that its token is still valid.
 const RECHECK: Duration = Duration::from_millis(500);
 
-/// A right, as a type, so that a handler says which one it needs.
+/// A right as a type, so that a handler's signature names the right that it needs.
 pub trait Right: Send + Sync + 'static {
-    /// The scope that gives it.
+    /// The scope that grants this right.
     const SCOPE: Scope;
 }
 
@@ -43,27 +43,27 @@ rights!(
     Admin = Admin
 );
 
-/// The token that a header `Authorization` has.
+/// The token in an `Authorization` header.
 pub(super) fn bearer(header: &HeaderValue) -> Option<&str> {
     let (scheme, token) = header.to_str().ok()?.split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// With which token.
+    /// The token of the caller.
     pub token: Arc<Token>,
-    /// From where.
+    /// The IP address of the caller.
     pub origin: String,
-    /// Whether a front has admitted the caller by rules of its own. The token is then not one of
-    /// the server's.
+    /// True if a front admitted the caller by its own rules. The token is then not one of the
+    /// server's.
     is_of_front: bool,
 }
 
 impl fmt::Display for Caller {
-    /// The name under which actions are logged.
+    /// Writes the name under which actions are logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Token { id, name, .. } = &*self.token;
         if self.is_of_front {
@@ -82,7 +82,7 @@ impl Caller {
         Self::presenting(parts.headers.get(AUTHORIZATION), &parts.extensions, tokens)
     }
 
-    /// Whoever presents this header.
+    /// The caller that presents this header.
     pub fn presenting(
         header: Option<&HeaderValue>,
         extensions: &Extensions,
@@ -108,8 +108,8 @@ impl Caller {
         })
     }
 
-    /// A caller that a front has admitted by rules of its own. It may do everything in one
-    /// namespace. Its requests are charged to `id`, and its actions are logged under `name`.
+    /// A caller that a front admitted by its own rules. It may do everything in one namespace. Its
+    /// requests are charged to `id`, and its actions are logged under `name`.
     pub fn of_front(id: &str, name: &str, namespace: &str, origin: String) -> Self {
         let token = Token {
             v: Token::VERSION,
@@ -139,13 +139,13 @@ impl Caller {
         Self::of_front(Self::ANYBODY, Self::ANYBODY, namespace, origin)
     }
 
-    /// From where a request came.
+    /// The IP address that a request came from; `?` if unknown.
     pub fn origin_of(extensions: &Extensions) -> String {
         let peer = extensions.get::<ConnectInfo<SocketAddr>>();
         peer.map_or("?".to_owned(), |peer| peer.0.ip().to_string())
     }
 
-    /// Refuses a token that was revoked, changed or has expired since the request began.
+    /// Refuses a token that was revoked, changed or expired since the request began.
     pub fn is_still(&self, tokens: &TokenBook) -> Result<(), Problem> {
         if self.is_of_front || tokens.is_valid(&self.token) {
             return Ok(());
@@ -154,7 +154,7 @@ impl Caller {
         Err(Problem::unauthorized(text))
     }
 
-    /// Completes once the token is valid no more, with the refusal.
+    /// Completes with the refusal once the token is no longer valid.
     pub async fn ended(&self, tokens: &TokenBook) -> Problem {
         loop {
             if let Err(problem) = self.is_still(tokens) {
@@ -164,7 +164,7 @@ impl Caller {
         }
     }
 
-    /// Refuses what the token has no right to.
+    /// Refuses a scope or a namespace that the token does not cover.
     pub fn require(&self, scope: Scope, namespace: &Namespace) -> Result<(), Problem> {
         self.require_namespace(namespace)?;
         if !self.token.has(scope) {
@@ -174,7 +174,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Refuses a namespace that the token is not for.
+    /// Refuses a namespace that the token does not cover.
     pub fn require_namespace(&self, namespace: &Namespace) -> Result<(), Problem> {
         if self.token.is_for(namespace) {
             return Ok(());
@@ -183,7 +183,7 @@ impl Caller {
         Err(Problem::forbidden(text))
     }
 
-    /// Refuses a type that the token is not for.
+    /// Refuses a type that the token does not cover.
     pub fn require_type(&self, task_type: &str) -> Result<TaskType, Problem> {
         let task_type = TaskType::new(task_type)?;
         if self.token.covers(&task_type) {
@@ -193,7 +193,7 @@ impl Caller {
         Err(Problem::forbidden(text))
     }
 
-    /// Refuses a token that is for some types only, where the answer is about all.
+    /// Refuses a token that is restricted to some types. For answers about all types.
     pub fn require_all_types(&self) -> Result<(), Problem> {
         if self.token.types.is_empty() {
             return Ok(());
@@ -201,7 +201,7 @@ impl Caller {
         Err(Problem::forbidden("this needs a token for all types"))
     }
 
-    /// Refuses a type, or a pattern that ends with `*`, with a type that the token is not for.
+    /// Refuses a type, or a pattern ending in `*`, that the token does not cover completely.
     pub fn require_types(&self, named: &str) -> Result<(), Problem> {
         match named.strip_suffix('*') {
             Some(_) => self.require_pattern(named).map(drop),
@@ -209,7 +209,7 @@ impl Caller {
         }
     }
 
-    /// Refuses a type or pattern with a type that the token is not for.
+    /// Refuses a pattern that the token does not cover completely.
     pub fn require_pattern(&self, pattern: &str) -> Result<TypePattern, Problem> {
         let pattern = TypePattern::new(pattern)?;
         if self.token.covers_all(&pattern) {

@@ -1,4 +1,4 @@
-//! Secrets of tokens: made, shown once, and kept as hashes alone.
+//! Secrets of tokens. A secret is shown once; only its hash is kept.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq;
 
 /// Random bytes of a secret: 256 bits.
 const BYTES: usize = 32;
-/// What every token begins with, so that scanners of source code find it.
+/// The prefix of every token, so that secret scanners find it in source code.
 const PREFIX: &str = "dq";
 
 /// A token as its user holds it: `dq_ID_SECRET`.
@@ -28,7 +28,7 @@ impl<'a> Presented<'a> {
         is_token.then_some(Self { id, secret })
     }
 
-    /// Whether its secret has this hash. The time that it takes says nothing about either.
+    /// Returns true if the secret has this hash. Compares in constant time.
     pub fn has_hash(&self, hash: &str) -> bool {
         let own = hash_of(self.secret);
         own.as_bytes().ct_eq(hash.as_bytes()).into()
@@ -41,7 +41,8 @@ impl fmt::Display for Presented<'_> {
     }
 }
 
-/// A new secret of the token `id`: the token as its user gets it, and its hash.
+/// Makes a new secret for the token `id`. Returns the text of the token, and the hash of the
+/// secret.
 ///
 /// # Errors
 /// The system has no random numbers.
@@ -53,7 +54,7 @@ pub(super) fn generate(id: &str) -> Result<(String, String), getrandom::Error> {
     Ok((format!("{PREFIX}_{id}_{secret}"), hash))
 }
 
-/// SHA-256 without salt or rounds: a secret of 256 random bits cannot be guessed.
+/// SHA-256 without salt or rounds, because a secret of 256 random bits cannot be guessed.
 fn hash_of(secret: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(secret.as_bytes()))
 }

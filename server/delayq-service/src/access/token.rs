@@ -1,4 +1,4 @@
-//! A token: what it may do, where, and until when.
+//! A token: its rights, its namespace, its types and its expiry.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::secret::Presented;
 
-/// What a token may do.
+/// A right that a token grants.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
@@ -38,7 +38,7 @@ impl Scope {
         Self::Admin,
     ];
 
-    /// Its name.
+    /// The name of the scope.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Submit => "submit",
@@ -67,41 +67,42 @@ impl FromStr for Scope {
     }
 }
 
-/// A token as it is stored: everything but its secret.
+/// A token as stored, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     /// The version of the stored form.
     pub v: u32,
-    /// Its id, which stands in the token and in the log of actions.
+    /// The id, which is part of the token's text and of the log of actions.
     pub id: String,
-    /// What it is for, in words.
+    /// The purpose, as free text.
     pub name: String,
-    /// What it may do.
+    /// The scopes that the token grants.
     pub scopes: BTreeSet<Scope>,
-    /// The namespace that it is for; `*`: every one.
+    /// The namespace that the token covers; `*` means every namespace.
     pub namespace: String,
-    /// The types or patterns that it is for; empty: all.
+    /// The types or patterns that the token covers; empty means all types.
     pub types: Vec<String>,
-    /// When it was made.
+    /// The time of creation, in milliseconds since the epoch.
     pub created_at: i64,
-    /// When it stops being valid; `None`: never.
+    /// The time of expiry, in milliseconds since the epoch; `None` means never.
     pub expires_at: Option<i64>,
-    /// Most requests a second; `None`: as the configuration says.
+    /// The limit of requests a second; `None` means the limit of the configuration.
     #[serde(default)]
     pub rate: Option<u32>,
-    /// Most bytes of a message; `None`: as the configuration says.
+    /// The largest message, in bytes; `None` means the limit of the configuration.
     #[serde(default)]
     pub max_message_bytes: Option<usize>,
-    /// Most scheduled and running tasks of its types in a namespace; `None`: no limit of its own.
+    /// The limit of scheduled and running tasks of the token's types in a namespace; `None` means
+    /// no limit.
     #[serde(default)]
     pub max_pending: Option<u64>,
-    /// The hash of its secret.
+    /// The hash of the secret.
     pub hash: String,
-    /// The hash of the secret before the last rotation, and until when it is valid.
+    /// The hash of the secret before the last rotation, and the end of its validity.
     pub earlier: Option<EarlierSecret>,
 }
 
-/// A secret that was rotated away and is still valid for a while.
+/// A secret that was replaced by a rotation and is still valid for a while.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlierSecret {
     pub hash: String,
@@ -112,7 +113,7 @@ impl Token {
     /// The version that this release writes, and the newest that it reads.
     pub const VERSION: u32 = 1;
 
-    /// Whether this is the token that was presented, and is valid now.
+    /// Returns true if the presented text is this token's and the token is valid now.
     pub fn admits(&self, presented: &Presented<'_>, at: Timestamp) -> bool {
         let now = at.as_millis();
         let is_own = presented.has_hash(&self.hash);
@@ -122,22 +123,23 @@ impl Token {
         (is_own || is_earlier) && !self.is_expired(at)
     }
 
-    /// Whether its time is over.
+    /// Returns true if the token has expired.
     pub fn is_expired(&self, at: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| at.as_millis() >= end)
     }
 
-    /// Whether it gives a right. Admin gives all, and each gives no other.
+    /// Returns true if the token grants a scope. `Admin` grants all scopes; every other scope
+    /// grants only itself.
     pub fn has(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin)
     }
 
-    /// Whether it is for a namespace.
+    /// Returns true if the token covers a namespace.
     pub fn is_for(&self, namespace: &Namespace) -> bool {
         self.namespace == "*" || self.namespace == namespace.as_str()
     }
 
-    /// Whether it is for a type.
+    /// Returns true if the token covers a type.
     pub fn covers(&self, task_type: &TaskType) -> bool {
         let patterns = self
             .types
@@ -146,7 +148,7 @@ impl Token {
         self.types.is_empty() || patterns.into_iter().any(|one| one.matches(task_type))
     }
 
-    /// Whether it is for every type that a pattern matches.
+    /// Returns true if the token covers every type that a pattern matches.
     pub fn covers_all(&self, pattern: &TypePattern) -> bool {
         let TypePattern::Prefix(prefix) = pattern else {
             return matches!(pattern, TypePattern::Exact(task_type) if self.covers(task_type));

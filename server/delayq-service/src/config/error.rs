@@ -1,23 +1,23 @@
-//! What is wrong with a configuration.
+//! Errors in a configuration.
 
 use std::path::PathBuf;
 
-/// What an address looks like.
+/// The form of an address, for error texts.
 pub const ADDRESS_FORM: &str = "an address has an IP and a port, such as 127.0.0.1:7880";
 
-/// Numbers as the code names them.
+/// Names of number types in error texts of serde.
 const NUMBERS: [&str; 4] = ["usize", "u64", "u32", "u16"];
 
-/// What is wrong with a configuration, and which line to change.
+/// An error in a configuration, with the option or line to change.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file or a variable is not understood.
+    /// The file or a variable cannot be parsed.
     #[error("{}", told(.0))]
     Unreadable(Box<figment::Error>),
-    /// The file is not there.
+    /// The file does not exist.
     #[error("the configuration file {0:?} is not there")]
     Missing(PathBuf),
-    /// An option cannot be used.
+    /// An option has a value that cannot be used.
     #[error("{option} = {value:?}: {reason}")]
     Refused {
         option: String,
@@ -26,12 +26,12 @@ pub enum ConfigError {
     },
 }
 
-/// What is not understood, where it stands, and in which words it is to be said.
+/// Describes a parse error: the cause, the place and the option.
 fn told(error: &figment::Error) -> String {
     let one = |error: figment::Error| {
         let option = error.path.join(".");
         let kind = error.kind.to_string();
-        // In the words of the standard library there is nothing to go by.
+        // The text of the standard library does not say how to fix an address.
         let kind = if kind.contains("invalid socket address syntax") {
             ADDRESS_FORM.to_owned()
         } else {

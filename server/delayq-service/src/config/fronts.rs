@@ -1,4 +1,4 @@
-//! Fronts: what clients of other systems are offered.
+//! Options of fronts: the APIs for clients of other systems.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,28 +7,29 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a front lets in whoever has no token.
+/// Whether a front admits callers without a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenRule {
-    /// No: as everywhere else.
+    /// Refuses callers without a token, as all other APIs do.
     #[default]
     Required,
-    /// Yes, for everything in the namespace of the front. For networks without strangers.
+    /// Admits callers without a token to everything in the namespace of the front. For trusted
+    /// networks only.
     Optional,
 }
 
-/// The protocol of beanstalkd.
+/// Options of the beanstalkd protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BeanstalkConfig {
-    /// Where it listens; none: it is not offered.
+    /// The TCP address; `None` means no TCP listener.
     pub listen: Option<SocketAddr>,
-    /// The path of the Unix socket where it listens, too; none: there is none.
+    /// The path of a Unix socket to listen on as well; `None` means no socket.
     pub socket: Option<PathBuf>,
     /// The namespace of its jobs.
     pub namespace: String,
-    /// Most bytes of a job.
+    /// The largest job, in bytes.
     pub max_job_bytes: usize,
 }
 
@@ -44,23 +45,23 @@ impl Default for BeanstalkConfig {
 }
 
 impl BeanstalkConfig {
-    /// Whether the protocol is offered.
+    /// Returns true if the protocol has a listener.
     pub fn is_offered(&self) -> bool {
         self.listen.is_some() || self.socket.is_some()
     }
 }
 
-/// The verbs of Grape.
+/// Options of the Grape API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GrapeConfig {
-    /// Where it listens; none: it is not offered.
+    /// The address; `None` switches the API off.
     pub listen: Option<SocketAddr>,
-    /// The namespace of its tubes, unless the token is for another one.
+    /// The namespace of its tubes, unless the token names another.
     pub namespace: String,
     /// Whether a client needs a token.
     pub token: TokenRule,
-    /// Executions of a job after which it fails, instead of being given out again.
+    /// The number of executions after which a job fails instead of being handed out again.
     pub max_executions: u32,
 }
 
@@ -70,37 +71,37 @@ impl Default for GrapeConfig {
             listen: None,
             namespace: "default".to_owned(),
             token: TokenRule::Required,
-            // More than a client that lets a time end on purpose needs, and an end for a job that
-            // kills its consumers.
+            // More than a client needs that lets locks expire on purpose, and still a limit for a
+            // job that kills its consumers.
             max_executions: 100,
         }
     }
 }
 
-/// The name of the pool that a token without a pool belongs to.
+/// The pool of a token that names no pool.
 const DEFAULT_POOL: &str = "default";
 
-/// The API of lmstfy.
+/// Options of the lmstfy API.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LmstfyConfig {
-    /// Where it listens; none: it is not offered.
+    /// The address; `None` switches the API off.
     pub listen: Option<SocketAddr>,
-    /// Where its administration listens; none: it is not offered.
+    /// The address of the admin API; `None` switches the admin API off.
     pub admin_listen: Option<SocketAddr>,
-    /// Users of the administration, and their passwords; none: everybody.
+    /// Users of the admin API and their passwords; empty admits everybody.
     pub accounts: BTreeMap<String, String>,
-    /// Its pools, and the namespace that each of them is; none: the pool `default` is the
-    /// namespace `default`.
+    /// The pools and the namespace of each. If empty, the pool `default` is the namespace
+    /// `default`.
     pub pools: BTreeMap<String, String>,
-    /// Pools that are drained, and the pool that their new jobs go to.
+    /// Pools being drained, and the pool that receives their new jobs.
     pub migrate: BTreeMap<String, String>,
-    /// Whether the destruction of a queue also removes its delayed and its taken jobs.
+    /// True if destroying a queue also removes its delayed and its taken jobs.
     pub destroy_all: bool,
 }
 
 impl fmt::Debug for LmstfyConfig {
-    /// Without passwords.
+    /// Leaves out the passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LmstfyConfig")
             .field("listen", &self.listen)
@@ -114,7 +115,7 @@ impl fmt::Debug for LmstfyConfig {
 }
 
 impl LmstfyConfig {
-    /// The pools, each with its namespace.
+    /// All pools, with the namespace of each.
     pub fn all_pools(&self) -> BTreeMap<String, String> {
         if self.pools.is_empty() {
             return [(DEFAULT_POOL.to_owned(), "default".to_owned())].into();
@@ -122,7 +123,7 @@ impl LmstfyConfig {
         self.pools.clone()
     }
 
-    /// What cannot be used: the option, its value and why.
+    /// The first unusable option: its name, its value and the reason.
     pub(super) fn mistake(&self, declared: impl Fn(&str) -> bool) -> Option<[String; 3]> {
         let pools = self.all_pools();
         for (pool, namespace) in &pools {
@@ -147,13 +148,13 @@ impl LmstfyConfig {
     }
 }
 
-/// The paths of the Spring delay queue.
+/// Options of the Spring delay queue API.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpringConfig {
-    /// Where it listens; none: it is not offered.
+    /// The address; `None` switches the API off.
     pub listen: Option<SocketAddr>,
-    /// `required`, `optional`, or the token of requests that bring none.
+    /// `required`, `optional`, or the token to use for requests without one.
     pub token: String,
 }
 
@@ -167,12 +168,12 @@ impl Default for SpringConfig {
 }
 
 impl SpringConfig {
-    /// Whether a request without a token is let in.
+    /// Returns true if a request without a token is admitted.
     pub fn is_open(&self) -> bool {
         self.token == "optional"
     }
 
-    /// The token of requests that bring none.
+    /// The token used for requests without one.
     pub fn usual_token(&self) -> Option<&str> {
         let is_rule = self.token == "required" || self.is_open();
         (!is_rule).then_some(&self.token)
@@ -188,13 +189,13 @@ impl fmt::Debug for SpringConfig {
     }
 }
 
-/// The API of the public task service.
+/// Options of the public task service API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TaskServiceConfig {
-    /// Where it listens; none: it is not offered.
+    /// The address; `None` switches the API off.
     pub listen: Option<SocketAddr>,
-    /// The namespace of its tasks, unless the token is for another one.
+    /// The namespace of its tasks, unless the token names another.
     pub namespace: String,
     /// Whether a client needs a token.
     pub token: TokenRule,

@@ -1,16 +1,16 @@
-//! Bounds: of tokens and namespaces, of connections, and of the time that a stop takes.
+//! Limits of tokens, namespaces and connections, and of the time that a stop takes.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Limits of every token, and of every namespace without limits of its own.
+/// Limits of every token, and of every namespace without its own limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
-    /// Most requests a second of a token that has no rate of its own; none: no limit.
+    /// Requests a second for a token without its own rate; `None` means no limit.
     pub token_rate: Option<u32>,
-    /// The limits of a namespace that has none of its own.
+    /// The limits of a namespace without its own.
     pub namespace: NamespaceLimits,
 }
 
@@ -18,16 +18,16 @@ pub struct LimitsConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NamespaceLimits {
-    /// Most requests a second of all tokens together; none: no limit.
+    /// Requests a second of all tokens together; `None` means no limit.
     pub rate: Option<u32>,
-    /// Most tasks of all types that are scheduled or running, roughly; none: no limit.
+    /// The approximate limit of scheduled and running tasks of all types; `None` means no limit.
     pub max_pending: Option<u64>,
-    /// Most bytes of a message, where less than those of the server.
+    /// The largest message, in bytes, if smaller than the server's limit.
     pub max_message_bytes: Option<usize>,
 }
 
 impl NamespaceLimits {
-    /// These limits, and those of `other` where there is none.
+    /// Fills unset limits from `other`.
     pub fn or(&self, other: &Self) -> Self {
         Self {
             rate: self.rate.or(other.rate),
@@ -37,19 +37,19 @@ impl NamespaceLimits {
     }
 }
 
-/// Bounds of connections, each listener by itself.
+/// Limits of connections, for each listener separately.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConnectionsConfig {
-    /// Most open connections; further ones are answered with 503 and closed.
+    /// Open connections; the server answers further ones with 503 and closes them.
     pub max: usize,
-    /// How long the headers of a request may take, and how long an HTTP/1 connection may be idle.
+    /// The time for the headers of a request, and the idle time of an HTTP/1 connection.
     pub header_timeout_ms: u64,
-    /// How long the body of a request may take that is read whole.
+    /// The time for the body of a request that is read as a whole.
     pub body_timeout_ms: u64,
-    /// Most bytes of the headers of a request, at least 8192.
+    /// The size of a request's headers in bytes, at least 8192.
     pub max_header_bytes: u32,
-    /// Most requests at a time on one HTTP/2 connection.
+    /// Concurrent requests on one HTTP/2 connection.
     pub max_streams: u32,
 }
 
@@ -75,13 +75,14 @@ impl ConnectionsConfig {
     }
 }
 
-/// How the server stops after SIGTERM or Ctrl-C.
+/// The timing of a stop after SIGTERM or Ctrl-C.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StopConfig {
-    /// How long `/health/ready` says no before connections are refused, for a balancer to hear it.
+    /// How long `/health/ready` fails before connections are refused, so that a load balancer
+    /// notices.
     pub ready_grace_ms: u64,
-    /// How long running requests may take after that before their connections are cut.
+    /// How long running requests may take after that before their connections are closed.
     pub grace_ms: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Listeners: their addresses, their TLS, and the one of the web page.
+//! Listeners: their addresses, TLS, and the web page.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,25 +8,26 @@ use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError};
 
-/// The files of TLS, in PEM. They are read again when they change.
+/// TLS files in PEM format. The server reloads them when they change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsConfig {
-    /// The certificate with its chain; with it every listener speaks TLS.
+    /// The certificate chain. If set, every listener uses TLS.
     pub certificate: Option<PathBuf>,
     /// The private key of the certificate.
     pub key: Option<PathBuf>,
-    /// The authorities one of which has to have signed the certificate of every client.
+    /// The authorities for client certificates. If set, every client needs a certificate signed by
+    /// one of them.
     pub client_ca: Option<PathBuf>,
 }
 
-/// The listener of the web page and its sessions.
+/// The listener and the sessions of the web page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminConfig {
-    /// Where the web page listens; none: there is no web page.
+    /// The address of the web page; `None` switches the page off.
     pub listen: Option<SocketAddr>,
-    /// After how many minutes a session ends.
+    /// The lifetime of a session, in minutes.
     pub session_minutes: u32,
 }
 
@@ -39,7 +40,7 @@ impl Default for AdminConfig {
     }
 }
 
-/// Refuses two listeners at one address.
+/// Refuses two listeners on one address.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let all = [
         ("listen", Some(config.listen)),

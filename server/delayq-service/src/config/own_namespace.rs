@@ -1,18 +1,18 @@
-//! The namespace of the server itself.
+//! The server's own namespace.
 
 use super::{Config, ConfigError};
 
-/// The namespace of what the server keeps for itself: its tokens are in it. It is nobody else's: no
-/// configuration may name it, and no token gives a right on it.
+/// The namespace of the server's own data, such as tokens. No configuration may name it, and no
+/// token grants a right on it.
 pub const OWN_NAMESPACE: &str = "delayq-server";
 
-/// Whether a name is that of the server's own namespace. Case does not count: a store may compare
-/// names without it.
+/// Returns true for the name of the server's own namespace. Ignores case, because a store may
+/// compare names without case.
 pub fn is_own_namespace(name: &str) -> bool {
     name.eq_ignore_ascii_case(OWN_NAMESPACE)
 }
 
-/// Refuses a configuration that names it, wherever a namespace can be named.
+/// Refuses a configuration that uses this name for any namespace.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let declared = config.namespaces.keys();
     let declared = declared.map(|name| (format!("namespaces.{name}"), name));

@@ -1,9 +1,9 @@
-//! Check of the options of service mode.
+//! Checks the options of service mode.
 
 use super::{Config, ConfigError};
 use crate::push::{BadService, check_service};
 
-/// Refuses options of service mode that cannot be.
+/// Refuses unusable options of service mode.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let service = &config.service;
     service.check().map_err(|bad| ConfigError::Refused {

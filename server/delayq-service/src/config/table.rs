@@ -1,4 +1,4 @@
-//! The table of options in the guide says what the code says.
+//! Test: the option table in the guide matches the code.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{Config, NamespaceConfig};
 
 const GUIDE: &str = include_str!("../../../../docs/guide/server.md");
 
-/// Every option by its dotted name, with its default as it stands in the guide.
+/// All options by dotted name, with their defaults as written in the guide.
 fn options() -> BTreeMap<String, String> {
     let config = Config {
         pools: [("NAME".to_owned(), String::new())].into(),
@@ -46,7 +46,7 @@ fn flatten(name: &str, value: &Value, options: &mut BTreeMap<String, String>) {
     options.insert(name.to_owned(), default);
 }
 
-/// The rows of the table below the heading `Configuration`: option and default.
+/// The rows of the table under the heading `Configuration`: option and default.
 fn documented() -> BTreeMap<String, String> {
     let (_, part) = GUIDE.split_once("\n## Configuration\n").unwrap();
     let part = part.split("\n## ").next().unwrap();

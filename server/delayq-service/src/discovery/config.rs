@@ -11,32 +11,32 @@ use url::Url;
 
 use super::secrets::Secrets;
 
-/// Schemes of names that are looked up by SRV, and those of their instances.
+/// URL schemes of names to look up by SRV, and the schemes of their instances.
 pub(super) const SRV_SCHEMES: [(&str, &str); 2] = [("srv", "http"), ("srvs", "https")];
 
-/// The shortest span between two looks.
+/// The shortest time between two look-ups, in milliseconds.
 const MIN_REFRESH_MS: u64 = 100;
 
-/// How instances of applications are found, and called.
+/// How the server finds and calls instances of applications.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceConfig {
-    /// The namespace whose tasks they serve.
+    /// The namespace whose tasks the instances serve.
     pub namespace: String,
-    /// Networks that instances may be in which a registry lists, or which announce themselves.
+    /// The allowed networks of instances that a registry lists or that announce themselves.
     pub allow_networks: Vec<String>,
-    /// Secrets of Standard Webhooks that calls are signed with.
+    /// Standard Webhooks secrets that sign calls.
     pub secrets: Secrets,
-    /// How often registries and names are looked up.
+    /// The time between two look-ups of registries and names, in milliseconds.
     pub refresh_ms: u64,
     /// A Eureka registry.
     pub eureka: EurekaConfig,
-    /// Types, each with the addresses of its instances.
+    /// Types, with the addresses of their instances.
     #[serde(rename = "static")]
     pub fixed: BTreeMap<String, Vec<String>>,
-    /// Types, each with names that lead to its instances.
+    /// Types, with the DNS names of their instances.
     pub dns: BTreeMap<String, Vec<String>>,
-    /// Servers that answer for these names; none: those of the system.
+    /// DNS servers to ask; empty means those of the system.
     pub dns_servers: Vec<SocketAddr>,
 }
 
@@ -44,15 +44,15 @@ pub struct ServiceConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EurekaConfig {
-    /// Its servers; none: no registry.
+    /// The URLs of its servers; empty means no registry.
     pub urls: Vec<String>,
-    /// The entry of the metadata of an instance that names its types, separated by commas.
+    /// The metadata entry that lists the types of an instance, separated by commas.
     pub types_key: String,
     /// The name of this server in the registry.
     pub app: String,
-    /// The address of this server in the registry; none: it is not listed there.
+    /// The address of this server in the registry; `None` means that the server does not register.
     pub address: Option<String>,
-    /// How often the server says that it is alive.
+    /// The time between two heartbeats of this server, in milliseconds.
     pub heartbeat_ms: u64,
 }
 
@@ -83,7 +83,7 @@ impl Default for EurekaConfig {
     }
 }
 
-/// An option that cannot be used.
+/// An option with an unusable value.
 #[derive(Debug)]
 pub struct ServiceConfigError {
     pub option: String,
@@ -92,12 +92,12 @@ pub struct ServiceConfigError {
 }
 
 impl ServiceConfig {
-    /// How often registries and names are looked up.
+    /// The time between two look-ups of registries and names.
     pub fn refresh(&self) -> Duration {
         Duration::from_millis(self.refresh_ms.max(MIN_REFRESH_MS))
     }
 
-    /// Refuses what cannot be. Networks and secrets are checked by what uses them.
+    /// Refuses unusable options. Networks and secrets are checked where they are used.
     pub fn check(&self) -> Result<(), ServiceConfigError> {
         let refused = |option: &str, value: &str, reason: String| ServiceConfigError {
             option: format!("service.{option}"),
@@ -142,13 +142,13 @@ impl ServiceConfig {
 }
 
 impl EurekaConfig {
-    /// How often the server says that it is alive.
+    /// The time between two heartbeats of this server.
     pub fn heartbeat(&self) -> Duration {
         Duration::from_millis(self.heartbeat_ms)
     }
 }
 
-/// Refuses what is no name to look up.
+/// Refuses a text that is not a DNS name to look up.
 pub(super) fn check_name(text: &str) -> Result<(), String> {
     let url = Url::parse(text).map_err(|error| format!("this is no URL: {error}"))?;
     let is_srv = SRV_SCHEMES.iter().any(|(srv, _)| *srv == url.scheme());
@@ -161,7 +161,7 @@ pub(super) fn check_name(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses what is no address of an instance.
+/// Refuses a text that is not the address of an instance.
 fn check_address(text: &str) -> Result<(), String> {
     let url = Url::parse(text).map_err(|error| format!("this is no URL: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {

@@ -1,4 +1,4 @@
-//! Instances that names of DNS lead to: by A and AAAA, or by SRV.
+//! Instances found by DNS, with A, AAAA or SRV records.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,7 +14,7 @@ use super::config::{SRV_SCHEMES, ServiceConfig};
 use super::instance::Instance;
 use super::{Discovery, Source};
 
-/// Looks the names up, again and again. A name that is not answered keeps its instances.
+/// Looks up all names repeatedly. A name whose look-up fails keeps its instances.
 pub(super) async fn follow(discovery: &Discovery) {
     let config = &discovery.config;
     if config.dns.is_empty() {
@@ -23,7 +23,10 @@ pub(super) async fn follow(discovery: &Discovery) {
     let resolver = match resolver(&config.dns_servers) {
         Ok(resolver) => resolver,
         Err(error) => {
-            warn!(error, "no name is looked up: give service.dns_servers");
+            warn!(
+                error,
+                "cannot use the system's DNS servers; set service.dns_servers"
+            );
             return;
         }
     };
@@ -38,7 +41,7 @@ pub(super) async fn follow(discovery: &Discovery) {
     }
 }
 
-/// A name of a type, and where it led last.
+/// A name of a type, with the result of its last look-up.
 struct Name {
     task_type: TaskType,
     url: Url,
@@ -72,10 +75,10 @@ impl Name {
                 self.is_lost = false;
             }
             Err(error) if !self.is_lost => {
-                warn!(url = %self.url, error, "a name is not answered: its instances are kept");
+                warn!(url = %self.url, error, "cannot look up a name; its instances are kept");
                 self.is_lost = true;
             }
-            Err(error) => debug!(url = %self.url, error, "a name is not answered"),
+            Err(error) => debug!(url = %self.url, error, "cannot look up a name"),
         }
     }
 }
@@ -87,7 +90,8 @@ async fn found(url: &Url, resolver: &TokioResolver) -> Result<Vec<Url>, String> 
     if let Some((_, scheme)) = srv {
         return by_srv(url, scheme, resolver).await;
     }
-    // The certificate of an instance is for its name, which the connection looks up by itself.
+    // An HTTPS certificate names the host, so the URL keeps the name and the connection resolves
+    // it.
     if url.scheme() == "https" || host.parse::<IpAddr>().is_ok() || host.starts_with('[') {
         return Ok(vec![url.clone()]);
     }
@@ -113,7 +117,7 @@ async fn by_srv(url: &Url, scheme: &str, resolver: &TokioResolver) -> Result<Vec
         });
     let mut services: Vec<_> = services.collect();
     let best = services.iter().map(|service| service.priority).min();
-    // Those of the other priorities are for when these have gone from the answer.
+    // Other priorities are only used once the best one is gone from the answer.
     services.retain(|service| Some(service.priority) == best);
     services.sort_by_key(|service| (service.target.to_string(), service.port));
     let (mut urls, mut failure) = (Vec::new(), None);
@@ -122,11 +126,11 @@ async fn by_srv(url: &Url, scheme: &str, resolver: &TokioResolver) -> Result<Vec
         let hosts = if scheme == "https" {
             vec![target.trim_end_matches('.').to_owned()]
         } else {
-            // One that is gone hides none of the others.
+            // A target without an address must not hide the others.
             let addresses = match addresses(&target, resolver).await {
                 Ok(addresses) => addresses,
                 Err(error) => {
-                    tracing::debug!(%target, %error, "an instance has no address");
+                    tracing::debug!(%target, %error, "the target of an SRV record has no address");
                     failure = Some(error);
                     continue;
                 }
@@ -154,7 +158,7 @@ async fn addresses(host: &str, resolver: &TokioResolver) -> Result<Vec<IpAddr>, 
     Ok(addresses)
 }
 
-/// Asks the servers that are given, else those of the system.
+/// A resolver for the given servers, or for those of the system.
 fn resolver(servers: &[SocketAddr]) -> Result<TokioResolver, String> {
     let builder = if servers.is_empty() {
         TokioResolver::builder_tokio().map_err(|error| error.to_string())?

@@ -1,4 +1,4 @@
-//! Instances that a Eureka registry lists.
+//! Instances listed by a Eureka registry.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use super::instance::{Form, Instance, Trust};
 use super::registry::Registry;
 use super::{Discovery, Source};
 
-/// The entry of the metadata that applications of the Spring delay queue name their types in.
+/// The metadata entry that holds the types of Spring delay queue applications.
 const SPRING_TYPES: &str = "delay-queue:task";
-/// The entry with the path that is called.
+/// The metadata entry with the path to call.
 const PATH: &str = "delayq.path";
 
-/// Reads the registry, again and again. One that does not answer keeps its instances.
+/// Reads the registry repeatedly. If it does not answer, its instances are kept.
 pub(super) async fn follow(discovery: &Discovery) {
     let config = &discovery.config;
     if config.eureka.urls.is_empty() {
@@ -26,7 +26,7 @@ pub(super) async fn follow(discovery: &Discovery) {
     let client = match EurekaClient::new(&config.eureka.urls) {
         Ok(client) => client,
         Err(error) => {
-            warn!(%error, "the registry is not read");
+            warn!(%error, "cannot use the Eureka registry; its instances are not found");
             return;
         }
     };
@@ -41,16 +41,16 @@ pub(super) async fn follow(discovery: &Discovery) {
                 discovery.keep(registry.all().cloned().collect());
             }
             Err(error) if !is_lost => {
-                warn!(%error, "the registry is not read: its instances are kept");
+                warn!(%error, "cannot read the Eureka registry; its last instances are kept");
                 is_lost = true;
             }
-            Err(error) => debug!(%error, "the registry is not read"),
+            Err(error) => debug!(%error, "cannot read the Eureka registry"),
         }
         tokio::time::sleep(config.refresh()).await;
     }
 }
 
-/// Brings the copy up to date: by what has changed, or whole where that does not lead there.
+/// Updates the copy from the registry's delta, or from the full list if the delta does not fit.
 async fn read<'a>(
     client: &EurekaClient,
     copy: &'a mut Option<Registry>,
@@ -64,7 +64,7 @@ async fn read<'a>(
     Ok(copy.insert(whole))
 }
 
-/// The instances that a record is: by the types of delayq, and by those of the Spring delay queue.
+/// The instances in a record: one for the types of delayq, one for those of the Spring delay queue.
 pub(super) fn instances(record: &Value, types_key: &str) -> Vec<Instance> {
     if record.get("status").and_then(Value::as_str) != Some("UP") {
         return Vec::new();
@@ -108,7 +108,7 @@ pub(super) fn instances(record: &Value, types_key: &str) -> Vec<Instance> {
     instances
 }
 
-/// The name of the application of a record, in lower case, as callers write it.
+/// The application name of a record, in lower case, as callers write it.
 pub fn app(record: &Value) -> String {
     let name = record.get("vipAddress").or_else(|| record.get("app"));
     name.and_then(Value::as_str)
@@ -135,7 +135,7 @@ pub fn home(record: &Value) -> Option<String> {
         (None, Some(port)) => format!("http://{host}:{port}"),
         (None, None) => return None,
     };
-    // A host with more in it, such as a path or a user, would lead to another one.
+    // A host with extra parts, such as a path or a user, would lead to another host.
     let uri: Uri = home.parse().ok()?;
     (!host.is_empty() && uri.host() == Some(host)).then_some(home)
 }

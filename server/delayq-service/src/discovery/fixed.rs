@@ -1,4 +1,4 @@
-//! Instances whose addresses the configuration has.
+//! Instances with fixed addresses in the configuration.
 
 use delayq_plugin::TaskType;
 use url::Url;
@@ -6,7 +6,7 @@ use url::Url;
 use super::config::ServiceConfig;
 use super::instance::Instance;
 
-/// All of them.
+/// All fixed instances.
 pub(super) fn instances(config: &ServiceConfig) -> Vec<Instance> {
     let types = config.fixed.iter().filter_map(|(task_type, urls)| {
         let task_type = TaskType::new(task_type).ok()?;

@@ -1,4 +1,4 @@
-//! Entrances of the fuzz targets: what registries answer, and names of DNS.
+//! Entry points of the fuzz targets for registry answers and DNS names.
 
 use axum::http::Uri;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use super::config::{ServiceConfig, check_name};
 use super::eureka::{home, instances};
 use super::registry::Registry;
 
-/// All applications of a registry: the URLs of those that serve types, and the types.
+/// Reads a registry's list of applications. Returns the URL and the types of each instance.
 ///
 /// # Panics
-/// If the whole as a change leads elsewhere, or a URL to another host than that of its record.
+/// If the URL of an instance has another host than its record.
 #[must_use]
 pub fn registry(answer: &[u8]) -> Option<Vec<String>> {
     let document: Value = serde_json::from_slice(answer).ok()?;
@@ -22,7 +22,7 @@ pub fn registry(answer: &[u8]) -> Option<Vec<String>> {
         for instance in instances(record, "delayq.types") {
             assert!(home(record).is_some_and(|home| instance.url.starts_with(&home)));
             assert!(!instance.types.is_empty());
-            // What is called is what this says; nothing that is no URI is called.
+            // A URL that is not a valid URI is never called.
             if let Ok(uri) = instance.url.parse::<Uri>() {
                 assert_eq!(uri.host(), host, "{}", instance.url);
             }
@@ -37,26 +37,26 @@ pub fn registry(answer: &[u8]) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// A change of a registry, applied to what it answered before: whether the copy is then the same
-/// as that of a client which asks for everything, where the change says what everything is.
+/// Applies a delta to an earlier answer of a registry. Returns true if the copy then matches the
+/// hash in the delta.
 ///
 /// # Panics
-/// If the same change twice is not one.
+/// If applying the delta a second time gives another result.
 #[must_use]
 pub fn registry_change(before: &[u8], change: &[u8]) -> Option<bool> {
     let before: Value = serde_json::from_slice(before).ok()?;
     let change: Value = serde_json::from_slice(change).ok()?;
     let mut copy = Registry::of(&before);
     let first = copy.apply(&change);
-    // The same change twice is one.
+    // Applying the same delta twice must change nothing.
     assert_eq!(copy.apply(&change), first);
     Some(first)
 }
 
-/// A name of DNS in the configuration.
+/// Reads a DNS name of the configuration.
 ///
 /// # Panics
-/// If a name that was checked is no URL with a host.
+/// If a checked name is not a URL with a host.
 #[must_use]
 pub fn dns_name(text: &str) -> Option<String> {
     check_name(text).ok()?;
@@ -65,7 +65,7 @@ pub fn dns_name(text: &str) -> Option<String> {
     Some(url.into())
 }
 
-/// The options of service mode.
+/// Reads the options of service mode.
 #[must_use]
 pub fn service(text: &str) -> Option<String> {
     let config: ServiceConfig = serde_json::from_str(text).ok()?;

@@ -7,7 +7,7 @@ use delayq_plugin::TaskType;
 
 use super::Instance;
 
-/// Instances by type, exactly as they name it.
+/// Instances by the exact name of their type.
 #[derive(Debug, Default)]
 pub struct Index(HashMap<TaskType, Vec<Arc<Instance>>>);
 

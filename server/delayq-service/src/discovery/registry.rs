@@ -1,15 +1,15 @@
-//! Copy of what a Eureka registry lists.
+//! Local copy of a Eureka registry.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The instances of a registry, by application and identity.
+/// The instances of a registry, by application and instance id.
 #[derive(Debug, Default)]
 pub(super) struct Registry(BTreeMap<(String, String), Value>);
 
 impl Registry {
-    /// What a registry answers about all applications.
+    /// Reads the full list of applications.
     pub(super) fn of(document: &Value) -> Self {
         let mut registry = Self::default();
         for instance in instances(document) {
@@ -18,7 +18,7 @@ impl Registry {
         registry
     }
 
-    /// Applies what has changed; whether the copy is then what the registry has.
+    /// Applies a delta; returns true if the copy then matches the registry's hash.
     pub(super) fn apply(&mut self, delta: &Value) -> bool {
         for instance in instances(delta) {
             if instance.get("actionType").and_then(Value::as_str) == Some("DELETED") {
@@ -35,7 +35,7 @@ impl Registry {
         self.0.insert(key(instance), instance.clone());
     }
 
-    /// The counts of each status, as the registry writes them.
+    /// The hash of a registry: the count of instances in each status.
     fn hash(&self) -> String {
         let mut counts = BTreeMap::<&str, usize>::new();
         for instance in self.0.values() {
@@ -67,7 +67,7 @@ fn key(instance: &Value) -> (String, String) {
     (text("app"), id)
 }
 
-/// The instances of a document. What stands alone may stand without a list.
+/// The instances in a document. A single item may stand in place of a list.
 fn instances(document: &Value) -> impl Iterator<Item = &Value> {
     let apps = listed(document.pointer("/applications/application"));
     apps.flat_map(|app| listed(app.get("instance")))

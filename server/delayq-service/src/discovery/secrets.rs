@@ -1,10 +1,10 @@
-//! Secrets of a configuration, which the log never shows.
+//! Secrets of a configuration, which are never logged.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Secrets that calls are signed with.
+/// Secrets that sign calls.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secrets(pub Vec<String>);

@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many requests may come at once and a second: it holds what a second brings, at least one.
+/// Limits bursts and requests a second. Its capacity is one second's worth, at least one request.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenBucket {
     /// Requests a second.
     rate: f64,
     capacity: f64,
-    /// What it held at `at`.
+    /// The level at the time `at`.
     level: f64,
     at: Instant,
 }
 
-/// What a bucket says of itself.
+/// The state of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
-    /// Requests that it holds.
+    /// Requests left.
     pub remaining: f64,
-    /// After which time it is full.
+    /// The time until it is full.
     pub full_in: Duration,
 }
 
@@ -41,7 +41,7 @@ impl TokenBucket {
         }
     }
 
-    /// Another rate from now on, as the configuration of a token may change.
+    /// Changes the rate from now on; the rate of a token can change at run time.
     pub fn set_rate(&mut self, rate: u32, now: Instant) {
         let rate = f64::from(rate);
         if (rate - self.rate).abs() > f64::EPSILON {
@@ -58,7 +58,7 @@ impl TokenBucket {
         (self.level + elapsed * self.rate).min(self.capacity)
     }
 
-    /// How long until it holds `cost`; more than its capacity is taken when it is full.
+    /// The time until it holds `cost`, or until it is full if `cost` exceeds its capacity.
     pub fn wait(&self, cost: u32, now: Instant) -> Duration {
         let missing = f64::from(cost).min(self.capacity) - self.level(now);
         if missing <= 1e-9 {
@@ -67,7 +67,7 @@ impl TokenBucket {
         Duration::try_from_secs_f64(missing / self.rate).unwrap_or(Duration::MAX)
     }
 
-    /// Takes `cost`. Where it holds less it owes the rest.
+    /// Takes `cost`. The level may become negative.
     pub fn take(&mut self, cost: u32, now: Instant) {
         self.level = self.level(now) - f64::from(cost);
         self.at = now;

@@ -1,4 +1,4 @@
-//! What a request was charged, and the headers that say so.
+//! The charge of a request, and the response headers that report it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::problem::Problem;
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// What a request was charged, or why not.
+/// The charge of a request, or the reason why it was refused.
 #[derive(Clone, Debug)]
 pub struct Charge {
     cost: u32,
@@ -37,7 +37,7 @@ impl Charge {
         }
     }
 
-    /// It is not granted before this time.
+    /// Delays the grant by at least `wait`.
     pub(super) fn require(&mut self, wait: Duration) {
         self.wait = self.wait.max(wait);
     }
@@ -50,17 +50,17 @@ impl Charge {
         });
     }
 
-    /// Whether the request may go on.
+    /// Returns true if the request may proceed.
     pub fn is_granted(&self) -> bool {
         self.wait.is_zero()
     }
 
-    /// After which time it would be granted.
+    /// The time until it would be granted.
     pub fn wait(&self) -> Duration {
         self.wait
     }
 
-    /// The refusal of a charge that is not granted.
+    /// The refusal of a charge that was not granted.
     pub fn refusal(&self) -> Problem {
         let whose: Vec<_> = self
             .lines
@@ -71,7 +71,7 @@ impl Charge {
         Problem::too_many_requests(text, seconds(self.wait).max(1))
     }
 
-    /// Gives `requests` of it back, or all where it is less.
+    /// Refunds `requests`, or the whole charge if it is smaller.
     pub(super) fn give_back(
         &mut self,
         requests: u32,
@@ -89,7 +89,8 @@ impl Charge {
         self.cost -= back;
     }
 
-    /// `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers).
+    /// Writes the headers `RateLimit-Policy` and `RateLimit`
+    /// (draft-ietf-httpapi-ratelimit-headers).
     pub fn write(&self, headers: &mut HeaderMap) {
         let policy = self.lines.iter().map(|line| {
             let quota = line.rate.max(1);
@@ -119,17 +120,17 @@ fn seconds(span: Duration) -> u64 {
     span.as_secs() + u64::from(span.subsec_nanos() > 0)
 }
 
-/// Where the charge of a request is put down, for the headers of its answer.
+/// Holds the charge of a request for the headers of its answer.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger(Arc<Mutex<Option<Charge>>>);
 
 impl Ledger {
-    /// Puts it down.
+    /// Records the charge.
     pub fn put(&self, charge: Charge) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(charge);
     }
 
-    /// What was put down.
+    /// Takes the recorded charge.
     pub fn take(&self) -> Option<Charge> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

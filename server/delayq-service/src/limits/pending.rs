@@ -1,4 +1,4 @@
-//! How many tasks a namespace has that are not finished, and how many of the types of a token.
+//! Counts of unfinished tasks, for a namespace and for the types of a token.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use tokio::time::Instant;
 
 use crate::problem::Problem;
 
-/// How long a count is used.
+/// How long a count stays valid.
 const FRESH: Duration = Duration::from_secs(1);
-/// Of all time, at most this share is used to count: one part in so many.
+/// Counting takes at most one part in this many of all time.
 const SHARE: u32 = 20;
-/// Types that are asked at a time.
+/// The number of types counted concurrently.
 const AT_A_TIME: usize = 16;
 
-/// Whose unfinished tasks are bounded.
+/// The set of tasks that a limit applies to.
 #[derive(Clone, Copy)]
 pub(crate) enum Bounded<'a> {
-    /// All of a namespace.
+    /// All tasks of the namespace.
     Namespace,
-    /// Those of the types that a token is for.
+    /// The tasks of the types that a token covers.
     Token {
         id: &'a str,
         covers: &'a (dyn Fn(&TaskType) -> bool + Sync),
@@ -45,8 +45,8 @@ impl Bounded<'_> {
     }
 }
 
-/// The unfinished tasks of a namespace, counted now and then, and by what was created since; so,
-/// too, by the id of a token that has a bound of its own.
+/// Counts of unfinished tasks: a count from the store now and then, plus the tasks created since.
+/// One count for the namespace (`None`), and one for each token with its own limit, by its id.
 #[derive(Debug, Default)]
 pub struct Pending(Mutex<HashMap<Option<String>, Count>>);
 
@@ -57,7 +57,7 @@ struct Count {
 }
 
 impl Pending {
-    /// Makes room for `new` tasks, or refuses where there would be more than `max`.
+    /// Makes room for `new` tasks, or refuses them if the total would exceed `max`.
     pub(crate) async fn admit(
         &self,
         tasks: &TaskSubmitService,

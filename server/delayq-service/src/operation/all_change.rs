@@ -1,21 +1,21 @@
-//! Change of every task that matches.
+//! A change of all matching tasks.
 
 use delayq_ops::Operator;
 use delayq_plugin::{BulkReport, TaskFilter, When};
 
 use crate::problem::Problem;
 
-/// What becomes of the tasks.
+/// The change to make.
 #[derive(Clone, Copy, Debug)]
 pub enum AllChange {
-    /// They are cancelled.
+    /// Cancels the tasks.
     Cancel,
-    /// They are moved to one time.
+    /// Moves the tasks to one time.
     Reschedule(When),
 }
 
 impl AllChange {
-    /// Makes the change of a type, or of the types of a pattern, or says what it would be.
+    /// Changes the tasks of a type or of a pattern's types, or reports what would change.
     pub async fn make(
         self,
         operator: &Operator,

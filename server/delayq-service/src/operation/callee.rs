@@ -1,4 +1,4 @@
-//! Applications that announce where they are called.
+//! Announcements of applications that the server calls.
 
 use std::time::Duration;
 
@@ -9,28 +9,28 @@ use crate::problem::Problem;
 use crate::push::Announced;
 use crate::space::Space;
 
-/// How long an announcement holds, unless it says.
+/// The lifetime of an announcement that names none.
 const LEASE: Duration = Duration::from_secs(30);
-/// What it may say.
+/// The allowed lifetimes of an announcement.
 const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(3)..=Duration::from_hours(1);
-/// Most types of an application.
+/// The largest number of types of an application.
 const MAX_TYPES: usize = 1_000;
-/// Most bytes of the name of an application.
+/// The longest name of an application, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 
-/// What an application says of itself.
+/// An application's announcement.
 #[derive(Clone, Debug)]
 pub struct Announcement {
-    /// Where it is called.
+    /// The URL to call.
     pub url: String,
     /// The types that it serves.
     pub types: Vec<String>,
-    /// How long this holds; `None`: as usual.
+    /// The lifetime of the announcement; `None` means the default.
     pub lease: Option<Duration>,
 }
 
 impl Announcement {
-    /// How long it holds.
+    /// The lifetime of the announcement.
     pub fn lease(&self) -> Result<Duration, Problem> {
         let lease = self.lease.unwrap_or(LEASE);
         if !LEASES.contains(&lease) {
@@ -39,7 +39,8 @@ impl Announcement {
         Ok(lease)
     }
 
-    /// Announces the application `name`; when that ends, in milliseconds since the epoch.
+    /// Announces the application `name`. Returns the end of the announcement, in milliseconds since
+    /// the epoch.
     pub async fn take(self, space: &Space, caller: &Caller, name: &str) -> Result<i64, Problem> {
         check_name(name)?;
         let lease = self.lease()?;
@@ -57,14 +58,14 @@ impl Announcement {
     }
 }
 
-/// Takes the announcement of an application back; whether there was one.
+/// Withdraws an announcement; returns true if it existed.
 pub async fn withdraw(space: &Space, caller: &Caller, name: &str) -> Result<bool, Problem> {
     check_name(name)?;
     require_present(space, caller, name).await?;
     space.push.withdraw(name).await
 }
 
-/// Refuses a token that is not for what the application of this name serves now.
+/// Refuses a token that does not cover the types that the application serves now.
 async fn require_present(space: &Space, caller: &Caller, name: &str) -> Result<(), Problem> {
     let all = space.push.callees().await?;
     let types = all.iter().filter(|(other, _)| other == name);
@@ -74,7 +75,7 @@ async fn require_present(space: &Space, caller: &Caller, name: &str) -> Result<(
     Ok(())
 }
 
-/// Refuses what is no name of an application.
+/// Refuses an invalid application name.
 pub fn check_name(name: &str) -> Result<(), Problem> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte);
     if (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_word) {

@@ -1,4 +1,4 @@
-//! Changes of one task that is scheduled.
+//! Changes of one scheduled task.
 
 use delayq_plugin::store::ChangeOutcome;
 use delayq_plugin::{TaskId, When};
@@ -9,7 +9,7 @@ use crate::problem::Problem;
 /// Moves a task to another time.
 ///
 /// # Errors
-/// `forbidden`, `bad-request` for a delay beyond the limit, and those of the store.
+/// `forbidden`, `bad-request` for a delay beyond the limit, and errors of the store.
 pub async fn reschedule(
     context: &Context,
     task_type: &str,
@@ -18,7 +18,7 @@ pub async fn reschedule(
 ) -> Result<ChangeOutcome, Problem> {
     let task_type = context.caller.require_type(task_type)?;
     if context.is_store_of_caller {
-        // The application has checked it against limits of its own.
+        // The application has already checked the delay against its own limits.
         let store = context.store();
         return Ok(store
             .reschedule(&task_type, &TaskId::new(id)?, when)
@@ -31,7 +31,7 @@ pub async fn reschedule(
 /// Replaces the message of a task.
 ///
 /// # Errors
-/// `forbidden`, `limit-exceeded`, and those of the store.
+/// `forbidden`, `limit-exceeded`, and errors of the store.
 pub async fn update(
     context: &Context,
     task_type: &str,

@@ -1,4 +1,4 @@
-//! Change of selected dead tasks.
+//! A change of selected dead tasks.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use delayq_ops::{DeadSelection, Operator};
 
 use crate::problem::Problem;
 
-/// What becomes of dead tasks.
+/// The change to make.
 #[derive(Clone, Copy, Debug)]
 pub enum DeadChange {
-    /// They are scheduled again, one interval after the other.
+    /// Schedules the tasks again, one every `interval`.
     Requeue { interval: Duration },
-    /// They are removed for good.
+    /// Removes the tasks for good.
     Discard,
 }
 
 impl DeadChange {
-    /// Makes the change; how many were changed. It may take hours: once the token `has_ended`, what
-    /// it has begun is left as when its client goes away.
+    /// Makes the change and returns the number of changed tasks. It may take hours. Once the token
+    /// `has_ended`, it stops as if the client had disconnected.
     pub async fn make(
         self,
         operator: &Operator,

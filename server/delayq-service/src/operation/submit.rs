@@ -1,4 +1,4 @@
-//! Submit of tasks, whichever door they come through.
+//! Submission of tasks, for all entries.
 
 use delayq_core::job::check_headers;
 use delayq_plugin::store::NewTask;
@@ -10,15 +10,15 @@ use crate::limits::Bounded;
 use crate::problem::Problem;
 use crate::push::refuse_reserved;
 
-/// What became of a task.
+/// The result of submitting one task.
 pub type Submitted = Result<Receipt, Problem>;
 
-/// A task that a caller submits.
+/// A task that a caller submits, with an optional target.
 #[derive(Clone, Debug)]
 pub struct Submission {
-    /// The task, without a target.
+    /// The task, without its target.
     pub task: NewTask,
-    /// A target of its own, as JSON.
+    /// The task's own target, as JSON.
     pub target: Option<String>,
 }
 
@@ -29,17 +29,17 @@ impl From<NewTask> for Submission {
 }
 
 impl Submission {
-    /// The task of a job.
+    /// Makes a submission from a job.
     ///
     /// # Errors
-    /// `forbidden`, and `bad-request` or `limit-exceeded` for a job that no store takes.
+    /// `forbidden`, and `bad-request` or `limit-exceeded` for a job that no store accepts.
     pub async fn of_job(context: &Context, job: DelayQueueJob) -> Result<Self, Problem> {
-        // Whoever has no right to the type is told nothing about the job.
+        // A caller without a right to the type must learn nothing about the job.
         context.caller.require_type(job.task_type())?;
         Ok(context.space.tasks.prepare(job).await?.into())
     }
 
-    /// The same with a target of its own.
+    /// Sets the task's own target.
     #[must_use]
     pub fn to(mut self, target: Option<String>) -> Self {
         self.target = target;
@@ -58,14 +58,14 @@ impl Submission {
         Err(Problem::forbidden(text))
     }
 
-    /// Refuses a task that is too large, or has headers that only the server gives.
+    /// Refuses a task that is too large or has headers reserved for the server.
     fn check(&self, context: &Context) -> Result<(), Problem> {
         context.check_message(&self.task.message)?;
         refuse_reserved(self.task.headers.keys())?;
         Ok(check_headers(&self.task.headers)?)
     }
 
-    /// The task with the headers of its target.
+    /// Adds the headers of the task's target.
     async fn with_target(mut self, context: &Context) -> Result<Self, Problem> {
         if let Some(target) = &self.target {
             let (push, named) = (&context.space.push, (&self.task.task_type, &self.task.id));
@@ -77,7 +77,7 @@ impl Submission {
     }
 }
 
-/// Tasks that one request submits.
+/// Tasks of one request.
 #[derive(Clone, Debug)]
 pub struct Batch {
     tasks: Vec<Submission>,
@@ -86,7 +86,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Tasks of a request that has paid for one of them. A task that is refused stops no other.
+    /// A batch whose request has paid for one task. A refused task does not stop the others.
     pub fn new(tasks: Vec<Submission>) -> Self {
         Self {
             tasks,
@@ -95,14 +95,14 @@ impl Batch {
         }
     }
 
-    /// The same, where the request has paid for so many tasks.
+    /// Sets the number of tasks that the request has already paid for.
     #[must_use]
     pub fn paid(mut self, tasks: usize) -> Self {
         self.paid = tasks;
         self
     }
 
-    /// The same, where a task that is refused stops all.
+    /// Refuses all tasks if one is refused.
     #[must_use]
     pub fn whole(mut self) -> Self {
         self.is_whole = true;
@@ -119,12 +119,12 @@ pub async fn submit_one(context: &Context, task: Submission) -> Submitted {
     submitted.unwrap_or_else(|| Err(unanswered()))
 }
 
-/// Submits tasks; one result each, in order. It waits until the rate of the token and of the
-/// namespace allows those that are not paid.
+/// Submits tasks and returns one result for each, in order. Waits until the rate of the token and
+/// the namespace allows the tasks that are not yet paid for.
 ///
 /// # Errors
-/// Before anything is stored: `unauthorized` for a token that has ended, `forbidden` where it has
-/// no right to one of the tasks, and any other refusal of one where the batch is whole.
+/// Before anything is stored: `unauthorized` if the token has ended, `forbidden` if it has no right
+/// to one of the tasks, and in a whole batch any other refusal of a task.
 pub async fn submit(context: &Context, batch: Batch) -> Result<Vec<Submitted>, Problem> {
     let Batch {
         tasks,
@@ -138,7 +138,7 @@ pub async fn submit(context: &Context, batch: Batch) -> Result<Vec<Submitted>, P
         0 => None,
         further => Some(context.throttle(further).await),
     };
-    // The request may have waited for its body, or for its rate.
+    // The request may have waited for its body or for its rate.
     context.recheck()?;
     let checked = tasks.into_iter().map(|task| {
         let checked = task.check(context);
@@ -168,7 +168,7 @@ pub async fn submit(context: &Context, batch: Batch) -> Result<Vec<Submitted>, P
     Ok(submitted)
 }
 
-/// Reserves room for the tasks, and refuses those that there is no room for.
+/// Reserves room for the tasks and refuses those without room.
 async fn reserve_each(context: &Context, tasks: &mut [Result<Submission, Problem>]) {
     let count = tasks.iter().filter(|task| task.is_ok()).count() as u64;
     if reserve_room(context, count).await.is_ok() {
@@ -183,8 +183,8 @@ async fn reserve_each(context: &Context, tasks: &mut [Result<Submission, Problem
     }
 }
 
-/// Reserves room for one task. A repeat of a task that has not ended needs none: it is harmless
-/// also where there is no room.
+/// Reserves room for one task. A repeated submit of an unfinished task needs no room, so it is
+/// accepted even if there is none.
 async fn reserve_one(context: &Context, task: &NewTask) -> Result<(), Problem> {
     let Err(full) = reserve_room(context, 1).await else {
         return Ok(());
@@ -195,7 +195,7 @@ async fn reserve_one(context: &Context, task: &NewTask) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Reserves room for `tasks` new tasks, under the bounds of the token and of the namespace.
+/// Reserves room for `tasks` new tasks within the limits of the token and the namespace.
 async fn reserve_room(context: &Context, tasks: u64) -> Result<(), Problem> {
     let (space, token) = (&context.space, &context.caller.token);
     if let Some(max) = token.max_pending {
@@ -217,7 +217,7 @@ async fn reserve_room(context: &Context, tasks: u64) -> Result<(), Problem> {
     }
 }
 
-/// Stores tasks: those with a target of their own in the store that keeps it.
+/// Stores tasks. Tasks with their own target go through the store that keeps targets.
 async fn store(context: &Context, tasks: Vec<Result<Submission, Problem>>) -> Vec<Submitted> {
     let space = &context.space;
     let (mut with, mut without) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Targets that tasks are pushed to.
+//! Targets of pushed tasks.
 
 use delayq_ops::Operator;
 use delayq_plugin::TypePattern;
@@ -8,14 +8,14 @@ use crate::problem::Problem;
 use crate::push::Target;
 use crate::space::Space;
 
-/// The target of a type or pattern, as it may be shown.
+/// The target of a type or pattern, without its secrets.
 pub async fn get(space: &Space, pattern: &TypePattern) -> Result<Target, Problem> {
     let target = space.push.target(pattern).await?;
     target.ok_or_else(|| nothing(pattern))
 }
 
-/// Sets the target of a type or pattern, as JSON. Answers with it as it may be shown, and with a
-/// new secret, if one was made.
+/// Sets the target of a type or pattern, given as JSON. Returns the target without its secrets, and
+/// a new secret if one was made.
 pub async fn set(
     space: &Space,
     operator: &Operator,

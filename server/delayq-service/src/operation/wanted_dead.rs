@@ -1,35 +1,35 @@
-//! Which dead tasks a change is meant for.
+//! Selection of the dead tasks to change.
 
 use delayq_ops::DeadSelection;
 use delayq_plugin::{Error, TaskFilter, TaskId, Timestamp};
 
 use crate::problem::Problem;
 
-/// Which dead tasks of a type, as a client says it. All conditions have to hold.
+/// A client's selection of dead tasks of a type. A task must meet all conditions.
 #[derive(Clone, Debug, Default)]
 pub struct WantedDead {
-    /// These; other conditions do not count then.
+    /// Only these ids; all other conditions are ignored.
     pub ids: Vec<String>,
     /// Every dead task of the type.
     pub all: bool,
-    /// Those whose id begins so.
+    /// Only tasks whose id has this prefix.
     pub id_prefix: Option<String>,
-    /// Those of this group label.
+    /// Only tasks with this group label.
     pub group: Option<String>,
-    /// Those whose last error contains this text.
+    /// Only tasks whose last error contains this text.
     pub error_contains: Option<String>,
-    /// Those of one of the groups of dead tasks.
+    /// Only tasks in this group of similar errors.
     pub error_like: Option<String>,
-    /// Those that died without an error.
+    /// Only tasks that died without an error.
     pub without_error: bool,
-    /// Those that died before.
+    /// Only tasks that died before this time.
     pub died_before: Option<Timestamp>,
-    /// The first so many, by their time of death.
+    /// The maximum number of tasks, oldest death first.
     pub limit: Option<u64>,
 }
 
 impl WantedDead {
-    /// The selection, unless it would mean every dead task by mistake.
+    /// The selection. Refuses an empty one, which would match every dead task by mistake.
     pub fn selection(self, task_type: String) -> Result<DeadSelection, Problem> {
         let mut filter = TaskFilter::new();
         if let Some(prefix) = self.id_prefix {

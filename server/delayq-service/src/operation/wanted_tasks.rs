@@ -1,4 +1,4 @@
-//! Which tasks a change is meant for.
+//! Selection of the tasks to change.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use delayq_plugin::{TaskFilter, TaskState, Timestamp};
 
 use crate::problem::Problem;
 
-/// Which tasks, as a client says it. All conditions have to hold.
+/// A client's selection of tasks. A task must meet all conditions.
 #[derive(Clone, Debug, Default)]
 pub struct WantedTasks {
     /// Every task of the type.
     pub all: bool,
-    /// Those whose id begins so.
+    /// Only tasks whose id has this prefix.
     pub id_prefix: Option<String>,
-    /// Those of this group label.
+    /// Only tasks with this group label.
     pub group: Option<String>,
-    /// Those with these headers.
+    /// Only tasks with these headers.
     pub headers: BTreeMap<String, String>,
-    /// Scheduled ones due before.
+    /// Only scheduled tasks due before this time.
     pub due_before: Option<Timestamp>,
-    /// Scheduled ones due after it.
+    /// Only scheduled tasks due after this time.
     pub due_after: Option<Timestamp>,
-    /// Scheduled or running ones.
+    /// Only tasks in this state, scheduled or running.
     pub state: Option<TaskState>,
 }
 
 impl WantedTasks {
-    /// The filter, unless it would mean every task by mistake.
+    /// The filter. Refuses an empty one, which would match every task by mistake.
     pub fn filter(self) -> Result<TaskFilter, Problem> {
         let mut filter = if self.all {
             TaskFilter::all()

@@ -1,4 +1,5 @@
-//! The places of all namespaces: in the store of the server, for all servers on it.
+//! The places of all namespaces: kept in the server's own store for all servers, with a copy in
+//! memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,17 +10,17 @@ use delayq_plugin::{Error, Namespace, Result, Store};
 use super::record::{Phase, PlaceRecord};
 use crate::folder_cache::{Contents, FolderCache};
 
-/// The folder of documents that holds the places, each under the name of its namespace.
+/// The folder of place documents; each is named after its namespace.
 const FOLDER: &str = "places";
 
-/// The places as they were read last.
+/// The places as of the last read.
 #[derive(Debug)]
 pub struct PlaceBook(FolderCache<Places>);
 
 #[derive(Debug, Default)]
 struct Places(HashMap<Namespace, Written>);
 
-/// A place, and the revision that wrote it.
+/// A place, and the revision of its document.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
     pub(super) place: PlaceRecord,
@@ -33,7 +34,7 @@ impl Contents for Places {
             let place: Result<PlaceRecord, _> = serde_json::from_str(&document.body);
             let place = place.ok().filter(|place| place.v <= PlaceRecord::VERSION);
             let Some(place) = place else {
-                // Without it this server would use the wrong store.
+                // Without this record the server would use the wrong store.
                 let name = document.name;
                 let detail = "it is of a newer release, or damaged: start the newer release";
                 return Err(Error::corrupt(format!("document {FOLDER}/{name}"), detail));
@@ -49,14 +50,14 @@ impl Contents for Places {
 }
 
 impl PlaceBook {
-    /// Reads the places.
+    /// Opens the book and reads all places.
     pub async fn open(store: Arc<dyn Store>) -> Result<Arc<Self>> {
         let places = FolderCache::new(store, FOLDER);
         places.read().await?;
         Ok(Arc::new(Self(places)))
     }
 
-    /// Reads what was changed by anybody; whether there was something.
+    /// Reads changes by other servers; returns true if there were any.
     pub async fn refresh(&self) -> Result<bool> {
         self.0.refresh().await
     }
@@ -69,12 +70,13 @@ impl PlaceBook {
         moving.map(|(namespace, _)| namespace.clone()).collect()
     }
 
-    /// Where a namespace is, if it was ever moved.
+    /// The place of a namespace, if it was ever moved.
     pub(super) fn place(&self, namespace: &Namespace) -> Option<Written> {
         self.0.get().0.get(namespace).cloned()
     }
 
-    /// Writes where a namespace is, unless somebody else did since `before`; whether it was.
+    /// Writes the place of a namespace, unless another server has changed it since `before`;
+    /// returns true if written.
     pub(super) async fn write(
         &self,
         namespace: &Namespace,

@@ -1,4 +1,4 @@
-//! Figures of both stores together; the log of actions of the one where new tasks go.
+//! Figures of both stores combined, and the log of actions of the store that receives new tasks.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Documents of a namespace: in one store, the new one as soon as they are copied.
+//! Documents of a namespace: in one store, and in the new one as soon as they are copied.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::placed_store::PlacedStore;
 
-/// How long a change waits until documents are copied: some more than that takes.
+/// How long a change waits while documents are being copied; longer than the copy takes.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The revision of no document.
+/// A revision that no document has.
 const NEVER: u64 = (1 << 53) - 1;
 
-/// Waits until the documents are copied, if they are; whether that was so.
+/// Waits for the copy of documents, if one is running; returns true if it waited.
 async fn copied(store: &PlacedStore) -> Result<bool> {
     let mut changes = store.wakeups.subscribe();
     if store.refuse_while_copied().is_ok() {
@@ -27,7 +27,7 @@ async fn copied(store: &PlacedStore) -> Result<bool> {
             }
         }
     };
-    // Whether it was too long is asked next.
+    // A timeout is detected by the next check.
     let _ = tokio::time::timeout(PATIENCE, copied).await;
     store.refuse_while_copied().map(|()| true)
 }
@@ -50,7 +50,7 @@ impl Documents for PlacedStore {
         expected: Expected,
     ) -> Result<WriteOutcome> {
         let expected = match (copied(self).await?, expected) {
-            // Of the store that was left: the other one counts by itself.
+            // The revision is from the old store; the new store counts its own revisions.
             (true, Expected::Revision(_)) => Expected::Revision(NEVER),
             (_, expected) => expected,
         };

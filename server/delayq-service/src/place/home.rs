@@ -1,24 +1,24 @@
-//! A store that a namespace is in, under the names of its buckets.
+//! A store that holds a namespace, and the names of its buckets.
 
 use std::sync::Arc;
 
 use delayq_plugin::Store;
 use delayq_plugin::store::{Bucket, Wakeup};
 
-/// What the names of buckets of a store begin with that a namespace was moved to.
+/// The prefix of bucket names in a store that a namespace was moved to.
 const MARK: char = 'm';
 
-/// A store, and how often the namespace was moved before it came there.
+/// A store, and the number of moves that led the namespace there.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
     pub(super) generation: u64,
-    /// The pool that the store is, or the store of the server. A move that was taken back leaves
-    /// its generation to the next one, which may lead elsewhere.
+    /// The pool of the store; `None` means the server's own store. A cancelled move leaves its
+    /// generation to the next move, which may lead elsewhere.
     pub(super) pool: Option<String>,
     pub(super) store: Arc<dyn Store>,
 }
 
-/// Splits the name of a bucket, as this server gives it, into generation and the store's own name.
+/// Splits a bucket name of this server into the generation and the store's own name.
 pub(super) fn split(bucket: &Bucket) -> (u64, Bucket) {
     let named = bucket.shard_name().strip_prefix(MARK);
     let named = named.and_then(|name| name.split_once('.'));
@@ -31,7 +31,7 @@ pub(super) fn split(bucket: &Bucket) -> (u64, Bucket) {
 }
 
 impl Home {
-    /// The bucket as this server names it: as the store does, until the namespace is moved.
+    /// The bucket under this server's name. Unchanged until the namespace is moved.
     pub(super) fn outer(&self, own: &Bucket) -> Bucket {
         let name = own.shard_name();
         if self.generation == 0 && !name.starts_with(MARK) {
@@ -41,7 +41,7 @@ impl Home {
         Bucket::shard(own.task_type().clone(), name)
     }
 
-    /// The wake-up under the names of this server.
+    /// The wake-up under this server's bucket names.
     pub(super) fn wakeup(&self, own: Wakeup) -> Wakeup {
         match own {
             Wakeup::Bucket(bucket) => Wakeup::Bucket(self.outer(&bucket)),

@@ -1,4 +1,4 @@
-//! The move of one namespace, step by step. Each step can be repeated, by any server.
+//! Moves one namespace, step by step. Every step can be repeated, by any server.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,9 +13,9 @@ use super::home::Home;
 use super::placed_store::{PlacedStore, View, close};
 use super::record::{Phase, PlaceRecord};
 
-/// How long a move is prepared: servers look for news every 0.4 s.
+/// How long a move is prepared. Servers check for changes every 0.4 s.
 const PREPARE: Duration = Duration::from_millis(1_500);
-/// The folders of documents that are copied: all that the server keeps in a namespace.
+/// The folders of documents to copy: all that the server keeps in a namespace.
 const FOLDERS: [&str; 5] = [
     "targets",
     "target-seal",
@@ -23,43 +23,43 @@ const FOLDERS: [&str; 5] = [
     "beanstalk",
     "beanstalk-tubes",
 ];
-/// The folder of a document that shows whether two stores are one.
+/// The folder of a document that shows whether two stores are the same.
 const PROBE: &str = "place-probe";
 
-/// What a move waits for.
+/// The waiting times of a move.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// How long every server has to hear of it before tasks move.
+    /// How long to wait until every server has heard of the move, before tasks move.
     pub prepare: Duration,
-    /// How long the old store is asked for what has ended in it.
+    /// How long the old store is still asked about tasks that ended there.
     pub retention: Duration,
 }
 
-/// The move of one namespace, as this server drives it.
+/// The move of one namespace, driven by this server.
 #[derive(Debug)]
 pub struct Mover {
     place: Arc<PlacedStore>,
     patience: Patience,
-    /// Which move is being prepared, and since when this server knows.
+    /// The move being prepared, and the time when this server first saw it.
     seen: Mutex<Option<(PlaceRecord, Instant)>>,
 }
 
-/// How far a move is.
+/// The progress of a move.
 #[derive(Clone, Debug)]
 pub struct MoveStatus {
-    /// Where the namespace is, or is going.
+    /// The place of the namespace, or its destination.
     pub place: PlaceRecord,
-    /// Scheduled, running and dead tasks of the old store.
+    /// Scheduled, running and dead tasks left in the old store.
     pub left: [u64; 3],
 }
 
 impl MoveStatus {
-    /// Whether new tasks go to the new store.
+    /// Returns true if new tasks go to the new store.
     pub fn has_moved(&self) -> bool {
         self.place.phase != Phase::Preparing
     }
 
-    /// Whether it is in one store.
+    /// Returns true if the namespace is in one store only.
     pub fn is_over(&self) -> bool {
         self.place.phase == Phase::Done
     }
@@ -110,11 +110,11 @@ impl Mover {
         }
     }
 
-    /// Begins to move the namespace to a pool, or to the store of the server.
+    /// Begins to move the namespace to a pool, or with `None` to the server's own store.
     ///
     /// # Errors
-    /// `InvalidInput` with the reason: it is there, or being moved, or the store has other tasks of
-    /// a namespace of this name. Those of the stores.
+    /// `InvalidInput` with the reason: the namespace is already there or being moved, or the
+    /// destination holds tasks of a namespace with this name. Errors of the stores.
     pub async fn begin(&self, to: Option<String>) -> Result<()> {
         self.place.hear().await?;
         let view = self.place.view()?;
@@ -143,10 +143,10 @@ impl Mover {
         Ok(())
     }
 
-    /// Takes a move back before any task has moved.
+    /// Cancels a move before any task has moved.
     ///
     /// # Errors
-    /// `InvalidInput` if there is none, or tasks have moved. Those of the stores.
+    /// `InvalidInput` if there is no move, or if tasks have moved. Errors of the stores.
     pub async fn cancel(&self) -> Result<()> {
         self.place.hear().await?;
         let place = self.place.place();
@@ -168,8 +168,8 @@ impl Mover {
         Ok(())
     }
 
-    /// Begins a move unless the namespace is there, or on its way, and logs it in both stores:
-    /// later only one of them is asked.
+    /// Begins a move unless the namespace is there or on its way, and logs it in both stores,
+    /// because later only one of them is read.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -188,7 +188,7 @@ impl Mover {
         Ok(())
     }
 
-    /// How far it is.
+    /// The progress of the move.
     ///
     /// # Errors
     /// Those of the stores.
@@ -203,10 +203,10 @@ impl Mover {
         Ok(MoveStatus { place, left })
     }
 
-    /// Does what is next. Nothing of a namespace that is not being moved.
+    /// Takes the next step of the move. Does nothing for a namespace that is not being moved.
     ///
     /// # Errors
-    /// Those of the stores: repeat it.
+    /// Those of the stores; call it again.
     pub async fn advance(&self) -> Result<()> {
         self.place.hear().await?;
         let view = self.place.view()?;
@@ -221,7 +221,7 @@ impl Mover {
     }
 
     async fn prepare(&self, view: &View, old: &Home) -> Result<()> {
-        // By now every server refuses changes of what is copied.
+        // By now every server refuses changes of the documents being copied.
         let has_heard = self.known_since(&view.place).elapsed() >= self.patience.prepare;
         self.copy(view, old).await?;
         if has_heard {
@@ -230,8 +230,8 @@ impl Mover {
         Ok(())
     }
 
-    /// Since when this server knows of a move: each one has its own time, also of the same
-    /// generation.
+    /// The time when this server first saw a move. A move repeated with the same generation gets
+    /// its own time.
     pub(super) fn known_since(&self, place: &PlaceRecord) -> Instant {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let known = seen.take().filter(|(of, _)| of == place);
@@ -239,12 +239,12 @@ impl Mover {
         since
     }
 
-    /// Copies types, settings, pauses and documents. What is there already is overwritten.
+    /// Copies types, settings, pauses and documents, and overwrites those in the new store.
     async fn copy(&self, view: &View, old: &Home) -> Result<()> {
         for task_type in old.store.types().await? {
             let stats = old.store.stats(&task_type).await?;
             if stats.max_pending == Some(0) && self.is_behind(view).await? {
-                // It is closed by another server, which moves already, and has copied it.
+                // Another server is already moving tasks: it has copied this type and closed it.
                 continue;
             }
             copy_type(&stats, &view.new, &task_type).await?;
@@ -255,14 +255,15 @@ impl Mover {
         Ok(())
     }
 
-    /// Whether the move went on, or was taken back, since this view.
+    /// Returns true if the move advanced or was cancelled since this view was taken.
     async fn is_behind(&self, view: &View) -> Result<bool> {
         self.place.hear().await?;
         Ok(self.place.place() != view.place)
     }
 
     async fn drain(&self, view: &View, old: &Home) -> Result<()> {
-        // Again and again: whoever has not heard of the move may have opened one.
+        // Repeated on every step, because a server that has not heard of the move may have created
+        // a type.
         for task_type in old.store.types().await? {
             close(old, &task_type).await?;
         }
@@ -285,9 +286,14 @@ impl Mover {
             since: SystemClock.now().as_millis(),
             ..view.place.clone()
         };
-        // Another server may have been first.
+        // Another server may have written first.
         let is_written = self.place.write(&view.place, &next).await?;
-        info!(namespace = %self.place.namespace, ?phase, is_written, "the move goes on");
+        info!(
+            namespace = %self.place.namespace,
+            ?phase,
+            is_written,
+            "the move enters its next phase"
+        );
         Ok(())
     }
 }
@@ -299,7 +305,7 @@ fn refused<T>(reason: String) -> Result<T> {
     })
 }
 
-/// Scheduled, running and dead tasks of a store.
+/// Scheduled, running and dead tasks in a store.
 async fn left_in(store: &Arc<dyn Store>) -> Result<[u64; 3]> {
     let mut left = [0; 3];
     for task_type in store.types().await? {
@@ -312,7 +318,7 @@ async fn left_in(store: &Arc<dyn Store>) -> Result<[u64; 3]> {
     Ok(left)
 }
 
-/// Refuses a store that is the same one, or has tasks of a namespace of this name.
+/// Refuses a destination that is the same store or holds tasks of a namespace with this name.
 async fn check_other(old: &Home, new: &Home, to: Option<&String>) -> Result<()> {
     let there = shown(to);
     if left_in(&new.store).await? != [0; 3] {
@@ -334,7 +340,7 @@ async fn check_other(old: &Home, new: &Home, to: Option<&String>) -> Result<()> 
     Ok(())
 }
 
-/// Copies the documents of a folder, and removes others.
+/// Copies the documents of a folder, and removes all others from the destination.
 async fn copy_folder(old: &Home, new: &Home, folder: &str) -> Result<()> {
     let (from, to) = (
         old.store.folder(folder).await?,
@@ -355,7 +361,7 @@ async fn copy_folder(old: &Home, new: &Home, folder: &str) -> Result<()> {
     Ok(())
 }
 
-/// Gives a type the settings and the pause that it has in the old store.
+/// Copies the settings and the pause of a type to the new store.
 async fn copy_type(stats: &TypeStats, new: &Home, task_type: &TaskType) -> Result<()> {
     new.store.register_type(task_type).await?;
     let settings = TypeSettings::default()

@@ -1,4 +1,4 @@
-//! What operators do to a type, in both stores while it is moved.
+//! Operator calls on a type, applied to both stores during a move.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use delayq_plugin::{Result, TaskId, TaskState, TaskType, Timestamp};
 use super::placed_store::{PlacedStore, close};
 use super::record::Phase;
 
-/// The stores of a view, the old one first.
+/// Runs the work on every store of a view, the old one first.
 macro_rules! each {
     ($self:ident, $home:ident => $work:expr) => {{
         let view = $self.view()?;
@@ -43,7 +43,7 @@ impl Operate for PlacedStore {
         self.refuse_while_copied()?;
         view.new.store.configure_type(task_type, settings).await?;
         if let Some(old) = &view.old {
-            // The old store stays closed for new tasks, and as it is divided.
+            // The old store stays closed for new tasks and keeps its shards.
             let mut limits = settings.clone();
             (limits.max_pending, limits.shards) = (Setting::Keep, None);
             old.store.configure_type(task_type, &limits).await?;
@@ -59,7 +59,7 @@ impl Operate for PlacedStore {
         };
         let mut sum = stats.iter().fold(TypeStats::default(), sum_stats);
         if view.place.phase == Phase::Moving {
-            // The bound of the old store only closes it.
+            // The limit of the old store only closes the type.
             (sum.max_pending, sum.refused) = (last.max_pending, last.refused);
         }
         Ok(sum)
@@ -157,7 +157,7 @@ impl Operate for PlacedStore {
         view.new.store.drop_type(task_type).await?;
         if let Some(old) = &view.old {
             old.store.drop_type(task_type).await?;
-            // Dropped, it would take new tasks again.
+            // The drop removed the limit, so the type is closed again.
             close(old, task_type).await?;
         }
         Ok(())
@@ -174,7 +174,7 @@ impl Operate for PlacedStore {
     }
 }
 
-/// The filter for the next store, after so many were found.
+/// The filter for the next store, after `found` matches.
 fn rest_of(filter: &DeadFilter, found: usize) -> DeadFilter {
     let mut rest = filter.clone();
     if let DeadFilter::Matching { limit, .. } = &mut rest {

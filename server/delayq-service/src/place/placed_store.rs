@@ -1,4 +1,4 @@
-//! The store of a namespace, wherever that is: one store, or two while it is moved.
+//! The store of a namespace: one store, or two during a move.
 
 use std::collections::HashSet;
 use std::ops::Deref;
@@ -18,10 +18,10 @@ use super::side::Side;
 use crate::config::Config;
 use crate::push::Seals;
 
-/// Wake-ups that a slow listener may be behind.
+/// The number of wake-ups that a slow listener may lag behind.
 const WAKEUP_BUFFER: usize = 1_024;
 
-/// The store of a namespace, as one side sees it. It follows a move while it is in use.
+/// The store of a namespace as seen from one side. It follows moves while in use.
 #[derive(Debug)]
 pub struct PlacedStore {
     place: Arc<Place>,
@@ -36,7 +36,7 @@ impl Deref for PlacedStore {
     }
 }
 
-/// A namespace, wherever it is.
+/// A namespace and the stores that hold it.
 #[derive(Debug)]
 pub struct Place {
     pub(super) namespace: Namespace,
@@ -44,46 +44,46 @@ pub struct Place {
     config: Arc<Config>,
     book: Arc<PlaceBook>,
     view: RwLock<Result<Arc<View>>>,
-    /// One change of the view at a time.
+    /// Serialises changes of the view.
     turn: tokio::sync::Mutex<()>,
     pub(super) wakeups: broadcast::Sender<Wakeup>,
 }
 
-/// Where the namespace is, as this server has heard.
+/// The stores of a namespace, as far as this server knows.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) place: PlaceRecord,
-    /// The store that it leaves, while it is moved.
+    /// The store that the namespace is leaving, during a move.
     pub(super) old: Option<Home>,
-    /// Where it is, or is going.
+    /// The store that holds the namespace or receives it.
     pub(super) new: Home,
-    /// Types of the old store that were closed for new tasks.
+    /// Types of the old store that this server has closed for new tasks.
     closed: Mutex<HashSet<TaskType>>,
     _pumps: Vec<AbortOnDropHandle<()>>,
 }
 
-/// Closes a type: from now on it refuses each id that it does not know.
+/// Closes a type: from now on it refuses every id that it does not know.
 pub(super) async fn close(old: &Home, task_type: &TaskType) -> Result<()> {
     let closed = TypeSettings::default().max_pending(Some(0));
     old.store.configure_type(task_type, &closed).await
 }
 
 impl View {
-    /// The stores, that which it leaves first.
+    /// The stores, the old one first.
     pub(super) fn homes(&self) -> impl Iterator<Item = &Home> {
         self.old.iter().chain([&self.new])
     }
 
-    /// The store of a bucket, and its own name of it; `None` for a store that the namespace has
-    /// left.
+    /// The store of a bucket, and the store's own name for it; `None` if the namespace has left
+    /// that store.
     pub(super) fn home(&self, bucket: &Bucket) -> Option<(&Home, Bucket)> {
         let (generation, own) = split(bucket);
         let home = self.homes().find(|home| home.generation == generation)?;
         Some((home, own))
     }
 
-    /// The stores that may have a lock of a bucket, and their own names of the bucket. A lock
-    /// without a bucket, as that of a task which is settled later, may be of any of them.
+    /// The stores that may hold a lock of a bucket, and their own names for the bucket. A lock
+    /// without a bucket, such as that of a task settled later, may be in any of them.
     pub(super) fn homes_of(&self, bucket: &Bucket) -> Vec<(&Home, Bucket)> {
         let mut homes: Vec<_> = self.home(bucket).into_iter().collect();
         if bucket.shard_name().is_empty() {
@@ -93,7 +93,7 @@ impl View {
         homes
     }
 
-    /// Where new tasks, settings and documents go.
+    /// The store for new tasks, settings and documents.
     pub(super) fn main(&self) -> &Home {
         match (&self.old, self.place.phase) {
             (Some(old), Phase::Preparing) => old,
@@ -101,7 +101,7 @@ impl View {
         }
     }
 
-    /// Closes a type of the old store, unless this server did.
+    /// Closes a type of the old store, unless this server has already done so.
     pub(super) async fn close_type(&self, old: &Home, task_type: &TaskType) -> Result<()> {
         let is_closed = |view: &Self| view.closed().contains(task_type);
         if is_closed(self) {
@@ -138,7 +138,7 @@ impl PlacedStore {
         }
     }
 
-    /// The same store for clients.
+    /// The same store as seen by clients.
     pub fn door(&self, seals: Arc<Seals>) -> Arc<Self> {
         Arc::new(Self {
             place: Arc::clone(&self.place),
@@ -146,7 +146,7 @@ impl PlacedStore {
         })
     }
 
-    /// Opens the store, or the stores, that the namespace of `options` is in.
+    /// Opens the store or stores of the namespace in `options`.
     pub async fn open(
         options: StoreOptions,
         config: Arc<Config>,
@@ -158,7 +158,7 @@ impl PlacedStore {
         Ok(Arc::new(store))
     }
 
-    /// A store that is open already, as the place of a namespace.
+    /// Uses a store that is already open as the place of a namespace.
     pub(crate) fn of(
         namespace: Namespace,
         store: Arc<dyn delayq_plugin::Store>,
@@ -179,7 +179,7 @@ impl PlacedStore {
         placed.between(place, None, home)
     }
 
-    /// A namespace that is in these stores, whatever the book says.
+    /// Puts a namespace into the given stores, regardless of the registry.
     pub(super) fn between(self, place: PlaceRecord, old: Option<Home>, new: Home) -> Arc<Self> {
         let next = self.view_on(place, old, new);
         if let Ok(mut view) = self.view.write() {
@@ -190,7 +190,7 @@ impl PlacedStore {
 }
 
 impl Place {
-    /// The present view.
+    /// The current view.
     pub(super) fn view(&self) -> Result<Arc<View>> {
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
         view.clone()
@@ -201,12 +201,13 @@ impl Place {
         self.options.retention
     }
 
-    /// The store that a place would lead to.
+    /// The store that a place names as its destination.
     pub(super) async fn home_of(&self, place: &PlaceRecord) -> Result<Home> {
         self.home(place.generation, place.to.as_deref(), None).await
     }
 
-    /// Writes another place than `present`, unless somebody did meanwhile; and goes there.
+    /// Writes the new place `place`, unless another server has changed `present` meanwhile, and
+    /// follows it. Returns true if written.
     pub(super) async fn write(&self, present: &PlaceRecord, place: &PlaceRecord) -> Result<bool> {
         let known = self.book.place(&self.namespace);
         if known.as_ref().is_some_and(|known| known.place != *present) {
@@ -218,12 +219,13 @@ impl Place {
         Ok(is_written)
     }
 
-    /// Of the store that documents are in: each one has revisions of its own.
+    /// The generation of the store that holds the documents. Each store has its own revisions.
     pub fn generation(&self) -> Result<u64> {
         Ok(self.view()?.main().generation)
     }
 
-    /// Refuses a change of settings or documents while they are copied: some seconds.
+    /// Refuses a change of settings or documents while they are being copied, which takes a few
+    /// seconds.
     pub(super) fn refuse_while_copied(&self) -> Result<()> {
         if self.view()?.place.phase != Phase::Preparing {
             return Ok(());
@@ -235,7 +237,7 @@ impl Place {
         ))
     }
 
-    /// The place that the book tells of.
+    /// The place in the registry, or the configured pool if there is none.
     pub(super) fn place(&self) -> PlaceRecord {
         let written = self.book.place(&self.namespace);
         written.map_or_else(
@@ -244,15 +246,15 @@ impl Place {
         )
     }
 
-    /// Reads the book, and goes where it says.
+    /// Reads the registry and follows it.
     pub(super) async fn hear(&self) -> Result<()> {
         self.book.refresh().await?;
         self.follow().await;
         Ok(())
     }
 
-    /// Goes where the book says. Where a store cannot be opened the namespace is not to be had: it
-    /// would be seen in part.
+    /// Switches to the place in the registry. If a store cannot be opened, the whole namespace is
+    /// unavailable, so that nobody sees only half of it.
     pub async fn follow(&self) {
         let _turn = self.turn.lock().await;
         let place = self.place();
@@ -264,12 +266,12 @@ impl Place {
         if let (Ok(view), Ok(_)) = (&next, &before) {
             let place = &view.place;
             info!(namespace = %self.namespace, from = place.from, to = place.to,
-                phase = ?place.phase, "the place of the namespace");
+                phase = ?place.phase, "the namespace has a new place");
         }
         let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
         *view = next.map(Arc::new);
         drop(view);
-        // Whoever claims asks for the buckets anew.
+        // Claimers ask for the list of buckets again.
         self.wakeups.send(Wakeup::All).ok();
     }
 
@@ -321,7 +323,7 @@ impl Place {
         })
     }
 
-    /// Passes the wake-ups of a store on, while the view has it.
+    /// Forwards the wake-ups of a store as long as the view uses the store.
     fn pump(&self, home: Home) -> AbortOnDropHandle<()> {
         let (mut wakeups, sender) = (home.store.wakeups(), self.wakeups.clone());
         AbortOnDropHandle::new(tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Instances: announced where new tasks go, listed from both stores.
+//! Instances: announced in the store for new tasks, listed from both stores.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

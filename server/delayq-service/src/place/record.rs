@@ -1,35 +1,35 @@
-//! The document that says where a namespace is.
+//! The document that records the place of a namespace.
 
 use serde::{Deserialize, Serialize};
 
-/// How far a move is.
+/// The phase of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Settings and documents are copied, and every server opens the new store.
     Preparing,
-    /// New tasks go to the new store, the old one drains.
+    /// New tasks go to the new store, and the old store drains.
     Moving,
-    /// The new store alone has the namespace.
+    /// Only the new store holds the namespace.
     Done,
 }
 
-/// Where a namespace is, if it was ever moved. `None` as a pool is the store of the server.
+/// The place of a namespace that was moved. `None` as a pool means the server's own store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceRecord {
     /// The version of the stored form.
     pub v: u32,
-    /// How often it was moved: buckets of the new store are named after it.
+    /// The number of moves so far. Buckets of the new store carry it in their names.
     pub generation: u64,
-    /// Where it was.
+    /// The previous pool.
     pub from: Option<String>,
-    /// Where it is going, or is.
+    /// The pool that receives the namespace or holds it.
     pub to: Option<String>,
-    /// How far it is.
+    /// The phase of the move.
     pub phase: Phase,
-    /// When this phase began, milliseconds since the epoch.
+    /// The start of this phase, in milliseconds since the epoch.
     pub since: i64,
-    /// Since when the old store has no task; `None` while it has some.
+    /// The time since when the old store has no tasks; `None` while it has some.
     #[serde(default)]
     pub drained_at: Option<i64>,
 }

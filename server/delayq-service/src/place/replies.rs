@@ -1,4 +1,4 @@
-//! Replies: kept in the store that has the task, found in either.
+//! Replies: kept in the store that holds the task, looked up in both.
 
 use async_trait::async_trait;
 use delayq_plugin::store::{KeptReply, Replies, Reply};

@@ -1,4 +1,4 @@
-//! From where a namespace is seen.
+//! The two sides from which a store is used: the server itself, and clients.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use delayq_plugin::{Result, TaskId, TaskType};
 
 use crate::push::{Seals, refuse_reserved, veil};
 
-/// From where the store of a namespace is used. Targets of single tasks are in their headers, and
-/// these are the server's alone.
+/// The user of a namespace's store. Headers hold the targets of single tasks, and only the server
+/// may read or write them.
 #[derive(Debug)]
 pub(super) enum Side {
-    /// By the server itself.
+    /// The server itself.
     Within,
-    /// By clients, whichever door they come through: such headers are neither taken nor shown.
+    /// A client. Reserved headers are refused in its tasks and hidden from it.
     Door(Arc<Seals>),
 }
 
 impl Side {
-    /// Refuses a task with headers that its sender does not give it.
+    /// Refuses a task with headers that its sender may not set.
     pub(super) fn check(&self, task: &NewTask) -> Result<()> {
         match self {
             Self::Within => Ok(()),
@@ -27,14 +27,14 @@ impl Side {
         }
     }
 
-    /// Takes headers away that are not shown.
+    /// Removes headers that the reader may not see.
     pub(super) fn veil(&self, headers: &mut Headers) {
         if let Self::Door(_) = self {
             veil(headers);
         }
     }
 
-    /// The headers that a task gets together with another message.
+    /// The headers to replace together with a task's message.
     pub(super) async fn headers_of_update(
         &self,
         task_type: &TaskType,

@@ -1,4 +1,4 @@
-//! Tasks of a namespace, wherever it is.
+//! Tasks of a namespace, in one store or in two.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use super::record::Phase;
 
 type Outcomes = Vec<Result<SubmitOutcome>>;
 
-/// Submits while the namespace is moved: the old store decides about what it knows, the new one
-/// about the rest.
+/// Submits tasks during a move: the old store answers for the tasks that it knows, the new store
+/// takes the rest.
 async fn submit_to_both(view: &View, old: &Home, tasks: Vec<NewTask>) -> Outcomes {
     let mut types = HashMap::new();
     for task in &tasks {
@@ -33,7 +33,7 @@ async fn submit_to_both(view: &View, old: &Home, tasks: Vec<NewTask>) -> Outcome
     };
     let mut outcomes: Vec<_> = tasks.iter().map(|task| refused(task).map(Err)).collect();
     ask(old, &tasks, &mut outcomes).await;
-    // Closed, the old store certainly does not have these, and will not.
+    // The old store is closed, so it does not have these tasks and will not accept them.
     for outcome in &mut outcomes {
         if matches!(outcome, Some(Err(Error::QueueFull { .. }))) {
             *outcome = None;
@@ -47,7 +47,7 @@ async fn submit_to_both(view: &View, old: &Home, tasks: Vec<NewTask>) -> Outcome
         .collect()
 }
 
-/// Submits those that have no outcome yet.
+/// Submits the tasks that have no outcome yet.
 async fn ask(home: &Home, tasks: &[NewTask], outcomes: &mut [Option<Result<SubmitOutcome>>]) {
     let open = tasks.iter().zip(outcomes.iter());
     let open = open.filter(|(_, outcome)| outcome.is_none());
@@ -62,7 +62,7 @@ async fn ask(home: &Home, tasks: &[NewTask], outcomes: &mut [Option<Result<Submi
     }
 }
 
-/// Submits tasks to wherever the namespace is.
+/// Submits tasks to the store or stores of the namespace.
 async fn submit(place: &Place, tasks: Vec<NewTask>) -> Outcomes {
     let count = tasks.len();
     let view = match place.view() {
@@ -80,7 +80,7 @@ async fn submit(place: &Place, tasks: Vec<NewTask>) -> Outcomes {
     if !outcomes.iter().any(is_full) || place.hear().await.is_err() {
         return outcomes;
     }
-    // Perhaps because the move began: this server has not heard of it yet.
+    // The type may be full because the move has begun and this server has not yet heard of it.
     let Ok(view) = place.view() else {
         return outcomes;
     };
@@ -95,7 +95,7 @@ async fn submit(place: &Place, tasks: Vec<NewTask>) -> Outcomes {
     outcomes
 }
 
-/// Which of the answers of the two stores about a task counts: that of the one that has it alive.
+/// Picks one of two stores' answers about a task: that of the store where the task is alive.
 fn pick<T>(new: T, old: T, is_alive: fn(&T) -> bool, is_unknown: fn(&T) -> bool) -> T {
     if is_alive(&old) || is_unknown(&new) {
         old
@@ -104,14 +104,14 @@ fn pick<T>(new: T, old: T, is_alive: fn(&T) -> bool, is_unknown: fn(&T) -> bool)
     }
 }
 
-/// What no store that was asked so far has the lock of.
+/// The items whose lock no store has had so far.
 fn open_of<T: Clone, O: Copy + PartialEq>(items: &[T], outcomes: &[O], lost: O) -> Vec<T> {
     let open = items.iter().zip(outcomes);
     let open = open.filter(|(_, outcome)| **outcome == lost);
     open.map(|(item, _)| item.clone()).collect()
 }
 
-/// Puts the answers of the next store about these in their places.
+/// Fills the answers of the next store into the open outcomes.
 fn fill<O: Copy + PartialEq>(outcomes: &mut [O], answers: Vec<O>, lost: O) {
     let open = outcomes.iter_mut().filter(|outcome| **outcome == lost);
     open.zip(answers)
@@ -196,7 +196,7 @@ impl Store for PlacedStore {
     ) -> Result<Vec<SettleOutcome>> {
         let view = self.view()?;
         let homes = view.homes_of(bucket);
-        // Nearly always one: nothing is copied.
+        // Nearly always one store; this path copies nothing.
         if let [(home, own)] = homes.as_slice() {
             return home.store.settle(own, settlements).await;
         }
@@ -337,7 +337,7 @@ impl Store for PlacedStore {
     }
 }
 
-/// A task, as the store says that has it alive.
+/// A task, as reported by the store where it is alive.
 async fn find(place: &Place, task_type: &TaskType, id: &TaskId) -> Result<Option<TaskInfo>> {
     let view = place.view()?;
     let found = view.new.store.find(task_type, id).await?;
@@ -348,7 +348,7 @@ async fn find(place: &Place, task_type: &TaskType, id: &TaskId) -> Result<Option
     Ok(pick(found, other, is_alive, Option::is_none))
 }
 
-/// Updates a task of one store. Without new headers any store can.
+/// Updates a task in one store. Any store supports this if there are no new headers.
 async fn update(
     home: &Home,
     task_type: &TaskType,

@@ -1,4 +1,4 @@
-//! A claim as a client asks for it.
+//! A client's claim request.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,31 +9,31 @@ use delayq_plugin::store::MAX_BATCH;
 use super::{Demand, Handover, MAX_WAIT, Pull};
 use crate::problem::Problem;
 
-/// How long a lock lasts, unless the client says.
+/// The lock time of a claim that names none.
 const LOCK: Duration = Duration::from_secs(30);
-/// Shortest and longest lock.
+/// The allowed lock times.
 const LOCKS: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
-/// Most types of a claim.
+/// The largest number of types in one claim.
 const MAX_TYPES: usize = 100;
 
-/// A claim as a client asks for it.
+/// A client's claim request.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// From these types.
+    /// The types to claim from.
     pub types: Vec<TaskType>,
-    /// At most so many tasks; `None`: one.
+    /// The largest number of tasks; `None` means one.
     pub limit: Option<usize>,
-    /// How long to wait for the first one.
+    /// The time to wait for the first task.
     pub wait: Duration,
-    /// How long the locks last; `None`: as usual.
+    /// The lock time; `None` means the default.
     pub lock_for: Option<Duration>,
-    /// Whether the types take turns at being the first.
+    /// True if the types take turns at being asked first.
     pub is_fair: bool,
 }
 
 impl Asked {
-    /// Claims what is asked for, now or within the wait. Dropping it at any point gives back what
-    /// was claimed.
+    /// Claims tasks, now or within the wait. Dropping the future at any point releases what was
+    /// claimed.
     pub async fn claim(mut self, pull: &Pull) -> Result<Handover, Problem> {
         let unique: BTreeSet<_> = self.types.iter().collect();
         let count = self.types.len();
@@ -63,7 +63,7 @@ impl Asked {
     }
 }
 
-/// A lock of the asked length, or as usual.
+/// The requested lock time, or the default. Refuses a time outside the limits.
 pub fn lock_span(asked: Option<Duration>) -> Result<Duration, Problem> {
     let lock_for = asked.unwrap_or(LOCK);
     if LOCKS.contains(&lock_for) {

@@ -1,8 +1,9 @@
-//! The claimer of a namespace: one loop for all waiting clients, so that many that wait for the
-//! same type share one claim, and idle ones cost nothing.
+//! The claimer of a namespace: one loop for all waiting clients. Many clients that wait for the
+//! same type share one claim, and idle clients cost nothing.
 //!
-//! A bucket is claimed from when somebody waits for it and a claim can find something: at first,
-//! when the last claim said so, at a wake-up, and at least every second.
+//! The claimer claims from a bucket when a client waits for it and a claim may find something:
+//! first at once, then at the time that the last claim named, after a wake-up, and at least every
+//! second.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,18 +23,18 @@ use super::settler::Settler;
 use super::type_line::{Phase, WaiterId};
 use super::waiter::Waiter;
 
-/// Longest time between two claims of a bucket that somebody waits for, with up to 500 types.
+/// The longest time between two claims of a bucket with waiting clients, for up to 500 types.
 const POLL: Duration = Duration::from_secs(1);
-/// What each type adds to it where there are more, so that polls stay below 500 a second.
+/// Added for each type if there are more, so that polls stay below 500 a second.
 const POLL_SHARE: Duration = Duration::from_millis(2);
-/// How long a bucket is left alone after a failed claim.
+/// The pause of a bucket after a failed claim.
 const AFTER_ERROR: Duration = Duration::from_millis(250);
-/// Most waiters that arrive in one step.
+/// The largest number of waiters taken in one step.
 const MOST_ARRIVALS: usize = 1_000;
 /// How often waiters that are gone are removed.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// The end of a call to the store.
+/// The result of a call to the store.
 enum CallEnd {
     Listed(TaskType, Result<Vec<Bucket>>),
     Claimed {
@@ -44,10 +45,10 @@ enum CallEnd {
     },
 }
 
-/// Times at which buckets are no longer quiet.
+/// The times when quiet buckets become ready.
 type Timers = BTreeSet<(Duration, Bucket)>;
 
-/// The loop.
+/// The state of the loop.
 pub(super) struct Claimer {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -78,7 +79,7 @@ impl Claimer {
         }
     }
 
-    /// Claims until nobody can wait any more.
+    /// Runs until no more waiters can arrive.
     pub(super) async fn run(mut self, mut arrivals: mpsc::UnboundedReceiver<Waiter>) {
         let mut wakeups = self.store.wakeups();
         let mut arrived = Vec::new();
@@ -112,7 +113,8 @@ impl Claimer {
         self.queue.enter(waiter, now);
         for task_type in &types {
             self.record.asked(task_type);
-            // Whoever does not wait sees what was sent before: no wake-up may be on its way.
+            // A claim without a wait must see every task submitted before it, so it does not rely
+            // on wake-ups that may still be on their way.
             if is_hasty {
                 self.wake(task_type, None);
             }
@@ -173,7 +175,7 @@ impl Claimer {
         }
     }
 
-    /// Starts a claim from each bucket of a type that is ready and wanted.
+    /// Starts a claim from each ready bucket of a type that a client wants.
     fn start(&mut self, task_type: &TaskType) {
         loop {
             let line = self.queue.lines.get(task_type);
@@ -244,7 +246,8 @@ impl Claimer {
         }
     }
 
-    /// Hands out what a claim took. The other types that a waiter may be reserved for again.
+    /// Hands out claimed tasks. Returns the types of waiters that got nothing and can be reserved
+    /// again.
     fn claimed(
         &mut self,
         bucket: &Bucket,
@@ -293,7 +296,7 @@ impl Claimer {
                 waiter.answer(Ok(Handover::new(part, self.settler.clone())));
             }
         }
-        // Those of waiters that are gone meanwhile go back.
+        // Tasks of waiters that left meanwhile are released.
         drop(Handover::new(tasks.collect(), self.settler.clone()));
         touched
     }
@@ -320,7 +323,7 @@ impl Claimer {
         self.record.died(task_type, dead.count() as u64);
     }
 
-    /// Leaves a bucket alone until `end`, unless it was woken meanwhile.
+    /// Pauses a bucket until `end`, unless a wake-up came during the claim.
     fn quiet(&mut self, bucket: &Bucket, end: Duration, error: Option<delayq_plugin::Error>) {
         let now = self.clock.elapsed();
         let Some(line) = self.queue.lines.get_mut(bucket.task_type()) else {
@@ -339,7 +342,7 @@ impl Claimer {
         };
     }
 
-    /// Claims from buckets whose quiet time is over, and forgets who and what is gone.
+    /// Claims from buckets whose pause is over, and removes waiters and lines that are gone.
     fn pass_time(&mut self) {
         let now = self.clock.elapsed();
         while let Some((end, _)) = self.timers.first()
@@ -370,12 +373,12 @@ impl Claimer {
     }
 }
 
-/// The share in the poll interval of so many types.
+/// The part of the poll interval for this number of types.
 fn share(types: usize) -> Duration {
     POLL_SHARE.saturating_mul(u32::try_from(types).unwrap_or(u32::MAX))
 }
 
-/// The next wake-up; never, once the store is gone.
+/// The next wake-up; pending for ever once the store is gone.
 async fn next_wakeup(wakeups: &mut Wakeups) -> Wakeup {
     match wakeups.next().await {
         Some(wakeup) => wakeup,

@@ -1,8 +1,8 @@
-//! Entrances of the fuzz targets: locks as they are given back.
+//! Entry points of the fuzz targets for the text of locks.
 
 use super::LockText;
 
-/// The text of a lock.
+/// Reads the text of a lock.
 #[must_use]
 pub fn lock(text: &str) -> Option<String> {
     let lock: LockText = text.parse().ok()?;

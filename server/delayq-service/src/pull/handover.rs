@@ -1,4 +1,4 @@
-//! Claimed tasks on their way to a client.
+//! Claimed tasks on the way to a client.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use delayq_plugin::store::{AttemptEnd, Bucket, Settlement};
 use super::lock_text::LockText;
 use super::settler::Settler;
 
-/// A task that was claimed for a client.
+/// A task claimed for a client.
 #[derive(Debug)]
 pub struct Pulled {
     pub bucket: Bucket,
@@ -21,13 +21,13 @@ impl Pulled {
         self.bucket.task_type()
     }
 
-    /// The lock, as the client gives it back.
+    /// The lock in the form that the client sends back.
     pub fn lock(&self) -> LockText {
         LockText::new(&self.bucket, self.task.lock.fence, self.task.attempt)
     }
 }
 
-/// Tasks on their way to a client. Dropped before they are [`delivered`](Self::delivered) they are
+/// Tasks on the way to a client. If dropped before [`delivered`](Self::delivered), they are
 /// released at once, which costs no attempt.
 #[derive(Debug)]
 pub struct Handover {
@@ -43,7 +43,7 @@ impl Handover {
         }
     }
 
-    /// No tasks.
+    /// A handover without tasks.
     pub(super) fn nothing() -> Self {
         Self {
             tasks: Vec::new(),
@@ -56,7 +56,7 @@ impl Handover {
         &self.tasks
     }
 
-    /// The client has them, or as good as has them: from here on their locks decide.
+    /// Marks the tasks as delivered. From then on they are only returned when their locks expire.
     pub fn delivered(mut self) -> Vec<Pulled> {
         self.settler = None;
         std::mem::take(&mut self.tasks)
@@ -73,7 +73,7 @@ impl Drop for Handover {
                 after: Duration::ZERO,
                 succeeded: task.history.succeeded,
             };
-            // Nobody waits for the answer: if it fails the lock expires.
+            // The answer is not awaited; if the release fails, the lock expires.
             drop(settler.settle(bucket, Settlement::new(task.lock, end)));
         }
     }

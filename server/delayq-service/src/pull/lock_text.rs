@@ -1,4 +1,4 @@
-//! The text of a lock, as clients get it and give it back.
+//! The text form of a lock for clients.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,8 +6,8 @@ use std::str::FromStr;
 use delayq_plugin::store::Bucket;
 use delayq_plugin::{Lock, TaskId, TaskType};
 
-/// The lock of one attempt: `FENCE-ATTEMPT`, or `FENCE-ATTEMPT-SHARD` of a sharded type. It says
-/// all that a settlement needs, so that any server can do it.
+/// The lock of one attempt: `FENCE-ATTEMPT`, or `FENCE-ATTEMPT-SHARD` for a sharded type. It
+/// contains everything that a settlement needs, so any server can settle it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockText {
     pub fence: u64,
@@ -16,7 +16,7 @@ pub struct LockText {
 }
 
 impl LockText {
-    /// The lock of a task that was claimed from `bucket`.
+    /// The lock of a task claimed from `bucket`.
     pub fn new(bucket: &Bucket, fence: u64, attempt: u32) -> Self {
         Self {
             fence,
@@ -25,7 +25,7 @@ impl LockText {
         }
     }
 
-    /// The bucket that it was claimed from.
+    /// The bucket that the task was claimed from.
     pub fn bucket(&self, task_type: &TaskType) -> Bucket {
         if self.shard.is_empty() {
             Bucket::whole(task_type.clone())

@@ -1,4 +1,4 @@
-//! Waiting requests, and the lines of the types that they wait for.
+//! Waiting requests, and one line for each type that they wait for.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use super::handover::Handover;
 use super::type_line::{TypeLine, WaiterId};
 use super::waiter::{LockTerms, Waiter};
 
-/// How long a type is remembered that nobody waits for.
+/// How long a type without waiters is remembered.
 const REMEMBERED: Duration = Duration::from_mins(1);
-/// How old the list of buckets of a type may be.
+/// The maximum age of a type's list of buckets.
 const LIST_AGE: Duration = Duration::from_secs(30);
-/// Most waiters of a type that one claim goes through to find those that it is for.
+/// The largest number of waiters that one claim inspects to find matching ones.
 const MOST_PASSED: usize = 1_000;
 
-/// Everybody who waits. A waiter of several types stands in several lines.
+/// All waiters. A waiter for several types stands in several lines.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     pub(super) lines: HashMap<TaskType, TypeLine>,
@@ -27,7 +27,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Puts a waiter at the end of the lines of its types.
+    /// Adds a waiter to the end of the lines of its types.
     pub(super) fn enter(&mut self, waiter: Waiter, now: Duration) {
         self.last_id += 1;
         let id = self.last_id;
@@ -42,20 +42,20 @@ impl Queue {
         self.waiters.insert(id, waiter);
     }
 
-    /// Whether the buckets of a type are not known, or may be others by now.
+    /// Returns true if the buckets of a type are unknown or their list is too old.
     pub(super) fn needs_list(&self, task_type: &TaskType, now: Duration) -> bool {
         let line = self.lines.get(task_type);
         line.is_some_and(|line| line.buckets.is_empty() || now >= line.listed_at + LIST_AGE)
     }
 
-    /// The types that somebody waits for.
+    /// The types with at least one waiter.
     pub(super) fn waited_types(&self) -> Vec<TaskType> {
         let waited = self.lines.iter();
         let waited = waited.filter(|(_, line)| !line.waiters.is_empty());
         waited.map(|(task_type, _)| task_type.clone()).collect()
     }
 
-    /// Removes waiters that are gone, and lines that nobody has used for a while.
+    /// Removes waiters that are gone, and lines that have been unused for a while.
     pub(super) fn forget_the_gone(&mut self, now: Duration) {
         self.waiters
             .retain(|_, waiter| waiter.is_reserved() || !waiter.is_gone());
@@ -69,8 +69,8 @@ impl Queue {
         });
     }
 
-    /// Reserves waiters for one claim: the first ones that want the same locks. How many tasks they
-    /// want, and which locks.
+    /// Reserves waiters for one claim: the first ones with equal lock terms. Returns them, the
+    /// number of tasks that they want, and the terms.
     pub(super) fn reserve(&mut self, task_type: &TaskType) -> (Vec<WaiterId>, usize, LockTerms) {
         let (mut reserved, mut limit, mut terms) = (Vec::new(), 0, LockTerms::default());
         let Some(line) = self.lines.get_mut(task_type) else {
@@ -114,7 +114,7 @@ impl Queue {
         (reserved, limit.min(MAX_BATCH), terms)
     }
 
-    /// Answers waiters that the store has failed.
+    /// Answers waiters with an error of the store.
     pub(super) fn fail(
         &mut self,
         waiters: impl IntoIterator<Item = WaiterId>,
@@ -127,7 +127,7 @@ impl Queue {
         }
     }
 
-    /// Answers those that do not wait and for whom nothing is left.
+    /// Answers waiters without a wait for whom no task is due.
     pub(super) fn answer_hasty(&mut self) {
         let mut at = 0;
         while let Some(id) = self.hasty.get(at) {

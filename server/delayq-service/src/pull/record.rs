@@ -1,5 +1,5 @@
-//! What clients of this server do with tasks, for people: figures by the minute, and this server in
-//! the list of instances with the types that are pulled from it.
+//! Records the work of this server's clients: figures by the minute, and this server's entry in the
+//! list of instances with the types pulled from it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,22 +14,22 @@ use tracing::debug;
 
 /// How often figures are stored.
 const FLUSH: Duration = Duration::from_secs(10);
-/// Most types that are counted.
+/// The largest number of types that are counted.
 const MAX_TYPES: usize = 1_000;
-/// How long a type counts as served after somebody last asked for its tasks, or extended or ended
-/// one. It does so, too, as long as somebody holds a lock.
+/// How long a type counts as served after the last claim, extension or settlement. It also counts
+/// as served while a client holds a lock.
 const SERVED_FOR: Duration = Duration::from_mins(2);
-/// Most locks of a type that are kept in mind.
+/// The largest number of locks that are tracked for a type.
 const MAX_LOCKS: usize = 1_000;
 
-/// What is counted and announced.
+/// The figures and the announcement of this server.
 #[derive(Debug)]
 pub(super) struct Record {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     instance: InstanceInfo,
     types: Mutex<BTreeMap<TaskType, TypeRecord>>,
-    /// A type is claimed that was not.
+    /// Notified when a type is claimed for the first time.
     is_new: Notify,
 }
 
@@ -38,12 +38,12 @@ struct TypeRecord {
     minutes: BTreeMap<Timestamp, Figures>,
     recent: BTreeMap<Timestamp, Figures>,
     asked_at: Option<Timestamp>,
-    /// The locks that clients hold, by their fences, and until when.
+    /// The locks that clients hold: fence and end.
     locks: BTreeMap<u64, Timestamp>,
 }
 
 impl TypeRecord {
-    /// Whether somebody waits for its tasks or works on them.
+    /// Returns true if a client waits for tasks of the type or works on them.
     fn is_served(&self, now: Timestamp) -> bool {
         let is_asked = self.asked_at.is_some_and(|at| at.plus(SERVED_FOR) > now);
         is_asked || self.locks.values().any(|until| *until > now)
@@ -71,7 +71,7 @@ impl Record {
         }
     }
 
-    /// The instance that claims.
+    /// The instance id under which tasks are claimed.
     pub(super) fn holder(&self) -> &InstanceId {
         &self.instance.id
     }
@@ -89,12 +89,12 @@ impl Record {
         change(minutes.entry(Step::Minute.begin(now)).or_default());
     }
 
-    /// Somebody wants tasks of this type, or works on one.
+    /// Records that a client wants tasks of a type or works on one.
     pub(super) fn asked(&self, task_type: &TaskType) {
         self.seen(task_type, |_| {});
     }
 
-    /// Somebody got locks of this type, or makes them last longer: fences, and until when.
+    /// Records locks that a client received or extended: fence and end.
     pub(super) fn locked(&self, task_type: &TaskType, locks: &[(u64, Timestamp)]) {
         if !locks.is_empty() {
             self.seen(task_type, |record| {
@@ -105,7 +105,7 @@ impl Record {
         }
     }
 
-    /// A lock is given back, by a client or on its way to one.
+    /// Records that a lock was released, by a client or on the way to one.
     pub(super) fn unlocked(&self, task_type: &TaskType, fence: u64) {
         if let Some(record) = self.types().get_mut(task_type) {
             record.locks.remove(&fence);
@@ -130,7 +130,7 @@ impl Record {
         change(record);
     }
 
-    /// Attempts start, each so late.
+    /// Counts started attempts, with the lateness of each.
     pub(super) fn started(&self, task_type: &TaskType, lateness: &[Duration]) {
         self.count(task_type, self.clock.now(), |figures| {
             for late in lateness {
@@ -140,14 +140,15 @@ impl Record {
         });
     }
 
-    /// Tasks went to dead.
+    /// Counts tasks that became dead.
     pub(super) fn died(&self, task_type: &TaskType, count: u64) {
         if count > 0 {
             self.count(task_type, self.clock.now(), |figures| figures.dead += count);
         }
     }
 
-    /// An attempt ended. When it began follows from its fence.
+    /// Counts an ended attempt. Its start time follows from its fence, which is a time in
+    /// microseconds.
     pub(super) fn ended(&self, task_type: &TaskType, fence: u64, end: &AttemptEnd) {
         let now = self.clock.now();
         let began = Timestamp::from_millis(i64::try_from(fence / 1_000).unwrap_or(i64::MAX));
@@ -172,7 +173,7 @@ impl Record {
         });
     }
 
-    /// Stores figures and announces this server, until it is aborted.
+    /// Stores figures and announces this server, until the task is aborted.
     pub(super) async fn keep(self: Arc<Self>) {
         let mut flush = tokio::time::interval(FLUSH);
         flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -192,13 +193,15 @@ impl Record {
                 instance.recent = Some(recent);
                 match self.store.announce(&instance, INSTANCE_EXPIRY).await {
                     Ok(()) => announced = Some((tokio::time::Instant::now(), served)),
-                    Err(error) => debug!(%error, "the server could not announce itself"),
+                    Err(error) => {
+                        debug!(%error, "cannot announce the server in the list of instances");
+                    }
                 }
             }
         }
     }
 
-    /// The types that somebody claims here, and the work of the last minutes.
+    /// The types that clients claim here, and the work of the last minutes.
     fn served(&self) -> (Vec<TaskType>, RecentWork) {
         let now = self.clock.now();
         let since = Step::Minute.begin(now).minus(4 * Step::Minute.length());
@@ -224,7 +227,8 @@ impl Record {
         (served, RecentWork::new(since, work.collect()))
     }
 
-    /// Stores what was counted. What cannot be stored now is dropped: figures are for people.
+    /// Stores the figures. Figures that cannot be stored now are dropped, as they are only for
+    /// display.
     async fn store_figures(&self) {
         let taken: Vec<_> = {
             let mut types = self.types();
@@ -243,12 +247,12 @@ impl Record {
             let spells = minutes.into_iter();
             let spells: Vec<_> = spells.map(|(at, figures)| Spell { at, figures }).collect();
             if let Err(error) = self.store.add_figures(&task_type, &spells).await {
-                debug!(%task_type, %error, "figures were not stored");
+                debug!(%task_type, %error, "cannot store figures; they are dropped");
             }
         }
     }
 
-    /// Stores what was counted, and takes this server off the list.
+    /// Stores the figures and removes this server from the list of instances.
     pub(super) async fn close(&self) {
         self.store_figures().await;
         self.store.withdraw(&self.instance.id).await.ok();

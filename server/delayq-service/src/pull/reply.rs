@@ -1,11 +1,11 @@
-//! Replies of attempts whose locks are checked before.
+//! Stores replies of attempts, after a check of their locks.
 
 use delayq_plugin::store::Reply;
 use delayq_plugin::{Lock, Result, Store, TaskType};
 
-/// Keeps the reply of an attempt whose lock holds its task. Of another lock none is kept: it would
-/// stand in the way of the reply of the attempt that goes on. A repeated settlement has kept its
-/// own the first time.
+/// Keeps the reply of an attempt if its lock still holds the task. Otherwise nothing is kept,
+/// because it would block the reply of the attempt that goes on. A repeated settlement kept its
+/// reply the first time.
 pub(super) async fn keep_held(
     store: &dyn Store,
     task_type: &TaskType,
@@ -19,9 +19,9 @@ pub(super) async fn keep_held(
     Ok(())
 }
 
-/// The same for a program that has the server as its store; whether it was kept. An attempt that
-/// was settled as done before it started replies afterwards. A task that is not known is left to
-/// the store: one that ended may be forgotten at once.
+/// Keeps the reply of an attempt of a program that uses the server as its store. Returns true if it
+/// was kept. An at-most-once attempt replies after it was settled, so the last settled fence counts
+/// as well. An unknown task is left to the store, because an ended task may be forgotten at once.
 pub async fn keep_own(
     store: &dyn Store,
     task_type: &TaskType,

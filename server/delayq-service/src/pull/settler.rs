@@ -1,5 +1,5 @@
-//! Settlements of all clients of a namespace: those that come while a call is under way share the
-//! next one.
+//! Settles attempts for all clients of a namespace. Settlements that arrive during a call share the
+//! next call.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::record::Record;
 
-/// Takes settlements. Clones share it.
+/// Accepts settlements. Cheap to clone; all clones share the queue.
 #[derive(Clone, Debug)]
 pub(super) struct Settler {
     requests: mpsc::UnboundedSender<Request>,
@@ -28,14 +28,14 @@ struct Request {
     answer: oneshot::Sender<Result<SettleOutcome>>,
 }
 
-/// The settlements of one bucket that wait. It is listed while a call is under way.
+/// Waiting settlements by bucket. A bucket has an entry while a call is under way.
 type Waiting = HashMap<Bucket, Vec<Request>>;
 
-/// The calls under way; each ends with its bucket.
+/// The calls under way; each returns its bucket.
 type Calls = FuturesUnordered<BoxFuture<'static, Bucket>>;
 
 impl Settler {
-    /// A settler, and what it does while it is used.
+    /// A settler, and the future that does its work.
     pub(super) fn new(
         store: Arc<dyn Store>,
         record: Arc<Record>,
@@ -48,7 +48,7 @@ impl Settler {
         (settler, run(store, requests))
     }
 
-    /// Settles one attempt; also if the answer is dropped.
+    /// Settles one attempt, even if the future is dropped.
     pub(super) fn settle(
         &self,
         bucket: Bucket,
@@ -99,7 +99,7 @@ async fn run(store: Arc<dyn Store>, mut requests: mpsc::UnboundedReceiver<Reques
             Some(bucket) = calls.next() => call(&store, bucket, &mut waiting, &calls),
         }
     }
-    // What was sent before the end is settled.
+    // Settles everything that was sent before the end.
     while let Some(bucket) = calls.next().await {
         call(&store, bucket, &mut waiting, &calls);
     }
@@ -122,7 +122,8 @@ fn call(store: &Arc<dyn Store>, bucket: Bucket, waiting: &mut Waiting, calls: &C
     }));
 }
 
-/// Settles a batch. If the store refuses it, perhaps for one damaged task, each is tried alone.
+/// Settles a batch. If the store refuses the whole batch, for example because of one damaged task,
+/// each settlement is tried alone.
 async fn settle(store: &dyn Store, bucket: &Bucket, batch: Vec<Request>) {
     let (settlements, answers): (Vec<_>, Vec<_>) = batch
         .into_iter()

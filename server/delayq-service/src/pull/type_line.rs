@@ -1,4 +1,4 @@
-//! One type that clients wait for: its buckets, and the waiters in the order of their arrival.
+//! The line of one type: its buckets, and its waiters in order of arrival.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,26 +6,27 @@ use std::time::Duration;
 use delayq_plugin::Result;
 use delayq_plugin::store::Bucket;
 
-/// Number of a waiter.
+/// The number of a waiter.
 pub(super) type WaiterId = u64;
 
-/// A bucket, as the claimer sees it.
+/// A bucket and its state in the claimer.
 #[derive(Debug)]
 pub(super) struct BucketLine {
     pub(super) bucket: Bucket,
     pub(super) phase: Phase,
-    /// Why the last claim failed, if it did.
+    /// The error of the last claim, if it failed.
     pub(super) error: Option<delayq_plugin::Error>,
 }
 
-/// What a bucket is waiting for.
+/// The state of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// A claim may find something: it waits for somebody who wants it.
+    /// A claim may find something; the bucket waits for a client.
     Ready,
-    /// A claim is under way; `is_woken`: it may have been too early for something.
+    /// A claim is under way. `is_woken` means that a wake-up came meanwhile, so the claim may have
+    /// been too early.
     Claiming { is_woken: bool },
-    /// Nothing can be found before this reading of the clock.
+    /// A claim finds nothing before this reading of the clock.
     Quiet(Duration),
 }
 
@@ -34,21 +35,21 @@ pub(super) enum Phase {
 pub(super) struct TypeLine {
     pub(super) buckets: Vec<BucketLine>,
     pub(super) waiters: VecDeque<WaiterId>,
-    /// The list of buckets is being read.
+    /// True while the list of buckets is being read.
     pub(super) is_listing: bool,
-    /// When it was read last.
+    /// The time when the list was last read.
     pub(super) listed_at: Duration,
-    /// When somebody waited last.
+    /// The time when a client last waited.
     pub(super) used_at: Duration,
 }
 
 impl TypeLine {
-    /// The bucket of this name.
+    /// The entry of a bucket.
     pub(super) fn bucket(&mut self, bucket: &Bucket) -> Option<&mut BucketLine> {
         self.buckets.iter_mut().find(|one| one.bucket == *bucket)
     }
 
-    /// Takes over the list of buckets that the store gave.
+    /// Applies the list of buckets from the store.
     pub(super) fn list(&mut self, listed: Result<Vec<Bucket>>, now: Duration) {
         self.is_listing = false;
         self.listed_at = now;
@@ -75,7 +76,7 @@ impl TypeLine {
         }
     }
 
-    /// A claim may find something in all buckets, or in one.
+    /// Marks all buckets, or one, as ready for a claim.
     pub(super) fn wake(&mut self, only: Option<&Bucket>) {
         for one in &mut self.buckets {
             if only.is_none_or(|only| one.bucket == *only) {
@@ -87,14 +88,14 @@ impl TypeLine {
         }
     }
 
-    /// Whether nothing can be found in any bucket now.
+    /// Returns true if no bucket can yield a task now.
     pub(super) fn is_quiet(&self) -> bool {
         let is_quiet = |one: &BucketLine| matches!(one.phase, Phase::Quiet(_));
         let is_unknown = self.is_listing && self.buckets.is_empty();
         !is_unknown && self.buckets.iter().all(is_quiet)
     }
 
-    /// Why the last claim of a bucket failed, if one did.
+    /// The error of the last claim of a bucket, if one failed.
     pub(super) fn error(&self) -> Option<&delayq_plugin::Error> {
         self.buckets.iter().find_map(|one| one.error.as_ref())
     }

@@ -11,20 +11,20 @@ use crate::stop::Stopping;
 
 use super::handover::Handover;
 
-/// What a client wants to claim.
+/// A client's demand for tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// From these types, the first ones first.
+    /// The types to claim from, in order of preference.
     pub types: Vec<TaskType>,
-    /// At most so many tasks.
+    /// The largest number of tasks.
     pub limit: usize,
-    /// How long their locks last.
+    /// The lock time.
     pub lock_for: Duration,
-    /// A task whose lock has expired this often is dead instead; `None`: as usual.
+    /// The number of lock expiries after which a task is dead; `None` means the default.
     pub max_lock_expiries: Option<u32>,
 }
 
-/// Which locks a demand is for.
+/// The lock options of a demand. Only demands with equal terms share a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LockTerms {
     pub(super) lock_for: Duration,
@@ -32,7 +32,7 @@ pub(super) struct LockTerms {
 }
 
 impl Demand {
-    /// Which locks it is for.
+    /// The lock options.
     pub(super) fn terms(&self) -> LockTerms {
         LockTerms {
             lock_for: self.lock_for,
@@ -41,25 +41,25 @@ impl Demand {
     }
 }
 
-/// A waiting request, as the claimer has it.
+/// A waiting request, on the claimer's side.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) demand: Demand,
-    /// It takes what is due now, or nothing.
+    /// True if the request takes what is due now and does not wait.
     pub(super) is_hasty: bool,
     claim: Arc<ClaimOfWaiter>,
     sender: oneshot::Sender<Result<Handover>>,
 }
 
-/// What both sides know of the claim for a waiter.
+/// The state of a waiter's claim, shared by both sides.
 #[derive(Debug, Default)]
 struct ClaimOfWaiter {
     is_under_way: AtomicBool,
-    /// The wait is over: the end of the claim under way is all that is waited for.
+    /// Set when the wait is over; the result of the claim under way is then the answer.
     is_last: AtomicBool,
 }
 
-/// The request's side.
+/// A waiting request, on the request's side.
 #[derive(Debug)]
 pub(super) struct PendingClaim {
     claim: Arc<ClaimOfWaiter>,
@@ -79,36 +79,36 @@ impl Waiter {
         (waiter, PendingClaim { claim, receiver })
     }
 
-    /// Whether a claim is under way for it.
+    /// Returns true if a claim is under way for it.
     pub(super) fn is_reserved(&self) -> bool {
         self.claim.is_under_way.load(Ordering::SeqCst)
     }
 
-    /// A claim begins for it.
+    /// Marks that a claim is under way for it.
     pub(super) fn reserve(&self) {
         self.claim.is_under_way.store(true, Ordering::SeqCst);
     }
 
-    /// The claim for it took nothing; whether its wait is over.
+    /// Marks that its claim took nothing. Returns true if its wait is over.
     pub(super) fn free(&self) -> bool {
         self.claim.is_under_way.store(false, Ordering::SeqCst);
         self.claim.is_last.load(Ordering::SeqCst)
     }
 
-    /// Whether nobody waits for the answer any more.
+    /// Returns true if the request no longer waits for an answer.
     pub(super) fn is_gone(&self) -> bool {
         self.sender.is_closed()
     }
 
-    /// Answers. If nobody waits any more, the dropped handover gives its tasks back.
+    /// Sends the answer. If the request is gone, the dropped handover releases the tasks.
     pub(super) fn answer(self, answer: Result<Handover>) {
         self.sender.send(answer).ok();
     }
 }
 
 impl PendingClaim {
-    /// The answer, or nothing after `wait` or when the server stops; without a wait, as soon as
-    /// nothing more is due. What arrives at the very end is handed over too.
+    /// The answer, or no tasks after `wait` or when the server stops. Without a wait, returns as
+    /// soon as no more tasks are due. An answer that arrives at the last moment is still used.
     pub(super) async fn within(mut self, wait: Duration, stopping: &Stopping) -> Result<Handover> {
         let closed = || Err(Error::Closed("the server"));
         if wait.is_zero() {
@@ -126,7 +126,8 @@ impl PendingClaim {
     }
 }
 
-/// Completes after the wait, unless a claim is under way then, whose end is an answer.
+/// Completes after the wait. If a claim is under way then, never completes, because the claim's
+/// result is the answer.
 async fn last_claim(claim: &ClaimOfWaiter, wait: Duration) {
     tokio::time::sleep(wait).await;
     claim.is_last.store(true, Ordering::SeqCst);

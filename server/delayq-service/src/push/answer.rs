@@ -1,4 +1,4 @@
-//! Answer of a target, and what it means for the task.
+//! The answer of a target, and its meaning for the task.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use axum::http::{HeaderMap, StatusCode};
 use delayq_plugin::store::Reply;
 use delayq_plugin::{Clock, SystemClock, TaskError, TaskResult};
 
-/// The shortest and the longest wait that a target may ask for.
+/// The shortest and the longest wait that a target may request.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_hours(1);
-/// How much of an answer an error repeats.
+/// The number of characters of an answer that an error quotes.
 const SHOWN_CHARS: usize = 200;
 
-/// An answer over HTTP.
+/// An HTTP answer.
 #[derive(Debug)]
 pub(super) struct HttpAnswer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
-    /// Its beginning, as much as is kept.
+    /// The beginning of the body, up to the limit.
     pub(super) body: Vec<u8>,
-    /// There was more than is kept.
+    /// True if the body was longer than the limit.
     pub(super) is_cut: bool,
 }
 
 impl HttpAnswer {
-    /// The end of the attempt: 2xx done, 410 dead, 429 and 503 again when they ask for it, all else
-    /// by the retry policy. `place` says where it came from.
+    /// The end of the attempt: 2xx is done, 410 is dead, 429 and 503 retry after the wait that they
+    /// request, and all others follow the retry policy. `place` names the target in errors.
     pub(super) fn verdict(&self, place: &str) -> TaskResult {
         let status = self.status;
         if status.is_success() {
@@ -52,8 +52,8 @@ impl HttpAnswer {
         }
     }
 
-    /// What it says to whoever waits for the task; `None` for an empty answer, and for one that is
-    /// too long to be kept whole.
+    /// The reply for callers that wait for the task; `None` if the body is empty or too long to be
+    /// kept whole.
     pub(super) fn reply(&self) -> Option<Reply> {
         if self.body.is_empty() || self.is_cut {
             return None;
@@ -67,7 +67,7 @@ impl HttpAnswer {
         Some(typed.filter(|reply| reply.check().is_ok()).unwrap_or(plain))
     }
 
-    /// The wait that it asks for, in seconds or until a date.
+    /// The requested wait, in seconds or until a date.
     fn retry_after(&self) -> Option<Duration> {
         let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
         let wait = if let Ok(seconds) = text.parse() {
@@ -82,7 +82,7 @@ impl HttpAnswer {
     }
 }
 
-/// A foreign text as far as it may stand in an error: its beginning, in one line.
+/// Makes a foreign text safe for an error: its beginning, in one line.
 pub(super) fn shown(text: &str) -> String {
     let mut chars = text.trim().chars();
     let one_line = |c: char| if c.is_control() { ' ' } else { c };

@@ -1,4 +1,4 @@
-//! Targets of a namespace: in its store, and a copy here that is never older than a second.
+//! Targets of a namespace: in its store, with a copy in memory that is at most a second old.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,29 +14,29 @@ use super::{Courier, Target};
 use crate::discovery::Instance;
 use crate::folder_cache::{Contents, FolderCache};
 
-/// The folder of documents that holds the targets.
+/// The folder of target documents.
 const FOLDER: &str = "targets";
-/// What the names of documents begin with that say of a type that its tasks have own targets.
+/// The name prefix of documents that mark a type whose tasks have their own targets.
 const OWN: &str = "o:";
-/// The version of the stored form, and the newest that is read.
+/// The version of the stored form, and the newest that this release reads.
 const VERSION: u32 = 1;
 
-/// The stored form.
+/// The stored form of a target.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     v: u32,
-    /// `None` of a type whose tasks have targets of their own.
+    /// `None` for a type whose tasks have their own targets.
     target: Option<Target>,
 }
 
-/// Types and patterns, each with its target.
+/// Targets by type or pattern.
 pub(super) type Targets = BTreeMap<TypePattern, Arc<Target>>;
 
-/// What the folder says.
+/// The content of the folder.
 #[derive(Debug, Default)]
 struct Stored {
     targets: Arc<Targets>,
-    /// Types whose tasks have targets of their own, be there another one for the type or not.
+    /// Types whose tasks have their own targets, even if the type itself has a target too.
     own: Arc<BTreeSet<TaskType>>,
 }
 
@@ -64,7 +64,10 @@ impl Contents for Stored {
                 continue;
             }
             let Some(pattern) = pattern_of(name) else {
-                error!(name, "this is no name of a target: not pushed");
+                error!(
+                    name,
+                    "the name of a target is invalid; its tasks are not pushed"
+                );
                 continue;
             };
             match serde_json::from_str::<Record>(&document.body) {
@@ -73,8 +76,10 @@ impl Contents for Stored {
                         targets.insert(pattern, Arc::new(target));
                     }
                 }
-                Ok(_) => warn!(%pattern, "a target of a newer release: not pushed here"),
-                Err(error) => error!(%pattern, %error, "a target is unreadable: not pushed"),
+                Ok(_) => warn!(%pattern, "a newer release wrote this target; not pushed here"),
+                Err(error) => {
+                    error!(%pattern, %error, "cannot read a target; its tasks are not pushed");
+                }
             }
         }
         Ok(Self {
@@ -97,7 +102,7 @@ impl Board {
         }
     }
 
-    /// The instances that serve a type, in the order to ask them.
+    /// The instances that serve a type, in the order to try them.
     pub(super) fn instances(&self, task_type: &TaskType) -> Vec<Arc<Instance>> {
         let discovery = &self.courier.services.discovery;
         let mut instances = self.callees.index().of(task_type).to_vec();
@@ -107,7 +112,7 @@ impl Board {
         discovery.ordered(instances)
     }
 
-    /// The types that there are instances for.
+    /// The types that have at least one instance.
     pub(super) fn announced_types(&self) -> BTreeSet<TaskType> {
         let discovery = &self.courier.services.discovery;
         let mut types: BTreeSet<_> = self.callees.index().types().cloned().collect();
@@ -127,12 +132,12 @@ impl Board {
         Arc::clone(&self.stored.get().targets)
     }
 
-    /// The types whose tasks have targets of their own.
+    /// The types whose tasks have their own targets.
     pub(super) fn own(&self) -> Arc<BTreeSet<TaskType>> {
         Arc::clone(&self.stored.get().own)
     }
 
-    /// The target of a type: its own, else that of the longest pattern.
+    /// The target of a type: its own, or that of the longest matching pattern.
     pub(super) fn of_type(&self, task_type: &TaskType) -> Option<Arc<Target>> {
         let targets = self.all();
         let matching = targets.iter().filter(|(one, _)| one.matches(task_type));
@@ -140,7 +145,7 @@ impl Board {
         Some(Arc::clone(target))
     }
 
-    /// The target that is stored for a pattern, as of now.
+    /// The stored target of a pattern, after a refresh.
     pub(super) async fn stored(&self, pattern: &TypePattern) -> Result<Option<Arc<Target>>> {
         self.refresh().await?;
         Ok(self.all().get(pattern).cloned())
@@ -152,8 +157,8 @@ impl Board {
             .await
     }
 
-    /// Has the tasks of a type pushed that have targets of their own, from now on and whatever
-    /// becomes of the target of the type.
+    /// Pushes the tasks of a type that have their own targets, from now on and regardless of
+    /// changes to the type's target.
     pub(super) async fn push_own_of(&self, task_type: &TaskType) -> Result<()> {
         if self.own().contains(task_type) {
             return Ok(());
@@ -164,7 +169,7 @@ impl Board {
         }
         let name = format!("{OWN}{task_type}");
         match self.put(&name, None, Expected::Absent).await {
-            // As long as the type has a target its tasks are pushed.
+            // While the type has a target, its tasks are pushed anyway.
             Err(Error::InvalidInput { .. }) if self.of_type(task_type).is_some() => Ok(()),
             put => put,
         }
@@ -184,19 +189,19 @@ impl Board {
         }
     }
 
-    /// Removes a target; whether there was one.
+    /// Removes a target; returns true if it existed.
     pub(super) async fn remove(&self, pattern: &TypePattern) -> Result<bool> {
         self.stored.remove(&name_of(pattern)).await
     }
 
-    /// What seals the targets of tasks.
+    /// The sealer of task targets.
     pub(super) async fn sealer(&self) -> Result<&Sealer> {
         self.seals.sealer().await
     }
 }
 
-/// The name of a document. A type may end as the beginning of a pattern does, so a letter tells
-/// them apart.
+/// The name of a target's document. A letter separates types from patterns, because a type may be
+/// spelled like the prefix of a pattern.
 fn name_of(pattern: &TypePattern) -> String {
     match pattern {
         TypePattern::Exact(task_type) => format!("t:{task_type}"),

@@ -1,4 +1,4 @@
-//! Applications that announced themselves to a server, in the store of their namespace.
+//! Applications that announced themselves to a server, stored with their namespace.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
@@ -11,22 +11,23 @@ use tracing::error;
 use crate::discovery::{Form, Index, Instance, Trust};
 use crate::folder_cache::{Contents, FolderCache};
 
-/// The folder of documents that holds them.
+/// The folder of announcements.
 const FOLDER: &str = "callees";
-/// The version of the stored form, and the newest that is read.
+/// The version of the stored form, and the newest that this release reads.
 const VERSION: u32 = 1;
-/// Announcements whose time is over that a new one removes.
+/// The number of expired announcements that a new one removes.
 const FORGOTTEN_AT_ONCE: usize = 8;
 
-/// An application as it announced itself.
+/// An announced application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announced {
     v: u32,
-    /// Where it is called.
+    /// The URL to call.
     pub url: String,
     /// The types that it serves.
     pub types: Vec<TaskType>,
-    /// When the announcement ends, by the clock of the server that took it.
+    /// The end of the announcement in milliseconds since the epoch, by the clock of the server that
+    /// took it.
     pub until_ms: i64,
 }
 
@@ -55,7 +56,7 @@ impl Announced {
     }
 }
 
-/// All announcements, by the names of the applications.
+/// All announcements, by application name.
 #[derive(Debug, Default)]
 struct All(Vec<(String, Announced)>);
 
@@ -66,7 +67,9 @@ impl Contents for All {
             match serde_json::from_str::<Announced>(&document.body) {
                 Ok(announced) if announced.v <= VERSION => all.push((document.name, announced)),
                 Ok(_) => {}
-                Err(error) => error!(name = document.name, %error, "an application is unreadable"),
+                Err(error) => {
+                    error!(name = document.name, %error, "cannot read an announcement");
+                }
             }
         }
         Ok(Self(all))
@@ -79,15 +82,15 @@ impl All {
     }
 }
 
-/// The instances of those whose time is not over.
+/// The instances whose announcements have not expired.
 #[derive(Debug, Default)]
 struct Holding {
     index: Arc<Index>,
-    /// When the first of their announcements ends.
+    /// The earliest end of their announcements.
     ends_ms: i64,
 }
 
-/// The applications of a namespace, with a copy that is never older than a second.
+/// The announced applications of a namespace, with a copy that is at most a second old.
 #[derive(Debug)]
 pub(super) struct Callees {
     all: FolderCache<All>,
@@ -106,7 +109,7 @@ impl Callees {
         self.holding.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads them again if one has changed, and leaves out those whose time is over.
+    /// Reads announcements again if one has changed, and drops expired ones.
     pub(super) async fn refresh(&self) -> Result<()> {
         let is_new = self.all.refresh().await?;
         let now = SystemClock.now();
@@ -126,19 +129,19 @@ impl Callees {
         *holding = Holding { index, ends_ms };
     }
 
-    /// The instances of each type.
+    /// The instances by type.
     pub(super) fn index(&self) -> Arc<Index> {
         Arc::clone(&self.holding().index)
     }
 
-    /// Those whose time is not over, by name.
+    /// Announcements that have not expired, by name.
     pub(super) async fn all(&self) -> Result<Vec<(String, Announced)>> {
         self.refresh().await?;
         let all = self.all.get();
         Ok(all.holding(SystemClock.now()).cloned().collect())
     }
 
-    /// Stores an announcement, and forgets those that have long been over.
+    /// Stores an announcement, and removes some that expired long ago.
     pub(super) async fn put(&self, name: &str, announced: &Announced) -> Result<()> {
         let written = self.all.write(name, announced, Expected::Any).await?;
         if written == WriteOutcome::FolderFull {
@@ -155,7 +158,7 @@ impl Callees {
         Ok(())
     }
 
-    /// Takes an announcement back; whether there was one.
+    /// Withdraws an announcement; returns true if it existed.
     pub(super) async fn remove(&self, name: &str) -> Result<bool> {
         let removed = self.all.remove(name).await?;
         self.sort_out(SystemClock.now());

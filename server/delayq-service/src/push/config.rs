@@ -5,21 +5,21 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a server may push to.
+/// Restrictions on push targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PushConfig {
-    /// Networks that targets may be in though they are not public, such as `10.0.0.0/8`.
+    /// Non-public networks that targets may be in, such as `10.0.0.0/8`.
     pub allow_networks: Vec<String>,
-    /// Ports below 1024 that targets may use, beside 80 and 443.
+    /// Ports below 1024 that targets may use, in addition to 80 and 443.
     pub allow_ports: Vec<u16>,
-    /// Whether targets may be without TLS.
+    /// True if targets without TLS are allowed.
     pub allow_http: bool,
-    /// Whether everybody who may create a task may give it a target of its own.
+    /// True if every client that may create a task may give it a target.
     pub allow_task_targets: bool,
-    /// Certificates of authorities that are trusted beside those of the system (PEM).
+    /// A PEM file of authorities trusted in addition to those of the system.
     pub ca_file: Option<PathBuf>,
-    /// Kafka clusters, by the names that targets use.
+    /// Kafka clusters, by the name that targets use.
     pub kafka: BTreeMap<String, KafkaConfig>,
 }
 
@@ -27,6 +27,6 @@ pub struct PushConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KafkaConfig {
-    /// Its first brokers, as `HOST:PORT,HOST:PORT`.
+    /// The bootstrap brokers, as `HOST:PORT,HOST:PORT`.
     pub brokers: String,
 }

@@ -1,4 +1,4 @@
-//! Connections to targets: the address that was checked is the address that is dialled.
+//! Connections to targets. The address that was checked is the address that is dialled.
 
 use std::future::Future;
 use std::io;
@@ -21,17 +21,17 @@ use tower::{BoxError, Service};
 
 use super::Guard;
 
-/// How long a connection may take to be made.
+/// The time limit for making a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// How often a silent connection is probed.
+/// The interval of keep-alive probes on a silent connection.
 const KEEPALIVE: Duration = Duration::from_mins(1);
 
-/// A client of HTTP/1.1 and HTTP/2.
+/// A client for HTTP/1.1 and HTTP/2.
 pub(super) type HttpClient = Client<HttpsConnector<GuardedConnector>, Full<Bytes>>;
-/// A client of HTTP/2 alone.
+/// A client for HTTP/2 only.
 pub(super) type GrpcClient = Client<HttpsConnector<GuardedConnector>, tonic::body::Body>;
 
-/// Resolves names to addresses that may be called.
+/// Resolves names to allowed addresses.
 #[derive(Clone, Debug)]
 pub(super) struct GuardedResolver {
     guard: Arc<Guard>,
@@ -56,8 +56,8 @@ impl Service<Name> for GuardedResolver {
     }
 }
 
-/// Connects to what may be called. A host that is an address goes past the resolver, and is checked
-/// here.
+/// Connects to allowed addresses. A host that is an IP address bypasses the resolver, so it is
+/// checked here.
 #[derive(Clone, Debug)]
 pub(super) struct GuardedConnector {
     inner: HttpConnector<GuardedResolver>,
@@ -69,7 +69,7 @@ impl GuardedConnector {
         Self::within(guard, CONNECT_WITHIN)
     }
 
-    /// The same, with another time limit of a connection.
+    /// A connector with another time limit for connections.
     pub(super) fn within(guard: &Arc<Guard>, limit: Duration) -> Self {
         let resolver = GuardedResolver {
             guard: Arc::clone(guard),

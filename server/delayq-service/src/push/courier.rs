@@ -1,4 +1,4 @@
-//! Courier: pushes tasks to targets, over connections that all namespaces of a server share.
+//! The courier pushes tasks to targets, over connections shared by all namespaces of a server.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -20,12 +20,12 @@ use super::services::{self, Services};
 use super::{Guard, PushConfig, Target, grpc, http};
 use crate::discovery::{Discovery, Instance};
 
-/// Idle connections that are kept for each host.
+/// The number of idle connections kept for each host.
 const MAX_IDLE: usize = 64;
-/// How long an idle connection is kept: shorter than most servers keep theirs.
+/// How long an idle connection is kept; shorter than most servers keep theirs.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// What pushes. Its connections are made when the first push needs one.
+/// Pushes tasks. Clients are made for the first push that needs them.
 pub struct Courier {
     pub(super) config: PushConfig,
     pub(super) guard: Arc<Guard>,
@@ -88,7 +88,7 @@ impl Courier {
         self.http.get_or_init(new)
     }
 
-    /// The client that calls an instance.
+    /// The client for calls of an instance.
     pub(super) fn service_client(&self, instance: &Instance) -> &HttpClient {
         self.services.client(instance, |guard| {
             self.client(GuardedConnector::within(guard, services::CONNECT_WITHIN))
@@ -125,9 +125,10 @@ impl Courier {
             Ok(versions) => versions
                 .with_root_certificates(self.roots())
                 .with_no_client_auth(),
-            // The versions of ring are those of rustls: this is for a build that mixes others.
+            // Cannot happen with ring and rustls as built here; only a build that mixes other
+            // versions gets here.
             Err(error) => {
-                error!(%error, "TLS is not to be had as it was built");
+                error!(%error, "cannot use the built-in TLS versions; using the defaults");
                 rustls::ClientConfig::builder()
                     .with_root_certificates(self.roots())
                     .with_no_client_auth()
@@ -138,7 +139,7 @@ impl Courier {
             .https_or_http()
     }
 
-    /// The authorities of the system, and those of the configuration.
+    /// The authorities of the system and of the configuration.
     fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         let system = rustls_native_certs::load_native_certs();
@@ -148,12 +149,12 @@ impl Courier {
                 Ok(certificates) => {
                     roots.add_parsable_certificates(certificates.filter_map(Result::ok));
                 }
-                Err(error) => error!(?file, %error, "push.ca_file cannot be read"),
+                Err(error) => error!(?file, %error, "cannot read push.ca_file"),
             }
         }
         if roots.is_empty() {
             warn!(
-                "no authority is known: no push over TLS succeeds; install ca-certificates, or set push.ca_file"
+                "no authorities found; every push over TLS fails: install ca-certificates, or set push.ca_file"
             );
         }
         roots

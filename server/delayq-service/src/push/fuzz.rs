@@ -1,4 +1,4 @@
-//! Entrances of the fuzz targets: targets, their URLs and what they answer.
+//! Entry points of the fuzz targets for targets, URLs and answers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::service::Called;
 use super::{Guard, PushConfig, Target};
 use crate::discovery::Form;
 
-/// A configuration that allows much, so that what comes after its checks is reached.
+/// A permissive configuration, so that inputs get past its checks.
 fn config() -> PushConfig {
     PushConfig {
         allow_networks: vec!["10.0.0.0/8".to_owned(), "fd00::/8".to_owned()],
@@ -26,24 +26,24 @@ fn config() -> PushConfig {
     }
 }
 
-/// The URL of a target.
+/// Reads the URL of a target.
 #[must_use]
 pub fn url(text: &str) -> Option<String> {
     let guard = Guard::new(&config()).ok()?;
     guard.url(text).ok().map(String::from)
 }
 
-/// A target, of a type or of one task.
+/// Reads a target of a type or of one task.
 ///
 /// # Panics
-/// If its worker would end before its push.
+/// If the worker's time limit is shorter than that of its push.
 #[must_use]
 pub fn target(bytes: &[u8]) -> Option<String> {
     let target: Target = serde_json::from_slice(bytes).ok()?;
     let guard = Guard::new(&config()).ok()?;
     let of_task = target.check_of_task(&guard, &config());
     let of_type = target.check(&guard, &config());
-    // What a task may say its type may say as well.
+    // A target that is valid for a task must be valid for its type.
     of_task
         .and(of_type)
         .or_else(|_| target.check(&guard, &config()))
@@ -54,7 +54,7 @@ pub fn target(bytes: &[u8]) -> Option<String> {
     serde_json::to_string(&target).ok()
 }
 
-/// An answer of a target: whether it is kept, and what it means, in words.
+/// Reads an answer of a target. Returns its verdict and its reply as text.
 #[must_use]
 pub fn answer(status: u16, header: &[u8], body: &[u8]) -> Option<String> {
     let mut headers = HeaderMap::new();
@@ -75,10 +75,10 @@ pub fn answer(status: u16, header: &[u8], body: &[u8]) -> Option<String> {
     ))
 }
 
-/// An answer of an instance: what it means for its task, in words.
+/// Reads an answer of an instance and returns its meaning for the task as text.
 ///
 /// # Panics
-/// If the task waits for more than a day because of it.
+/// If it makes the task wait for more than a day.
 #[must_use]
 pub fn instance_answer(
     status: u16,
@@ -107,7 +107,7 @@ pub fn instance_answer(
     Some(format!("{called:?}"))
 }
 
-/// The signature of a call; `None`: the secret is none.
+/// The signature of a call; `None` if the secret is invalid.
 #[must_use]
 pub fn signature(secret: &str, id: &str, timestamp: i64, body: &[u8]) -> Option<String> {
     let secret: Hidden = serde_json::from_value(secret.into()).ok()?;
@@ -115,7 +115,7 @@ pub fn signature(secret: &str, id: &str, timestamp: i64, body: &[u8]) -> Option<
     Some(signer.sign(id, timestamp, body))
 }
 
-/// A task that is kept with its reply, and the bytes of its message.
+/// Reads a task kept as a reply. Returns its JSON and the length of its message.
 #[must_use]
 pub fn kept_task(reply: &[u8]) -> Option<(String, usize)> {
     let kept = KeptTask::read(reply)?;

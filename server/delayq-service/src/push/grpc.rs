@@ -16,7 +16,7 @@ use super::connector::GrpcClient;
 use super::parcel::Parcel;
 use super::target_kinds::GrpcTarget;
 
-/// Makes one call. Returns the answer, for whoever waits for the task.
+/// Makes one call. Returns the answer as the reply of the task.
 pub(super) async fn push(
     client: &GrpcClient,
     guard: &Guard,
@@ -41,7 +41,7 @@ pub(super) async fn push(
         .await
         .map_err(|error| TaskError::retry(format!("{place}: {error}")))?;
     let answered = match client.unary(request, path, Plain).await {
-        // It was done: its answer is too long to be kept.
+        // The call succeeded, but its answer is too long to be kept.
         Err(status) if is_too_long(&status) => return Ok(None),
         answered => answered.map_err(|status| failure(&place, &status))?,
     };
@@ -50,13 +50,14 @@ pub(super) async fn push(
     Ok((!answer.is_empty()).then(reply))
 }
 
-/// Whether the client itself refused an answer, which has no status of its own for that.
+/// Returns true if the client itself refused an answer as too long; tonic has no status code for
+/// that.
 fn is_too_long(status: &Status) -> bool {
     let refusal = "Error, decoded message length too large";
     status.code() == Code::OutOfRange && status.message().starts_with(refusal)
 }
 
-/// What a status means: those that no repeat can mend are dead, the others are tried again.
+/// The error for a status: dead if no retry can succeed, and a retry otherwise.
 fn failure(place: &str, status: &Status) -> TaskError {
     let mut error = format!("{place} answered {:?}", status.code());
     match status.message() {
@@ -72,7 +73,7 @@ fn failure(place: &str, status: &Status) -> TaskError {
     }
 }
 
-/// The codec of messages that are encoded already.
+/// A codec for messages that are already encoded.
 #[derive(Clone, Copy, Debug, Default)]
 struct Plain;
 

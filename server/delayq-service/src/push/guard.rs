@@ -1,4 +1,4 @@
-//! Guard against server-side request forgery: which addresses may be called.
+//! Guard against server-side request forgery: decides which addresses may be called.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::LazyLock;
@@ -8,18 +8,18 @@ use url::{Host, Url};
 
 use super::PushConfig;
 
-/// Most bytes of a URL.
+/// The longest URL, in bytes.
 const MAX_URL_BYTES: usize = 2_048;
-/// Ports below are those of the services of a system, such as 22 and 25.
+/// Lower ports belong to system services, such as 22 and 25.
 const FIRST_FREE_PORT: u16 = 1_024;
-/// Ports that may be used all the same.
+/// Lower ports that are allowed nevertheless.
 const WEB_PORTS: [u16; 2] = [80, 443];
 
-/// Endings of names that no public resolver has: those of
-/// [RFC 6761](https://www.rfc-editor.org/rfc/rfc6761),
-/// [RFC 6762](https://www.rfc-editor.org/rfc/rfc6762) and
-/// [RFC 8375](https://www.rfc-editor.org/rfc/rfc8375), `internal`, which ICANN has set aside, and
-/// `localdomain` of many hosts files.
+/// Suffixes of names that no public resolver answers: those of [RFC
+/// 6761](https://www.rfc-editor.org/rfc/rfc6761), [RFC
+/// 6762](https://www.rfc-editor.org/rfc/rfc6762) and [RFC
+/// 8375](https://www.rfc-editor.org/rfc/rfc8375), `internal`, which ICANN has reserved, and
+/// `localdomain`, which many hosts files use.
 const LOCAL_ENDINGS: [&str; 6] = [
     ".home.arpa",
     ".internal",
@@ -29,7 +29,7 @@ const LOCAL_ENDINGS: [&str; 6] = [
     ".onion",
 ];
 
-/// What may be called. It is asked about every URL when it is stored, and about every address when
+/// The rules for allowed addresses. Every URL is checked when it is stored, and every address when
 /// it is dialled.
 #[derive(Debug)]
 pub struct Guard {
@@ -38,7 +38,7 @@ pub struct Guard {
     allows_http: bool,
 }
 
-/// A network that is none.
+/// A text that is not a network.
 #[derive(Debug)]
 pub struct BadNetwork {
     pub text: String,
@@ -61,12 +61,13 @@ impl Guard {
         })
     }
 
-    /// The URL that a text is, if it may be called as far as that shows without its addresses.
+    /// Parses a URL and refuses it if it must not be called. Addresses are checked when they are
+    /// dialled.
     pub fn url(&self, text: &str) -> Result<Url, String> {
         if text.len() > MAX_URL_BYTES {
             return Err(format!("a URL has at most {MAX_URL_BYTES} bytes"));
         }
-        // The standard for URLs reads these as if they were something else or not there.
+        // The URL standard drops or rewrites these characters.
         if text
             .bytes()
             .any(|byte| byte <= b' ' || byte == 127 || byte == b'\\')
@@ -98,14 +99,14 @@ impl Guard {
         Ok(url)
     }
 
-    /// Refuses a name that is this host wherever it is resolved, and one that can only be private
-    /// where no private network is allowed.
+    /// Refuses a name that always means this host. Unless a private network is allowed, also
+    /// refuses a name that can only be private.
     fn name(&self, name: &str) -> Result<(), String> {
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         if name.is_empty() {
             return Err("a URL of a target has a host".to_owned());
         }
-        // Such as `169.254.169.254..`, which is no address to the standard for URLs.
+        // For example `169.254.169.254..`, which the URL standard does not read as an address.
         if name.split('.').any(str::is_empty) {
             return Err("a host has no empty part between two dots".to_owned());
         }
@@ -121,7 +122,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Refuses a port that is not for targets.
+    /// Refuses a port that targets may not use.
     pub fn port(&self, port: u16) -> Result<(), String> {
         if port >= FIRST_FREE_PORT || WEB_PORTS.contains(&port) || self.ports.contains(&port) {
             return Ok(());
@@ -131,7 +132,7 @@ impl Guard {
         ))
     }
 
-    /// Refuses an address that is not public, nor in a network that is allowed.
+    /// Refuses an address that is neither public nor in an allowed network.
     pub fn address(&self, address: IpAddr) -> Result<(), String> {
         let is_allowed = |address: &IpAddr| self.networks.iter().any(|one| one.contains(address));
         let plain = address.to_canonical();
@@ -144,7 +145,7 @@ impl Guard {
         }
     }
 
-    /// Those of the addresses of a name that may be called; the refusal of one, if there are none.
+    /// The allowed addresses of a name, or the refusal of one if there are none.
     pub fn addresses(
         &self,
         name: &str,
@@ -168,8 +169,8 @@ impl Guard {
 #[cfg(test)]
 mod tests;
 
-/// IPv4 that is not public: the special-purpose registry of IANA, and what clouds answer their
-/// guests on.
+/// Non-public IPv4: the special-purpose registry of IANA, and the addresses of cloud metadata
+/// services.
 const NETWORKS_V4: [(Ipv4Addr, u8, &str); 18] = [
     (Ipv4Addr::UNSPECIFIED, 8, "this host"),
     (Ipv4Addr::new(10, 0, 0, 0), 8, "a private network"),
@@ -199,10 +200,10 @@ const NETWORKS_V4: [(Ipv4Addr, u8, &str); 18] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4, "reserved"),
 ];
 
-/// The only IPv6 that is handed out.
+/// The only global unicast IPv6 range that is assigned.
 const GLOBAL_V6: (Ipv6Addr, u8) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// What of [`GLOBAL_V6`] is not public.
+/// The non-public parts of [`GLOBAL_V6`].
 const NETWORKS_V6: [(Ipv6Addr, u8, &str); 4] = [
     (
         Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0),
@@ -226,7 +227,7 @@ const NETWORKS_V6: [(Ipv6Addr, u8, &str); 4] = [
     ),
 ];
 
-/// The networks, and why nobody is to be called in them.
+/// The forbidden networks, each with the reason.
 static NETWORKS: LazyLock<Vec<(IpNet, &str)>> = LazyLock::new(|| {
     let v4 = NETWORKS_V4.iter().filter_map(|(address, length, why)| {
         let network = Ipv4Net::new(*address, *length).ok()?;
@@ -239,7 +240,7 @@ static NETWORKS: LazyLock<Vec<(IpNet, &str)>> = LazyLock::new(|| {
     v4.chain(v6).collect()
 });
 
-/// Why an address is not public; `None` for one that is.
+/// The reason why an address is not public; `None` for a public one.
 pub(super) fn why_forbidden(address: IpAddr) -> Option<&'static str> {
     let networks = NETWORKS.iter();
     let network = networks
@@ -258,7 +259,7 @@ pub(super) fn why_forbidden(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// Why an IPv6 address outside of the public ones is none.
+/// The reason why an IPv6 address outside the public range is not public.
 fn of_special_v6(address: Ipv6Addr) -> &'static str {
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0] => "this host",

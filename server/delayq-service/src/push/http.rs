@@ -1,4 +1,4 @@
-//! A push over HTTP, on request as a CloudEvent.
+//! Push over HTTP, optionally as a CloudEvent.
 
 use axum::body::Bytes;
 use axum::http::header::{CONTENT_TYPE, USER_AGENT};
@@ -19,17 +19,17 @@ use super::parcel::Parcel;
 use super::secret::Signer;
 use super::target_kinds::{CloudEvents, HttpTarget};
 
-/// Who asks.
+/// The value of the `User-Agent` header.
 pub(super) const AGENT: &str = concat!("delayq-server/", env!("CARGO_PKG_VERSION"));
 
-/// Makes one request. Returns what the target says to whoever waits for the task.
+/// Makes one request. Returns the target's answer as the reply of the task.
 pub(super) async fn push(
     client: &HttpClient,
     guard: &Guard,
     target: &HttpTarget,
     parcel: &Parcel<'_>,
 ) -> Result<Option<Reply>, TaskError> {
-    // The configuration may be another one than when the target was stored.
+    // Checked again, because the configuration may have changed since the target was stored.
     let url = guard.url(&target.url).map_err(TaskError::retry)?;
     let place = format!("{} {}{}", target.method, url.authority(), url.path());
     let mut request = Request::new(Full::new(Bytes::new()));
@@ -53,7 +53,7 @@ pub(super) async fn push(
     Ok(answer.reply())
 }
 
-/// Sets the headers, and returns the body. The signature is over the body as it goes out.
+/// Sets the headers and returns the body. The signature covers the body as sent.
 fn fill(
     headers: &mut HeaderMap,
     target: &HttpTarget,
@@ -89,7 +89,7 @@ fn fill(
     Ok(body)
 }
 
-/// The body of an answer up to its bound, and whether there was more.
+/// Reads the body of an answer up to the limit. Returns true if there was more.
 pub(super) async fn read(mut body: Incoming) -> Result<(Vec<u8>, bool), hyper::Error> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -106,7 +106,7 @@ pub(super) async fn read(mut body: Incoming) -> Result<(Vec<u8>, bool), hyper::E
     Ok((bytes, false))
 }
 
-/// An error with its causes.
+/// An error with its causes, as one text.
 pub(super) fn unreached(place: &str, error: &dyn std::error::Error) -> String {
     let mut text = format!("{place}: {error}");
     let mut source = error.source();
@@ -117,10 +117,10 @@ pub(super) fn unreached(place: &str, error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What the binding for HTTP has encoded in the values of headers.
+/// Characters that the CloudEvents HTTP binding encodes in header values.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
-/// The body of a request, and headers for it.
+/// Returns the body of a request and sets its headers.
 pub(super) fn put_into(
     headers: &mut HeaderMap,
     form: CloudEvents,

@@ -1,4 +1,4 @@
-//! Push into topics of Kafka.
+//! Push to Kafka topics.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,13 +14,13 @@ use super::config::KafkaConfig;
 use super::parcel::Parcel;
 use super::target_kinds::KafkaTarget;
 
-/// Most bytes of a record, as far as the client is concerned: above a message of delayq with its
-/// headers. The broker has a limit of its own.
+/// The client's limit for a record, in bytes: above the largest message of delayq with its headers.
+/// The broker has its own limit.
 const MAX_RECORD_BYTES: &str = "2097152";
-/// How long records wait for others, so that one request carries many.
+/// How long a record waits for others, in milliseconds, so that one request carries many.
 const LINGER_MS: &str = "1";
 
-/// The producers, one a cluster, each made with its first record.
+/// One producer for each cluster, made for its first record.
 #[derive(Default)]
 pub(super) struct Producers(BTreeMap<String, Cluster>);
 
@@ -41,8 +41,8 @@ impl Producers {
         Self(clusters.collect())
     }
 
-    /// Sends one record, and waits until the brokers have it. One that is given up may arrive all
-    /// the same: its task is then sent again, as after any answer that was lost.
+    /// Sends one record and waits for the brokers' acknowledgement. After a time-out the record may
+    /// still arrive. The task is then sent again, as after any lost answer.
     pub(super) async fn push(
         &self,
         target: &KafkaTarget,
@@ -90,7 +90,7 @@ impl Cluster {
         Ok(producer.insert(made).clone())
     }
 
-    /// A producer that has lost its place in the order of records sends nothing more.
+    /// Drops the producer. A producer with a fatal ordering error cannot send any more.
     fn forget(&self) {
         let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
         *producer = None;
@@ -126,7 +126,7 @@ fn headers(target: &KafkaTarget, parcel: &Parcel<'_>) -> OwnedHeaders {
     headers
 }
 
-/// What no repeat can mend is dead, all else is tried again.
+/// The error for a failed record: dead if no retry can succeed, and a retry otherwise.
 fn failure(place: &str, error: &KafkaError) -> TaskError {
     let text = format!("{place}: {error}");
     match error.rdkafka_error_code() {

@@ -1,4 +1,4 @@
-//! Wait for an instance that settles its task by a request of its own.
+//! Waits for an instance that settles its task with a separate request.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::Target;
 use super::board::Board;
 use super::parcel::Parcel;
 
-/// How soon it is looked whether the task is settled; then twice as long, up to the second.
+/// The first interval between checks; it doubles up to a second.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-/// Holds the lock of a task until it is settled by somebody else, to any server. Then nothing is
-/// left to settle; a task that is done is counted as done here.
+/// Holds the lock of a task until another request settles it, on any server. Nothing is left to
+/// settle then; a task that is done counts as done here.
 pub(super) async fn settled(board: &Board, target: &Target, parcel: &Parcel<'_>) -> TaskResult {
     let (task_type, id) = (parcel.cx.task_type(), parcel.cx.id());
     let limit = target.settle_within();
@@ -28,8 +28,10 @@ pub(super) async fn settled(board: &Board, target: &Target, parcel: &Parcel<'_>)
             Ok(Some(task)) if task.fence == Some(parcel.cx.fence()) => {}
             Ok(Some(task)) if task.state == TaskState::Done => return Ok(()),
             Ok(_) => return Err(TaskError::Settled),
-            // Known when the store answers again; the lock is extended as long as it can be.
-            Err(error) => debug!(%task_type, %id, %error, "it is not known whether it is settled"),
+            // The next check may succeed. The lock is extended as long as possible.
+            Err(error) => {
+                debug!(%task_type, %id, %error, "cannot check whether the task is settled");
+            }
         }
         if Instant::now() >= end {
             let text =

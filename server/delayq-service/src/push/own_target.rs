@@ -1,4 +1,4 @@
-//! Target of one task, in its headers, and what is kept of the task.
+//! The target of a single task, in its headers, and the task kept as its own reply.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,20 +11,21 @@ use serde_json::{Value, json};
 use super::{Courier, Target};
 use crate::json::read_object;
 
-/// The header of a task that has its target, as JSON. What else a server notes about the target of
-/// a task is in headers that begin with this name: see [`is_reserved`].
+/// The header with a task's own target, as JSON. Other headers of the server about the target begin
+/// with this name as well: see [`is_reserved`].
 pub const OWN_TARGET: &str = "delayq-target";
 
-/// Whether only a server gives a task this header. No door shows it, and none takes it.
+/// Returns true for a header that only the server may set. It is hidden from clients and refused
+/// from them.
 pub(super) fn is_reserved(name: &str) -> bool {
     let begin = name.get(..OWN_TARGET.len());
     begin.is_some_and(|begin| begin.eq_ignore_ascii_case(OWN_TARGET))
 }
 
-/// Refuses headers of a task that only a server gives it.
+/// Refuses headers that only the server may set.
 ///
 /// # Errors
-/// `InvalidInput` that says how a task gets a target.
+/// `InvalidInput`; the text says how to give a task a target.
 pub fn refuse_reserved<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Result<()> {
     if !names.into_iter().any(|name| is_reserved(name.as_ref())) {
         return Ok(());
@@ -34,30 +35,30 @@ pub fn refuse_reserved<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Res
     Err(Error::invalid("header", reason))
 }
 
-/// Takes what a client is not shown out of the headers of a task.
+/// Removes headers that clients must not see.
 pub fn veil(headers: &mut Headers) {
     if headers.keys().any(|name| is_reserved(name)) {
         headers.retain(|name, _| !is_reserved(name));
     }
 }
 
-/// Reads a target as a client gives it for one task.
+/// Reads a client's target for one task.
 pub(super) fn read(text: &str, courier: &Courier) -> Result<Target, String> {
     let target: Target = read_object(text.as_bytes()).map_err(|error| error.to_string())?;
     target.check_of_task(&courier.guard, &courier.config)?;
     Ok(target)
 }
 
-/// A task that is done.
+/// A finished task, kept as its own reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptTask {
-    /// When it was accepted, in milliseconds since the epoch.
+    /// The time of submission, in milliseconds since the epoch.
     pub submitted_at: i64,
-    /// Its headers.
+    /// The headers, without reserved ones.
     pub headers: Headers,
-    /// Its message in base64; empty where it was too large to be kept.
+    /// The message in base64; empty if it was too large to be kept.
     message: String,
-    /// What its own target said of repeats. The target itself is shown to nobody.
+    /// The retry options of the task's own target. The rest of the target is never shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retry: Option<Value>,
 }
@@ -95,13 +96,13 @@ impl KeptTask {
         Some(kept)
     }
 
-    /// Its message.
+    /// The message.
     pub fn message(&self) -> Vec<u8> {
         STANDARD.decode(&self.message).unwrap_or_default()
     }
 }
 
-/// What a target says of repeats.
+/// The retry options of a target.
 fn retry(target: &str) -> Option<Value> {
     let target: Value = serde_json::from_str(target).ok()?;
     target.get("retry").cloned()

@@ -1,4 +1,4 @@
-//! What is pushed: a task, in an attempt.
+//! The content of a push: a task in one attempt.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use delayq_plugin::{Namespace, TaskContext};
 
 use super::own_target::is_reserved;
 
-/// Headers of a task that go out under their own names as well, for tracing.
+/// Task headers that are also sent under their own names, for tracing.
 const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
 
-/// A task that is pushed.
+/// A task to push.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parcel<'a> {
     pub(super) namespace: &'a Namespace,
@@ -19,14 +19,14 @@ pub(super) struct Parcel<'a> {
 }
 
 impl Parcel<'_> {
-    /// The identity of the push: the same in every attempt, and another one for a later task with
-    /// the same id.
+    /// The id of the push. It is the same in every attempt, and differs for a later task with the
+    /// same id.
     pub(super) fn push_id(&self) -> String {
         let submitted_at = self.cx.submitted_at().as_millis();
         format!("{}/{}/{submitted_at}", self.cx.task_type(), self.cx.id())
     }
 
-    /// The lock of the attempt, as a settlement over HTTP takes it.
+    /// The lock of the attempt in text form, for a settlement over HTTP.
     pub(super) fn lock(&self) -> String {
         format!("{}-{}", self.cx.fence(), self.cx.attempt())
     }
@@ -44,14 +44,14 @@ impl Parcel<'_> {
         })
     }
 
-    /// The headers of the task, without those that are about its target.
+    /// The headers of the task, without those about its target.
     pub(super) fn task_headers(&self) -> impl Iterator<Item = (&str, &str)> {
         let headers = self.cx.headers().iter();
         let headers = headers.filter(|(name, _)| !is_reserved(name));
         headers.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The facts of the attempt, by the names of headers.
+    /// The facts of the attempt, with their header names.
     pub(super) fn facts(&self) -> [(&'static str, String); 6] {
         let cx = self.cx;
         [
@@ -64,7 +64,7 @@ impl Parcel<'_> {
         ]
     }
 
-    /// The facts of the attempt, and the headers of the task, as headers of a request.
+    /// Writes the facts of the attempt and the headers of the task as request headers.
     pub(super) fn put_into(&self, headers: &mut HeaderMap) {
         for (name, value) in self.facts() {
             if let Ok(value) = HeaderValue::from_str(&value) {
@@ -72,12 +72,12 @@ impl Parcel<'_> {
             }
         }
         for (name, value) in self.task_headers() {
-            // Names and values that no header can have stay behind.
+            // Names and values that are not valid in a header are left out.
             let Ok(value) = HeaderValue::from_str(value) else {
                 continue;
             };
             let lower = name.to_ascii_lowercase();
-            // In gRPC such a name means a value in base64.
+            // In gRPC, such a name requires a base64 value.
             if lower.ends_with("-bin") {
                 continue;
             }

@@ -1,7 +1,7 @@
-//! Seals: who has given a task its target.
+//! Seals prove that a server gave a task its target.
 //!
-//! A seal is about one task: its namespace, its type, its id, its message and its target. Put into
-//! the headers of another task, or beside another message, it says nothing.
+//! A seal covers one task: its namespace, type, id, message and target. In the headers of another
+//! task, or with another message, it is invalid.
 
 use std::sync::Arc;
 
@@ -21,24 +21,25 @@ use super::Target;
 use super::own_target::OWN_TARGET;
 use crate::folder_cache::kept;
 
-/// The header that has the seal.
+/// The header with the seal.
 pub(super) const SEAL: &str = "delayq-target-seal2";
-/// That of the earlier release, which was about type and target alone. It is still written: servers
-/// of that release push no task without it.
+/// The header of the earlier release's seal, which covers only type and target. It is still
+/// written, because servers of that release push no task without it.
 pub(super) const EARLIER_SEAL: &str = "delayq-target-seal";
 
-/// The folder of the keys of seals.
+/// The folder of the seal keys.
 const FOLDER: &str = "target-seal";
 /// The name of the key.
 const NAME: &str = "key2";
-/// The name of the key of earlier seals.
+/// The name of the key for earlier seals.
 const EARLIER_NAME: &str = "key";
-/// Bytes of a key.
+/// The length of a key, in bytes.
 const KEY_BYTES: usize = 32;
-/// How long after the first server of this release an earlier one may go on beside it, in ms.
+/// How long servers of the earlier release may run beside this one, in milliseconds. Counts from
+/// the first server of this release.
 const OVERLAP_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// A task that a seal is about.
+/// The task that a seal covers.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) task_type: &'a TaskType,
@@ -50,11 +51,11 @@ pub(super) struct Subject<'a> {
 #[derive(Serialize, Deserialize)]
 struct StoredKey {
     key: String,
-    /// Tasks that were accepted before this time may have an earlier seal alone.
+    /// Tasks submitted before this time may have only an earlier seal.
     earlier_until: i64,
 }
 
-/// Seals targets, so that whoever may send tasks by another way cannot give them one.
+/// Seals targets, so that a client cannot forge one by sending a task another way.
 #[derive(Clone)]
 pub(super) struct Sealer {
     namespace: Namespace,
@@ -91,11 +92,11 @@ fn holds(mac: Hmac<Sha256>, seal: Option<&String>) -> bool {
 }
 
 impl Sealer {
-    /// That of a namespace, made with its first use.
+    /// The sealer of a namespace; makes its keys on first use.
     async fn of(store: &dyn Store, namespace: Namespace) -> Result<Self> {
         let folder = store.folder(FOLDER).await?;
         let is_earlier = |one: &Document| one.name == EARLIER_NAME;
-        // Without its key no earlier release has sealed anything here.
+        // Without an earlier key, no earlier release has sealed anything here.
         let earlier_until = if folder.documents.iter().any(is_earlier) {
             SystemClock.now().as_millis().saturating_add(OVERLAP_MS)
         } else {
@@ -106,7 +107,8 @@ impl Sealer {
             earlier_until,
         };
         let own = serde_json::to_string(&own).map_err(Error::serialize)?;
-        // First this one: who finds the earlier key alone has come after an earlier release.
+        // The new key is written first. A server that finds only the earlier key thus knows that an
+        // earlier release was here.
         let own = kept(store, FOLDER, NAME, own).await?;
         let own = serde_json::from_str(&own);
         let own: StoredKey = own.map_err(|_| refused("it is damaged"))?;
@@ -128,7 +130,8 @@ impl Sealer {
             &message,
             target.as_bytes(),
         ] {
-            // With its length, so that no two lists of parts are one text.
+            // Each part is preceded by its length, so that different lists of parts never give the
+            // same bytes.
             mac.update(&(part.len() as u64).to_be_bytes());
             mac.update(part);
         }
@@ -144,7 +147,7 @@ impl Sealer {
     }
 
     /// The headers of a task with a target. The same task and target give the same headers, so that
-    /// a repeated create is recognised.
+    /// a repeated submit is recognised.
     pub(super) fn headers(&self, subject: Subject<'_>, target: &Target) -> Result<Headers> {
         let text = serde_json::to_string(target).map_err(|error| refused(&error.to_string()))?;
         let seal = shown(self.mac(subject, &text));
@@ -154,7 +157,7 @@ impl Sealer {
         Ok(headers.into())
     }
 
-    /// Whether a server has given a task the target that its headers have.
+    /// Returns true if a server gave the task the target in its headers.
     pub(super) fn has_sealed(
         &self,
         subject: Subject<'_>,
@@ -172,7 +175,7 @@ impl Sealer {
     }
 }
 
-/// The seals of a namespace. Their keys are read, or made, with the first use.
+/// The seals of a namespace. Their keys are read or made on first use.
 #[derive(Debug)]
 pub struct Seals {
     store: Arc<dyn Store>,
@@ -194,8 +197,8 @@ impl Seals {
         self.sealer.get_or_try_init(sealer).await
     }
 
-    /// The headers that a task has to get together with another message: its new seal, if it has a
-    /// seal that holds. The seal of the earlier release is about no message.
+    /// The headers to set when a task's message is replaced: a new seal, if the task has a valid
+    /// one. The seal of the earlier release does not cover the message and stays valid.
     ///
     /// # Errors
     /// Those of the store.

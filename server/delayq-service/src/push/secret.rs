@@ -1,4 +1,4 @@
-//! Secrets of targets: hidden, in headers, and for signatures.
+//! Secrets of targets: hidden values, secret headers and signing keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-/// What is shown instead. Sent as a new value it means the present one.
+/// Shown in place of a secret. Sent as a new value, it keeps the current one.
 const STARS: &str = "***";
 
-/// A secret, or the value of a header, which may be one. Only its stored form has it.
+/// A secret, or a header value that may be one. Only its stored form contains the text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Hidden(String);
@@ -23,17 +23,17 @@ impl Hidden {
         Self(text)
     }
 
-    /// What stands for it.
+    /// The placeholder.
     pub fn stars() -> Self {
         Self(STARS.to_owned())
     }
 
-    /// Whether the present value is meant.
+    /// Returns true if the current value is to be kept.
     pub fn is_stars(&self) -> bool {
         self.0 == STARS
     }
 
-    /// The text, to be used and not to be shown.
+    /// The secret text. It must not be shown.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -45,13 +45,13 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// Most headers of a target.
+/// The largest number of headers of a target.
 const MAX_HEADERS: usize = 64;
-/// Most bytes of all names and values.
+/// The total size of all names and values, in bytes.
 const MAX_BYTES: usize = 8 * 1_024;
 
-/// Headers that are not the author's: of the connection, of its length and host, and what a
-/// receiver takes as delayq's word.
+/// Headers that a target's author may not set: those of the connection, length and host, and those
+/// that a receiver trusts as delayq's own.
 const OWN: [&str; 14] = [
     "connection",
     "content-length",
@@ -68,10 +68,10 @@ const OWN: [&str; 14] = [
     "webhook-timestamp",
     "via",
 ];
-/// Beginnings of such headers.
+/// Prefixes of such headers.
 const OWN_PREFIXES: [&str; 5] = ["proxy-", "delayq-", "ce-", "grpc-", "sec-"];
 
-/// Names and values.
+/// Header names and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HeaderSet(BTreeMap<String, Hidden>);
@@ -81,7 +81,7 @@ impl HeaderSet {
         self.0.is_empty()
     }
 
-    /// Refuses what cannot be a header, or is none of the author.
+    /// Refuses invalid headers and those that an author may not set.
     pub fn check(&self) -> Result<(), String> {
         if self.0.len() > MAX_HEADERS {
             return Err(format!("headers: at most {MAX_HEADERS}"));
@@ -115,7 +115,7 @@ impl HeaderSet {
         Ok(())
     }
 
-    /// Puts them into the headers of a request.
+    /// Adds the headers to a request.
     pub fn put_into(&self, headers: &mut HeaderMap) {
         for (name, value) in &self.0 {
             let name = HeaderName::from_bytes(name.as_bytes());
@@ -126,14 +126,14 @@ impl HeaderSet {
         }
     }
 
-    /// Shows no value any more.
+    /// Replaces all values by the placeholder.
     pub fn hide(&mut self) {
         self.0
             .values_mut()
             .for_each(|value| *value = Hidden::stars());
     }
 
-    /// Takes the present values where they are meant.
+    /// Restores the current value of every placeholder.
     pub fn keep_from(&mut self, before: Option<&Self>) {
         for (name, value) in &mut self.0 {
             let present = before.and_then(|before| before.0.get(name));
@@ -144,21 +144,21 @@ impl HeaderSet {
     }
 }
 
-/// What a secret begins with.
+/// The prefix of a secret.
 const PREFIX: &str = "whsec_";
-/// Bytes that a key may have, by the specification.
+/// The allowed key lengths, in bytes, by the Standard Webhooks specification.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
-/// Bytes of a key that is made here.
+/// The length of a newly made key, in bytes.
 const NEW_KEY_BYTES: usize = 32;
 
-/// The keys of a target.
+/// The signing keys of a target.
 #[derive(Clone)]
 pub(super) struct Signer {
     keys: Vec<Hmac<Sha256>>,
 }
 
 impl Signer {
-    /// Reads secrets.
+    /// Parses secrets.
     pub(super) fn new(secrets: &[Hidden]) -> Result<Self, String> {
         let keys = secrets.iter().map(|secret| {
             let text = secret.text();
@@ -176,7 +176,7 @@ impl Signer {
         self.keys.is_empty()
     }
 
-    /// The header `webhook-signature`: one signature by each key.
+    /// The value of the `webhook-signature` header, with one signature for each key.
     pub(super) fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
         let signatures = self.keys.iter().map(|key| {
             let mut mac = key.clone();
@@ -188,7 +188,7 @@ impl Signer {
     }
 }
 
-/// A new secret.
+/// Makes a new secret.
 ///
 /// # Errors
 /// The system has no random numbers.

@@ -1,4 +1,4 @@
-//! A task in service mode: the call of an instance, and its answer.
+//! Service mode: calls an instance for a task, and reads its answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,18 +20,19 @@ use super::secret::Signer;
 use super::{Target, http, later};
 use crate::discovery::{Form, Instance};
 
-/// How long a task waits that no instance took: without costing an attempt.
+/// How long a task waits if no instance took it. The wait costs no attempt.
 const NOBODY: Duration = Duration::from_secs(2);
-/// Most instances that are asked in one attempt.
+/// The largest number of instances tried in one attempt.
 const MOST: usize = 16;
 
-/// The header of a task with the time that its sender gave it, which a retry does not change.
+/// The header with the time that a task's sender gave it. A retry does not change it.
 pub const SPRING_TIME: &str = "spring-delay-time";
 
-/// Tasks that no instance took.
+/// Limits log lines about tasks that no instance took.
 static UNTAKEN: LogLimit = LogLimit::new();
 
-/// Has a task run by an instance. Given back, which costs no attempt, while nobody takes it.
+/// Lets an instance run a task. If no instance takes it, the task is released, which costs no
+/// attempt.
 pub(super) async fn push(board: &Board, target: &Target, parcel: &Parcel<'_>) -> TaskResult {
     let mut refusals = Vec::new();
     let mut wait = NOBODY;
@@ -52,7 +53,7 @@ pub(super) async fn push(board: &Board, target: &Target, parcel: &Parcel<'_>) ->
             }
             Called::Later => return later::settled(board, target, parcel).await,
             Called::InDoubt(error) => {
-                // It may be running: nobody else gets it in this attempt.
+                // The task may be running, so no other instance gets it in this attempt.
                 board.courier.services.discovery.doubt(instance, &error);
                 return Err(TaskError::retry(error));
             }
@@ -73,7 +74,7 @@ pub(super) async fn push(board: &Board, target: &Target, parcel: &Parcel<'_>) ->
         } else {
             refusals.join("; ")
         };
-        warn!(%task_type, %id, left_out, "no instance took the task, which waits: {said}");
+        warn!(%task_type, %id, left_out, "no instance took the task; it waits: {said}");
     }
     Err(TaskError::release(wait))
 }
@@ -125,7 +126,7 @@ async fn call(
     }
 }
 
-/// The request: what a push has, and the lock.
+/// The request: the content of a push, and the lock.
 fn request(
     board: &Board,
     parcel: &Parcel<'_>,
@@ -168,7 +169,7 @@ fn request(
     Ok(request)
 }
 
-/// The body as the Spring delay queue sends it.
+/// The body in the form of the Spring delay queue.
 fn spring_body(parcel: &Parcel<'_>, app: &str) -> Result<Vec<u8>, TaskError> {
     let text = std::str::from_utf8(parcel.message).map_err(|_| {
         TaskError::dead("its message is no text, and applications of the Spring form take text")
@@ -187,39 +188,39 @@ fn spring_body(parcel: &Parcel<'_>, app: &str) -> Result<Vec<u8>, TaskError> {
     serde_json::to_vec(&job).map_err(TaskError::from)
 }
 
-/// The header in which an instance says what became of the task.
+/// The header that reports the outcome of the task.
 const OUTCOME: &str = "delayq-outcome";
 /// The header with the wait before the next attempt, in milliseconds.
 const AFTER_MS: &str = "delayq-after-ms";
-/// The header of a task that is settled by a later request.
+/// The header that announces a settlement by a later request.
 const SETTLE: &str = "delayq-settle";
-/// The longest wait that an instance may ask for.
+/// The longest wait that an instance may request.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// How a call ended.
+/// The result of a call.
 #[derive(Debug)]
 pub(super) enum Called {
     /// The attempt ended.
     Ended(TaskResult),
-    /// It is done, and this is said to whoever waits for the task.
+    /// The task is done, with this reply for callers that wait for it.
     Replied(Reply),
-    /// The instance settles it by a request of its own.
+    /// The instance settles the task with a separate request.
     Later,
-    /// It certainly did not begin.
+    /// The task was certainly not started.
     Refused {
-        /// Why.
+        /// The reason.
         error: String,
-        /// When to ask again.
+        /// The wait before the next try.
         after: Option<Duration>,
     },
-    /// There was no connection: it certainly did not begin.
+    /// No connection was made, so the task was certainly not started.
     Unreached(String),
-    /// It may have begun, or may be done.
+    /// The task may have started, or may even be done.
     InDoubt(String),
 }
 
 impl Called {
-    /// The meaning of an answer. `place` says where it came from.
+    /// Interprets an answer. `place` names the instance in errors.
     pub(super) fn of(answer: &HttpAnswer, form: &Form, place: &str) -> Self {
         let header = |name: &str| answer.headers.get(name).and_then(|one| one.to_str().ok());
         let after = header(AFTER_MS).and_then(|text| text.parse().ok());
@@ -253,7 +254,8 @@ impl Called {
             | StatusCode::SERVICE_UNAVAILABLE => Self::Refused { error, after },
             _ => match (answer.verdict(place), form) {
                 (Err(error), _) => Self::Ended(Err(error)),
-                // What the original says to every call is no reply of a worker.
+                // The Spring delay queue sends this text with every success, so it is not a
+                // worker's reply.
                 (Ok(()), Form::Spring { .. }) if answer.body == b"accepted" => Self::Ended(Ok(())),
                 (Ok(()), _) => answer.reply().map_or(Self::Ended(Ok(())), Self::Replied),
             },

@@ -1,4 +1,4 @@
-//! What calls of instances are made with.
+//! Shared state for calls of instances.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -11,32 +11,32 @@ use super::secret::Hidden;
 use super::secret::Signer;
 use super::{Guard, PushConfig};
 
-/// How long a connection to an instance may take: another one can be asked.
+/// The time limit for connecting to an instance; afterwards another instance is tried.
 pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
-/// The instances of the configuration, and the guards and keys of calls.
+/// The configured instances, and the guards and keys for calls.
 #[derive(Debug)]
 pub(super) struct Services {
     pub(super) discovery: Arc<Discovery>,
     pub(super) secrets: Vec<Hidden>,
-    /// For instances that a registry lists, or that announced themselves.
+    /// For instances that a registry lists or that announced themselves.
     pub(super) announced: Arc<Guard>,
-    /// For those that the configuration names.
+    /// For instances that the configuration names.
     configured: Arc<Guard>,
     announced_client: OnceLock<HttpClient>,
     configured_client: OnceLock<HttpClient>,
 }
 
-/// Why the options of service mode cannot be used.
+/// An unusable option of service mode.
 #[derive(Debug)]
 pub struct BadService {
-    /// The option, within `service`.
+    /// The name of the option within `service`.
     pub option: &'static str,
     pub value: String,
     pub reason: String,
 }
 
-/// Refuses networks and secrets that are none.
+/// Refuses invalid networks and secrets.
 pub fn check_service(push: &PushConfig, service: &ServiceConfig) -> Result<(), BadService> {
     let announced = announced(push, service);
     announced.map_err(|bad| BadService {
@@ -56,7 +56,7 @@ fn announced(push: &PushConfig, service: &ServiceConfig) -> Result<Guard, BadNet
     let networks = push.allow_networks.iter().chain(&service.allow_networks);
     Guard::new(&PushConfig {
         allow_networks: networks.cloned().collect(),
-        // Within networks of one's own it is usual.
+        // HTTP without TLS is common inside private networks.
         allow_http: push.allow_http || !service.allow_networks.is_empty(),
         ..push.clone()
     })
@@ -85,7 +85,7 @@ impl Services {
         })
     }
 
-    /// The guard of an instance.
+    /// The guard for an instance.
     pub(super) fn guard(&self, instance: &Instance) -> &Arc<Guard> {
         match instance.trust {
             Trust::Configured => &self.configured,
@@ -93,7 +93,7 @@ impl Services {
         }
     }
 
-    /// The client that calls an instance, made by `new` with the first call.
+    /// The client for an instance; `new` makes it for the first call.
     pub(super) fn client(
         &self,
         instance: &Instance,

@@ -13,25 +13,26 @@ use super::target_kinds::ServiceTarget;
 use super::target_kinds::Span;
 use super::{Guard, PushConfig};
 
-/// Time limit of a push, unless the target says.
+/// The time limit of a push if the target names none.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// That of a call of an instance, which answers when its workers have ended.
+/// The time limit of an instance call if the target names none. The instance answers when its
+/// workers have finished.
 const SERVICE_TIMEOUT: Duration = Duration::from_mins(5);
-/// Most attempts of a task that instances serve: their workers have policies of their own.
+/// The attempts of a task that instances serve; their workers have their own policies.
 const SERVICE_ATTEMPTS: u32 = 20;
 /// The longest time limit.
 const MAX_TIMEOUT: Duration = Duration::from_mins(30);
-/// What a worker may take beyond the time limit of its push, so that the push tells how it ended.
+/// The extra time of a worker over the time limit of its push, so that the push reports its own
+/// end.
 const MARGIN: Duration = Duration::from_secs(15);
-/// Pushes of a type that one server makes at the same time, unless the target says.
+/// The concurrent pushes of a type on one server if the target names no number.
 const CONCURRENCY: usize = 64;
-/// The most.
+/// The largest number of concurrent pushes.
 const MAX_CONCURRENCY: usize = 4_096;
-/// Most attempts.
+/// The largest number of attempts.
 const MAX_ATTEMPTS: u32 = 1_000;
 
-/// Where the tasks of a type are pushed to, and how. Exactly one of `http`, `grpc`, `kafka` and
-/// `service`.
+/// The destination of a type's tasks. Exactly one of `http`, `grpc`, `kafka` and `service` is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Target {
@@ -41,41 +42,41 @@ pub struct Target {
     /// A unary gRPC call for each task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grpc: Option<GrpcTarget>,
-    /// A record in a topic of Kafka for each task.
+    /// A record in a Kafka topic for each task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kafka: Option<KafkaTarget>,
-    /// A call of an instance that serves the type, for each task.
+    /// For each task, a call of an instance that serves the type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceTarget>,
-    /// Time limit of a push: milliseconds, or a span such as `30s`; 100 ms to 30 min, default 30 s,
-    /// of `service` 5 min.
+    /// The time limit of a push: milliseconds, or a span such as `30s`; 100 ms to 30 min, default
+    /// 30 s, for `service` 5 min.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
-    /// Most pushes of a type at the same time on one server; 1 to 4096, default 64.
+    /// The number of concurrent pushes of a type on one server; 1 to 4096, default 64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<usize>,
-    /// How many pushes of a type begin in a span, over all servers; default: no bound.
+    /// The rate of pushes of a type, over all servers; default no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<PushRate>,
-    /// When a push that failed is repeated.
+    /// The retry policy of failed pushes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// Whether an answer with a body is kept as the reply of the task; default true.
+    /// True if an answer with a body is kept as the reply of the task; default true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_answer: Option<bool>,
-    /// Whether the task itself is kept as its reply, in place of the answer; the task service sets
-    /// it and tells of its tasks after their end.
+    /// True if the task itself is kept as its reply instead of the answer. The task service sets
+    /// this to answer queries about ended tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_task: Option<bool>,
 }
 
-/// So many pushes in a span.
+/// A rate of pushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PushRate {
-    /// How many.
+    /// The number.
     pub pushes: u32,
-    /// In which span; default 1 s.
+    /// The time span; default 1 s.
     #[serde(default = "second")]
     pub per: Span,
 }
@@ -84,11 +85,12 @@ fn second() -> Span {
     Span(Duration::from_secs(1))
 }
 
-/// When a push that failed is repeated.
+/// The retry policy of failed pushes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Retry {
-    /// Attempts in all; 1 to 1000, default 5, of `service` 20. The task is dead after the last one.
+    /// The number of attempts; 1 to 1000, default 5, for `service` 20. The task is dead after the
+    /// last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
     /// The wait before the second attempt; default 1 s.
@@ -97,13 +99,13 @@ pub struct Retry {
     /// The longest wait; default 10 min.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_wait: Option<Span>,
-    /// Whether each wait is the same, instead of twice the one before.
+    /// True if all waits are equal, instead of doubling each time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_fixed: Option<bool>,
 }
 
 impl Target {
-    /// Refuses what cannot be, or may not be called.
+    /// Refuses an invalid target, and one that must not be called.
     pub fn check(&self, guard: &Guard, config: &PushConfig) -> Result<(), String> {
         match (&self.http, &self.grpc, &self.kafka, &self.service) {
             (Some(http), None, None, None) => http.check(guard)?,
@@ -132,7 +134,7 @@ impl Target {
         }
     }
 
-    /// Refuses what a task cannot say of its own target.
+    /// Refuses options that a task's own target may not have.
     pub fn check_of_task(&self, guard: &Guard, config: &PushConfig) -> Result<(), String> {
         let has_secrets = self
             .http
@@ -153,16 +155,15 @@ impl Target {
         self.check(guard, config)
     }
 
-    /// The options of a worker of tasks that have their own targets: how often one is repeated is
-    /// for its target to say.
+    /// Worker options for tasks with their own targets. The target itself limits the attempts.
     pub fn options_of_own() -> WorkerOptions {
         let mut options = Self::default().options();
         options.retry.max_attempts = MAX_ATTEMPTS;
         options
     }
 
-    /// When a task is repeated whose own target this is: as it says, to the millisecond where the
-    /// waits are fixed; as usual where it says nothing, and its type nothing either.
+    /// The retry policy of a task's own target. A fixed wait is exact, without jitter. `None` if
+    /// the target has no retry options and its type has a target.
     pub fn own_retry(&self, has_type_target: bool) -> Option<RetryPolicy> {
         if self.retry.is_none() && has_type_target {
             return None;
@@ -187,13 +188,13 @@ impl Target {
         self.timeout.map_or(usual, |span| span.0)
     }
 
-    /// How long an instance may take that settles a task by a request of its own.
+    /// The time an instance may take to settle a task with a separate request.
     pub fn settle_within(&self) -> Duration {
         let service = self.service.as_ref();
         service.map_or(Duration::ZERO, ServiceTarget::settle_within)
     }
 
-    /// The target of a type that instances serve, unless one is set.
+    /// The target of a type that instances serve and that has no target of its own.
     pub fn of_service() -> Self {
         Self {
             service: Some(ServiceTarget::default()),
@@ -201,7 +202,7 @@ impl Target {
         }
     }
 
-    /// The options of a worker that pushes to it.
+    /// Worker options for this target.
     pub fn options(&self) -> WorkerOptions {
         let (default, retry) = (RetryPolicy::DEFAULT, self.retry.unwrap_or_default());
         let base = retry.wait.map_or(default.base, |span| span.0);
@@ -220,7 +221,7 @@ impl Target {
                 },
                 ..default
             },
-            // A task without a target waits for one, however long.
+            // A task without a target waits for one indefinitely.
             max_releases: u32::MAX,
             timeout: self.timeout().saturating_add(self.settle_within()) + MARGIN,
             concurrency: self.concurrency.unwrap_or(CONCURRENCY),
@@ -232,7 +233,7 @@ impl Target {
         }
     }
 
-    /// Where it leads, for the log of actions: without a query, which may have secrets.
+    /// The destination, for the log of actions. Leaves out the query, which may contain secrets.
     pub fn place(&self) -> String {
         let bare = |url: &str| url.split('?').next().unwrap_or_default().to_owned();
         match (&self.http, &self.grpc, &self.kafka) {
@@ -244,7 +245,7 @@ impl Target {
         }
     }
 
-    /// The same without what is never shown again.
+    /// A copy without its secrets.
     pub fn shown(&self) -> Self {
         let mut shown = self.clone();
         if let Some(http) = &mut shown.http {
@@ -256,7 +257,7 @@ impl Target {
         shown
     }
 
-    /// Takes from the target before what this one leaves as it is.
+    /// Fills placeholders and missing secrets from the previous target.
     pub fn keep_from(&mut self, before: Option<&Self>) {
         let before = before.cloned().unwrap_or_default();
         if let Some(http) = &mut self.http {

@@ -13,9 +13,9 @@ use utoipa::{PartialSchema, ToSchema};
 use super::secret::{HeaderSet, Hidden, Signer};
 use super::{Guard, PushConfig};
 
-/// Most secrets: the present one, and those that are being rotated away.
+/// The largest number of secrets: the current one and those being rotated out.
 const MAX_SECRETS: usize = 5;
-/// The methods that there are.
+/// The supported methods.
 const METHODS: [&str; 5] = ["POST", "PUT", "PATCH", "DELETE", "GET"];
 
 /// An HTTP request for each task, with its message as the body.
@@ -27,17 +27,18 @@ pub struct HttpTarget {
     /// `POST` (default), `PUT`, `PATCH`, `DELETE`, or `GET`, which has no body.
     #[serde(default = "post")]
     pub method: String,
-    /// Further headers. Their values are never shown again: `***` stands for them, and means the
-    /// present value when it is sent.
+    /// Additional headers. Their values are never shown again. `***` is shown instead, and keeps
+    /// the current value when sent back.
     #[serde(default, skip_serializing_if = "HeaderSet::is_empty")]
     #[schema(value_type = std::collections::BTreeMap<String, String>)]
     pub headers: HeaderSet,
-    /// The content type of the message; else that of the header `content-type` of the task, else
-    /// JSON, text or bytes, by what it is.
+    /// The content type of the message. The default is the task's header `content-type`, or else
+    /// JSON, text or bytes, depending on the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// Secrets of Standard Webhooks, such as `whsec_..`; each request is signed with all of them.
-    /// They are never shown again. Absent: those that the target has, or a new one, shown once.
+    /// Standard Webhooks secrets, such as `whsec_..`. Each request is signed with all of them. They
+    /// are never shown again. If absent, the target keeps its secrets, or gets a new one that is
+    /// shown once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<String>>)]
     pub secrets: Option<Vec<Hidden>>,
@@ -46,17 +47,17 @@ pub struct HttpTarget {
     pub cloud_events: Option<CloudEvents>,
 }
 
-/// How a CloudEvent is sent.
+/// The form in which a CloudEvent is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CloudEvents {
-    /// The message as the body, the attributes as headers `ce-..`.
+    /// The message is the body; the attributes are headers `ce-..`.
     Binary,
-    /// All as one JSON document, `application/cloudevents+json`.
+    /// One JSON document, `application/cloudevents+json`.
     Structured,
 }
 
-/// Whether two URLs lead to the same server: values that are never shown go to no other one.
+/// Returns true if two URLs name the same origin. Hidden values are never sent to another origin.
 pub(super) fn goes_to_the_same_place(one: &str, other: &str) -> bool {
     let origin = |text: &str| Url::parse(text).map(|url| url.origin()).ok();
     origin(one).is_some_and(|one| one.is_tuple() && Some(one) == origin(other))
@@ -91,14 +92,14 @@ impl HttpTarget {
         self.headers.check()
     }
 
-    /// Shows no secret any more.
+    /// Hides all secrets.
     pub(super) fn hide(&mut self) {
         self.headers.hide();
         let secrets = self.secrets.iter_mut().flatten();
         secrets.for_each(|secret| *secret = Hidden::stars());
     }
 
-    /// Takes the present secrets and values where they are meant.
+    /// Fills placeholders and missing secrets from the previous target.
     pub(super) fn keep_from(&mut self, before: Option<&Self>) {
         let same = before.filter(|before| goes_to_the_same_place(&self.url, &before.url));
         self.headers.keep_from(same.map(|before| &before.headers));
@@ -112,7 +113,7 @@ impl HttpTarget {
     }
 }
 
-/// A unary gRPC call for each task. The message is the request as it stands: encoded protobuf.
+/// A unary gRPC call for each task. The message is the encoded protobuf request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GrpcTarget {
@@ -122,7 +123,7 @@ pub struct GrpcTarget {
     pub service: String,
     /// The method, such as `Cancel`.
     pub method: String,
-    /// Further metadata, of text. The values are never shown again, as those of HTTP headers.
+    /// Additional text metadata. The values are never shown again, as those of HTTP headers.
     #[serde(default, skip_serializing_if = "HeaderSet::is_empty")]
     #[schema(value_type = std::collections::BTreeMap<String, String>)]
     pub metadata: HeaderSet,
@@ -157,40 +158,40 @@ impl GrpcTarget {
         path.parse().map_err(|error| format!("service: {error}"))
     }
 
-    /// Shows no value any more.
+    /// Hides all values.
     pub(super) fn hide(&mut self) {
         self.metadata.hide();
     }
 
-    /// Takes the present values where they are meant.
+    /// Fills placeholders from the previous target.
     pub(super) fn keep_from(&mut self, before: Option<&Self>) {
         let same = before.filter(|before| goes_to_the_same_place(&self.url, &before.url));
         self.metadata.keep_from(same.map(|before| &before.metadata));
     }
 }
 
-/// Longest name of a topic, in bytes.
+/// The longest name of a topic, in bytes.
 const MAX_TOPIC_BYTES: usize = 249;
 
-/// A record in a topic of Kafka for each task, with its message as the value. It is done when the
-/// broker has acknowledged it.
+/// A record in a Kafka topic for each task, with its message as the value. The task is done when
+/// the broker has acknowledged the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KafkaTarget {
-    /// The cluster, by its name in the configuration of the server: `push.kafka.NAME`.
+    /// The cluster, by its name in the server's configuration: `push.kafka.NAME`.
     pub cluster: String,
     /// The topic.
     pub topic: String,
     /// The key of the record; `{id}` stands for the id of the task. Default: the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Further headers of the record.
+    /// Additional headers of the record.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
 }
 
 impl KafkaTarget {
-    /// Refuses what cannot be.
+    /// Refuses an invalid target.
     pub fn check(&self, config: &PushConfig) -> Result<(), String> {
         if !cfg!(feature = "kafka") {
             return Err(
@@ -212,18 +213,18 @@ impl KafkaTarget {
     }
 }
 
-/// How long an instance may take to settle a task later, unless the target says.
+/// The time an instance may take to settle a task later, if the target names none.
 const SETTLE_WITHIN: Duration = Duration::from_mins(10);
-/// What a target may say.
+/// The allowed times.
 const BOUNDS: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_hours(24);
 
-/// An instance of an application that serves the type: one that registers itself, one that the
-/// configuration names, or one that announced itself to the server.
+/// An instance of an application that serves the type. It is found in a registry, in the
+/// configuration, or because it announced itself to the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceTarget {
-    /// How long an instance may take to settle a task that it took with `202` and
+    /// The time that an instance may take to settle a task that it accepted with `202` and
     /// `delayq-settle: later`; 1 s to 24 h, default 10 min.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle_within: Option<Span>,
@@ -238,7 +239,7 @@ impl ServiceTarget {
         Err("settle_within: 1 s to 24 h".to_owned())
     }
 
-    /// How long an instance may take to settle a task later.
+    /// The time an instance may take to settle a task later.
     pub(super) fn settle_within(&self) -> Duration {
         self.settle_within.map_or(SETTLE_WITHIN, |span| span.0)
     }

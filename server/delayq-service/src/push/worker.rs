@@ -1,4 +1,4 @@
-//! Worker that pushes its tasks.
+//! The worker that pushes tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::parcel::Parcel;
 use super::seal::Subject;
 use super::{KeptTask, Target, service};
 
-/// How long a task waits that has no target: for somebody else who serves its type.
+/// How long a task without a target waits, so that another worker can serve its type.
 const NO_TARGET: Duration = Duration::from_secs(2);
 
-/// A worker like any other: it runs a task by pushing it. The target is read at each attempt, so
-/// that a change holds at once.
+/// A worker that runs a task by pushing it. It reads the target at each attempt, so that a change
+/// applies at once.
 #[derive(Debug)]
 pub(super) struct PushWorker {
     board: Arc<Board>,
@@ -29,7 +29,7 @@ impl PushWorker {
         }
     }
 
-    /// The target of a type: what was set for it, else the instances that serve it.
+    /// The target of a type: the stored one, or else its instances.
     fn target_of(&self, task_type: &TaskType) -> Option<Arc<Target>> {
         let set = self.board.of_type(task_type);
         set.or_else(|| {
@@ -38,7 +38,7 @@ impl PushWorker {
         })
     }
 
-    /// The target of a task, by its own header.
+    /// The target in a task's own header.
     async fn own_target(
         &self,
         text: &str,
@@ -61,7 +61,7 @@ impl PushWorker {
             }
         }
         let mut target = own_target::read(text, &board.courier).map_err(TaskError::dead)?;
-        // Signed as those of its type are.
+        // The task's own target is signed with the secrets of the type's target.
         let of_type = board.of_type(cx.task_type());
         let retry = target.own_retry(of_type.is_some());
         let secrets = of_type.and_then(|one| one.http.as_ref()?.secrets.clone());
@@ -72,7 +72,7 @@ impl PushWorker {
     }
 }
 
-/// The end of an attempt, by the retry of the task itself.
+/// Applies the task's own retry policy to the end of an attempt.
 fn repeated(retry: RetryPolicy, attempt: u32, result: TaskResult) -> TaskResult {
     let (asked, error) = match result {
         Err(TaskError::Retry(error)) => (None, error),
@@ -114,11 +114,13 @@ impl TaskWorker for PushWorker {
         };
         let result = tokio::select! {
             result = push(board, &target, &parcel) => result,
-            // Its lock is lost, it was cancelled, or the server stops: the request is given up.
+            // The lock is lost, the task was cancelled, or the server is stopping: the request is
+            // dropped.
             () = cx.cancelled() => return Err(TaskError::release(Duration::ZERO)),
         };
         if result.is_ok() && target.keep_task == Some(true) {
-            // Pushed it is: without a reply less is told of it, and that is all.
+            // The push succeeded. If the task cannot be kept as its reply, only that information is
+            // lost.
             KeptTask::keep(cx, message).ok();
         }
         match retry {

@@ -1,12 +1,12 @@
-//! How many tasks of which types a worker can take.
+//! Credits: how many tasks of each type a worker can take.
 
 use std::collections::BTreeMap;
 
 use delayq_plugin::{Error, Result, TaskType};
 
-/// Most tasks of a type that a worker can say at once.
+/// The largest credit of a type.
 const MOST: usize = 10_000;
-/// Most types of a stream.
+/// The largest number of types in a stream.
 const MAX_TYPES: usize = 100;
 
 /// The tasks that a worker can still take, by type.
@@ -14,7 +14,7 @@ const MAX_TYPES: usize = 100;
 pub(super) struct Credits(BTreeMap<TaskType, usize>);
 
 impl Credits {
-    /// So many more; 0: none any more.
+    /// Adds credit; 0 withdraws all credit of the type.
     ///
     /// # Errors
     /// `LimitExceeded` for too many types.
@@ -36,12 +36,12 @@ impl Credits {
         Ok(())
     }
 
-    /// How many tasks of a type it can take.
+    /// The credit of a type.
     pub(super) fn of(&self, task_type: &TaskType) -> usize {
         self.0.get(task_type).copied().unwrap_or_default()
     }
 
-    /// Uses credit for `count` tasks; whether there was as much.
+    /// Uses credit for `count` tasks. Returns true if there was enough.
     pub(super) fn spend(&mut self, task_type: &TaskType, count: usize) -> bool {
         let Some(credit) = self.0.get_mut(task_type) else {
             return count == 0;

@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 #[derive(Debug)]
 struct HeldTask {
     bucket: Bucket,
-    /// What a release hands on.
+    /// The workers that have succeeded so far; a release passes them on.
     succeeded: Vec<String>,
 }
 
@@ -21,7 +21,7 @@ struct HeldTask {
 pub(super) struct Held(HashMap<(TaskType, Lock), HeldTask>);
 
 impl Held {
-    /// Tasks that were sent to the worker.
+    /// Adds tasks that were sent to the worker.
     pub(super) fn add(&mut self, tasks: &[Pulled]) {
         for Pulled { bucket, task } in tasks {
             let key = (bucket.task_type().clone(), task.lock.clone());
@@ -33,7 +33,8 @@ impl Held {
         }
     }
 
-    /// Moves a task to `other`, and says its bucket; that of `shard` if it is not held.
+    /// Moves a task to `other` and returns its bucket; the bucket of `shard` if the task is not
+    /// held.
     pub(super) fn hand_on(
         &mut self,
         task_type: &TaskType,
@@ -50,24 +51,24 @@ impl Held {
         bucket
     }
 
-    /// The bucket of a task; that of `shard` if it is not held.
+    /// The bucket of a task; the bucket of `shard` if the task is not held.
     pub(super) fn bucket(&self, task_type: &TaskType, lock: &Lock, shard: String) -> Bucket {
         let held = self.0.get(&(task_type.clone(), lock.clone()));
         held.map_or_else(|| bucket_of(task_type, shard), |held| held.bucket.clone())
     }
 
-    /// A task is not held any more.
+    /// Removes a task.
     pub(super) fn forget(&mut self, task_type: &TaskType, lock: &Lock) {
         self.0.remove(&(task_type.clone(), lock.clone()));
     }
 
-    /// Takes tasks back that were not settled after all.
+    /// Takes back tasks that were not settled.
     pub(super) fn take_back(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    /// Gives all tasks back at once, which costs no attempt. What cannot be given back starts again
-    /// when its lock has expired.
+    /// Releases all tasks at once, which costs no attempt. A task that cannot be released starts
+    /// again when its lock expires.
     pub(super) async fn release(&mut self, pull: &Pull) {
         let releases = self.0.drain().map(|((_, lock), held)| {
             let end = AttemptEnd::Release {

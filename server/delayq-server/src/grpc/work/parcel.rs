@@ -1,5 +1,4 @@
-//! Messages of the stream: tasks on their way out, settlements and extensions on their way through
-//! the store.
+//! Messages of the stream: tasks to the worker, and its settlements and extensions.
 
 use std::future::Future;
 use std::time::Duration;
@@ -17,11 +16,11 @@ use super::held::Held;
 use crate::grpc::call::Call;
 use crate::grpc::refusal::CallError;
 
-/// Most bytes of the messages in one message to the worker; a single task may be larger. Clients
-/// refuse more than 4 MiB unless they are told.
+/// The size of the task messages in one stream message, in bytes; a single task may be larger.
+/// Clients refuse more than 4 MiB by default.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Tasks as messages of a bounded size.
+/// Splits tasks into messages of limited size.
 pub(super) fn tasks(tasks: Vec<Pulled>) -> Vec<Response> {
     let (mut responses, mut parcel, mut bytes) = (Vec::new(), Vec::new(), 0);
     for Pulled { bucket, task } in tasks {
@@ -40,7 +39,7 @@ pub(super) fn tasks(tasks: Vec<Pulled>) -> Vec<Response> {
     responses
 }
 
-/// A task on its way to a worker.
+/// Converts a claimed task to a message.
 pub(in crate::grpc) fn work_task(bucket: &Bucket, task: ClaimedTask) -> pb::WorkTask {
     pb::WorkTask {
         task_type: bucket.task_type().to_string(),
@@ -49,7 +48,7 @@ pub(in crate::grpc) fn work_task(bucket: &Bucket, task: ClaimedTask) -> pb::Work
     }
 }
 
-/// Settles attempts; the answer, and the tasks that are still held.
+/// Settles attempts. Returns the answer and the tasks that are still held.
 pub(super) fn settle(
     call: &Call,
     held: &mut Held,
@@ -63,7 +62,7 @@ pub(super) fn settle(
         let end = required("end", one.end)?.try_into()?;
         read.push((task_type, lock, one.shard, end, reply));
     }
-    // Nothing is settled unless all is understood.
+    // Settles nothing unless all settlements are valid.
     let (mut settling, mut settled) = (Held::default(), Vec::with_capacity(read.len()));
     for (task_type, lock, shard, end, reply) in read {
         let bucket = held.hand_on(&task_type, &lock, shard, &mut settling);
@@ -86,7 +85,7 @@ pub(super) fn settle(
     })
 }
 
-/// The reply of a settlement, if it has one.
+/// The reply in a settlement, if any.
 fn reply(sent: &pb::WorkSettlement) -> Result<Option<Reply>> {
     let Some(body) = &sent.reply else {
         return Ok(None);
@@ -114,7 +113,7 @@ fn settled_result(outcome: Result<SettleOutcome>) -> pb::work_settled_one::Resul
     }
 }
 
-/// Makes locks last longer.
+/// Extends locks.
 pub(super) fn extend(
     call: &Call,
     held: &Held,
