@@ -1,11 +1,11 @@
-//! Refusal of sends where there is no store.
+//! Refuses sends without a store.
 
 use async_trait::async_trait;
 use delayq_core::{DelayQueueJob, Error, Result};
 
 use crate::middleware::Middleware;
 
-/// Refuses every send of a callee that was given no store: its tasks would be lost.
+/// Refuses every send of a callee without a store: its tasks would be lost.
 #[derive(Debug)]
 pub(super) struct SendsNothing;
 
